@@ -1,0 +1,30 @@
+# A menu; dev.py does the work and runs without make as well. Options are passed on: make demo ARGS=--crash
+PYTHON ?= python3
+ARGS ?=
+
+.PHONY: help demo check test bench campaign lock clean
+
+help:  # the recipes, in groups
+	@$(PYTHON) dev.py help
+
+# See it work
+demo:
+	@$(PYTHON) dev.py demo $(ARGS)
+
+# Change it
+check:
+	@$(PYTHON) dev.py check $(ARGS)
+test:
+	@$(PYTHON) dev.py test $(ARGS)
+
+# Measure it
+bench:
+	@$(PYTHON) dev.py bench $(ARGS)
+campaign:
+	@$(PYTHON) dev.py campaign $(ARGS)
+
+# Keep house
+lock:
+	@$(PYTHON) dev.py lock $(ARGS)
+clean:
+	@$(PYTHON) dev.py clean

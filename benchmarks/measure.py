@@ -1,0 +1,154 @@
+"""Run one program from outside: wall time of the whole process, its result, its load and its workers' memory."""
+
+import contextlib
+import os
+import signal
+import subprocess
+import threading
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from environments import CACHE, HERE, Environment
+
+SAMPLE_S = 0.05
+
+
+class RunError(Exception):
+    """A program that timed out, crashed or printed no result."""
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """One measured process: start-up, job and shutdown."""
+
+    records: int
+    seconds: float
+    result: tuple[int, ...]
+    load: float
+    memory: dict[str, int] = field(default_factory=dict[str, int])
+
+
+def run(
+    system: str,
+    environment: Environment,
+    workload: str,
+    records: int,
+    options: tuple[str, ...],
+    *,
+    timeout_s: float,
+    sample_memory: bool = False,
+) -> Run:
+    """Run a program to its end and return what was measured.
+
+    Raises:
+        RunError: With the reason, and the log file that has the program's standard error.
+    """
+    log = CACHE / "logs" / f"{system}-{workload}{''.join('-' + option for option in options)}.log"
+    log.parent.mkdir(parents=True, exist_ok=True)
+    command = [environment.python, HERE / "programs" / f"{system}_programs.py", workload, str(records), *options]
+    load = os.getloadavg()[0]
+    started = time.perf_counter()
+    with (
+        log.open("w") as errors,
+        subprocess.Popen(
+            command,
+            stdout=subprocess.PIPE,
+            stderr=errors,
+            text=True,
+            env={**os.environ, **environment.variables},
+            start_new_session=True,
+        ) as process,
+    ):
+        sampler = _MemorySampler(process.pid) if sample_memory else contextlib.nullcontext(None)
+        try:
+            with sampler as memory:
+                output, _ = process.communicate(timeout=timeout_s)
+        except subprocess.TimeoutExpired as error:
+            reason = f"{system} {workload} with {records:,} records did not end within {timeout_s:.0f} s"
+            raise RunError(reason) from error
+        finally:
+            _kill_tree(process)
+    seconds = time.perf_counter() - started
+    last = [line for line in output.splitlines() if "RESULT " in line]
+    if process.returncode != 0 or not last:
+        reason = f"{system} {workload} with {records:,} records ended with code {process.returncode}, see {log}"
+        raise RunError(reason)
+    result = tuple(map(int, last[-1].split("RESULT ")[1].split()))
+    return Run(records, seconds, result, load, memory.peaks if memory else {})
+
+
+def _children() -> dict[int, list[int]]:
+    children: dict[int, list[int]] = {}
+    for stat in Path("/proc").glob("[0-9]*/stat"):
+        with contextlib.suppress(OSError):
+            parent = int(stat.read_text().rpartition(")")[2].split()[1])
+            children.setdefault(parent, []).append(int(stat.parent.name))
+    return children
+
+
+def _descendants(pid: int) -> list[int]:
+    children = _children()
+    found = [pid]
+    for each in found:
+        found.extend(children.get(each, ()))
+    return found[1:]
+
+
+def _kill_tree(process: subprocess.Popen[str]) -> None:
+    """End what the program started: Spark's and Beam's workers put themselves into process groups of their own."""
+    if process.poll() is not None:
+        return
+    for pid in (*_descendants(process.pid), process.pid):
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
+
+
+class _MemorySampler:
+    """Peaks over the Python workers of one program, in bytes, each the greatest of any single worker.
+
+    `private` is RSS - shared: what would be freed if the worker ended. `anonymous` leaves out mapped files (LMDB's
+    pages are page cache that the kernel can take back).
+    """
+
+    def __init__(self, pid: int) -> None:
+        self.peaks = {"private": 0, "anonymous": 0, "rss": 0}
+        self._pid = pid
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._sample, daemon=True)
+
+    def __enter__(self) -> "_MemorySampler":
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stop.set()
+        self._thread.join()
+
+    def _sample(self) -> None:
+        workers: set[int] = set()
+        others: set[int] = set()
+        while not self._stop.wait(SAMPLE_S):
+            for pid in _descendants(self._pid):
+                if pid not in workers and pid not in others:
+                    (workers if _is_worker(pid) else others).add(pid)
+                if pid in workers:
+                    self._read(pid)
+
+    def _read(self, pid: int) -> None:
+        try:
+            lines = Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines()[1:]
+        except OSError:  # the worker has just ended
+            return
+        sizes = {name: int(rest.split()[0]) * 1024 for name, rest in (line.split(":") for line in lines)}
+        private = sizes["Rss"] - sizes["Shared_Clean"] - sizes["Shared_Dirty"]
+        now = {"private": private, "anonymous": min(private, sizes["Pss_Anon"]), "rss": sizes["Rss"]}
+        for name, size in now.items():
+            self.peaks[name] = max(self.peaks[name], size)
+
+
+def _is_worker(pid: int) -> bool:
+    try:
+        return b"pyspark.daemon" in Path(f"/proc/{pid}/cmdline").read_bytes()
+    except OSError:
+        return False

@@ -1,0 +1,130 @@
+"""What is compared: the four workloads, the sizes each system gets, the true results and the bars.
+
+A program prints three integers about the numbers that reach its sink: how many, their sum and the sum of their
+squares. `truth` computes them without any of the systems. Sizes keep the larger run of each pair near 30 s on two
+cores; they are multiples of what the workload's keys and windows repeat over.
+"""
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+Truth = tuple[int, int, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Sizes:
+    """Records of the two runs whose difference gives the rate without start-up, and of a smoke run."""
+
+    small: int
+    large: int
+    quick: int
+
+
+@dataclass(frozen=True, slots=True)
+class Bar:
+    """The ratio Penstock must reach against one system."""
+
+    system: str
+    factor: float
+
+
+@dataclass(frozen=True, slots=True)
+class Workload:
+    """One job, the same for every system that has a program for it."""
+
+    letter: str
+    name: str
+    title: str
+    bars: tuple[Bar, ...]
+    sizes: dict[str, Sizes]
+    outputs: Callable[[int], Iterable[int]]
+
+    def truth(self, records: int) -> Truth:
+        """Count, sum and sum of squares of the numbers that must reach the sink."""
+        count = total = squares = 0
+        for x in self.outputs(records):
+            count += 1
+            total += x
+            squares += x * x
+        return count, total, squares
+
+
+def _map_filter(records: int) -> Iterable[int]:
+    return range(10, records * 3 - 1, 30)  # i * 3 + 1 is a multiple of ten for i = 3, 13, 23, …
+
+
+def _keyed_reduce(records: int) -> Iterable[int]:
+    per_key = records // 1_000
+    return (per_key * first + 1_000 * (per_key * (per_key - 1) // 2) for first in range(1_000))
+
+
+def _keyed_state(records: int) -> Iterable[int]:
+    return (i * 2654435761 % 1_000_000 for i in range(min(records, 1_000_000)))
+
+
+def _windows(records: int) -> Iterable[int]:
+    half = records // 2
+    for start in range(0, half, 50_000):  # a window; half is a multiple of the 10,000 keys
+        stop = min(start + 50_000, half)
+        for first in range(start, start + 10_000):
+            each = range(first, stop, 10_000)
+            yield (2 * sum(each) + len(each) * half) * 100 + 2 * len(each)
+
+
+WORKLOADS = (
+    Workload(
+        "a",
+        "map_filter",
+        "map + filter",
+        (Bar("pyflink", 60), Bar("bytewax", 3)),
+        {
+            "penstock": Sizes(20_000_000, 200_000_000, 1_000_000),
+            "pyflink-process": Sizes(500_000, 3_000_000, 20_000),
+            "pyflink-thread": Sizes(500_000, 4_000_000, 20_000),
+            "bytewax": Sizes(20_000_000, 120_000_000, 1_000_000),
+            "pyspark": Sizes(20_000_000, 160_000_000, 1_000_000),
+        },
+        _map_filter,
+    ),
+    Workload(
+        "b",
+        "keyed_reduce",
+        "map → key_by → reduce, 1,000 keys",
+        (Bar("pyflink", 60), Bar("bytewax", 2)),
+        {
+            "penstock": Sizes(5_000_000, 40_000_000, 500_000),
+            "pyflink-process": Sizes(100_000, 600_000, 20_000),
+            "pyflink-thread": Sizes(100_000, 600_000, 20_000),
+            "bytewax": Sizes(2_000_000, 16_000_000, 500_000),
+            "pyspark": Sizes(2_000_000, 14_000_000, 100_000),
+        },
+        _keyed_reduce,
+    ),
+    Workload(
+        "c",
+        "keyed_state",
+        "ValueState counter, 1,000,000 keys",
+        (Bar("pyflink", 20), Bar("bytewax", 5)),
+        {
+            "penstock": Sizes(2_000_000, 12_000_000, 100_000),
+            "pyflink-process": Sizes(10_000, 40_000, 5_000),
+            "pyflink-thread": Sizes(100_000, 600_000, 20_000),
+            "bytewax": Sizes(1_000_000, 3_000_000, 50_000),
+        },
+        _keyed_state,
+    ),
+    Workload(
+        "d",
+        "windows",
+        "tumbling event-time windows, 10,000 keys",
+        (Bar("pyflink", 60), Bar("bytewax", 10)),
+        {
+            "penstock": Sizes(2_000_000, 20_000_000, 200_000),
+            "pyflink-process": Sizes(100_000, 200_000, 20_000),
+            "pyflink-thread": Sizes(100_000, 400_000, 20_000),
+            "bytewax": Sizes(400_000, 2_000_000, 100_000),
+        },
+        _windows,
+    ),
+)
+MEMORY_BAR_MIB = 400

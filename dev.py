@@ -1,0 +1,295 @@
+"""Every chore of this repository: ``python3 dev.py help`` lists them. Needs nothing but Python; the Makefile calls it.
+
+The first call makes a virtual environment in ``.venv`` from the lock in ``requirements/``; the next ones find it done.
+Under an old Python it gets as far as saying so: it must parse there, and only what stands above that may run there.
+"""
+
+import hashlib
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import Callable, NoReturn  # noqa: UP035 - the module of old Pythons too
+
+OLDEST, TOO_NEW = (3, 11), (3, 14)
+ROOT = Path(__file__).resolve().parent
+
+
+def give_up(message: str) -> NoReturn:
+    """End with a plain message."""
+    print("dev.py: " + message, file=sys.stderr)
+    raise SystemExit(1)
+
+
+def use_supported_python() -> None:
+    """Go on in a Python that PySpark has releases for; a machine often has several."""
+    if OLDEST <= sys.version_info[:2] < TOO_NEW:
+        return
+    for minor in range(TOO_NEW[1] - 1, OLDEST[1] - 1, -1):
+        other = shutil.which(f"python3.{minor}")
+        works = other and subprocess.call([other, "-c", ""], stderr=subprocess.DEVNULL) == 0
+        if other and works:
+            sys.exit(subprocess.call([other, str(ROOT / "dev.py"), *sys.argv[1:]]))
+    give_up(
+        f"this is Python {sys.version_info[0]}.{sys.version_info[1]}; Penstock needs Python 3.11, 3.12 or 3.13, and "
+        "none of them is on the PATH."
+    )
+
+
+if __name__ == "__main__":
+    use_supported_python()
+
+# ------------------------------------------------------------------------------------------------- the environment
+
+VENV = ROOT / ".venv"
+STAMP = VENV / "made-from.json"
+INSTALL_LOG = ROOT / ".venv-install.log"
+REQUIREMENTS = ROOT / "requirements"
+BUILD_LOCK, DEV_LOCK = REQUIREMENTS / "build.txt", REQUIREMENTS / "dev.txt"
+#: The environment has 1.3 GB; while PySpark is unpacked and built there is nearly as much again beside it.
+FREE_BYTES_NEEDED = 3 << 30
+
+#: What a line of pip's log says, and what that means for the one who reads it. The first that fits is shown.
+PIP_FAILURES = (
+    (("No space left on device", "Errno 28"), "The disk is full. Make room, or let TMPDIR name another disk."),
+    (
+        ("THESE PACKAGES DO NOT MATCH THE HASHES",),
+        "A download differs from what was locked. Try again; if it stays so, do not trust the index in use.",
+    ),
+    (("CERTIFICATE_VERIFY_FAILED", "SSLError"), "The certificate of the package index is not trusted (see PIP_CERT)."),
+    (("ProxyError", "Tunnel connection failed"), "The proxy refuses the package index (see HTTPS_PROXY)."),
+    (
+        (
+            "NewConnectionError",
+            "NameResolutionError",
+            "ConnectTimeoutError",
+            "ReadTimeoutError",
+            "ConnectionResetError",
+        ),
+        "The package index cannot be reached: no network, or pip needs an index or a proxy of its own here.",
+    ),
+    (("No matching distribution found",), "The package index in use lacks a package of the lock."),
+)
+
+
+def environment_python() -> Path:
+    """The interpreter of the virtual environment."""
+    return VENV / ("Scripts/python.exe" if os.name == "nt" else "bin/python")
+
+
+def child_environment() -> dict[str, str]:
+    """The caller's environment without what would let other packages in."""
+    environment = {k: v for k, v in os.environ.items() if k not in ("PYTHONPATH", "PYTHONHOME", "VIRTUAL_ENV")}
+    environment["PIP_DISABLE_PIP_VERSION_CHECK"] = "1"
+    return environment
+
+
+def call(*command: object) -> int:
+    """Run a command of the environment from the root of the repository; answers its exit code."""
+    return subprocess.call([str(part) for part in command], cwd=str(ROOT), env=child_environment())
+
+
+def digest(*parts: object) -> str:
+    """A hash of texts and of the contents of files."""
+    contents = [part.read_bytes() if isinstance(part, Path) else str(part).encode() for part in parts]
+    return hashlib.sha256(b"\0".join(contents)).hexdigest()
+
+
+def ready() -> Path:
+    """The interpreter of an environment that is as the lock says, which is made now if need be."""
+    for lock in (BUILD_LOCK, DEV_LOCK):
+        if not lock.is_file():
+            give_up(f"{lock.relative_to(ROOT)} is missing; it belongs to the repository.")
+    wanted = {
+        "packages": digest(sys.version, str(VENV), BUILD_LOCK, DEV_LOCK),
+        "project": digest(ROOT / "pyproject.toml"),
+    }
+    made: dict[str, str] = json.loads(STAMP.read_text()) if STAMP.is_file() else {}
+    python = environment_python()
+    if made.get("packages") != wanted["packages"] or not python.is_file():
+        make_environment()
+        made = {}
+    if made.get("project") != wanted["project"]:
+        pip("install", "--quiet", "--no-deps", "--no-build-isolation", "--editable", ".")
+        STAMP.write_text(json.dumps(wanted))
+    return python
+
+
+def make_environment() -> None:
+    """Make ``.venv`` anew from the lock."""
+    for place in (ROOT, Path(tempfile.gettempdir())):
+        free = shutil.disk_usage(str(place)).free
+        if free < FREE_BYTES_NEEDED:
+            give_up(f"the disk of {place} has {free / 1e9:.1f} GB free; the environment needs 3 GB to be made.")
+    try:
+        import ensurepip
+        import venv
+
+        ensurepip.version()
+    except ImportError as error:
+        give_up(
+            f"this Python has no module {error.name}. On Debian and Ubuntu: sudo apt install python3-venv; elsewhere "
+            "use a Python from python.org, pyenv or uv."
+        )
+    print(f"Making {VENV}: about 700 MB to download, a few minutes, this once.", flush=True)
+    shutil.rmtree(VENV, ignore_errors=True)
+    try:
+        venv.EnvBuilder(with_pip=True, symlinks=os.name != "nt").create(VENV)
+    except (OSError, subprocess.CalledProcessError) as error:
+        give_up(f"no virtual environment could be made in {VENV}: {error}")
+    # First what builds packages, then those packages: thus nothing comes from outside the lock.
+    for lock in (BUILD_LOCK, DEV_LOCK):
+        pip("install", "--no-deps", "--no-build-isolation", "--require-hashes", "--requirement", lock)
+
+
+def pip(*arguments: object) -> None:
+    """Run pip; where it fails, say what that means."""
+    INSTALL_LOG.unlink(missing_ok=True)
+    if call(environment_python(), "-m", "pip", *arguments, "--log", INSTALL_LOG) == 0:
+        INSTALL_LOG.unlink(missing_ok=True)
+        return
+    log = INSTALL_LOG.read_text(encoding="utf-8", errors="replace") if INSTALL_LOG.is_file() else ""
+    give_up(f"pip could not install what is needed. {explain_pip_failure(log)}")
+
+
+def explain_pip_failure(log: str) -> str:
+    """What a log of pip means, in a sentence."""
+    for signs, meaning in PIP_FAILURES:
+        if any(sign in log for sign in signs):
+            return meaning
+    return f"All of its output is in {INSTALL_LOG}."
+
+
+# ------------------------------------------------------------------------------------------------------- the chores
+
+
+def demo(arguments: list[str]) -> int:
+    """Run the flights job, then show its table and chart (--crash: killed and resumed on the way)."""
+    return run_script("examples/flights/run.py", arguments)
+
+
+def test(arguments: list[str]) -> int:
+    """Run all tests and all examples of the documentation (CI; arguments go to pytest)."""
+    return call(ready(), "-m", "pytest", *arguments)
+
+
+def check(_: list[str]) -> int:
+    """Lint, types, import contracts, unit tests and documents: what must be green before a commit."""
+    python = ready()
+    scripts = python.parent
+    unit = [path for path in ("tests/unit", "tests/docs") if (ROOT / path).is_dir()]
+    steps: tuple[tuple[str, tuple[object, ...]], ...] = (
+        ("lint", (scripts / "ruff", "check", "--quiet")),
+        ("format", (scripts / "ruff", "format", "--check", "--quiet")),
+        ("imports", (scripts / "lint-imports", "--no-logo")),
+        ("types", (scripts / "pyright", "--pythonpath", python)),
+        ("unit tests and documents", (python, "-m", "pytest", "-q", "-m", "not spark and not fault", *unit)),
+    )
+    failed: list[str] = []
+    for name, command in steps:
+        started = time.monotonic()
+        code = call(*command)
+        print(f"{'ok    ' if code == 0 else 'FAILED'} {name} ({time.monotonic() - started:.1f} s)", flush=True)
+        if code:
+            failed.append(name)
+    print("check: " + (f"failed: {', '.join(failed)}" if failed else "all good"), flush=True)
+    return 1 if failed else 0
+
+
+def bench(arguments: list[str]) -> int:
+    """Measure against PyFlink, Bytewax and bare PySpark (each in an environment of its own)."""
+    return run_script("benchmarks/run.py", arguments)
+
+
+def campaign(arguments: list[str]) -> int:
+    """Run the long tests: every crash point, long runs, other Pythons (hours; can be resumed)."""
+    return run_script("tests/campaign/run.py", arguments)
+
+
+def lock(arguments: list[str]) -> int:
+    """Lock the dependencies of pyproject.toml anew (--upgrade: to the newest versions)."""
+    REQUIREMENTS.mkdir(exist_ok=True)
+    if not environment_python().is_file():
+        import venv
+
+        venv.EnvBuilder(with_pip=True, symlinks=os.name != "nt").create(VENV)
+    pip("install", "--quiet", "uv")
+    for group, path in (("build", BUILD_LOCK), ("dev", DEV_LOCK)):
+        wanted = ["--group", group] if group == "build" else ["pyproject.toml", "--group", group]
+        code = call(
+            environment_python(), "-m", "uv", "pip", "compile", *wanted, "--universal", "--python-version", "3.11",
+            "--generate-hashes", "--no-emit-index-url", "--no-emit-find-links", "--quiet",
+            "--custom-compile-command", "python3 dev.py lock",
+            "--output-file", path.relative_to(ROOT), *arguments,
+        )  # fmt: skip
+        if code:
+            return code
+    return 0
+
+
+def clean(_: list[str]) -> int:
+    """Remove the environment and everything else that was made here."""
+    for pattern in (".venv*", "build", "dist", "out", "src/*.egg-info", ".*_cache", ".hypothesis", "**/__pycache__"):
+        for path in ROOT.glob(pattern):
+            shutil.rmtree(path, ignore_errors=True) if path.is_dir() else path.unlink(missing_ok=True)
+    return 0
+
+
+def show_help(_: list[str]) -> int:
+    """List the chores."""
+    print("Usage: python3 dev.py CHORE [ARGUMENTS], or make CHORE [ARGS='…']; needs Python 3.11 to 3.13, no more.\n")
+    for heading, names in GROUPS:
+        print(heading)
+        for name in names:
+            print(f"  {name:<10}{(CHORES[name].__doc__ or '').strip()}")
+        print()
+    return 0
+
+
+def run_script(script: str, arguments: list[str]) -> int:
+    """Run a program of the repository in the environment."""
+    if not (ROOT / script).is_file():
+        give_up(f"{script} is missing; is this a whole clone of the repository?")
+    return call(ready(), script, *arguments)
+
+
+CHORES: dict[str, Callable[[list[str]], int]] = {
+    "demo": demo,
+    "test": test,
+    "check": check,
+    "bench": bench,
+    "campaign": campaign,
+    "lock": lock,
+    "clean": clean,
+    "help": show_help,
+}
+GROUPS = (
+    ("See it work", ("demo",)),
+    ("Change it", ("check", "test")),
+    ("Measure it", ("bench", "campaign")),
+    ("Keep house", ("lock", "clean", "help")),
+)
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Do one chore."""
+    name, *rest = (sys.argv[1:] if arguments is None else arguments) or ["help"]
+    chore = CHORES.get({"-h": "help", "--help": "help"}.get(name, name))
+    if chore is None:
+        give_up(f"there is no chore {name!r}; there are {', '.join(CHORES)}.")
+    try:
+        return chore(rest)
+    except KeyboardInterrupt:
+        return 130
+    except OSError as error:
+        if error.errno != 28:
+            raise
+        give_up("the disk is full.")
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,25 @@
+"""Makes the pictures of the flights demo from its results: `python docs/images/make.py`, after `make demo`."""
+
+import io
+import re
+import sys
+from pathlib import Path
+
+from rich.console import Console
+from rich.terminal_theme import MONOKAI
+
+HERE = Path(__file__).resolve().parent
+ROOT = HERE.parents[1]
+sys.path.insert(0, str(ROOT / "examples" / "flights"))
+
+from report import chart, read_report, show  # noqa: E402 - the example's modules are no package
+
+report = read_report(ROOT / "out" / "flights" / "results")
+(HERE / "delay-by-hour.svg").write_text(chart(report), encoding="utf-8")
+
+console = Console(record=True, width=104, force_terminal=True, color_system="truecolor", file=io.StringIO())
+show(report, console)
+terminal = console.export_svg(title="make demo", theme=MONOKAI)
+# Rich lets the picture load its font from the network; the reader's own monospaced one will do.
+terminal = re.sub(r"@font-face \{.*?\}", "", terminal, flags=re.DOTALL).replace("Fira Code, monospace", "monospace")
+(HERE / "demo.svg").write_text(terminal, encoding="utf-8")

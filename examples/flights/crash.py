@@ -1,0 +1,101 @@
+"""Kills the job's processes without warning, starts the job again from its last checkpoint, and compares the files.
+
+The job runs in a process group of its own: driver, Java and Python tasks. SIGKILL to the group is to them what a power
+cut is to a machine; none of them gets to tidy up.
+"""
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from rich import box
+from rich.console import Console
+from rich.table import Table
+
+from report import read_lines
+
+OUTPUTS = ("hourly", "alerts", "cancelled")
+KILL_AFTER = 3  # checkpoints
+RUN = Path(__file__).resolve().with_name("run.py")
+
+
+def run_with_crash(events: Path, out: Path, parallelism: int, console: Console) -> int:
+    """Run the job twice, once in peace and once with a crash, and return 0 if both wrote the same."""
+    if os.name != "posix":
+        sys.exit("--crash kills a process group, which only Linux and macOS have.")
+    peace, crash = out / "undisturbed", out / "crashed"
+    for folder in (peace, crash):
+        shutil.rmtree(folder, ignore_errors=True)
+    common = ["--events", str(events), "--parallelism", str(parallelism), "--no-report"]
+
+    console.rule("1. A run in peace")
+    run_to_end("--out", str(peace), *common)
+
+    console.rule(f"2. The same job, killed after {KILL_AFTER} checkpoints")
+    with job("--out", str(crash), *common) as process:
+        wait_for_checkpoint(process, crash / "checkpoints", KILL_AFTER)
+        os.killpg(process.pid, signal.SIGKILL)
+    console.show_cursor()  # the progress bar had hidden it
+    if process.returncode != -signal.SIGKILL:
+        sys.exit("The job ended before there was anything to kill.")
+    last = newest_checkpoint(crash / "checkpoints")
+    console.print(f"\nKilled (kill -9 of the process group). The last checkpoint that completed is number {last}.")
+    published = {name: Counter(read_lines(crash / "results" / name)) for name in OUTPUTS}
+
+    console.rule("3. Started again")
+    run_to_end("--out", str(crash), *common, "--resume")
+    return compare(peace / "results", crash / "results", published, console)
+
+
+@contextmanager
+def job(*options: str) -> Iterator["subprocess.Popen[bytes]"]:
+    """Start the job in its own process group, and leave nothing of it behind, whatever happens here."""
+    process = subprocess.Popen([sys.executable, str(RUN), *options], start_new_session=True)
+    try:
+        yield process
+    finally:
+        if process.poll() is None:
+            os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+
+
+def run_to_end(*options: str) -> None:
+    with job(*options) as process:
+        if process.wait() != 0:
+            sys.exit(f"The job failed with exit code {process.returncode}.")
+
+
+def wait_for_checkpoint(process: "subprocess.Popen[bytes]", checkpoints: Path, number: int) -> None:
+    """Wait until that checkpoint is complete, or the process has ended."""
+    while process.poll() is None and newest_checkpoint(checkpoints) < number:
+        time.sleep(0.01)
+
+
+def newest_checkpoint(checkpoints: Path) -> int:
+    """The number of the newest complete checkpoint: one is complete once its `_metadata` is there."""
+    complete = checkpoints.glob("*/chk-*/_metadata")
+    return max((int(metadata.parent.name.removeprefix("chk-")) for metadata in complete), default=0)
+
+
+def compare(peace: Path, crash: Path, published: dict[str, Counter[str]], console: Console) -> int:
+    table = Table(box=box.SIMPLE_HEAD)
+    table.add_column("lines in")
+    for column in ("run in peace", "when killed", "after the restart", "missing", "too many"):
+        table.add_column(column, justify="right")
+    same = True
+    for name in OUTPUTS:
+        expected, found = (Counter(read_lines(results / name)) for results in (peace, crash))
+        missing, extra = (expected - found).total(), (found - expected).total()
+        counts = (expected.total(), published[name].total(), found.total(), missing, extra)
+        table.add_row(name, *(f"{count:,}" for count in counts))
+        same = same and not missing and not extra
+    console.print(table)
+    console.print("[green]Both runs wrote the same lines.[/]" if same else "[red]The two runs differ.[/]")
+    return 0 if same else 1

@@ -1,0 +1,14 @@
+"""Penstock: the DataStream API of PyFlink, run on PySpark.
+
+Everything stands where PyFlink has it, below ``penstock`` instead of ``pyflink``:
+``from penstock.datastream import StreamExecutionEnvironment``.
+
+Example:
+    >>> import penstock
+    >>> penstock.__version__
+    '0.1.0'
+"""
+
+__all__ = ["__version__"]
+
+__version__ = "0.1.0"

@@ -1,0 +1,184 @@
+"""The generator source: indices dealt out among the readers, a function called for each, at a limited rate.
+
+The rate is kept per split and in wall time: a split knows when its next record is due, and takes that into its
+snapshot. So a reader made anew at each epoch keeps the rate as well as one that lives on.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, cast
+
+from penstock.datastream.connectors.base import InputStatus, SourceReader, SourceSplit
+from penstock.datastream.connectors.datagen import GeneratorFunction, RateUnit
+from penstock.datastream.connectors.enumerator_base import SplitQueueEnumerator
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from penstock.datastream.connectors.base import ReaderOutput, SourceReaderContext
+    from penstock.datastream.connectors.datagen import RateLimiterStrategy
+
+_BLOCK = 4096
+_MOST_CATCH_UP_SECONDS = 60.0
+
+
+@dataclass(frozen=True, slots=True)
+class IndexSplit(SourceSplit):
+    """Every ``step``-th index, from ``next`` on, below ``end``."""
+
+    id: str
+    next: int
+    step: int
+    #: None: without end.
+    end: int | None
+    #: When the next record is due, in seconds since the epoch; None before the first and without a rate by time.
+    due: float | None = None
+
+    def split_id(self) -> str:
+        """Return the name of the share."""
+        return self.id
+
+
+def deal_indices(count: int | None, readers: int) -> list[IndexSplit]:
+    """Deal the indices below ``count`` out in turns, one split for each reader that gets any."""
+    dealt = readers if count is None else min(readers, count)
+    return [IndexSplit(str(first), first, readers, count) for first in range(dealt)]
+
+
+class DataGeneratorEnumerator(SplitQueueEnumerator[IndexSplit, "list[IndexSplit]"]):
+    """Hands out the shares."""
+
+    def snapshot_state(self, checkpoint_id: int) -> list[IndexSplit]:
+        """Return the shares that no reader has."""
+        del checkpoint_id
+        return self.waiting_splits
+
+
+class DataGeneratorReader(SourceReader[Any, IndexSplit]):
+    """Makes the records of its shares, in turns; mostly it has one, after a rescale it may have several.
+
+    Args:
+        context: The reader's surroundings.
+        function: Makes a record of an index.
+        strategy: How fast.
+        clock: Gives the time in seconds since the epoch.
+        sleep: Waits some seconds.
+    """
+
+    def __init__(
+        self,
+        context: SourceReaderContext,
+        function: Callable[[int], Any] | GeneratorFunction[Any],
+        strategy: RateLimiterStrategy,
+        clock: Callable[[], float] = time.time,
+        sleep: Callable[[float], None] = time.sleep,
+    ) -> None:
+        self._context, self._strategy = context, strategy
+        self._clock, self._sleep = clock, sleep
+        # A cast, because a test of a generic class leaves its parameter unknown.
+        self._function = cast("GeneratorFunction[Any]", function) if isinstance(function, GeneratorFunction) else None
+        self._call = cast("Callable[[int], Any]", function) if self._function is None else self._function.map
+        # The one served longest ago is first: `min` takes it where several are due at the same time.
+        self._splits: list[IndexSplit] = []
+        self._requested = False
+        self._left_of_checkpoint = self._share_of_checkpoint()
+        self._no_more_splits = False
+
+    def start(self) -> None:
+        """Open the function, and ask for indices when there are none."""
+        if self._function is not None:
+            self._function.open(self._context)
+        if not self._splits and not self._no_more_splits:
+            self._request_split()
+
+    def poll_next(self, output: ReaderOutput[Any]) -> InputStatus:
+        """Make the records that the rate allows now, at most a block."""
+        if self.is_available():
+            split = min(self._splits, key=self._due)
+            self._splits.remove(split)
+            indices = self._due_indices(split)
+            split_output = output.create_output_for_split(split.id)
+            call = self._call
+            split_output.collect_all([call(index) for index in indices])
+            split = self._moved(split, len(indices))
+            if split.end is None or split.next < split.end:
+                self._splits.append(split)
+            else:
+                output.release_output_for_split(split.id)
+        if self._splits:
+            return InputStatus.MORE_AVAILABLE if self.is_available() else InputStatus.NOTHING_AVAILABLE
+        if self._no_more_splits:
+            return InputStatus.END_OF_INPUT
+        self._request_split()
+        return InputStatus.NOTHING_AVAILABLE
+
+    def _request_split(self) -> None:
+        if not self._requested:
+            self._requested = True
+            self._context.send_split_request()
+
+    def is_available(self, timeout_ms: int = 0) -> bool:
+        """Wait until a record is due."""
+        if not self._splits or self._left_of_checkpoint == 0:
+            return False
+        wait = min(self._due(split) for split in self._splits) - self._clock()
+        if wait <= 0:
+            return True
+        self._sleep(min(wait, timeout_ms / 1000))
+        return wait <= timeout_ms / 1000
+
+    def snapshot_state(self, checkpoint_id: int) -> list[IndexSplit]:
+        """Return the shares; what may be made until the next checkpoint counts anew."""
+        del checkpoint_id
+        self._left_of_checkpoint = self._share_of_checkpoint()
+        return list(self._splits)
+
+    def add_splits(self, splits: list[IndexSplit]) -> None:
+        """Take shares."""
+        self._splits.extend(splits)
+        self._requested = False
+
+    def notify_no_more_splits(self) -> None:
+        """End after the shares at hand."""
+        self._no_more_splits = True
+
+    def close(self) -> None:
+        """Close the function."""
+        if self._function is not None:
+            self._function.close()
+
+    def _share_of_checkpoint(self) -> int | None:
+        """Return how many records this reader may make until the next checkpoint, None without such a rate."""
+        if self._strategy.unit is not RateUnit.CHECKPOINT:
+            return None
+        readers, index, rate = self._context.current_parallelism, self._context.index_of_subtask, self._strategy.rate
+        return int(rate) * (index + 1) // readers - int(rate) * index // readers
+
+    def _due(self, split: IndexSplit) -> float:
+        """Return when a split's next record is due."""
+        if self._strategy.unit is not RateUnit.SECOND:
+            return 0.0
+        now = self._clock()
+        return now if split.due is None else max(split.due, now - _MOST_CATCH_UP_SECONDS)
+
+    def _due_indices(self, split: IndexSplit) -> range:
+        count = _BLOCK
+        if self._strategy.unit is RateUnit.SECOND:
+            late = self._clock() - self._due(split)
+            count = min(count, int(late * self._strategy.rate / split.step) + 1 if late >= 0 else 0)
+        if self._left_of_checkpoint is not None:
+            count = min(count, self._left_of_checkpoint)
+        behind = split.next + count * split.step
+        return range(split.next, behind if split.end is None else min(behind, split.end), split.step)
+
+    def _moved(self, split: IndexSplit, made: int) -> IndexSplit:
+        """Return a split behind the records just made."""
+        if self._left_of_checkpoint is not None:
+            self._left_of_checkpoint -= made
+        due = split.due
+        if self._strategy.unit is RateUnit.SECOND and made:
+            # A split has one of `step` shares of the rate, also when one reader holds several.
+            due = self._due(split) + made * split.step / self._strategy.rate
+        return replace(split, next=split.next + made * split.step, due=due)

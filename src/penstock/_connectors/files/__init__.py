@@ -1,0 +1,1 @@
+"""Files as source and as sink, on local disks and in object stores."""

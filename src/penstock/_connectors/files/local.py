@@ -1,0 +1,146 @@
+"""Local disks."""
+
+from __future__ import annotations
+
+import errno
+import glob
+import os
+import shutil
+import uuid
+from pathlib import Path
+from typing import TYPE_CHECKING, BinaryIO
+
+from penstock._connectors.files.filesystem import FileStatus, is_hidden
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+# What link() says on file systems without hard links.
+_NO_LINKS = {errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK}
+
+
+class LocalFileSystem:
+    """Files that ``open`` can open."""
+
+    def find(self, path: str) -> list[FileStatus]:
+        """Return the files that a path stands for; a path that exists is no glob, whatever its name."""
+        local = _local(path)
+        if local.exists():
+            return sorted(self._below(local), key=lambda status: status.path)
+        # Path.glob would need the pattern cut into a root and a rest.
+        matches = [Path(match) for match in glob.glob(str(local), recursive=True)]  # noqa: PTH207
+        found = {status.path: status for match in matches if not is_hidden(match.name) for status in self._below(match)}
+        if not matches:
+            raise FileNotFoundError(path)
+        return [found[key] for key in sorted(found)]
+
+    def _below(self, path: Path) -> Iterator[FileStatus]:
+        if not path.is_dir():
+            stat = path.stat()
+            yield FileStatus(str(path), stat.st_size, stat.st_mtime_ns // 1_000_000)
+            return
+        for entry in path.iterdir():
+            if not is_hidden(entry.name):
+                yield from self._below(entry)
+
+    def open(self, path: str) -> BinaryIO:
+        """Open a file for reading."""
+        return _local(path).open("rb")
+
+    def create(self, path: str) -> BinaryIO:
+        """Open a new file for writing."""
+        local = _local(path)
+        local.parent.mkdir(parents=True, exist_ok=True)
+        return local.open("xb", buffering=1024 * 1024)
+
+    def finish(self, path: str, stream: BinaryIO) -> None:
+        """Close a file; its bytes and its name are on the disk then."""
+        with stream:
+            stream.flush()
+            os.fsync(stream.fileno())
+        _sync_folder(_local(path).parent)
+
+    def publish(self, staged: Sequence[str], target: str) -> bool:
+        """Link a single file, concatenate several; the target's name appears last and in one step."""
+        final = _local(target)
+        sources = [_local(path) for path in staged]
+        if final.exists():
+            return False
+        try:
+            source = sources[0] if len(sources) == 1 else _concatenate(sources, final)
+            published = _name_once(source, final)
+        except FileNotFoundError:
+            # Another committer was faster: it deletes the staged files once the target stands.
+            published = False
+        if published:
+            _sync_folder(final.parent)
+        for left_over in final.parent.glob(f"{glob.escape(_joined_prefix(final))}*"):
+            left_over.unlink(missing_ok=True)
+        return published
+
+    def size_of(self, path: str) -> int | None:
+        """Return the length of a file in bytes, None when it is not there."""
+        try:
+            return _local(path).stat().st_size
+        except FileNotFoundError:
+            return None
+
+    def delete(self, path: str) -> None:
+        """Delete a file, if it is there."""
+        _local(path).unlink(missing_ok=True)
+
+    def hidden_files(self, folder: str) -> Iterator[FileStatus]:
+        """List the files below a folder whose names begin with a dot."""
+        for path in sorted(_local(folder).rglob(".*")):
+            try:
+                stat = path.stat()
+            except FileNotFoundError:  # deleted while we look
+                continue
+            if path.is_file():
+                yield FileStatus(str(path), stat.st_size, stat.st_mtime_ns // 1_000_000)
+
+
+def _joined_prefix(final: Path) -> str:
+    return f".{final.name}.joined-"
+
+
+def _concatenate(sources: list[Path], final: Path) -> Path:
+    # The random part keeps apart two drivers that commit the same part at the same time.
+    joined = final.with_name(f"{_joined_prefix(final)}{uuid.uuid4().hex}")
+    with joined.open("xb") as out:
+        for source in sources:
+            with source.open("rb") as part:
+                shutil.copyfileobj(part, out, 1024 * 1024)
+        out.flush()
+        os.fsync(out.fileno())
+    return joined
+
+
+def _name_once(source: Path, target: Path) -> bool:
+    """Give a file its final name unless that is taken; looking and naming are one step."""
+    try:
+        os.link(source, target)
+    except FileExistsError:
+        return False
+    except OSError as error:
+        if error.errno not in _NO_LINKS:
+            raise
+        # Without links there is no such step. Final names are unique, so only another try at this file can interfere.
+        if target.exists():
+            return False
+        source.rename(target)
+    return True
+
+
+def _local(path: str) -> Path:
+    return Path(path.removeprefix("file://"))
+
+
+def _sync_folder(folder: Path) -> None:
+    if os.name == "nt":  # Windows cannot open a folder; its file system logs names by itself
+        return
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

@@ -1,0 +1,122 @@
+"""Object stores: ``s3://``, ``gs://``, ``az://`` and what else obstore knows; credentials come from the environment."""
+
+from __future__ import annotations
+
+import fnmatch
+import tempfile
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any, BinaryIO, cast
+from urllib.parse import urlsplit
+
+import obstore
+from obstore.store import from_url
+
+from penstock._connectors.files.filesystem import FileStatus, is_hidden
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+_IN_MEMORY_BYTES = 16 * 1024 * 1024
+_MAGIC = "*?["
+
+
+class ObjectFileSystem:
+    """Objects as files: a folder is a common prefix, and writing an object is one step anyway."""
+
+    def find(self, path: str) -> list[FileStatus]:
+        """Return the objects that a key, prefix or glob stands for."""
+        root, key = _split(path)
+        prefix = key
+        if any(sign in key for sign in _MAGIC):
+            prefix = key[: min(key.find(sign) for sign in _MAGIC if sign in key)].rpartition("/")[0]
+        found = [status for status in self._list(root, prefix) if _belongs(_split(status.path)[1], key)]
+        if not found:
+            raise FileNotFoundError(path)
+        return sorted(found, key=lambda status: status.path)
+
+    def _list(self, root: str, prefix: str) -> Iterator[FileStatus]:
+        store = _store(root)
+        try:
+            yield _status(root, obstore.head(store, prefix))
+        except (FileNotFoundError, ValueError):
+            for batch in obstore.list(store, prefix or None):  # pyright: ignore[reportUnknownMemberType]
+                yield from (_status(root, meta) for meta in batch)
+
+    def open(self, path: str) -> BinaryIO:
+        """Open an object for reading."""
+        root, key = _split(path)
+        return cast("BinaryIO", obstore.open_reader(_store(root), key))
+
+    def create(self, path: str) -> BinaryIO:
+        """Open a new object for writing; nothing is there before ``finish``."""
+        del path
+        return cast("BinaryIO", tempfile.SpooledTemporaryFile(_IN_MEMORY_BYTES))
+
+    def finish(self, path: str, stream: BinaryIO) -> None:
+        """Upload what was written."""
+        root, key = _split(path)
+        with stream:
+            stream.seek(0)
+            obstore.put(_store(root), key, stream)
+
+    def publish(self, staged: Sequence[str], target: str) -> bool:
+        """Copy a single object, upload several as one; two committers would write the same bytes."""
+        root, key = _split(target)
+        store = _store(root)
+        if self.size_of(target) is not None:
+            return False
+        try:
+            if len(staged) == 1:
+                obstore.copy(store, _split(staged[0])[1], key)
+            else:
+                obstore.put(store, key, (bytes(obstore.get(store, _split(path)[1]).bytes()) for path in staged))
+        except FileNotFoundError:
+            return False
+        return True
+
+    def size_of(self, path: str) -> int | None:
+        """Return the length of an object in bytes, None when it is not there."""
+        root, key = _split(path)
+        try:
+            return obstore.head(_store(root), key)["size"]
+        except FileNotFoundError:
+            return None
+
+    def delete(self, path: str) -> None:
+        """Delete an object, if it is there."""
+        root, key = _split(path)
+        try:
+            obstore.delete(_store(root), key)
+        except FileNotFoundError:
+            return
+
+    def hidden_files(self, folder: str) -> Iterator[FileStatus]:
+        """List the objects below a prefix whose last part begins with a dot."""
+        for status in self._list(*_split(folder)):
+            if status.path.rpartition("/")[2].startswith("."):
+                yield status
+
+
+def _split(path: str) -> tuple[str, str]:
+    """Return the root of the store, and the key in it."""
+    parts = urlsplit(path)
+    return f"{parts.scheme}://{parts.netloc}", path.removeprefix(f"{parts.scheme}://{parts.netloc}").strip("/")
+
+
+@lru_cache(maxsize=32)
+def _store(root: str) -> Any:
+    return from_url(root)
+
+
+def _status(root: str, meta: Any) -> FileStatus:
+    return FileStatus(f"{root}/{meta['path']}", meta["size"], int(meta["last_modified"].timestamp() * 1000))
+
+
+def _belongs(key: str, wanted: str) -> bool:
+    """Tell whether an object is what was asked for, is below it, or matches it as a glob."""
+    if key == wanted:
+        return True
+    if key.startswith(f"{wanted}/") or not wanted:
+        below = key[len(wanted) :].strip("/").split("/")
+        return not any(map(is_hidden, below))
+    return fnmatch.fnmatchcase(key, wanted) and not is_hidden(key.rpartition("/")[2])

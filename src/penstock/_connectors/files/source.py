@@ -1,0 +1,185 @@
+"""The file source's split, enumerator and reader."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from penstock._connectors.files.filesystem import FileStatus, filesystem_of
+from penstock.datastream.connectors.base import InputStatus, SourceSplit
+from penstock.datastream.connectors.enumerator_base import SplitQueueEnumerator
+from penstock.datastream.connectors.file_system import FilePart
+from penstock.datastream.connectors.reader_base import SequentialSourceReader, SplitCursor
+from penstock.errors import SourceFileError
+
+if TYPE_CHECKING:
+    from collections import deque
+    from collections.abc import Iterator, Sequence
+
+    from penstock.datastream.connectors.base import SourceOutput, SourceReaderContext, SplitEnumeratorContext
+    from penstock.datastream.connectors.file_system import FileFormat
+
+_PART_BYTES = 32 * 1024 * 1024
+_LEAST_PART_BYTES = 1024 * 1024
+_PARTS_PER_READER = 4
+_SHARE_BYTES = 256 * 1024 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class FileSourceSplit(SourceSplit):
+    """A part of a file."""
+
+    file: FileStatus
+    part: FilePart
+
+    def split_id(self) -> str:
+        """Return path and start of the part."""
+        return f"{self.file.path}@{self.part.start}"
+
+
+@dataclass(frozen=True, slots=True)
+class FileCheckpoint:
+    """What an enumerator of files goes on from: parts that no reader has, and every file that it ever found."""
+
+    splits: tuple[FileSourceSplit, ...]
+    found: frozenset[str]
+
+
+@dataclass(frozen=True, slots=True)
+class FileSet:
+    """Which files a source reads and how they are cut.
+
+    Args:
+        paths: Files, folders and globs.
+        file_format: Cuts and reads them.
+        splittable: Whether a file may be cut at all.
+    """
+
+    paths: tuple[str, ...]
+    file_format: FileFormat
+    splittable: bool
+
+    def find(self) -> list[FileStatus]:
+        """Return the files, each once, in the order of the paths and then by name.
+
+        Raises:
+            SourceFileError: A path stands for nothing.
+        """
+        found: dict[str, FileStatus] = {}
+        for path in self.paths:
+            try:
+                for status in filesystem_of(path).find(path):
+                    found.setdefault(status.path, status)
+            except FileNotFoundError:
+                raise SourceFileError(path, "there is no such file or folder, and as a glob it matches none") from None
+            except OSError as error:
+                raise SourceFileError(path, f"{error.strerror or error}; check the path and its permissions") from error
+        return list(found.values())
+
+    def cut(self, files: Sequence[FileStatus], readers: int) -> list[FileSourceSplit]:
+        """Return the parts of files: small enough that each reader gets several, where there is enough to read."""
+        total = sum(status.size for status in files)
+        part_size = min(_PART_BYTES, max(_LEAST_PART_BYTES, total // (readers * _PARTS_PER_READER)))
+        return [
+            FileSourceSplit(status, FilePart(start, end))
+            for status in files
+            for start, end in self.file_format.cut(status, part_size if self.splittable else max(status.size, 1))
+        ]
+
+
+class FileEnumerator(SplitQueueEnumerator[FileSourceSplit, FileCheckpoint]):
+    """Hands out parts of files, a good share at a time, and looks for new files if told so.
+
+    Args:
+        context: The enumerator's surroundings.
+        files: Which files to read.
+        checkpoint: What to go on from; None looks for the files now.
+        discovery_interval_ms: How often to look for new files; None never does.
+    """
+
+    def __init__(
+        self,
+        context: SplitEnumeratorContext[FileSourceSplit],
+        files: FileSet,
+        checkpoint: FileCheckpoint | None,
+        discovery_interval_ms: int | None,
+    ) -> None:
+        self._files, self._discovery_interval_ms = files, discovery_interval_ms
+        self._readers = context.current_parallelism
+        if checkpoint is None:
+            statuses = files.find()
+            splits = files.cut(statuses, self._readers)
+            checkpoint = FileCheckpoint(tuple(splits), frozenset(status.path for status in statuses))
+        self._found = set(checkpoint.found)
+        super().__init__(context, checkpoint.splits, complete=discovery_interval_ms is None)
+
+    def start(self) -> None:
+        """Look for new files from time to time, if told so."""
+        interval = self._discovery_interval_ms
+        if interval is not None:
+            self._context.call_async(self._files.find, self._add_new_files, interval, interval)
+
+    def _add_new_files(self, statuses: list[FileStatus] | None, error: Exception | None) -> None:
+        if error is not None:
+            raise error
+        new = [status for status in statuses or () if status.path not in self._found]
+        self._found.update(status.path for status in new)
+        self.add_splits(self._files.cut(new, self._readers))
+
+    def take_share(self, queue: deque[FileSourceSplit]) -> list[FileSourceSplit]:
+        """Take half of a fair share: few requests when there is much to read, an even end when there is little."""
+        most = -(-len(queue) // (2 * self._readers))
+        share = [queue.popleft()]
+        size = share[0].part.end - share[0].part.start
+        while len(share) < most and size < _SHARE_BYTES:
+            share.append(queue.popleft())
+            size += share[-1].part.end - share[-1].part.start
+        return share
+
+    def snapshot_state(self, checkpoint_id: int) -> FileCheckpoint:
+        """Return the parts that no reader has, and the files found so far."""
+        del checkpoint_id
+        return FileCheckpoint(tuple(self.waiting_splits), frozenset(self._found))
+
+
+class FileReader(SequentialSourceReader[Any, FileSourceSplit]):
+    """Reads parts of files with a format.
+
+    Args:
+        context: The reader's surroundings.
+        file_format: Reads the parts.
+    """
+
+    def __init__(self, context: SourceReaderContext, file_format: FileFormat) -> None:
+        super().__init__(context)
+        self._format = file_format
+
+    def open_split(self, split: FileSourceSplit) -> SplitCursor[Any, FileSourceSplit]:
+        """Go on with a part."""
+        return _PartCursor(self._format.read(split.file, split.part), split)
+
+
+class _PartCursor(SplitCursor[Any, FileSourceSplit]):
+    def __init__(self, blocks: Iterator[tuple[list[Any], int]], split: FileSourceSplit) -> None:
+        self._blocks, self._split = blocks, split
+
+    def poll_next(self, output: SourceOutput[Any]) -> InputStatus:
+        try:
+            block = next(self._blocks, None)
+        except OSError as error:
+            reason = f"{error.strerror or error}; check the disk or the network that it is on"
+            raise SourceFileError(self._split.file.path, reason) from error
+        if block is None:
+            return InputStatus.END_OF_INPUT
+        records, position = block
+        output.collect_all(records)
+        self._split = replace(self._split, part=replace(self._split.part, position=position))
+        return InputStatus.MORE_AVAILABLE
+
+    def snapshot(self) -> FileSourceSplit:
+        return self._split
+
+    def close(self) -> None:
+        close = getattr(self._blocks, "close", None)
+        if close is not None:
+            close()

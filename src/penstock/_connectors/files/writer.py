@@ -1,0 +1,245 @@
+"""Writes the file sink's segments.
+
+Nothing is ever appended to another attempt's bytes: each epoch of each part is a new segment, made durable in
+``flush``. Which segments make up a part is the writer's state until the rolling policy says that the part is finished.
+"""
+
+from __future__ import annotations
+
+import time
+import uuid
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, BinaryIO
+
+from penstock._connectors.files.filesystem import filesystem_of
+from penstock._connectors.files.staging import FinishedPart, segment_name
+from penstock.common.serialization import BulkWriterFactory, Encoder
+from penstock.datastream.connectors.base import CommittingSinkWriter, StatefulSinkWriter
+from penstock.datastream.connectors.file_system import PartFileInfo
+from penstock.errors import SinkFileError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Sequence
+
+    from penstock.common.serialization import BulkWriter
+    from penstock.datastream.connectors._file_system.sink import FileSinkOptions
+    from penstock.datastream.connectors.base import SinkWriterContext, WriterInitContext
+
+# The rolling policy is asked before each block of so many records.
+_BLOCK = 1000
+
+
+@dataclass(frozen=True, slots=True)
+class UnfinishedPart:
+    """A part that goes on after the checkpoint."""
+
+    bucket_id: str
+    segments: tuple[str, ...]
+    size: int
+    created_ms: int
+    updated_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class FileWriterState:
+    """The state of one writer."""
+
+    next_number: int
+    parts: tuple[UnfinishedPart, ...]
+
+
+class _Segment:
+    """The file that a part is being written to in this epoch."""
+
+    def __init__(self, path: str, encoding: Encoder | BulkWriterFactory) -> None:
+        self.path = path
+        self._filesystem = filesystem_of(path)
+        self._stream: BinaryIO = self._filesystem.create(path)
+        self._encoder = encoding if isinstance(encoding, Encoder) else None
+        self._bulk: BulkWriter | None = (
+            encoding.create(self._stream) if isinstance(encoding, BulkWriterFactory) else None
+        )
+
+    @property
+    def size(self) -> int:
+        return self._stream.tell()
+
+    def write(self, elements: list[Any]) -> None:
+        if self._encoder is not None:
+            self._encoder.encode_all(elements, self._stream)
+        elif self._bulk is not None:
+            self._bulk.add_elements(elements)
+
+    def finish(self) -> int:
+        """Make the segment durable and return its length in bytes."""
+        if self._bulk is not None:
+            self._bulk.finish()
+        size = self._stream.tell()
+        self._filesystem.finish(self.path, self._stream)
+        return size
+
+    def abandon(self) -> None:
+        self._stream.close()
+
+
+class _Part:
+    """A part with its segments; the last one may be open."""
+
+    def __init__(self, state: UnfinishedPart) -> None:
+        self.bucket_id, self.segments, self.finished_size = state.bucket_id, list(state.segments), state.size
+        self.created_ms, self.updated_ms = state.created_ms, state.updated_ms
+        self.open: _Segment | None = None
+
+    def info(self) -> PartFileInfo:
+        size = self.finished_size + (0 if self.open is None else self.open.size)
+        return PartFileInfo(self.bucket_id, size, self.created_ms, self.updated_ms)
+
+    def finish_segment(self) -> None:
+        if self.open is not None:
+            self.finished_size += self.open.finish()
+            self.segments.append(self.open.path)
+            self.open = None
+
+    def state(self) -> UnfinishedPart:
+        return UnfinishedPart(
+            self.bucket_id, tuple(self.segments), self.finished_size, self.created_ms, self.updated_ms
+        )
+
+
+class FileWriter(StatefulSinkWriter[Any, FileWriterState], CommittingSinkWriter[Any, FinishedPart]):
+    """Writes the records of one subtask into segments.
+
+    Args:
+        context: The writer's surroundings.
+        options: What the sink was told.
+        states: The states of this writer, or of several after a rescale.
+        clock: Gives the time in milliseconds since the epoch.
+    """
+
+    def __init__(
+        self,
+        context: WriterInitContext,
+        options: FileSinkOptions,
+        states: Collection[FileWriterState],
+        clock: Callable[[], int] = lambda: time.time_ns() // 1_000_000,
+    ) -> None:
+        self._context, self._options, self._clock = context, options, clock
+        self._is_bulk = isinstance(options.encoding, BulkWriterFactory)
+        # New with each writer, so that no two attempts and no two sinks ever choose the same name.
+        self._writer_id = uuid.uuid4().hex
+        self._next_number = max((state.next_number for state in states), default=0)
+        self._segments_made = 0
+        self._parts: dict[str, _Part] = {}
+        self._finished: list[FinishedPart] = []
+        #: Made since the last snapshot: nobody knows of them yet.
+        self._unclaimed: list[str] = []
+        self._checked_ms = clock()
+        for part in (_Part(part) for state in states for part in state.parts):
+            # Two writers' parts of one bucket: one goes on, the others are finished as they are.
+            if part.bucket_id in self._parts:
+                self._roll(part)
+            else:
+                self._parts[part.bucket_id] = part
+
+    def write(self, element: Any, context: SinkWriterContext) -> None:
+        """Write one record."""
+        self.write_all([element], [context.timestamp()])
+
+    def write_all(self, elements: list[Any], timestamps: Sequence[int | None] | None = None) -> None:
+        """Write a block of records, each into the segment of its bucket."""
+        now = self._clock()
+        bucket_ids = self._options.bucket_assigner.get_bucket_ids(elements, timestamps, now)
+        if isinstance(bucket_ids, str):
+            self._write(bucket_ids, elements, now)
+        else:
+            by_bucket: dict[str, list[Any]] = {}
+            for bucket_id, element in zip(bucket_ids, elements, strict=True):
+                by_bucket.setdefault(bucket_id, []).append(element)
+            for bucket_id, part_of_block in by_bucket.items():
+                self._write(bucket_id, part_of_block, now)
+        if now - self._checked_ms >= self._options.bucket_check_interval_ms:
+            self._roll_by_age(now)
+
+    def _write(self, bucket_id: str, elements: list[Any], now: int) -> None:
+        policy = self._options.rolling_policy
+        for start in range(0, len(elements), _BLOCK):
+            block = elements if len(elements) <= _BLOCK else elements[start : start + _BLOCK]
+            part = self._parts.get(bucket_id)
+            if part is not None and policy.should_roll_on_event(part.info(), block[0]):
+                self._roll(self._parts.pop(bucket_id))
+                part = None
+            if part is None:
+                part = self._parts[bucket_id] = _Part(UnfinishedPart(bucket_id, (), 0, now, now))
+            if part.open is None:
+                part.open = self._new_segment(bucket_id)
+            part.open.write(block)
+            part.updated_ms = now
+
+    def _new_segment(self, bucket_id: str) -> _Segment:
+        context = self._context
+        name = segment_name(
+            self._writer_id, self._segments_made, context.job_id, context.checkpoint_id, context.attempt_token
+        )
+        self._segments_made += 1
+        path = f"{self._folder(bucket_id)}/{name}"
+        self._unclaimed.append(path)
+        try:
+            return _Segment(path, self._options.encoding)
+        except OSError as error:
+            reason = f"{error.strerror or error}; check the sink's path, its permissions and the space left"
+            raise SinkFileError(path, reason) from error
+
+    def _folder(self, bucket_id: str) -> str:
+        base = self._options.base_path.rstrip("/") or "/"
+        if bucket_id.startswith("/") or ".." in bucket_id.split("/"):
+            reason = f"the bucket {bucket_id!r} is not below the sink's path; let the bucket assigner return another"
+            raise SinkFileError(base, reason)
+        return f"{base}/{bucket_id}" if bucket_id else base
+
+    def _roll(self, part: _Part) -> None:
+        part.finish_segment()
+        config = self._options.file_config
+        name = f"{config.part_prefix}-{self._writer_id}-{self._next_number}{config.part_suffix}"
+        self._next_number += 1
+        target = f"{self._folder(part.bucket_id)}/{name}"
+        self._finished.append(FinishedPart(target, tuple(part.segments), part.finished_size))
+
+    def _roll_by_age(self, now: int) -> None:
+        self._checked_ms = now
+        self._roll_if(lambda part: self._options.rolling_policy.should_roll_on_processing_time(part, now))
+
+    def _roll_if(self, is_finished: Callable[[PartFileInfo], bool]) -> None:
+        for bucket_id, part in list(self._parts.items()):
+            if is_finished(part.info()):
+                self._roll(self._parts.pop(bucket_id))
+
+    def flush(self, end_of_input: bool) -> None:
+        """Finish what the policy, a bulk format or the end of the input ends; make all else durable."""
+        if end_of_input or self._is_bulk:
+            self._roll_if(lambda _: True)
+        else:
+            self._roll_by_age(self._clock())
+            self._roll_if(self._options.rolling_policy.should_roll_on_checkpoint)
+        for part in self._parts.values():
+            part.finish_segment()
+
+    def prepare_commit(self) -> list[FinishedPart]:
+        """Return the parts finished since the last checkpoint."""
+        finished, self._finished = self._finished, []
+        return finished
+
+    def snapshot_state(self, checkpoint_id: int) -> list[FileWriterState]:
+        """Return the parts that go on."""
+        del checkpoint_id
+        self._unclaimed.clear()
+        return [FileWriterState(self._next_number, tuple(part.state() for part in self._parts.values()))]
+
+    def close(self) -> None:
+        """Remove what no checkpoint can know of."""
+        for part in self._parts.values():
+            if part.open is not None:
+                part.open.abandon()
+                part.open = None
+        for path in self._unclaimed:
+            filesystem_of(path).delete(path)
+        self._unclaimed.clear()

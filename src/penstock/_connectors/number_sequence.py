@@ -1,0 +1,73 @@
+"""The whole numbers of a range as a source: one contiguous part for each reader."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from itertools import pairwise
+from typing import TYPE_CHECKING
+
+from penstock.datastream.connectors.base import InputStatus, SourceSplit
+from penstock.datastream.connectors.enumerator_base import SplitQueueEnumerator
+from penstock.datastream.connectors.reader_base import SequentialSourceReader, SplitCursor
+
+if TYPE_CHECKING:
+    from penstock.datastream.connectors.base import SourceOutput
+
+_BLOCK = 8192
+
+
+@dataclass(frozen=True, slots=True)
+class NumberSequenceSplit(SourceSplit):
+    """The numbers from ``next`` to ``end``, both included."""
+
+    id: str
+    next: int
+    end: int
+
+    def split_id(self) -> str:
+        """Return the name of the part."""
+        return self.id
+
+
+def split_range(start: int, end: int, parts: int) -> list[NumberSequenceSplit]:
+    """Cut a range into at most so many parts of about equal length, in order, none of them empty."""
+    count = end - start + 1
+    bounds = [start + count * part // parts for part in range(parts + 1)]
+    return [
+        NumberSequenceSplit(str(index + 1), first, behind - 1)
+        for index, (first, behind) in enumerate(pairwise(bounds))
+        if first < behind
+    ]
+
+
+class NumberSequenceEnumerator(SplitQueueEnumerator[NumberSequenceSplit, list[NumberSequenceSplit]]):
+    """Hands out the parts of the range."""
+
+    def snapshot_state(self, checkpoint_id: int) -> list[NumberSequenceSplit]:
+        """Return the parts that no reader has."""
+        del checkpoint_id
+        return self.waiting_splits
+
+
+class NumberSequenceReader(SequentialSourceReader[int, NumberSequenceSplit]):
+    """Emits the numbers of its parts."""
+
+    def open_split(self, split: NumberSequenceSplit) -> SplitCursor[int, NumberSequenceSplit]:
+        """Go on with a part."""
+        return _NumberCursor(split)
+
+
+class _NumberCursor(SplitCursor[int, NumberSequenceSplit]):
+    def __init__(self, split: NumberSequenceSplit) -> None:
+        self._split = split
+        self._next = split.next
+
+    def poll_next(self, output: SourceOutput[int]) -> InputStatus:
+        behind = min(self._next + _BLOCK, self._split.end + 1)
+        if self._next < behind:
+            output.collect_all(list(range(self._next, behind)))
+            self._next = behind
+        return InputStatus.END_OF_INPUT if behind > self._split.end else InputStatus.MORE_AVAILABLE
+
+    def snapshot(self) -> NumberSequenceSplit:
+        return replace(self._split, next=self._next)

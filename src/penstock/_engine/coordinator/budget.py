@@ -1,0 +1,146 @@
+"""How much each source may read in the next epoch, and when that epoch begins.
+
+An epoch has to end: what it reads must fit through the slowest level in about the time that an epoch shall take. So the
+limits come from the time that all levels took for the last records, start small, and grow by measurement.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from penstock._engine.protocol.control import SubtaskAck
+
+#: The first epoch reads for this long, and this many records and bytes in each subtask.
+FIRST_MS: Final = 250
+FIRST_RECORDS: Final = 1_000
+FIRST_BYTES: Final = 1 << 20
+#: Without a checkpoint interval an epoch is to spend this many times Spark's fixed cost on records, up to a bound.
+_WORK_PER_COST: Final = 9
+_LONGEST_MS: Final = 5_000
+_SHORTEST_MS: Final = 50
+#: No epoch reads more than this in one subtask, whatever the rates say.
+_MOST_BYTES: Final = 1 << 30
+#: A measured rate stands for a little more, so that an epoch that reads faster than before is not cut short.
+_HEADROOM: Final = 1.25
+
+#: An idle job looks for input after this time, doubled with each look up to the longest.
+_FIRST_LOOK_MS: Final = 200
+_LONGEST_LOOK_MS: Final = 1_000
+
+
+@dataclass(frozen=True, slots=True)
+class Budget:
+    """What one source subtask may read in an epoch."""
+
+    records: int = FIRST_RECORDS
+    bytes: int = FIRST_BYTES
+    #: Of the slot: the plan divides it among the subtasks that a slot reads with one after the other.
+    time_ms: int = FIRST_MS
+
+
+@dataclass(frozen=True, slots=True)
+class EpochCost:
+    """Where the time of an epoch went."""
+
+    wall_ms: int
+    #: By level: the time of its subtasks, shared out over the slots.
+    levels_ms: tuple[float, ...]
+
+    @property
+    def work_ms(self) -> float:
+        """The time that was spent on records, of all levels one after the other."""
+        return sum(self.levels_ms)
+
+    @property
+    def fixed_ms(self) -> float:
+        """The rest: planning, scheduling, shuffling."""
+        return max(0.0, self.wall_ms - self.work_ms)
+
+
+def epoch_cost(acks: Iterable[SubtaskAck], wall_ms: int, levels: Mapping[int, int], slots: int) -> EpochCost:
+    """Measure an epoch.
+
+    Args:
+        acks: Its acks.
+        wall_ms: From dispatch to the last ack.
+        levels: By vertex: its level.
+        slots: Tasks that run at the same time.
+    """
+    busy: dict[int, list[int]] = {}
+    for ack in acks:
+        busy.setdefault(levels[ack.vertex], []).append(ack.busy_ms)
+    shared = tuple(max(*times, sum(times) / slots) for _, times in sorted(busy.items()))
+    return EpochCost(wall_ms, shared)
+
+
+class BudgetPlanner:
+    """Sets the budgets of a job's sources from one epoch to the next.
+
+    Args:
+        interval_ms: The checkpoint interval, or the pause between two checkpoints when that is longer; None without.
+        sources: The source vertices.
+    """
+
+    def __init__(self, interval_ms: int | None, sources: Iterable[int]) -> None:
+        self._interval_ms = interval_ms
+        self._budgets = {vertex: Budget() for vertex in sources}
+        #: Time on records that the next epoch is to take, and the share of it that reading has.
+        self._work_ms = float(FIRST_MS)
+        self._reading_share = 1.0
+        self._look_ms = _FIRST_LOOK_MS
+
+    def budget(self, vertex: int) -> Budget:
+        """Return what each subtask of a source may read in the next epoch."""
+        return self._budgets[vertex]
+
+    def accepted(self, acks: Iterable[SubtaskAck], cost: EpochCost) -> None:
+        """Learn from an epoch that counts."""
+        acks = list(acks)
+        read = {vertex: [ack for ack in acks if ack.vertex == vertex] for vertex in self._budgets}
+        if not any(ack.records_in for part in read.values() for ack in part):
+            return
+        self._look_ms = _FIRST_LOOK_MS
+        self._work_ms = max(_SHORTEST_MS, min(2 * self._work_ms, self._goal_ms(cost)))
+        if cost.work_ms > 0:
+            self._reading_share = max(0.05, cost.levels_ms[0] / cost.work_ms)
+        growth = self._work_ms / max(cost.work_ms, 1.0) * _HEADROOM
+        for vertex, part in read.items():
+            if part:
+                self._budgets[vertex] = self._grown(self._budgets[vertex], part, growth)
+
+    def expired(self) -> None:
+        """Learn from an epoch that took too long and was given up."""
+        self._work_ms = max(_SHORTEST_MS, self._work_ms / 2)
+        for vertex, budget in self._budgets.items():
+            self._budgets[vertex] = Budget(
+                max(1, budget.records // 2), max(1, budget.bytes // 2), max(1, budget.time_ms // 2)
+            )
+
+    def idle(self) -> int:
+        """Return how long to wait in milliseconds after an epoch that read nothing."""
+        wait_ms, self._look_ms = self._look_ms, min(2 * self._look_ms, _LONGEST_LOOK_MS)
+        return wait_ms if self._interval_ms is None else min(wait_ms, self._interval_ms)
+
+    def _goal_ms(self, cost: EpochCost) -> float:
+        if self._interval_ms is not None:
+            return max(self._interval_ms - cost.fixed_ms, self._interval_ms / 4)
+        return min(max(_WORK_PER_COST * cost.fixed_ms, FIRST_MS), _LONGEST_MS)
+
+    def _grown(self, before: Budget, acks: list[SubtaskAck], growth: float) -> Budget:
+        """Return the budget that fits the time, by what the busiest subtask read.
+
+        An epoch that read less than it might have tells little about the rate, so it takes nothing away.
+        """
+        records = max(ack.records_in for ack in acks)
+        size = max(ack.bytes_out for ack in acks)
+        limited = growth < 1 or records >= before.records or size >= before.bytes
+        least = Budget(1, 1, 1) if limited else before
+        return Budget(
+            max(least.records, round(records * growth)),
+            min(_MOST_BYTES, max(least.bytes, FIRST_BYTES, round(size * growth))),
+            max(1, round(self._work_ms * self._reading_share)),
+        )

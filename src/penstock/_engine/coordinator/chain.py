@@ -1,0 +1,60 @@
+"""A driver's place on its job's chain of records: the next id, what it follows, and who writes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from itertools import count
+from typing import TYPE_CHECKING
+
+from penstock._engine.protocol.metadata import JobSnapshot, Parent, Record, RecordKind
+from penstock._engine.protocol.paths import checkpoint_path
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+
+@dataclass(frozen=True, slots=True)
+class Identity:
+    """Who this driver is; the random parts come from outside."""
+
+    #: One start of the job in one driver.
+    run_id: str
+    #: The job's id when nothing else gives it one.
+    fresh_job_id: str
+    penstock_version: str
+
+
+@dataclass(slots=True)
+class Chain:
+    """Makes the records of one driver, each with the next id."""
+
+    identity: Identity
+    job_id: str
+    job_name: str
+    next_id: int
+    #: The last checkpoint, which the next record follows.
+    parent: Parent | None = None
+    _writes: Iterator[int] = field(default_factory=lambda: count(1))
+
+    def make(self, kind: RecordKind, now_ms: int, snapshot: JobSnapshot | None = None, reason: str = "") -> Record:
+        """Make the record with the next id; making it again gives it another nonce."""
+        return Record(
+            kind=kind,
+            job_id=self.job_id,
+            job_name=self.job_name,
+            checkpoint_id=self.next_id,
+            run_id=self.identity.run_id,
+            nonce=f"{self.identity.run_id}-{next(self._writes)}",
+            created_ms=now_ms,
+            penstock_version=self.identity.penstock_version,
+            parent=self.parent,
+            snapshot=snapshot,
+            reason=reason,
+        )
+
+    def stored(self, record: Record) -> None:
+        """Take note that a record of this driver is on the chain."""
+        self.next_id = record.checkpoint_id + 1
+        if record.kind is RecordKind.CHECKPOINT:
+            path = checkpoint_path(record.job_id, record.checkpoint_id)
+            self.parent = Parent(record.checkpoint_id, path)

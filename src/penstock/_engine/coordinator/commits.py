@@ -1,0 +1,98 @@
+"""Which committables are outstanding, and which may be committed now.
+
+A sink's checkpoints are committed in their order and one at a time. A commit may overlap the next epoch, but not two of
+them: the record of checkpoint N + 2 waits until N is committed.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from penstock._engine.protocol.metadata import Committable, OutstandingCommit
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from penstock._engine.protocol.control import SubtaskAck
+
+
+class CommitLedger:
+    """The commits that are not known to be done."""
+
+    def __init__(self, outstanding: Iterable[OutstandingCommit] = ()) -> None:
+        #: By sink uid, oldest first.
+        self._queues: dict[str, list[OutstandingCommit]] = {}
+        #: Sinks whose oldest commit is in the committer's hands, and those where it waits for its next try.
+        self._running: set[str] = set()
+        self._waiting: set[str] = set()
+        self.add(outstanding)
+
+    def add(self, commits: Iterable[OutstandingCommit]) -> None:
+        """Append the commits of a checkpoint that has completed."""
+        for commit in commits:
+            self._queues.setdefault(commit.uid, []).append(commit)
+
+    def start(self) -> list[OutstandingCommit]:
+        """Return the commits that may begin now, and count them as running."""
+        ready = [queue[0] for uid, queue in self._queues.items() if uid not in self._running | self._waiting]
+        self._running.update(commit.uid for commit in ready)
+        return ready
+
+    def done(self, uid: str) -> None:
+        """Take note that the oldest commit of a sink is done."""
+        self._running.remove(uid)
+        queue = self._queues[uid]
+        queue.pop(0)
+        if not queue:
+            del self._queues[uid]
+
+    def put_off(self, uid: str, committables: tuple[Committable, ...]) -> None:
+        """Take note that a part of a sink's oldest commit is to be tried again, after `retry`."""
+        self._running.remove(uid)
+        self._waiting.add(uid)
+        queue = self._queues[uid]
+        queue[0] = replace(queue[0], committables=committables)
+
+    def retry(self, uid: str) -> None:
+        """Let `start` return a commit that was put off."""
+        self._waiting.discard(uid)
+
+    def retry_all(self) -> None:
+        """Let `start` return all commits that were put off."""
+        self._waiting.clear()
+
+    def failed(self, uid: str) -> None:
+        """Take note that a sink's oldest commit failed; it is still the next one."""
+        self._running.remove(uid)
+
+    @property
+    def running(self) -> bool:
+        """Whether a commit is in a committer's hands."""
+        return bool(self._running)
+
+    @property
+    def outstanding(self) -> tuple[OutstandingCommit, ...]:
+        """All commits that are not done, oldest checkpoint first."""
+        commits = [commit for queue in self._queues.values() for commit in queue]
+        return tuple(sorted(commits, key=lambda commit: commit.checkpoint_id))
+
+    @property
+    def has_room(self) -> bool:
+        """Whether one more checkpoint may complete: no sink has more than one outstanding."""
+        return all(len(queue) <= 1 for queue in self._queues.values())
+
+    def __bool__(self) -> bool:
+        """Tell whether anything is outstanding."""
+        return bool(self._queues)
+
+
+def commits_of(checkpoint_id: int, acks: Sequence[SubtaskAck]) -> tuple[OutstandingCommit, ...]:
+    """Collect the committables of an epoch by sink, in subtask order and each subtask's in its own."""
+    by_sink: dict[str, list[Committable]] = {}
+    for ack in sorted(acks, key=lambda ack: (ack.vertex, ack.subtask)):
+        for uid, operator in ack.operators.items():
+            if operator.committables:
+                items = (Committable(ack.subtask, payload) for payload in operator.committables)
+                by_sink.setdefault(uid, []).extend(items)
+    return tuple(OutstandingCommit(uid, checkpoint_id, tuple(items)) for uid, items in by_sink.items())

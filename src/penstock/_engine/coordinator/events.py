@@ -1,0 +1,189 @@
+"""What can happen to a job, as seen by its coordinator.
+
+Most events answer one instruction, which their docstrings name; the driver adds the time when it hands them in.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, TypeAlias
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from penstock._engine.coordinator.sources import EnumeratorSnapshot
+    from penstock._engine.plan.epoch_plan import EpochOutcome
+    from penstock._engine.protocol.metadata import Committable, Record
+
+#: By source uid and subtask: operator events for readers, oldest first.
+Assigned: TypeAlias = "Mapping[str, Mapping[int, tuple[bytes, ...]]]"
+
+
+@dataclass(frozen=True, slots=True)
+class JobEntry:
+    """A job below the checkpoint directory, by its newest record."""
+
+    job_id: str
+    job_name: str
+    created_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class JobsListed:
+    """Answers ListJobs."""
+
+    jobs: tuple[JobEntry, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class RecordsListed:
+    """Answers ListRecords: the ids of the job's chain, rising."""
+
+    ids: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class RecordRead:
+    """Answers ReadRecord; None when there is no such record."""
+
+    record: Record | None
+    #: The checkpoint as a person would give it.
+    path: str
+
+
+@dataclass(frozen=True, slots=True)
+class RecordStored:
+    """Answers PutRecord: it is there, and durable."""
+
+
+@dataclass(frozen=True, slots=True)
+class RecordTaken:
+    """Answers PutRecord: the id was taken already, by this record."""
+
+    existing: Record
+
+
+@dataclass(frozen=True, slots=True)
+class RecordUncertain:
+    """Answers PutRecord: it may or may not be there."""
+
+    error: Exception
+
+
+@dataclass(frozen=True, slots=True)
+class StateCopied:
+    """Answers CopyState."""
+
+
+@dataclass(frozen=True, slots=True)
+class StateStored:
+    """Answers StoreState."""
+
+
+@dataclass(frozen=True, slots=True)
+class EnumeratorsCalled:
+    """Answers OpenEnumerators and CallEnumerators with what they assigned."""
+
+    assigned: Assigned
+
+
+@dataclass(frozen=True, slots=True)
+class SplitsAssigned:
+    """Enumerators assigned something in answer to a call of their own (``call_async``)."""
+
+    assigned: Assigned
+
+
+@dataclass(frozen=True, slots=True)
+class EnumeratorsSnapshotted:
+    """Answers SnapshotEnumerators; sources whose readers have all finished are left out."""
+
+    snapshots: Mapping[str, EnumeratorSnapshot]
+
+
+@dataclass(frozen=True, slots=True)
+class EpochEnded:
+    """Answers RunEpoch: Spark ran it to its end."""
+
+    outcome: EpochOutcome
+    wall_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class EpochLost:
+    """Answers RunEpoch: it broke off for a reason that is not the user's, or because of CancelEpoch."""
+
+    error: Exception
+
+
+@dataclass(frozen=True, slots=True)
+class EpochBroke:
+    """Answers RunEpoch: it broke off for a reason that running it again does not heal."""
+
+    error: Exception
+
+
+@dataclass(frozen=True, slots=True)
+class Committed:
+    """Answers Commit: what is not in `retry` is done."""
+
+    uid: str
+    retry: tuple[Committable, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class CommitFailed:
+    """Answers Commit: the committer raised, or gave a committable up for a reason that it does not know."""
+
+    uid: str
+    error: Exception
+
+
+@dataclass(frozen=True, slots=True)
+class Woken:
+    """Answers Wake, after its time."""
+
+    alarm: int
+
+
+@dataclass(frozen=True, slots=True)
+class StepFailed:
+    """Answers any instruction that could not be performed: storage failed, or an enumerator raised."""
+
+    error: Exception
+
+
+@dataclass(frozen=True, slots=True)
+class EnumeratorFailed:
+    """An enumerator raised in a call of its own."""
+
+    error: Exception
+
+
+@dataclass(frozen=True, slots=True)
+class CancelRequested:
+    """Somebody asked for the job to be cancelled."""
+
+
+Event: TypeAlias = (
+    JobsListed
+    | RecordsListed
+    | RecordRead
+    | RecordStored
+    | RecordTaken
+    | RecordUncertain
+    | StateCopied
+    | StateStored
+    | EnumeratorsCalled
+    | SplitsAssigned
+    | EnumeratorsSnapshotted
+    | EpochEnded
+    | EpochLost
+    | EpochBroke
+    | Committed
+    | CommitFailed
+    | Woken
+    | StepFailed
+    | EnumeratorFailed
+    | CancelRequested
+)

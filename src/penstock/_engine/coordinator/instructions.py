@@ -1,0 +1,223 @@
+"""What the coordinator tells the driver to do.
+
+Each instruction is one step in the world, and fault tests stop between any two.
+An instruction that is answered names its events; the others have no answer.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, TypeAlias
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from penstock._engine.coordinator.retention import Garbage
+    from penstock._engine.coordinator.sources import SourceDelivery, SourceOpening
+    from penstock._engine.gateway.progress import JobProgress
+    from penstock._engine.protocol.control import Failure, SubtaskDispatch
+    from penstock._engine.protocol.metadata import OutstandingCommit, Record
+    from penstock.common.job_status import JobStatus
+
+
+@dataclass(frozen=True, slots=True)
+class ListJobs:
+    """Look up all jobs below the checkpoint directory: JobsListed or StepFailed."""
+
+
+@dataclass(frozen=True, slots=True)
+class ListRecords:
+    """Look up the ids of a job's chain: RecordsListed or StepFailed."""
+
+    job_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class ReadRecord:
+    """Read the record at a path, in or outside of the checkpoint directory: RecordRead or StepFailed."""
+
+    path: str
+
+
+@dataclass(frozen=True, slots=True)
+class PutRecord:
+    """Put a record where its id says, unless there is one: RecordStored, RecordTaken or RecordUncertain."""
+
+    record: Record
+
+
+@dataclass(frozen=True, slots=True)
+class CopyState:
+    """Copy files of another job's or directory's checkpoint, so that this job owns them: StateCopied or StepFailed."""
+
+    #: The checkpoint that names them, as it was read.
+    checkpoint: str
+    #: Their paths below its directory, each with the path of the copy.
+    files: tuple[tuple[str, str], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class StoreState:
+    """Write small state to files of its own, because the metadata has too much of it: StateStored or StepFailed."""
+
+    files: tuple[tuple[str, bytes], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class OpenEnumerators:
+    """Make and start the enumerators of a job's start, by source uid: EnumeratorsCalled or StepFailed."""
+
+    sources: Mapping[str, SourceOpening]
+
+
+@dataclass(frozen=True, slots=True)
+class CallEnumerators:
+    """Tell enumerators of a completed checkpoint and what their readers sent: EnumeratorsCalled or StepFailed."""
+
+    #: 0 when none has completed since they started.
+    completed_checkpoint: int
+    deliveries: Mapping[str, SourceDelivery]
+
+
+@dataclass(frozen=True, slots=True)
+class SnapshotEnumerators:
+    """Take the snapshots of all enumerators that run: EnumeratorsSnapshotted or StepFailed."""
+
+    checkpoint_id: int
+
+
+@dataclass(frozen=True, slots=True)
+class CloseEnumerators:
+    """Close all enumerators."""
+
+
+@dataclass(frozen=True, slots=True)
+class RunEpoch:
+    """Begin an epoch on Spark: later EpochEnded or EpochLost."""
+
+    checkpoint_id: int
+    #: Which try of this checkpoint it is, from 1.
+    attempt: int
+    job_attempt: int
+    #: Differs from epoch to epoch, so that no slot always has the same subtasks.
+    rotation: int
+    dispatches: Mapping[tuple[int, int], SubtaskDispatch]
+
+
+@dataclass(frozen=True, slots=True)
+class CancelEpoch:
+    """Interrupt the running epoch, which then ends with its usual events."""
+
+
+@dataclass(frozen=True, slots=True)
+class Commit:
+    """Have a sink's committer publish in the background: later Committed or CommitFailed."""
+
+    commit: OutstandingCommit
+
+
+@dataclass(frozen=True, slots=True)
+class Output:
+    """What one operator printed or collected in an epoch."""
+
+    uid: str
+    subtask: int
+    #: Encoded blocks, or the storage path of one file of them.
+    blocks: tuple[bytes, ...]
+    path: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class HandOver:
+    """Hand outputs to the program: their epoch's checkpoint has completed."""
+
+    outputs: tuple[Output, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Wake:
+    """Set an alarm: Woken after so many milliseconds."""
+
+    alarm: int
+    delay_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class Delete:
+    """Delete files of this job in the background; a failure is logged."""
+
+    job_id: str
+    garbage: Garbage
+
+
+@dataclass(frozen=True, slots=True)
+class SweepOrphans:
+    """Delete in the background what no kept checkpoint needs and no running epoch can.
+
+    That is: checkpoints older than `before` that are not in `checkpoints`, and shared files that were written for a
+    checkpoint up to `before`, are older than a minute and not in `files`.
+    """
+
+    job_id: str
+    before: int
+    checkpoints: frozenset[int]
+    files: frozenset[str]
+
+
+@dataclass(frozen=True, slots=True)
+class ChangeStatus:
+    """Show a new status of the job."""
+
+    status: JobStatus
+
+
+@dataclass(frozen=True, slots=True)
+class Publish:
+    """Show the job's figures after an epoch."""
+
+    progress: JobProgress
+
+
+@dataclass(frozen=True, slots=True)
+class Log:
+    """Write a line to the log that a person following the job wants to read."""
+
+    text: str
+    #: What went wrong, when something did.
+    error: Failure | Exception | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class End:
+    """End the driver of this job: nothing follows."""
+
+    status: JobStatus
+    #: Why a job failed or was given up.
+    error: Failure | Exception | None
+    #: The newest checkpoint that was kept, as a path below the checkpoint directory.
+    checkpoint: str | None
+
+
+Instruction: TypeAlias = (
+    ListJobs
+    | ListRecords
+    | ReadRecord
+    | PutRecord
+    | CopyState
+    | StoreState
+    | OpenEnumerators
+    | CallEnumerators
+    | SnapshotEnumerators
+    | CloseEnumerators
+    | RunEpoch
+    | CancelEpoch
+    | Commit
+    | HandOver
+    | Wake
+    | Delete
+    | SweepOrphans
+    | ChangeStatus
+    | Publish
+    | Log
+    | End
+)

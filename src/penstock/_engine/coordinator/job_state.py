@@ -1,0 +1,244 @@
+"""What a job's epochs work on: the state of the last checkpoint, and what has happened since.
+
+Everything beyond the last completed checkpoint is dropped by `reset`: a restart needs no undoing.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Final
+
+from penstock._engine.coordinator.acceptance import Subtask, why_void
+from penstock._engine.coordinator.budget import BudgetPlanner, epoch_cost
+from penstock._engine.coordinator.commits import CommitLedger, commits_of
+from penstock._engine.coordinator.instructions import Output
+from penstock._engine.coordinator.snapshots import advance, dispatch, fresh_snapshot, map_handles, unfinished
+from penstock._engine.coordinator.sources import EnumeratorSnapshot, SourceCoordination
+from penstock._engine.gateway.progress import JobProgress
+from penstock._engine.protocol.paths import shared_path
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from penstock._engine.coordinator.restore import ReturnedSplits
+    from penstock._engine.coordinator.settings import JobSettings
+    from penstock._engine.coordinator.topology import Topology
+    from penstock._engine.protocol.control import SubtaskAck, SubtaskDispatch
+    from penstock._engine.protocol.metadata import JobSnapshot, OutstandingCommit
+    from penstock._engine.protocol.state_handle import StateHandle
+
+#: Bytes of keyed state that stand in the metadata of one checkpoint at most.
+_MAX_INLINE: Final = 1 << 20
+#: Accepted attempts of a subtask that a dispatch names: a Python process that has not had the subtask for longer
+#: has nothing left of it.
+_HISTORY: Final = 16
+
+
+@dataclass(frozen=True, slots=True)
+class Cut:
+    """An epoch that counts, on its way to its checkpoint."""
+
+    acks: tuple[SubtaskAck, ...]
+    wall_ms: int
+    #: The state after it, without the commits that are outstanding.
+    snapshot: JobSnapshot | None = None
+    #: Its own commits.
+    commits: tuple[OutstandingCommit, ...] = ()
+
+
+class JobState:
+    """The state of one job in one driver.
+
+    Args:
+        topology: The job.
+        settings: Its settings.
+        slots: Tasks that run at the same time.
+    """
+
+    def __init__(self, topology: Topology, settings: JobSettings, slots: int) -> None:
+        self._topology = topology
+        self._slots = slots
+        self._sources_by_uid = topology.sources
+        self._source_vertices = frozenset(self._sources_by_uid.values())
+        interval_ms = settings.interval_ms and max(settings.interval_ms, settings.min_pause_ms)
+        self._interval_ms = interval_ms
+        self._planner = BudgetPlanner(interval_ms, self._source_vertices)
+        #: The state at the last completed checkpoint.
+        self.snapshot = fresh_snapshot(topology.graph)
+        self.ledger = CommitLedger()
+        self.progress = JobProgress(subtasks=len(unfinished(self.snapshot)))
+        self._returned: ReturnedSplits = {}
+        self._sources: dict[str, SourceCoordination] = {}
+        self._history: dict[Subtask, tuple[tuple[int, int], ...]] = {}
+        self._started_ms = 0
+        self._last: tuple[SubtaskAck, ...] = ()
+
+    # ------------------------------------------------------------------------------------------- start and restart
+
+    def restore(self, snapshot: JobSnapshot, returned: ReturnedSplits) -> None:
+        """Take up the state of a checkpoint."""
+        self.snapshot = snapshot
+        self.ledger = CommitLedger(snapshot.outstanding)
+        self._returned = returned
+
+    def reset(self) -> None:
+        """Go back to the last completed checkpoint; commits that are done since then stay done."""
+        self._history.clear()
+        self._last = ()
+        self._sources = {uid: self._source(uid) for uid in self._sources_by_uid}
+
+    def _source(self, uid: str) -> SourceCoordination:
+        operator = self.snapshot.operators[uid]
+        finished = [index for index, subtask in enumerate(operator.subtasks) if subtask.finished]
+        return SourceCoordination(operator.parallelism, operator.enumerator, finished, self._returned.get(uid, ()))
+
+    @property
+    def sources(self) -> Mapping[str, SourceCoordination]:
+        """The coordination of each source, by uid."""
+        return self._sources
+
+    # ------------------------------------------------------------------------------------------------------ an epoch
+
+    def dispatches(self, completed_checkpoint: int, now_ms: int) -> dict[Subtask, SubtaskDispatch]:
+        """Return what each subtask of the next epoch gets."""
+        self._started_ms = now_ms
+
+        def events(uid: str, index: int) -> tuple[bytes, ...]:
+            source = self._sources.get(uid)
+            return source.dispatch(index) if source else ()
+
+        result: dict[Subtask, SubtaskDispatch] = {}
+        for subtask in unfinished(self.snapshot):
+            part = dispatch(self.snapshot, subtask, events, self._history.get(subtask, ()), completed_checkpoint)
+            if subtask[0] in self._source_vertices:
+                budget = self._planner.budget(subtask[0])
+                part = replace(part, max_records=budget.records, max_bytes=budget.bytes, max_time_ms=budget.time_ms)
+            result[subtask] = part
+        return result
+
+    def why_void(self, checkpoint_id: int, acks: tuple[SubtaskAck, ...]) -> str | None:
+        """Say why an epoch does not count, None when it does."""
+        expected = {subtask: self._topology.inputs.get(subtask, {}) for subtask in unfinished(self.snapshot)}
+        return why_void(checkpoint_id, acks, expected)
+
+    def accept(self, acks: tuple[SubtaskAck, ...], wall_ms: int) -> Cut:
+        """Take note of an epoch that counts."""
+        self._planner.accepted(acks, epoch_cost(acks, wall_ms, self._topology.levels, self._slots))
+        for uid, source in self._sources.items():
+            vertex = self._sources_by_uid[uid]
+            source.accepted({ack.subtask: ack.operators[uid] for ack in acks if ack.vertex == vertex})
+        return Cut(acks, wall_ms)
+
+    def snapshotted(
+        self, cut: Cut, job_id: str, checkpoint_id: int, enumerators: Mapping[str, EnumeratorSnapshot]
+    ) -> tuple[Cut, tuple[tuple[str, bytes], ...]]:
+        """Add the enumerators' snapshots.
+
+        Returns:
+            The cut with its state, and the files that have to be written because it is too much for the metadata.
+        """
+        records = {uid: source.record(enumerators.get(uid)) for uid, source in self._sources.items()}
+        known = {uid: record for uid, record in records.items() if record is not None}
+        state = advance(self.snapshot, cut.acks, known, ())
+        state, files = _spill(state, job_id, checkpoint_id)
+        return replace(cut, snapshot=state, commits=commits_of(checkpoint_id, cut.acks)), files
+
+    def document(self, cut: Cut) -> JobSnapshot:
+        """Return what the metadata is to hold: the state, and all commits that are not known to be done."""
+        assert cut.snapshot is not None
+        return replace(cut.snapshot, outstanding=(*self.ledger.outstanding, *cut.commits))
+
+    def completed(self, cut: Cut, document: JobSnapshot, checkpoint_id: int) -> None:
+        """Take note that an epoch's checkpoint has completed."""
+        self.snapshot = document
+        self.ledger.add(cut.commits)
+        self._returned = {}
+        self._last = cut.acks
+        for ack in cut.acks:
+            subtask = (ack.vertex, ack.subtask)
+            self._history[subtask] = (*self._history.get(subtask, ())[1 - _HISTORY :], (checkpoint_id, ack.token))
+        self.progress = self._progress(cut, checkpoint_id)
+
+    def adopt(self, document: JobSnapshot, checkpoint_id: int) -> None:
+        """Take up a checkpoint of this driver whose record was given up and has arrived after all."""
+        self.snapshot = document
+        self.ledger.add(commit for commit in document.outstanding if commit.checkpoint_id == checkpoint_id)
+
+    def outputs(self, acks: tuple[SubtaskAck, ...]) -> tuple[Output, ...]:
+        """Return what an epoch printed and collected, by operator and subtask."""
+        found: list[Output] = []
+        for uid in self._topology.collectors:
+            for ack in sorted(acks, key=lambda ack: ack.subtask):
+                part = ack.operators.get(uid)
+                if part is not None and (part.outputs or part.outputs_path):
+                    found.append(Output(uid, ack.subtask, part.outputs, part.outputs_path))
+        return tuple(found)
+
+    # ------------------------------------------------------------------------------------------------------- the pace
+
+    def pause_ms(self, now_ms: int) -> int:
+        """Return how long to wait with the next epoch: not at all as long as there is work at hand."""
+        reading = [ack for ack in self._last if ack.vertex in self._source_vertices]
+        if self._work_at_hand(reading):
+            return 0
+        if any(ack.records_in for ack in reading):
+            pause_ms = self._started_ms + (self._interval_ms or 0) - now_ms
+        else:
+            pause_ms = self._planner.idle()
+        timers = [
+            subtask.next_timer_ms - now_ms
+            for vertex in self.snapshot.vertices
+            for subtask in vertex.subtasks
+            if subtask.next_timer_ms is not None and not subtask.finished
+        ]
+        return max(0, min(pause_ms, *timers))
+
+    def _work_at_hand(self, reading: list[SubtaskAck]) -> bool:
+        more = any(part.more_available for ack in reading for part in ack.operators.values())
+        events = any(source.has_pending for source in self._sources.values())
+        return not self._last or more or events or all(ack.finished for ack in reading)
+
+    def _progress(self, cut: Cut, checkpoint_id: int) -> JobProgress:
+        before = self.progress
+        read = sum(ack.records_in for ack in cut.acks if ack.vertex in self._source_vertices)
+        ends = [subtask for id_ in self._topology.ends for subtask in self.snapshot.vertices[id_].subtasks]
+        return JobProgress(
+            checkpoint_id=checkpoint_id,
+            epochs=before.epochs + 1,
+            restarts=before.restarts,
+            records=before.records + read,
+            epoch_records=read,
+            epoch_ms=cut.wall_ms,
+            watermark=min(subtask.watermark for subtask in ends),
+            finished_subtasks=before.subtasks - len(unfinished(self.snapshot)),
+            subtasks=before.subtasks,
+        )
+
+
+def _spill(snapshot: JobSnapshot, job_id: str, checkpoint_id: int) -> tuple[JobSnapshot, tuple[tuple[str, bytes], ...]]:
+    """Move inline state to files, largest first, until what is left fits the metadata."""
+    inline = [
+        (handle, uid, index)
+        for uid, operator in snapshot.operators.items()
+        for index, subtask in enumerate(operator.subtasks)
+        for handle in subtask.lineage
+        if handle.inline is not None
+    ]
+    excess = sum(handle.size for handle, _, _ in inline) - _MAX_INLINE
+    moved: dict[StateHandle, str] = {}
+    files: list[tuple[str, bytes]] = []
+    for handle, uid, index in sorted(inline, key=lambda item: item[0].size, reverse=True):
+        if excess <= 0:
+            break
+        if handle in moved or handle.inline is None:
+            continue
+        moved[handle] = shared_path(job_id, uid, index, checkpoint_id, handle.token, suffix=".inline")
+        files.append((moved[handle], handle.inline))
+        excess -= handle.size
+    if not moved:
+        return snapshot, ()
+
+    def change(handle: StateHandle) -> StateHandle:
+        return replace(handle, path=moved[handle], inline=None) if handle in moved else handle
+
+    return map_handles(snapshot, change), tuple(files)

@@ -1,0 +1,81 @@
+"""What the coordinator has told the driver, and what of it has not been answered yet."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from penstock._engine.coordinator.instructions import Instruction, PutRecord, Wake
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from penstock._engine.protocol.metadata import Record
+
+#: A record whose outcome is unknown is put again this often, each time after twice the pause.
+MAX_RECORD_TRIES: Final = 5
+_RECORD_PAUSE_MS: Final = 200
+
+
+class Outbox:
+    """Instructions on their way to the driver, alarms, and the unanswered: one call, one epoch, one record at most."""
+
+    def __init__(self) -> None:
+        self._instructions: list[Instruction] = []
+        self._alarms: dict[int, Callable[[], None]] = {}
+        self._next_alarm = 1
+        #: An instruction that the driver answers before it takes the next event.
+        self.calling = False
+        self.epoch_running = False
+        #: The record between `put` and its answer.
+        self.record: Record | None = None
+        self._record_tries = 0
+
+    @property
+    def awaiting(self) -> bool:
+        """Whether an answer is still to come."""
+        return self.calling or self.epoch_running or self.record is not None
+
+    def emit(self, *instructions: Instruction) -> None:
+        """Give instructions."""
+        self._instructions += instructions
+
+    def call(self, instruction: Instruction) -> None:
+        """Give an instruction whose answer the job waits for."""
+        self.calling = True
+        self._instructions.append(instruction)
+
+    def taken(self) -> list[Instruction]:
+        """Return what was given since the last time."""
+        taken, self._instructions = self._instructions, []
+        return taken
+
+    def alarm(self, delay_ms: int, react: Callable[[], None]) -> None:
+        """Call a function after a time."""
+        self._alarms[self._next_alarm] = react
+        self._instructions.append(Wake(self._next_alarm, delay_ms))
+        self._next_alarm += 1
+
+    def ring(self, alarm: int) -> None:
+        """Call what an alarm was set for."""
+        self._alarms.pop(alarm)()
+
+    def put(self, record: Record) -> None:
+        """Put a record."""
+        self.record, self._record_tries = record, 1
+        self._instructions.append(PutRecord(record))
+
+    def put_again(self) -> bool:
+        """Put the record again after a pause, and tell whether that was to be tried once more.
+
+        It keeps its mark: if it had arrived after all, it is found there and known.
+        """
+        if self._record_tries == MAX_RECORD_TRIES:
+            self.record = None
+            return False
+        self.alarm(_RECORD_PAUSE_MS << (self._record_tries - 1), self._repeat)
+        self._record_tries += 1
+        return True
+
+    def _repeat(self) -> None:
+        assert self.record is not None
+        self._instructions.append(PutRecord(self.record))

@@ -1,0 +1,127 @@
+"""The phases of a job in its driver, the moves between them, and the status that each one shows.
+
+STARTING → CREATED → RECOVERING → OPENING → SETTLING ⇄ PAUSED
+↑                    ↓  ↑
+|                  EPOCH → CUTTING → STORING → AWAITING_ROOM → RECORDING → SETTLING
+BACKING_OFF ← TEARDOWN ← (any of these)         SETTLING → FINISHING → CLOSING → ENDED
+FAILING, CANCELLING ← (any of these)            FAILING, CANCELLING → CLOSING → ENDED
+"""
+
+from __future__ import annotations
+
+from enum import Enum, auto
+from typing import Final
+
+from penstock.common.job_status import JobStatus
+
+
+class Phase(Enum):
+    """What a job's coordinator is doing."""
+
+    #: Finding the job, choosing what to restore, claiming the next id.
+    STARTING = auto()
+    #: The job is ours; files of a checkpoint from elsewhere are being copied.
+    CREATED = auto()
+    #: The outstanding commits of the checkpoint are being done, before anything new is read.
+    RECOVERING = auto()
+    #: Enumerators start and readers register.
+    OPENING = auto()
+    #: A checkpoint has completed: enumerators hear of it, and what their readers sent.
+    SETTLING = auto()
+    #: Nothing to do before a moment in time.
+    PAUSED = auto()
+    #: An epoch runs on Spark.
+    EPOCH = auto()
+    #: The epoch counts; enumerators take their snapshots.
+    CUTTING = auto()
+    #: State that is too much for the metadata goes to files.
+    STORING = auto()
+    #: The epoch's record waits until a sink has committed the checkpoint before the last.
+    AWAITING_ROOM = auto()
+    #: The record is on its way: the commit point.
+    RECORDING = auto()
+    #: All subtasks have finished; the last commits are being done.
+    FINISHING = auto()
+    #: The job has failed and will start again; what runs is coming to its end.
+    TEARDOWN = auto()
+    #: The job waits for its restart.
+    BACKING_OFF = auto()
+    #: The job has failed for good; what runs is coming to its end.
+    FAILING = auto()
+    #: The job was cancelled; what runs is coming to its end.
+    CANCELLING = auto()
+    #: The terminal record is on its way.
+    CLOSING = auto()
+    #: Nothing follows.
+    ENDED = auto()
+
+
+#: The phases of a job that runs: each of them can break off.
+RUNNING: Final = frozenset(
+    {
+        Phase.RECOVERING,
+        Phase.OPENING,
+        Phase.SETTLING,
+        Phase.PAUSED,
+        Phase.EPOCH,
+        Phase.CUTTING,
+        Phase.STORING,
+        Phase.AWAITING_ROOM,
+        Phase.RECORDING,
+        Phase.FINISHING,
+    }
+)
+
+#: The phases in which what runs comes to its end, and no new work begins.
+STOPPING: Final = frozenset({Phase.TEARDOWN, Phase.FAILING, Phase.CANCELLING})
+
+_ONWARD: Final[dict[Phase, frozenset[Phase]]] = {
+    Phase.STARTING: frozenset({Phase.CREATED, Phase.ENDED}),
+    Phase.CREATED: frozenset({Phase.RECOVERING}) | STOPPING,
+    Phase.RECOVERING: frozenset({Phase.OPENING}),
+    Phase.OPENING: frozenset({Phase.SETTLING}),
+    Phase.SETTLING: frozenset({Phase.EPOCH, Phase.PAUSED, Phase.FINISHING}),
+    Phase.PAUSED: frozenset({Phase.EPOCH}),
+    Phase.EPOCH: frozenset({Phase.CUTTING, Phase.EPOCH}),
+    Phase.CUTTING: frozenset({Phase.STORING, Phase.AWAITING_ROOM, Phase.RECORDING}),
+    Phase.STORING: frozenset({Phase.AWAITING_ROOM, Phase.RECORDING}),
+    Phase.AWAITING_ROOM: frozenset({Phase.RECORDING}),
+    Phase.RECORDING: frozenset({Phase.SETTLING, Phase.ENDED}),
+    Phase.FINISHING: frozenset({Phase.CLOSING}),
+    Phase.TEARDOWN: frozenset({Phase.BACKING_OFF, Phase.CANCELLING, Phase.ENDED}),
+    Phase.BACKING_OFF: frozenset({Phase.RECOVERING, Phase.CANCELLING}),
+    Phase.FAILING: frozenset({Phase.CLOSING, Phase.CANCELLING, Phase.ENDED}),
+    Phase.CANCELLING: frozenset({Phase.CLOSING, Phase.ENDED}),
+    Phase.CLOSING: frozenset({Phase.ENDED}),
+    Phase.ENDED: frozenset(),
+}
+
+#: By phase: all that may follow it.
+MOVES: Final[dict[Phase, frozenset[Phase]]] = {
+    phase: onward | (STOPPING if phase in RUNNING else frozenset()) for phase, onward in _ONWARD.items()
+}
+
+#: The status that a phase shows; a phase that is not named keeps the one before.
+STATUS: Final[dict[Phase, JobStatus]] = {
+    Phase.STARTING: JobStatus.INITIALIZING,
+    Phase.CREATED: JobStatus.CREATED,
+    **dict.fromkeys(RUNNING, JobStatus.RUNNING),
+    Phase.TEARDOWN: JobStatus.RESTARTING,
+    Phase.BACKING_OFF: JobStatus.RESTARTING,
+    Phase.FAILING: JobStatus.FAILING,
+    Phase.CANCELLING: JobStatus.CANCELLING,
+}
+
+#: The edges of the statuses, for whoever watches a job.
+STATUS_MOVES: Final[dict[JobStatus, frozenset[JobStatus]]] = {
+    JobStatus.INITIALIZING: frozenset(
+        {JobStatus.CREATED, JobStatus.FINISHED, JobStatus.FAILED, JobStatus.CANCELED, JobStatus.SUSPENDED}
+    ),
+    JobStatus.CREATED: frozenset({JobStatus.RUNNING, JobStatus.RESTARTING, JobStatus.FAILING, JobStatus.CANCELLING}),
+    JobStatus.RUNNING: frozenset(
+        {JobStatus.FINISHED, JobStatus.CANCELLING, JobStatus.FAILING, JobStatus.RESTARTING, JobStatus.SUSPENDED}
+    ),
+    JobStatus.RESTARTING: frozenset({JobStatus.RUNNING, JobStatus.CANCELLING, JobStatus.SUSPENDED}),
+    JobStatus.FAILING: frozenset({JobStatus.FAILED, JobStatus.CANCELLING, JobStatus.SUSPENDED}),
+    JobStatus.CANCELLING: frozenset({JobStatus.CANCELED, JobStatus.SUSPENDED}),
+}

@@ -1,0 +1,172 @@
+"""Restart strategies: whether a failed job starts again, and after how long.
+
+Source: Flink's ``RestartBackoffTimeStrategy`` and its four implementations.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections import deque
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from penstock.common import option_table
+
+if TYPE_CHECKING:
+    from penstock.common.configuration import Configuration
+
+
+@dataclass(frozen=True, slots=True)
+class RestartSettings:
+    """Flink's keys below ``restart-strategy``; times in milliseconds."""
+
+    strategy: str = "none"
+    fixed_attempts: int = 1
+    fixed_delay_ms: int = 1_000
+    rate_max_failures: int = 1
+    rate_interval_ms: int = 60_000
+    rate_delay_ms: int = 1_000
+    initial_backoff_ms: int = 1_000
+    max_backoff_ms: int = 60_000
+    backoff_multiplier: float = 1.5
+    reset_threshold_ms: int = 3_600_000
+    jitter_factor: float = 0.1
+    attempts_before_reset: int = 2**31 - 1
+
+    @classmethod
+    def read(cls, configuration: Configuration, *, checkpointing: bool) -> RestartSettings:
+        """Read the settings; the default is exponential delay with checkpointing and none without."""
+        get = configuration.get
+        return cls(
+            strategy=get(option_table.RESTART_STRATEGY) or ("exponential-delay" if checkpointing else "none"),
+            fixed_attempts=get(option_table.FIXED_DELAY_ATTEMPTS),
+            fixed_delay_ms=get(option_table.FIXED_DELAY_DELAY).to_millis(),
+            rate_max_failures=get(option_table.FAILURE_RATE_MAX_FAILURES),
+            rate_interval_ms=get(option_table.FAILURE_RATE_INTERVAL).to_millis(),
+            rate_delay_ms=get(option_table.FAILURE_RATE_DELAY).to_millis(),
+            initial_backoff_ms=get(option_table.EXPONENTIAL_INITIAL_BACKOFF).to_millis(),
+            max_backoff_ms=get(option_table.EXPONENTIAL_MAX_BACKOFF).to_millis(),
+            backoff_multiplier=get(option_table.EXPONENTIAL_MULTIPLIER),
+            reset_threshold_ms=get(option_table.EXPONENTIAL_RESET_THRESHOLD).to_millis(),
+            jitter_factor=get(option_table.EXPONENTIAL_JITTER),
+            attempts_before_reset=get(option_table.EXPONENTIAL_ATTEMPTS),
+        )
+
+
+class RestartStrategy(ABC):
+    """Remembers a job's failures and answers each with a delay, or with None to give up."""
+
+    @abstractmethod
+    def on_failure(self, now_ms: int, chance: float) -> int | None:
+        """Take note of a failure.
+
+        Args:
+            now_ms: The time of the failure.
+            chance: A random number from 0 up to 1, for a delay with jitter.
+
+        Returns:
+            Milliseconds until the restart; None when the job has to fail.
+        """
+
+    @property
+    @abstractmethod
+    def description(self) -> str:
+        """What the strategy is, for the message that it gave up."""
+
+
+class NoRestart(RestartStrategy):
+    """The first failure ends the job."""
+
+    @property
+    def description(self) -> str:
+        """What the strategy is."""
+        return "none"
+
+    def on_failure(self, now_ms: int, chance: float) -> int | None:
+        """Give up."""
+        del now_ms, chance
+        return None
+
+
+class FixedDelay(RestartStrategy):
+    """So many restarts in all, each after the same time."""
+
+    def __init__(self, attempts: int, delay_ms: int) -> None:
+        self._attempts, self._delay_ms, self._failures = attempts, delay_ms, 0
+
+    @property
+    def description(self) -> str:
+        """What the strategy is."""
+        return f"fixed delay, {self._attempts} restarts"
+
+    def on_failure(self, now_ms: int, chance: float) -> int | None:
+        """Restart unless all attempts are used up."""
+        del now_ms, chance
+        self._failures += 1
+        return self._delay_ms if self._failures <= self._attempts else None
+
+
+class FailureRate(RestartStrategy):
+    """Restarts as long as a sliding interval has no more than so many failures."""
+
+    def __init__(self, max_failures: int, interval_ms: int, delay_ms: int) -> None:
+        self._max_failures, self._interval_ms, self._delay_ms = max_failures, interval_ms, delay_ms
+        self._failures: deque[int] = deque()
+
+    @property
+    def description(self) -> str:
+        """What the strategy is."""
+        return f"failure rate, {self._max_failures} failures in {self._interval_ms} ms"
+
+    def on_failure(self, now_ms: int, chance: float) -> int | None:
+        """Restart unless the interval up to now has too many failures."""
+        del chance
+        self._failures.append(now_ms)
+        while self._failures[0] <= now_ms - self._interval_ms:
+            self._failures.popleft()
+        return self._delay_ms if len(self._failures) <= self._max_failures else None
+
+
+class ExponentialDelay(RestartStrategy):
+    """Each restart waits longer than the one before, until the job has run well for a while."""
+
+    def __init__(self, settings: RestartSettings) -> None:
+        self._settings = settings
+        self._backoff_ms = float(settings.initial_backoff_ms)
+        self._attempts = 0
+        #: The last failure, and the delay that it was answered with.
+        self._last_ms: int | None = None
+        self._last_backoff_ms = 0.0
+
+    @property
+    def description(self) -> str:
+        """What the strategy is."""
+        return f"exponential delay, {self._settings.attempts_before_reset} restarts without a reset"
+
+    def on_failure(self, now_ms: int, chance: float) -> int | None:
+        """Restart after the next backoff, with jitter, never longer than the longest."""
+        settings = self._settings
+        healthy_ms = settings.reset_threshold_ms + self._last_backoff_ms
+        if self._last_ms is not None and now_ms - self._last_ms >= healthy_ms:
+            self._backoff_ms, self._attempts = float(settings.initial_backoff_ms), 0
+        self._attempts += 1
+        if self._attempts > settings.attempts_before_reset:
+            return None
+        jitter = (2 * chance - 1) * settings.jitter_factor * self._backoff_ms
+        delay_ms = min(self._backoff_ms + jitter, settings.max_backoff_ms)
+        self._last_ms, self._last_backoff_ms = now_ms, self._backoff_ms
+        self._backoff_ms = min(self._backoff_ms * settings.backoff_multiplier, settings.max_backoff_ms)
+        return round(delay_ms)
+
+
+def restart_strategy(settings: RestartSettings) -> RestartStrategy:
+    """Make the strategy that the settings name."""
+    match settings.strategy:
+        case "fixed-delay":
+            return FixedDelay(settings.fixed_attempts, settings.fixed_delay_ms)
+        case "failure-rate":
+            return FailureRate(settings.rate_max_failures, settings.rate_interval_ms, settings.rate_delay_ms)
+        case "exponential-delay":
+            return ExponentialDelay(settings)
+        case _:
+            return NoRestart()

@@ -1,0 +1,72 @@
+"""The settings that decisions depend on, read from the job's configuration once."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from penstock._engine.coordinator.restarts import RestartSettings
+from penstock.common import option_table
+
+if TYPE_CHECKING:
+    from penstock.common.configuration import Configuration
+
+#: The value of `execution.state-recovery.path` that stands for the job's own newest checkpoint.
+LATEST: Final = "latest"
+
+
+@dataclass(frozen=True, slots=True)
+class RetentionSettings:
+    """Which checkpoints stay."""
+
+    #: Newest checkpoints that are kept while the job runs.
+    retained: int
+    on_cancel: bool
+    on_failure: bool
+
+
+@dataclass(frozen=True, slots=True)
+class JobSettings:
+    """What the coordinator has to know about one job."""
+
+    job_name: str
+    #: None: found by the job's name, or random.
+    job_id: str | None
+    #: A checkpoint, LATEST, or None for a fresh start.
+    recovery_path: str | None
+    ignore_unclaimed_state: bool
+    #: The job owns the checkpoint that it is started from, and deletes it when newer ones are there.
+    claim: bool
+    #: Milliseconds; None without checkpointing.
+    interval_ms: int | None
+    min_pause_ms: int
+    committer_retries: int
+    retention: RetentionSettings
+    restart: RestartSettings
+
+    @property
+    def latest(self) -> bool:
+        """Whether the job goes on from its own newest checkpoint."""
+        return self.recovery_path == LATEST
+
+    @classmethod
+    def read(cls, configuration: Configuration, job_name: str) -> JobSettings:
+        """Read the settings of a job; raises ConfigurationError for a value that cannot be."""
+        interval = configuration.get(option_table.CHECKPOINTING_INTERVAL)
+        retention = configuration.get(option_table.CHECKPOINT_RETENTION)
+        return cls(
+            job_name=job_name,
+            job_id=configuration.get(option_table.JOB_ID),
+            recovery_path=configuration.get(option_table.RECOVERY_PATH),
+            ignore_unclaimed_state=configuration.get(option_table.IGNORE_UNCLAIMED_STATE),
+            claim=configuration.get(option_table.RECOVERY_CLAIM_MODE) == "CLAIM",
+            interval_ms=None if interval is None else interval.to_millis(),
+            min_pause_ms=configuration.get(option_table.CHECKPOINTING_MIN_PAUSE).to_millis(),
+            committer_retries=configuration.get(option_table.COMMITTER_RETRIES),
+            retention=RetentionSettings(
+                retained=configuration.get(option_table.CHECKPOINTS_RETAINED),
+                on_cancel=retention == "RETAIN_ON_CANCELLATION",
+                on_failure=retention != "NO_EXTERNALIZED_CHECKPOINTS",
+            ),
+            restart=RestartSettings.read(configuration, checkpointing=interval is not None),
+        )

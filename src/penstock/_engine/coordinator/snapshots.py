@@ -1,0 +1,180 @@
+"""The state of a job between two epochs: how it begins, how an epoch moves it on, and the dispatch that it gives.
+
+A checkpoint holds exactly this state, so a restart is nothing but taking the last one up again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Final, TypeAlias
+
+from penstock._engine.protocol.control import OperatorRestore, SubtaskDispatch
+from penstock._engine.protocol.metadata import (
+    EnumeratorRecord,
+    JobSnapshot,
+    OperatorRecord,
+    OperatorSubtask,
+    OutstandingCommit,
+    VertexRecord,
+    VertexSubtask,
+)
+
+if TYPE_CHECKING:
+    from penstock._engine.coordinator.acceptance import Subtask
+    from penstock._engine.graph.job_graph import JobGraph
+    from penstock._engine.protocol.control import SubtaskAck
+    from penstock._engine.protocol.state_handle import Lineage, StateHandle
+
+#: A chain of deltas is cut by a snapshot at this length, or once it has half the snapshot's bytes.
+MAX_DELTAS: Final = 16
+#: Chains with fewer bytes of deltas are cut by their length alone.
+_SMALL_CHAIN: Final = 1 << 20
+
+#: Events for the reader of (source uid, subtask).
+ReaderEvents: TypeAlias = Callable[[str, int], tuple[bytes, ...]]
+
+
+def fresh_snapshot(graph: JobGraph) -> JobSnapshot:
+    """Return the state of a job that starts without a checkpoint."""
+    vertices = tuple(
+        VertexRecord(
+            vertex.name,
+            tuple(operator.uid for operator in vertex.operators),
+            tuple(VertexSubtask() for _ in range(vertex.parallelism)),
+        )
+        for vertex in graph.vertices
+    )
+    operators = {
+        operator.uid: OperatorRecord(
+            operator.name,
+            position,
+            vertex.parallelism,
+            vertex.max_parallelism,
+            tuple(OperatorSubtask() for _ in range(vertex.parallelism)),
+        )
+        for position, vertex in enumerate(graph.vertices)
+        for operator in vertex.operators
+    }
+    return JobSnapshot(vertices, operators)
+
+
+def unfinished(snapshot: JobSnapshot) -> list[Subtask]:
+    """Return the subtasks that the next epoch runs."""
+    return [
+        (position, index)
+        for position, vertex in enumerate(snapshot.vertices)
+        for index, subtask in enumerate(vertex.subtasks)
+        if not subtask.finished
+    ]
+
+
+def advance(
+    snapshot: JobSnapshot,
+    acks: Sequence[SubtaskAck],
+    enumerators: Mapping[str, EnumeratorRecord],
+    outstanding: tuple[OutstandingCommit, ...],
+) -> JobSnapshot:
+    """Return the state after an epoch that counts.
+
+    Args:
+        snapshot: The state before it.
+        acks: One ack of each subtask that it ran.
+        enumerators: By source uid: its coordination after the epoch.
+        outstanding: All commits that are not known to be done, those of this epoch last.
+    """
+    vertices = [list(vertex.subtasks) for vertex in snapshot.vertices]
+    operators = {uid: list(operator.subtasks) for uid, operator in snapshot.operators.items()}
+    for ack in acks:
+        vertices[ack.vertex][ack.subtask] = VertexSubtask(ack.watermark, ack.channels, ack.finished, ack.next_timer_ms)
+        for uid in snapshot.vertices[ack.vertex].operators:
+            operators[uid][ack.subtask] = _advance_operator(operators[uid][ack.subtask], ack, uid)
+    return JobSnapshot(
+        tuple(
+            replace(vertex, subtasks=tuple(subtasks))
+            for vertex, subtasks in zip(snapshot.vertices, vertices, strict=True)
+        ),
+        {
+            uid: replace(operator, subtasks=tuple(operators[uid]), enumerator=enumerators.get(uid))
+            for uid, operator in snapshot.operators.items()
+        },
+        outstanding,
+    )
+
+
+def _advance_operator(before: OperatorSubtask, ack: SubtaskAck, uid: str) -> OperatorSubtask:
+    part = ack.operators.get(uid)
+    if part is None:
+        return replace(before, finished=ack.finished)
+    return OperatorSubtask(_extend(before.lineage, part.keyed_state), part.state, ack.finished)
+
+
+def _extend(lineage: Lineage, handle: StateHandle | None) -> Lineage:
+    if handle is None:
+        return lineage
+    return (handle,) if handle.kind == "snapshot" else (*lineage, handle)
+
+
+def needs_snapshot(lineage: Lineage) -> bool:
+    """Tell whether a chain has grown so long that a new snapshot is cheaper than reading it."""
+    deltas = [handle.size for handle in lineage if handle.kind == "delta"]
+    base = sum(handle.size for handle in lineage if handle.kind == "snapshot")
+    return len(deltas) >= MAX_DELTAS or (base > 0 and sum(deltas) > max(base // 2, _SMALL_CHAIN))
+
+
+def dispatch(
+    snapshot: JobSnapshot,
+    subtask: Subtask,
+    events: ReaderEvents,
+    history: tuple[tuple[int, int], ...],
+    completed_checkpoint: int,
+) -> SubtaskDispatch:
+    """Return one subtask's part of the next epoch, without a budget.
+
+    Args:
+        snapshot: The state that the epoch starts from.
+        subtask: The subtask.
+        events: Gives the events for a source reader.
+        history: Accepted (checkpoint id, token) pairs of this run.
+        completed_checkpoint: The job's last checkpoint, 0 at a fresh start.
+    """
+    position, index = subtask
+    vertex = snapshot.vertices[position]
+    parts = {uid: snapshot.operators[uid].subtasks[index] for uid in vertex.operators}
+    return SubtaskDispatch(
+        vertex=position,
+        subtask=index,
+        history=history,
+        operators={uid: OperatorRestore(part.lineage, part.state, events(uid, index)) for uid, part in parts.items()},
+        channels=vertex.subtasks[index].channels,
+        full_snapshot=any(needs_snapshot(part.lineage) for part in parts.values()),
+        completed_checkpoint=completed_checkpoint,
+    )
+
+
+def state_files(snapshot: JobSnapshot) -> frozenset[str]:
+    """Return the paths of all files that a checkpoint names."""
+    return frozenset(
+        handle.path
+        for operator in snapshot.operators.values()
+        for subtask in operator.subtasks
+        for handle in subtask.lineage
+        if handle.path is not None
+    )
+
+
+def map_handles(snapshot: JobSnapshot, change: Callable[[StateHandle], StateHandle]) -> JobSnapshot:
+    """Return the state with every handle replaced by what a function makes of it."""
+    return replace(
+        snapshot,
+        operators={
+            uid: replace(
+                operator,
+                subtasks=tuple(
+                    replace(subtask, lineage=tuple(change(handle) for handle in subtask.lineage))
+                    for subtask in operator.subtasks
+                ),
+            )
+            for uid, operator in snapshot.operators.items()
+        },
+    )

@@ -1,0 +1,223 @@
+"""How a driver begins: find the job, choose what to restore, claim the next id.
+
+The claim comes before anything else that changes the world. From then on an older driver of the same job can complete
+nothing any more: it wants the id that is taken now.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum, auto
+from typing import TYPE_CHECKING, Final
+
+from penstock._engine.coordinator.chain import Chain, Identity
+from penstock._engine.coordinator.events import (
+    Event,
+    JobsListed,
+    RecordRead,
+    RecordsListed,
+    RecordStored,
+    RecordTaken,
+    RecordUncertain,
+    StepFailed,
+)
+from penstock._engine.coordinator.instructions import Instruction, ListJobs, ListRecords, PutRecord, ReadRecord
+from penstock._engine.coordinator.restore import fit_snapshot
+from penstock._engine.protocol.metadata import Parent, Record, RecordKind
+from penstock._engine.protocol.paths import checkpoint_path, job_id_of_name
+from penstock.errors import CorruptCheckpointError, FencedError, InternalError, NoCheckpointError
+
+if TYPE_CHECKING:
+    from penstock._engine.coordinator.restore import ReturnedSplits
+    from penstock._engine.coordinator.settings import JobSettings
+    from penstock._engine.graph.job_graph import JobGraph
+    from penstock._engine.protocol.metadata import JobSnapshot
+
+#: A claim whose outcome is unknown is put again this often.
+_CLAIM_TRIES: Final = 5
+
+
+class StartPhase(Enum):
+    """What a starting driver waits for."""
+
+    NEW = auto()
+    FINDING_JOB = auto()
+    LISTING = auto()
+    READING = auto()
+    CLAIMING = auto()
+    VERIFYING = auto()
+    DONE = auto()
+
+
+@dataclass(frozen=True, slots=True)
+class Restored:
+    """The checkpoint that a job goes on from."""
+
+    record: Record
+    #: Below the checkpoint directory, or a URL when it is outside of it.
+    path: str
+    #: Its state, fitted to the job, and the splits that its enumerators get back.
+    snapshot: JobSnapshot
+    returned: ReturnedSplits
+
+
+class StartMachine:
+    """Leads from nothing to a claimed job.
+
+    Args:
+        settings: The job's settings.
+        identity: This driver.
+        graph: The job; a checkpoint that does not fit it is refused before the claim.
+    """
+
+    def __init__(self, settings: JobSettings, identity: Identity, graph: JobGraph) -> None:
+        self._settings = settings
+        self._identity = identity
+        self._graph = graph
+        self.phase = StartPhase.NEW
+        self.job_id = settings.job_id or ""
+        #: What the job goes on from; None for a fresh start.
+        self.restored: Restored | None = None
+        #: The record that says that there is nothing to do, as it was found.
+        self.already_ended: Record | None = None
+        self.chain: Chain | None = None
+        self._ids: tuple[int, ...] = ()
+        #: Claims of this driver that are on the chain, and the one that is on its way there.
+        self._claims: list[Record] = []
+        self._claim_record: Record | None = None
+        self._tries = 0
+
+    def begin(self) -> list[Instruction]:
+        """Return the first instructions."""
+        if self._settings.latest and not self.job_id:
+            self.phase = StartPhase.FINDING_JOB
+            return [ListJobs()]
+        self.job_id = self.job_id or self._identity.fresh_job_id
+        return self._list()
+
+    def handle(self, event: Event, now_ms: int) -> list[Instruction]:
+        """Go on after the answer to an instruction.
+
+        Raises:
+            PenstockError: The job cannot start; the error says why.
+        """
+        match self.phase, event:
+            case StartPhase.FINDING_JOB, JobsListed():
+                return self._found(event)
+            case StartPhase.LISTING, RecordsListed(ids):
+                self._ids = ids
+                return self._choose(now_ms)
+            case StartPhase.READING, RecordRead():
+                return self._read(event, now_ms)
+            case StartPhase.CLAIMING, RecordStored() | RecordTaken() | RecordUncertain():
+                return self._answered(event, now_ms)
+            case StartPhase.VERIFYING, RecordsListed(ids):
+                return self._verify(ids)
+            case _, StepFailed(error):
+                raise self._with_way_out(error)
+            case _:
+                raise InternalError(f"A starting driver got {event} while {self.phase.name}.")
+
+    def _found(self, event: JobsListed) -> list[Instruction]:
+        named = [job for job in event.jobs if job.job_name == self._settings.job_name]
+        newest = max(named, key=lambda job: job.created_ms, default=None)
+        self.job_id = job_id_of_name(self._settings.job_name) if newest is None else newest.job_id
+        return self._list()
+
+    def _list(self) -> list[Instruction]:
+        self.phase = StartPhase.LISTING
+        self.restored = None
+        return [ListRecords(self.job_id)]
+
+    def _choose(self, now_ms: int) -> list[Instruction]:
+        path = self._settings.recovery_path
+        if path is None or (self._settings.latest and not self._ids):
+            return self._claim(now_ms)
+        self.phase = StartPhase.READING
+        return [ReadRecord(checkpoint_path(self.job_id, self._ids[-1]) if self._settings.latest else path)]
+
+    def _read(self, event: RecordRead, now_ms: int) -> list[Instruction]:
+        record = event.record
+        if record is None:
+            raise NoCheckpointError(event.path, self._job, "there is no checkpoint metadata at that path")
+        match record.kind:
+            case RecordKind.CHECKPOINT:
+                return self._restore(record, event.path, now_ms)
+            case RecordKind.FINISHED | RecordKind.DRAINED if self._settings.latest:
+                self.already_ended = record
+                self.phase = StartPhase.DONE
+                return []
+            case RecordKind.TAKEOVER if record.parent is None and self._settings.latest:
+                return self._claim(now_ms)
+            case _ if record.parent is not None:
+                return [ReadRecord(record.parent.path)]
+            case _:
+                reason = f"the job was {record.kind.value} before its first checkpoint"
+                raise NoCheckpointError(event.path, self._job, reason)
+
+    def _restore(self, record: Record, path: str, now_ms: int) -> list[Instruction]:
+        if record.snapshot is None:
+            raise CorruptCheckpointError(path, "its metadata says that it is a checkpoint, but holds no state")
+        ignore = self._settings.ignore_unclaimed_state
+        snapshot, returned = fit_snapshot(record.snapshot, self._graph, path, ignore_unclaimed=ignore)
+        self.restored = Restored(record, path, snapshot, returned)
+        return self._claim(now_ms)
+
+    def _claim(self, now_ms: int) -> list[Instruction]:
+        """Claim the next id of the chain."""
+        self.phase = StartPhase.CLAIMING
+        self._claims.clear()
+        next_id = self._ids[-1] + 1 if self._ids else 1
+        parent = self.restored and Parent(self.restored.record.checkpoint_id, self.restored.path)
+        self.chain = Chain(self._identity, self.job_id, self._settings.job_name, next_id, parent)
+        return self._put_claim(self.chain, now_ms)
+
+    def _put_claim(self, chain: Chain, now_ms: int) -> list[Instruction]:
+        self._tries = 0
+        self._claim_record = chain.make(RecordKind.TAKEOVER, now_ms)
+        return [PutRecord(self._claim_record)]
+
+    def _answered(self, event: RecordStored | RecordTaken | RecordUncertain, now_ms: int) -> list[Instruction]:
+        claim, chain = self._claim_record, self.chain
+        assert claim is not None and chain is not None  # noqa: PT018 - set together
+        if isinstance(event, RecordUncertain):
+            self._tries += 1
+            if self._tries >= _CLAIM_TRIES:
+                raise event.error
+            return [PutRecord(claim)]
+        if isinstance(event, RecordTaken) and not claim.same_write(event.existing):
+            return self._list()
+        self._claims.append(claim)
+        chain.stored(claim)
+        restored = self.restored
+        if restored is not None and restored.record.checkpoint_id >= chain.next_id:
+            # From elsewhere: ids also rise beyond its own, because committers remember the last one.
+            chain.next_id = restored.record.checkpoint_id + 1
+            return self._put_claim(chain, now_ms)
+        self.phase = StartPhase.VERIFYING
+        return [ListRecords(self.job_id)]
+
+    def _verify(self, ids: tuple[int, ...]) -> list[Instruction]:
+        """Check that no other driver has claimed an id beyond the first claim of this one.
+
+        That can only be where one of them skipped ids, for a checkpoint from elsewhere; the one that skipped yields.
+        """
+        own = {record.checkpoint_id for record in self._claims}
+        others = [number for number in ids if number > min(own) and number not in own]
+        if others and len(own) > 1:
+            raise FencedError(self.job_id, others[-1], self._identity.run_id, "of a driver started at the same time")
+        if others:
+            return self._list()
+        self.phase = StartPhase.DONE
+        return []
+
+    @property
+    def _job(self) -> str:
+        return f"{self._settings.job_name!r} ({self.job_id})"
+
+    def _with_way_out(self, error: Exception) -> Exception:
+        """Name the checkpoint before a damaged one."""
+        if self.phase is not StartPhase.READING or not isinstance(error, CorruptCheckpointError) or not self._ids[1:]:
+            return error
+        before = checkpoint_path(self.job_id, self._ids[-2])
+        return CorruptCheckpointError(error.path, f"{error.reason}; the one before it is {before}")

@@ -1,0 +1,149 @@
+"""Runs the sinks' committers, which are user code, beside the main loop."""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from penstock._engine.coordinator import events as ev
+from penstock._engine.driver.failures import driver_code_error
+from penstock._engine.protocol.versioned import pack, unpack
+from penstock.metrics.in_memory import InMemoryMetricGroup
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from penstock._engine.coordinator import instructions as do
+    from penstock._engine.driver.background import Background
+    from penstock._engine.driver.mailbox import Mailbox
+    from penstock._engine.protocol.metadata import Committable, OutstandingCommit
+    from penstock.datastream.connectors.base import Committer, SupportsCommitter
+    from penstock.metrics.metricbase import MetricGroup
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class CommitterContext:
+    """What a committer can see: ``CommitterInitContext`` of the connectors."""
+
+    metric_group: MetricGroup
+    job_id: str
+    operator_uid: str
+    restored_checkpoint_id: int | None
+
+
+class Request:
+    """One committable in a committer's hands: ``CommitRequest`` of the connectors."""
+
+    def __init__(self, checkpoint_id: int, committable: Any, retries: int) -> None:
+        self.checkpoint_id = checkpoint_id
+        self.put_off = False
+        self.changed = False
+        self.unknown_failure: BaseException | None = None
+        self.known_failure: BaseException | None = None
+        self._committable = committable
+        self._retries = retries
+
+    def get_committable(self) -> Any:
+        """Return the committable."""
+        return self._committable
+
+    def get_number_of_retries(self) -> int:
+        """Return how often it was put off."""
+        return self._retries
+
+    def signal_failed_with_known_reason(self, error: BaseException) -> None:
+        """Give it up."""
+        self.known_failure = error
+
+    def signal_failed_with_unknown_reason(self, error: BaseException) -> None:
+        """Fail the job."""
+        self.unknown_failure = error
+
+    def retry_later(self) -> None:
+        """Put it off."""
+        self.put_off = True
+
+    def update_and_retry_later(self, committable: Any) -> None:
+        """Put off a part of it."""
+        self._committable = committable
+        self.put_off = self.changed = True
+
+    def signal_already_committed(self) -> None:
+        """Count as success, which is what a request left alone does."""
+        self.put_off = False
+
+
+class Committers:
+    """Performs the commits.
+
+    Args:
+        sinks: By uid: its name and the sink; those without a committer may be left out.
+        mailbox: Takes the answers.
+        background: Runs the committers.
+    """
+
+    def __init__(
+        self, sinks: Mapping[str, tuple[str, SupportsCommitter[Any]]], mailbox: Mailbox, background: Background
+    ) -> None:
+        self._sinks = sinks
+        self._mailbox = mailbox
+        self._background = background
+        self._committers: dict[str, Committer[Any]] = {}
+
+    def commit(self, instruction: do.Commit, job_id: str, restored_checkpoint_id: int | None) -> None:
+        """Have one checkpoint of one sink published in the background."""
+        commit = instruction.commit
+        context = CommitterContext(InMemoryMetricGroup(), job_id, commit.uid, restored_checkpoint_id)
+
+        def work() -> None:
+            try:
+                retry = self._commit(commit, context)
+            except Exception as error:  # noqa: BLE001 - whatever the committer raises fails the job
+                name, _ = self._sinks[commit.uid]
+                where = f"the committer of {name!r}, checkpoint {commit.checkpoint_id}"
+                self._mailbox.post(ev.CommitFailed(commit.uid, driver_code_error(where, error)))
+            else:
+                self._mailbox.post(ev.Committed(commit.uid, retry))
+
+        self._background.run(work)
+
+    def _commit(self, commit: OutstandingCommit, context: CommitterContext) -> tuple[Committable, ...]:
+        """Call the committer, and return what it put off."""
+        name, sink = self._sinks[commit.uid]
+        if commit.uid not in self._committers:
+            self._committers[commit.uid] = sink.create_committer(context)
+        serializer = sink.get_committable_serializer()
+        requests = [
+            Request(commit.checkpoint_id, serializer.deserialize(*unpack(item.payload)), item.retries)
+            for item in commit.committables
+        ]
+        self._committers[commit.uid].commit(requests)
+        put_off: list[Committable] = []
+        for item, request in zip(commit.committables, requests, strict=True):
+            if request.unknown_failure is not None:
+                raise request.unknown_failure
+            if request.known_failure is not None:
+                context.metric_group.counter("failed_committables").inc()
+                _log.error(
+                    "Sink %r gave up a committable of checkpoint %d: %r",
+                    name,
+                    commit.checkpoint_id,
+                    request.known_failure,
+                )
+            elif request.put_off:
+                payload = item.payload
+                if request.changed:
+                    payload = pack(serializer.get_version(), serializer.serialize(request.get_committable()))
+                put_off.append(replace(item, payload=payload, retries=item.retries + 1))
+        return tuple(put_off)
+
+    def close(self) -> None:
+        """Close all committers at the end of the driver."""
+        for uid, committer in self._committers.items():
+            try:
+                committer.close()
+            except Exception:
+                _log.warning("The committer of %r failed to close", self._sinks[uid][0], exc_info=True)

@@ -1,0 +1,100 @@
+"""Runs epochs on their own thread: completes the dispatches, and answers with the outcome."""
+
+from __future__ import annotations
+
+import hashlib
+from typing import TYPE_CHECKING, Final, Protocol
+
+from penstock._engine.coordinator import events as ev
+from penstock._engine.plan.epoch_plan import EpochCancelledError, EpochInfrastructureError, EpochPlan
+from penstock._engine.protocol.paths import blob_path
+
+if TYPE_CHECKING:
+    from penstock._engine.coordinator import instructions as do
+    from penstock._engine.driver.background import Background
+    from penstock._engine.driver.mailbox import Mailbox
+    from penstock._engine.driver.results import Results
+    from penstock._engine.plan.epoch_plan import EpochRunner
+    from penstock._engine.protocol.control import LevelDispatch
+    from penstock._engine.storage.checkpoint_storage import CheckpointStorage
+
+#: A larger program is an object in storage, and dispatches name it.
+MAX_INLINE_PROGRAM: Final = 256 << 10
+
+
+class Planner(Protocol):
+    """Makes the dispatches of an epoch's levels from what its subtasks get."""
+
+    def __call__(
+        self,
+        instruction: do.RunEpoch,
+        job_id: str,
+        program: bytes | None,
+        program_path: str | None,
+    ) -> tuple[LevelDispatch, ...]:
+        """Return one dispatch for each level."""
+        ...
+
+
+class Epochs:
+    """Performs the instructions about epochs.
+
+    Args:
+        planner: Makes the dispatches.
+        program: The pickled job program.
+        runner: Runs epochs.
+        storage: Takes the program when it is large.
+        mailbox: Takes the outcomes.
+        background: Has the thread of the epochs.
+        results: Holds a job back whose results nobody takes.
+    """
+
+    def __init__(
+        self,
+        planner: Planner,
+        program: bytes,
+        runner: EpochRunner,
+        storage: CheckpointStorage,
+        mailbox: Mailbox,
+        background: Background,
+        results: Results,
+    ) -> None:
+        self._planner = planner
+        self._program = program
+        self._runner = runner
+        self._storage = storage
+        self._mailbox = mailbox
+        self._background = background
+        self._results = results
+        #: Where the program is, once it was put there.
+        self.program_path: str | None = None
+
+    def run(self, instruction: do.RunEpoch, job_id: str) -> None:
+        """Begin an epoch; the outcome comes as an event."""
+        self._background.run_epoch(lambda: self._mailbox.post(self._run(instruction, job_id)))
+
+    def cancel(self) -> None:
+        """Interrupt the running epoch."""
+        self._runner.cancel()
+
+    def _run(self, instruction: do.RunEpoch, job_id: str) -> ev.Event:
+        try:
+            self._results.wait_for_room()
+            if len(self._program) <= MAX_INLINE_PROGRAM:
+                levels = self._planner(instruction, job_id, self._program, None)
+            else:
+                levels = self._planner(instruction, job_id, None, self._stored_program(job_id))
+            started_ms = self._mailbox.clock.now_ms()
+            outcome = self._runner.run(EpochPlan(instruction.checkpoint_id, instruction.attempt, levels))
+            return ev.EpochEnded(outcome, self._mailbox.clock.now_ms() - started_ms)
+        except (EpochInfrastructureError, EpochCancelledError) as error:
+            return ev.EpochLost(error)
+        except Exception as error:  # noqa: BLE001 - the job fails with it, whatever it is
+            return ev.EpochBroke(error)
+
+    def _stored_program(self, job_id: str) -> str:
+        if self.program_path is None:
+            path = blob_path(job_id, hashlib.sha256(self._program).hexdigest())
+            self._storage.put_if_absent(path, self._program)
+            self.program_path = path
+        return self.program_path

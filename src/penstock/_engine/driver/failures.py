@@ -1,0 +1,79 @@
+"""From what failed to the error that the program gets."""
+
+from __future__ import annotations
+
+import pickle
+from typing import cast
+
+from penstock._engine.protocol.control import Failure
+from penstock.errors import FailurePlace, FencedError, JobExecutionError, JobGraphError, JobRunError, RestoreError
+
+
+class DriverCodeError(JobRunError):
+    """User code that runs on the driver raised: an enumerator or a committer.
+
+    Args:
+        where: What ran, such as ``the enumerator of 'orders'``.
+        reason: Type and text of the exception, which is the ``__cause__``.
+    """
+
+    def __init__(self, where: str, reason: str) -> None:
+        super().__init__(where, reason)
+        self.where, self.reason = where, reason
+
+    def __str__(self) -> str:
+        return f"{self.reason} (in {self.where})"
+
+
+def driver_code_error(where: str, cause: Exception) -> DriverCodeError:
+    """Wrap an exception out of user code on the driver."""
+    error = DriverCodeError(where, _one_line(cause))
+    error.__cause__ = cause
+    return error
+
+
+def job_error(cause: Failure | Exception, job_id: str, job_name: str) -> Exception:
+    """Return the error that ends a job in the program.
+
+    Errors about the job's start or its owner are shown as they are; all others become a JobExecutionError.
+    """
+    if isinstance(cause, Failure):
+        return _from_task(cause, job_id, job_name)
+    if isinstance(cause, (FencedError, RestoreError, JobGraphError, JobExecutionError)):
+        return cause
+    if isinstance(cause, DriverCodeError):
+        error = JobExecutionError(job_id, job_name, str(cause))
+        error.__cause__ = cause.__cause__
+        return error
+    error = JobExecutionError(job_id, job_name, _one_line(cause))
+    error.__cause__ = cause
+    return error
+
+
+def _from_task(failure: Failure, job_id: str, job_name: str) -> JobExecutionError:
+    place = FailurePlace(
+        failure.operator,
+        failure.uid,
+        failure.subtask,
+        failure.location or None,
+        failure.record,
+        failure.traceback or None,
+    )
+    error = JobExecutionError(job_id, job_name, failure.error, place)
+    error.__cause__ = _exception(failure.exception)
+    return error
+
+
+def _exception(data: bytes | None) -> BaseException | None:
+    """Return the user's exception; None when this process cannot make it again."""
+    if data is None:
+        return None
+    try:
+        value = cast("object", pickle.loads(data))
+    except Exception:  # noqa: BLE001 - unpickling runs code of the user's class, which may raise anything
+        return None
+    return value if isinstance(value, BaseException) else None
+
+
+def _one_line(error: Exception) -> str:
+    return f"{type(error).__name__}: {error}"

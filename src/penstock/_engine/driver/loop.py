@@ -1,0 +1,189 @@
+"""The main loop of one job: takes events, asks the coordinator, and performs its instructions one by one.
+
+`perform` is one step in the world. A test that stops between any two of them needs no help from here.
+"""
+
+from __future__ import annotations
+
+import heapq
+import logging
+from typing import TYPE_CHECKING, Any
+
+from penstock._engine.coordinator import events as ev
+from penstock._engine.coordinator import instructions as do
+from penstock._engine.driver.failures import job_error
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from penstock._engine.coordinator.job import JobCoordinator
+    from penstock._engine.driver.background import Background
+    from penstock._engine.driver.committers import Committers
+    from penstock._engine.driver.enumerators import Enumerators
+    from penstock._engine.driver.epochs import Epochs
+    from penstock._engine.driver.mailbox import Mailbox
+    from penstock._engine.driver.records import RecordKeeper
+    from penstock._engine.driver.results import Results
+    from penstock._engine.gateway.progress import JobListener, JobProgress
+    from penstock.common.job_status import JobStatus
+
+_log = logging.getLogger("penstock")
+
+
+class Ending:
+    """How a job ended."""
+
+    def __init__(self, status: JobStatus, error: Exception | None, checkpoint: str | None) -> None:
+        self.status = status
+        #: What the program gets, for any end but FINISHED and CANCELED.
+        self.error = error
+        #: The newest checkpoint that was kept, below the checkpoint directory.
+        self.checkpoint = checkpoint
+
+
+class JobLoop:
+    """Runs one job to its end.
+
+    Args:
+        coordinator: Decides.
+        job_name: The job, for messages.
+        mailbox: Where events arrive.
+        records: Performs what concerns checkpoint storage.
+        enumerators: Performs what concerns sources.
+        committers: Performs commits.
+        epochs: Performs epochs.
+        results: Takes outputs.
+        background: The other threads.
+        listeners: Are told of statuses and progress.
+    """
+
+    def __init__(
+        self,
+        coordinator: JobCoordinator,
+        job_name: str,
+        mailbox: Mailbox,
+        *,
+        records: RecordKeeper,
+        enumerators: Enumerators,
+        committers: Committers,
+        epochs: Epochs,
+        results: Results,
+        background: Background,
+        listeners: Sequence[JobListener] = (),
+    ) -> None:
+        self._coordinator = coordinator
+        self._job_name = job_name
+        self._mailbox = mailbox
+        self._enumerators = enumerators
+        self._committers = committers
+        self._epochs = epochs
+        self._results = results
+        self._background = background
+        self._listeners = listeners
+        self._alarms: list[tuple[int, int]] = []
+        self._ending: Ending | None = None
+        #: Instructions that are answered, or done, at once.
+        self._handlers: dict[type[Any], Callable[[Any], ev.Event | None]] = {
+            do.ListJobs: records.list_jobs,
+            do.ListRecords: records.list_records,
+            do.ReadRecord: records.read_record,
+            do.PutRecord: records.put_record,
+            do.CopyState: records.copy_state,
+            do.StoreState: records.store_state,
+            do.Delete: records.delete,
+            do.SweepOrphans: records.sweep_orphans,
+            do.OpenEnumerators: enumerators.open,
+            do.CallEnumerators: enumerators.call,
+            do.SnapshotEnumerators: enumerators.snapshot,
+            do.CloseEnumerators: self._close_enumerators,
+            do.RunEpoch: self._run_epoch,
+            do.CancelEpoch: self._cancel_epoch,
+            do.Commit: self._commit,
+            do.HandOver: results.hand_over,
+            do.Wake: self._wake,
+            do.ChangeStatus: self._change_status,
+            do.Publish: self._publish,
+            do.Log: self._log,
+            do.End: self._end,
+        }
+
+    @property
+    def coordinator(self) -> JobCoordinator:
+        """The coordinator, for those who look at the job."""
+        return self._coordinator
+
+    def run(self) -> Ending:
+        """Run the job to its end."""
+        try:
+            self._perform_all(self._coordinator.begin(self._now_ms))
+            while self._ending is None:
+                event = self._next_event()
+                if event is not None:
+                    self._perform_all(self._coordinator.handle(event, self._now_ms))
+            return self._ending
+        finally:
+            self._committers.close()
+            self._background.close()
+
+    def perform(self, instruction: do.Instruction) -> None:
+        """Do one thing that the coordinator wants done."""
+        try:
+            answer = self._handlers[type(instruction)](instruction)
+        except Exception as error:  # noqa: BLE001 - storage or user code failed; the coordinator knows what follows
+            answer = ev.StepFailed(error)
+        if answer is not None:
+            self._mailbox.post(answer)
+
+    def _perform_all(self, instructions: Sequence[do.Instruction]) -> None:
+        for instruction in instructions:
+            self.perform(instruction)
+
+    def _next_event(self) -> ev.Event | None:
+        """Wait for an event: an alarm that is due, a letter, or what comes of a call."""
+        if self._alarms and self._alarms[0][0] <= self._now_ms:
+            return ev.Woken(heapq.heappop(self._alarms)[1])
+        letter = self._mailbox.receive(self._alarms[0][0] if self._alarms else None)
+        return letter() if callable(letter) else letter
+
+    @property
+    def _now_ms(self) -> int:
+        return self._mailbox.clock.now_ms()
+
+    def _wake(self, instruction: do.Wake) -> None:
+        heapq.heappush(self._alarms, (self._now_ms + instruction.delay_ms, instruction.alarm))
+
+    def _run_epoch(self, instruction: do.RunEpoch) -> None:
+        self._epochs.run(instruction, self._coordinator.job_id)
+
+    def _cancel_epoch(self, _: do.CancelEpoch) -> None:
+        self._epochs.cancel()
+
+    def _commit(self, instruction: do.Commit) -> None:
+        self._committers.commit(instruction, self._coordinator.job_id, self._coordinator.restored_checkpoint_id)
+
+    def _close_enumerators(self, instruction: do.CloseEnumerators) -> None:
+        try:
+            self._enumerators.close(instruction)
+        except Exception:
+            _log.warning("An enumerator of job %r failed to close", self._job_name, exc_info=True)
+
+    def _change_status(self, instruction: do.ChangeStatus) -> None:
+        for listener in self._listeners:
+            listener.on_status(instruction.status)
+
+    def _publish(self, instruction: do.Publish) -> None:
+        progress: JobProgress = instruction.progress
+        for listener in self._listeners:
+            listener.on_progress(progress)
+
+    def _log(self, instruction: do.Log) -> None:
+        if instruction.error is None:
+            _log.info("%s", instruction.text)
+            return
+        error = job_error(instruction.error, self._coordinator.job_id, self._job_name)
+        _log.warning("%s: %s", instruction.text, error, exc_info=error.__cause__)
+
+    def _end(self, instruction: do.End) -> None:
+        error = instruction.error
+        shown = None if error is None else job_error(error, self._coordinator.job_id, self._job_name)
+        self._ending = Ending(instruction.status, shown, instruction.checkpoint)

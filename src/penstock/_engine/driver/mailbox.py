@@ -1,0 +1,70 @@
+"""The driver's inbox and clock: what the main loop waits for.
+
+Events come from other threads; calls are pieces of user code (an enumerator's handlers) that have to run on the loop.
+"""
+
+from __future__ import annotations
+
+import time
+from queue import Empty, SimpleQueue
+from typing import TYPE_CHECKING, Protocol, TypeAlias
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from penstock._engine.coordinator.events import Event
+
+#: Runs on the loop, and may return an event.
+Call: TypeAlias = "Callable[[], Event | None]"
+
+
+class Clock(Protocol):
+    """Tells the time, and waits."""
+
+    def now_ms(self) -> int:
+        """Return the time in epoch milliseconds."""
+        ...
+
+    def receive(self, letters: SimpleQueue[Event | Call], until_ms: int | None) -> Event | Call | None:
+        """Return the next letter; None when there is none up to a moment."""
+        ...
+
+
+class SystemClock:
+    """The real time."""
+
+    def now_ms(self) -> int:
+        """Return the time in epoch milliseconds."""
+        return time.time_ns() // 1_000_000
+
+    def receive(self, letters: SimpleQueue[Event | Call], until_ms: int | None) -> Event | Call | None:
+        """Return the next letter; None when there is none up to a moment."""
+        timeout = None if until_ms is None else max(0.0, (until_ms - self.now_ms()) / 1000)
+        try:
+            return letters.get(timeout=timeout)
+        except Empty:
+            return None
+
+
+class Mailbox:
+    """Takes events and calls from any thread, and hands them to the loop in order.
+
+    Args:
+        clock: The clock.
+    """
+
+    def __init__(self, clock: Clock) -> None:
+        self.clock = clock
+        self._letters: SimpleQueue[Event | Call] = SimpleQueue()
+
+    def post(self, event: Event) -> None:
+        """Send an event to the coordinator."""
+        self._letters.put(event)
+
+    def call(self, work: Call) -> None:
+        """Have something run on the loop."""
+        self._letters.put(work)
+
+    def receive(self, until_ms: int | None) -> Event | Call | None:
+        """Wait for the next letter, at most up to a moment."""
+        return self.clock.receive(self._letters, until_ms)

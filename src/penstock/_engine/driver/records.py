@@ -1,0 +1,167 @@
+"""Performs the instructions about checkpoint storage: the chain of records, state files, and cleaning up."""
+
+from __future__ import annotations
+
+import logging
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from penstock._engine.coordinator import events as ev
+from penstock._engine.coordinator.retention import ORPHAN_AGE_MS
+from penstock._engine.protocol.metadata import Record, RecordKind, decode_record, encode_record
+from penstock._engine.protocol.paths import (
+    METADATA,
+    checkpoint_ids,
+    checkpoint_of,
+    checkpoint_path,
+    is_job_directory,
+    metadata_path,
+    shared_directory,
+)
+from penstock._engine.storage.checkpoint_storage import open_storage
+from penstock.errors import CheckpointStorageError, CorruptCheckpointError, PenstockError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from penstock._engine.coordinator import instructions as do
+    from penstock._engine.driver.background import Background
+    from penstock._engine.driver.mailbox import Clock
+    from penstock._engine.storage.checkpoint_storage import CheckpointStorage
+
+_log = logging.getLogger(__name__)
+
+
+class RecordKeeper:
+    """Reads and writes below one checkpoint directory.
+
+    Args:
+        storage: The directory.
+        options: Options to open other directories of the same kind with.
+        background: Runs what nobody waits for.
+        clock: Tells the age of files.
+    """
+
+    def __init__(
+        self, storage: CheckpointStorage, options: dict[str, str], background: Background, clock: Clock
+    ) -> None:
+        self._storage = storage
+        self._options = options
+        self._background = background
+        self._clock = clock
+
+    def list_jobs(self, _: do.ListJobs) -> ev.Event:
+        """Look up all jobs by their newest readable record."""
+        found = (self._newest(name) for name in self._storage.names("") if is_job_directory(name))
+        jobs = (ev.JobEntry(record.job_id, record.job_name, record.created_ms) for record in found if record)
+        return ev.JobsListed(tuple(jobs))
+
+    def _newest(self, job_id: str) -> Record | None:
+        for checkpoint_id in reversed(self._ids(job_id)):
+            path = metadata_path(job_id, checkpoint_id)
+            try:
+                data = self._storage.find(path)
+                if data is not None:
+                    return decode_record(data, self._storage.full_path(path))
+            except CorruptCheckpointError:
+                continue  # its job is known by an older record; whoever restores this one hears of it
+        return None
+
+    def _ids(self, job_id: str) -> tuple[int, ...]:
+        return checkpoint_ids(self._storage.names(job_id))
+
+    def list_records(self, instruction: do.ListRecords) -> ev.Event:
+        """Look up the ids of a chain. A directory without metadata is no record: a driver died before its commit."""
+        job_id = instruction.job_id
+        ids = self._ids(job_id)
+        while ids and METADATA not in self._storage.names(checkpoint_path(job_id, ids[-1])):
+            ids = ids[:-1]
+        return ev.RecordsListed(ids)
+
+    def read_record(self, instruction: do.ReadRecord) -> ev.Event:
+        """Read a record by the path of its checkpoint or metadata."""
+        path = instruction.path.rstrip("/").removesuffix(f"/{METADATA}")
+        storage, inner = self._locate(path)
+        shown = inner if storage is self._storage else storage.full_path(inner)
+        data = storage.find(f"{inner}/{METADATA}")
+        record = None if data is None else decode_record(data, storage.full_path(f"{inner}/{METADATA}"))
+        return ev.RecordRead(record, shown if record is not None else storage.full_path(inner))
+
+    def _locate(self, path: str) -> tuple[CheckpointStorage, str]:
+        """Return the checkpoint directory that a checkpoint is in, and its path there."""
+        if "://" not in path and not Path(path).is_absolute():
+            return self._storage, path
+        for root in (self._storage.full_path(""), self._storage.url):
+            if path.startswith(f"{root.rstrip('/')}/"):
+                return self._storage, path[len(root.rstrip("/")) + 1 :]
+        above, _, name = path.rpartition("/")
+        root, _, job = above.rpartition("/")
+        return open_storage(root or "/", self._options), f"{job}/{name}"
+
+    def put_record(self, instruction: do.PutRecord) -> ev.Event:
+        """Put a record unless its id is taken; the commit point of an epoch."""
+        record = instruction.record
+        path = metadata_path(record.job_id, record.checkpoint_id)
+        try:
+            if self._storage.put_if_absent(path, encode_record(record)):
+                return ev.RecordStored()
+            existing = decode_record(self._storage.read(path), self._storage.full_path(path))
+        except PenstockError as error:
+            return ev.RecordUncertain(error)
+        return ev.RecordTaken(existing)
+
+    def copy_state(self, instruction: do.CopyState) -> ev.Event:
+        """Copy state files of another job or directory into this one."""
+        source, _ = self._locate(instruction.checkpoint)
+        for old, new in instruction.files:
+            self._storage.put(new, source.read(old))
+        return ev.StateCopied()
+
+    def store_state(self, instruction: do.StoreState) -> ev.Event:
+        """Write small state to files."""
+        for path, data in instruction.files:
+            self._storage.put(path, data)
+        return ev.StateStored()
+
+    def delete(self, instruction: do.Delete) -> None:
+        """Delete checkpoints, and then the files that only they named."""
+        garbage = instruction.garbage
+        records = [metadata_path(instruction.job_id, number) for number in garbage.checkpoints]
+        self._in_background(lambda: self._storage.delete([*records, *garbage.files]))
+
+    def sweep_orphans(self, instruction: do.SweepOrphans) -> None:
+        """Delete what drivers and attempts before left behind."""
+        self._in_background(lambda: self._storage.delete(self._orphans(instruction)))
+
+    def _orphans(self, instruction: do.SweepOrphans) -> list[str]:
+        job_id = instruction.job_id
+        old = [number for number in self._ids(job_id) if number < instruction.before]
+        unneeded = [number for number in old if number not in instruction.checkpoints]
+        records = [metadata_path(job_id, number) for number in unneeded if self._is_checkpoint(job_id, number)]
+        oldest_ms = self._clock.now_ms() - ORPHAN_AGE_MS
+        files = [
+            file.path
+            for file in self._storage.files(shared_directory(job_id))
+            if file.modified_ms <= oldest_ms
+            and file.path not in instruction.files
+            and (checkpoint_of(file.path) or 0) <= instruction.before
+        ]
+        return [*records, *files]
+
+    def _is_checkpoint(self, job_id: str, checkpoint_id: int) -> bool:
+        """Tell a checkpoint from the records that stay for good; a damaged one stays, too, to be looked at."""
+        path = metadata_path(job_id, checkpoint_id)
+        try:
+            data = self._storage.find(path)
+            return data is not None and decode_record(data, path).kind is RecordKind.CHECKPOINT
+        except CorruptCheckpointError:
+            return False
+
+    def _in_background(self, work: Callable[[], None]) -> None:
+        def run() -> None:
+            try:
+                work()
+            except CheckpointStorageError as error:
+                _log.warning("Cleaning up failed, and is tried again after the next start: %s", error)
+
+        self._background.run(run)

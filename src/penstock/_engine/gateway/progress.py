@@ -1,0 +1,43 @@
+"""How a running job is doing, as plain data, and who is told."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Protocol
+
+from penstock._engine.protocol.rows import MIN_WATERMARK
+
+if TYPE_CHECKING:
+    from penstock.common.job_status import JobStatus
+
+
+@dataclass(frozen=True, slots=True)
+class JobProgress:
+    """A job's figures after an epoch that counted."""
+
+    #: The checkpoint that completed last; 0 before the first one.
+    checkpoint_id: int = 0
+    #: Epochs of this run that counted, and how often this run restarted the job.
+    epochs: int = 0
+    restarts: int = 0
+    #: Records that all sources read in this run.
+    records: int = 0
+    #: The last epoch: its records, and its length from dispatch to the last ack.
+    epoch_records: int = 0
+    epoch_ms: int = 0
+    #: The smallest watermark at the ends of the job graph.
+    watermark: int = MIN_WATERMARK
+    finished_subtasks: int = 0
+    subtasks: int = 0
+
+
+class JobListener(Protocol):
+    """Is told what happens to a job, on the driver's thread: it must be quick and must not raise."""
+
+    def on_status(self, status: JobStatus) -> None:
+        """Take note of a new status."""
+        ...
+
+    def on_progress(self, progress: JobProgress) -> None:
+        """Take note of an epoch that counted."""
+        ...

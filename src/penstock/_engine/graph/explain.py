@@ -1,0 +1,99 @@
+"""A job graph as text: for people (`explain`) and as Flink's JSON plan (`plan_json`)."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+from penstock._engine.graph.job_graph import JobEdge, JobGraph, JobVertex, OperatorKind, OperatorNode
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+_SINKS = (OperatorKind.SINK_WRITER, OperatorKind.COLLECT)
+
+
+def explain(graph: JobGraph) -> str:
+    """Return a job graph as indented text: levels, their vertices, the operators of each, and the edges between."""
+    levels = vertex_levels(graph)
+    sizes = _count(len(graph.vertices), "vertex", "vertices"), _count(len(graph.edges), "edge", "edges")
+    lines = [f"Job {graph.name!r}: {', '.join(sizes)}"]
+    for level in sorted(set(levels)):
+        lines.append(f"Level {level}")
+        for vertex in graph.vertices:
+            if levels[vertex.id] == level:
+                lines.extend(_explain_vertex(graph, vertex))
+    return "\n".join(lines)
+
+
+def vertex_levels(graph: JobGraph) -> list[int]:
+    """Return each vertex's distance from the sources, by the longest way."""
+    levels: list[int] = []
+    for vertex in graph.vertices:
+        levels.append(max((levels[edge.source] + 1 for edge in graph.inputs(vertex.id)), default=0))
+    return levels
+
+
+def _explain_vertex(graph: JobGraph, vertex: JobVertex) -> Iterable[str]:
+    yield f"  Vertex {vertex.id}, parallelism {vertex.parallelism} (at most {vertex.max_parallelism})"
+    for edge in graph.inputs(vertex.id):
+        yield f"    <- {edge.partitioner.value} from vertex {edge.source}: {_origin(graph, edge)}"
+    depths: list[int] = []
+    for operator in vertex.operators:
+        depth = 0 if operator.parent is None else depths[operator.parent] + 1
+        depths.append(depth)
+        side = "" if operator.input_tag is None else f" of side output {operator.input_tag!r}"
+        uid = f"uid {operator.uid}" + ("" if operator.explicit_uid else ", generated")
+        place = f", {operator.created_at}" if operator.created_at else ""
+        yield f"    {'  ' * depth}{operator.name}{side} ({uid}{place})"
+
+
+def _origin(graph: JobGraph, edge: JobEdge) -> str:
+    name = graph.vertices[edge.source].operators[edge.source_operator].name
+    return name if edge.output_tag is None else f"{name}, side output {edge.output_tag!r}"
+
+
+def _count(number: int, one: str, many: str) -> str:
+    return f"{number} {one if number == 1 else many}"
+
+
+def plan_json(graph: JobGraph, descriptions: Mapping[str, str]) -> str:
+    """Return a job graph in the shape of Flink's execution plan; beside Flink's members a node has uid and vertex.
+
+    Args:
+        graph: The job graph.
+        descriptions: What the user said of an operator, by its uid.
+    """
+    ids = {
+        (vertex.id, position): number
+        for number, (vertex, position) in enumerate(
+            ((vertex, position) for vertex in graph.vertices for position in range(len(vertex.operators))), 1
+        )
+    }
+    nodes: list[dict[str, object]] = []
+    for vertex in graph.vertices:
+        for position, operator in enumerate(vertex.operators):
+            node: dict[str, object] = {
+                "id": ids[vertex.id, position],
+                "type": operator.name,
+                "pact": _pact(operator),
+                "contents": descriptions.get(operator.uid, operator.name),
+                "parallelism": vertex.parallelism,
+                "uid": operator.uid,
+                "vertex": vertex.id,
+            }
+            if operator.parent is not None:
+                node["predecessors"] = [{"id": ids[vertex.id, operator.parent], "ship_strategy": "FORWARD"}]
+            elif inputs := graph.inputs(vertex.id):
+                node["predecessors"] = [
+                    {"id": ids[edge.source, edge.source_operator], "ship_strategy": edge.partitioner.name}
+                    for edge in inputs
+                ]
+            nodes.append(node)
+    return json.dumps({"nodes": nodes}, indent=2)
+
+
+def _pact(operator: OperatorNode) -> str:
+    if operator.kind is OperatorKind.SOURCE:
+        return "Data Source"
+    return "Data Sink" if operator.kind in _SINKS else "Operator"

@@ -1,0 +1,111 @@
+"""The job graph: vertices (chains of operators), the edges between them, and the program that tasks load.
+
+Frozen data made by `chaining` from the stream graph. An operator is described by its kind and a pickled payload;
+`runtime` turns the description into an operator, so this layer imports no operator.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+
+class OperatorKind(StrEnum):
+    """Which operator of `_engine.operators` runs a node; the payload's members are named behind each."""
+
+    SOURCE = "source"  #: source: Source, watermark_strategy: WatermarkStrategy
+    MAP = "map"  #: function: Callable | MapFunction
+    FLAT_MAP = "flat_map"  #: function: Callable | FlatMapFunction
+    FILTER = "filter"  #: function: Callable | FilterFunction
+    PROCESS = "process"  #: function: ProcessFunction
+    WATERMARKS = "watermarks"  #: watermark_strategy: WatermarkStrategy
+    KEYED_PROCESS = "keyed_process"  #: function: KeyedProcessFunction, key_selector
+    REDUCE = "reduce"  #: function: Callable | ReduceFunction, key_selector
+    WINDOW = "window"  #: key_selector, assigner, allowed_lateness_ms, late_tag, strategy ("reduce"|"aggregate"|"elements"),
+    #: function (ReduceFunction | AggregateFunction | None), window_function (WindowFunction | ProcessWindowFunction | None)
+    CONFORM = "conform"  #: type_info: TypeInformation; turns each record into what the declared type says
+    SINK_WRITER = "sink_writer"  #: sink: Sink
+    COLLECT = "collect"  #: type_info: TypeInformation | None, as_text: bool (print: text of each record, else the records)
+
+
+class PartitionerKind(StrEnum):
+    """How an edge chooses the receiving subtask of a record."""
+
+    FORWARD = "forward"
+    REBALANCE = "rebalance"
+    RESCALE = "rescale"
+    SHUFFLE = "shuffle"
+    BROADCAST = "broadcast"
+    HASH = "hash"  #: payload: key_selector
+    CUSTOM = "custom"  #: payload: partitioner (callable (key, n) -> int), key_selector
+
+
+@dataclass(frozen=True, slots=True)
+class OperatorNode:
+    """One operator of a chain.
+
+    `parent` is the position of the operator in the chain that feeds it, None for the head. `input_tag` is the id of
+    the side output that it reads from its parent, None for the main output.
+    """
+
+    uid: str
+    name: str
+    kind: OperatorKind
+    #: cloudpickled dict of the members that `kind` names.
+    payload: bytes
+    parent: int | None = None
+    input_tag: str | None = None
+    #: Where the user's program made it: "file:line".
+    created_at: str = ""
+    #: True when the uid was given by the user.
+    explicit_uid: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class JobEdge:
+    """A repartitioning connection: an operator's output (by side output tag) to the head of another vertex."""
+
+    #: Position in `JobGraph.edges`.
+    id: int
+    source: int
+    source_operator: int
+    output_tag: str | None
+    target: int
+    #: Which input of the target's head it is, from 0 (a union has several edges for one input).
+    input_index: int
+    partitioner: PartitionerKind
+    #: cloudpickled dict of the members that the partitioner names, b"" without any.
+    payload: bytes = b""
+
+
+@dataclass(frozen=True, slots=True)
+class JobVertex:
+    """A chain of operators that runs as `parallelism` subtasks. `operators[0]` is the head; parents come first."""
+
+    id: int
+    name: str
+    operators: tuple[OperatorNode, ...]
+    parallelism: int
+    max_parallelism: int
+
+    @property
+    def is_source(self) -> bool:
+        """Whether the vertex reads from a source and has no incoming edge."""
+        return self.operators[0].kind is OperatorKind.SOURCE
+
+
+@dataclass(frozen=True, slots=True)
+class JobGraph:
+    """A job as it is run: vertices in topological order, each edge between two of them."""
+
+    name: str
+    vertices: tuple[JobVertex, ...]
+    edges: tuple[JobEdge, ...]
+
+    def inputs(self, vertex: int) -> list[JobEdge]:
+        """Return the edges into a vertex, in order of their ids."""
+        return [edge for edge in self.edges if edge.target == vertex]
+
+    def outputs(self, vertex: int) -> list[JobEdge]:
+        """Return the edges out of a vertex, in order of their ids."""
+        return [edge for edge in self.edges if edge.source == vertex]

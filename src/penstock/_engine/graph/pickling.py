@@ -1,0 +1,214 @@
+"""Pickling what operators need: functions by cloudpickle, with the name of what cannot travel.
+
+Functions and classes of the main script travel by value. Modules beside the script travel by name: `user_modules` says
+which ones a cluster needs. Classes of the main script must also be found by name, because records of them are pickled
+plainly: `main_classes` packs them for the tasks to put into their own ``__main__``.
+"""
+
+from __future__ import annotations
+
+import dis
+import functools
+import sys
+import types
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, cast
+
+import cloudpickle
+
+from penstock.errors import UnpicklableFunctionError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping
+
+_dumps = cast("Callable[[object], bytes]", cloudpickle.dumps)  # pyright: ignore[reportUnknownMemberType]
+_MAX_DEPTH = 8
+_LIBRARY_FOLDERS = {"site-packages", "dist-packages"}
+_GLOBAL_INSTRUCTIONS = ("LOAD_GLOBAL", "STORE_GLOBAL", "DELETE_GLOBAL")
+
+
+def dumps_members(operator: str, members: Mapping[str, object]) -> bytes:
+    """Return the cloudpickled dict of what an operator or a partitioner needs.
+
+    Args:
+        operator: The operator's name, for the message.
+        members: Functions, selectors, sources and settings by name.
+
+    Raises:
+        UnpicklableFunctionError: One of them cannot be pickled; the error names the variable or attribute at fault.
+    """
+    try:
+        return _dumps(dict(members))
+    except Exception:
+        for member in members.values():
+            dumps_value(f"{operator} function {describe(member)}", member)
+        raise
+
+
+def dumps_value(what: str, value: object) -> bytes:
+    """Return a cloudpickled value.
+
+    Args:
+        what: What it is, for the message.
+        value: Any object.
+
+    Raises:
+        UnpicklableFunctionError: It cannot be pickled; the error names the variable or attribute at fault.
+    """
+    try:
+        return _dumps(value)
+    except Exception as error:
+        path, reason = _culprit(value)
+        raise UnpicklableFunctionError(what, path, reason) from error
+
+
+def describe(function: object) -> str:
+    """Return a function's name and where it was defined, such as ``<lambda> at job.py:12``."""
+    target: Any = function
+    while isinstance(target, functools.partial):
+        target = cast("functools.partial[Any]", target).func
+    if isinstance(target, types.MethodType):
+        target = target.__func__
+    code = getattr(target, "__code__", None)
+    if isinstance(code, types.CodeType):
+        name = getattr(target, "__qualname__", code.co_name).rpartition("<locals>.")[2]
+        return f"{name} at {Path(code.co_filename).name}:{code.co_firstlineno}"
+    kind = target if isinstance(target, type) else type(target)
+    return kind.__qualname__.rpartition("<locals>.")[2]
+
+
+def _failure(value: object) -> str | None:
+    """Return what pickling says against a value; None when it has no objection."""
+    try:
+        _dumps(value)
+    except Exception as error:  # noqa: BLE001 - pickling runs code of the user's classes, which may raise anything
+        return str(error).rstrip(".") or type(error).__name__
+    return None
+
+
+def _culprit(value: object) -> tuple[str, str]:
+    """Return the path to the innermost part that fails by itself, and what pickling says about it."""
+    path, reason = "", _failure(value) or ""
+    seen = {id(value)}
+    for _ in range(_MAX_DEPTH):
+        failing = next(((step, part, said) for step, part in _parts(value) if (said := _failure(part))), None)
+        if failing is None or id(failing[1]) in seen:
+            break
+        step, value, reason = failing
+        seen.add(id(value))
+        path = path + step if not path or step[0] in ".[" else f"{path} > {step}"
+    return path.removeprefix(".") or "the object itself", reason
+
+
+def _parts(value: object) -> Iterator[tuple[str, object]]:
+    """Yield what pickling follows from a value, each with the step that leads there."""
+    match value:
+        case types.MethodType():
+            yield "self", value.__self__
+        case types.FunctionType():
+            yield from _parts_of_function(value)
+        case functools.partial():
+            yield from _parts_of_partial(cast("functools.partial[Any]", value))
+        case dict() | list() | tuple() | set() | frozenset():
+            yield from _items(cast("dict[object, object] | list[object]", value))
+        case type():
+            yield from ((f".{name}", part) for name, part in list(vars(value).items()))
+        case _:
+            for name, part in _attributes(value):
+                yield f".{name}", part
+            yield f"class {type(value).__qualname__}", type(value)
+
+
+def _items(container: dict[object, object] | list[object]) -> Iterator[tuple[str, object]]:
+    pairs = container.items() if isinstance(container, dict) else enumerate(container)
+    return ((f"[{key!r}]", part) for key, part in pairs)
+
+
+def _parts_of_function(function: types.FunctionType) -> Iterator[tuple[str, object]]:
+    for name, cell in zip(function.__code__.co_freevars, function.__closure__ or (), strict=True):
+        try:
+            yield f"closure variable {name!r}", cell.cell_contents
+        except ValueError:  # not yet assigned
+            continue
+    for name in sorted(_global_names(function.__code__)):
+        if name in function.__globals__:
+            yield f"global variable {name!r}", function.__globals__[name]
+    for name, part in {**(function.__kwdefaults__ or {}), **_defaults(function)}.items():
+        yield f"default of parameter {name!r}", part
+
+
+def _defaults(function: types.FunctionType) -> dict[str, object]:
+    defaults = function.__defaults__ or ()
+    names = function.__code__.co_varnames[: function.__code__.co_argcount]
+    return dict(zip(names[len(names) - len(defaults) :], defaults, strict=True))
+
+
+def _global_names(code: types.CodeType) -> set[str]:
+    used = {step.argval for step in dis.get_instructions(code) if step.opname in _GLOBAL_INSTRUCTIONS}
+    inner = (constant for constant in code.co_consts if isinstance(constant, types.CodeType))
+    return used.union(*map(_global_names, inner))
+
+
+def _parts_of_partial(partial: functools.partial[Any]) -> Iterator[tuple[str, object]]:
+    yield "partial's function", partial.func
+    for position, part in enumerate(partial.args):
+        yield f"partial's argument {position}", part
+    for name, part in partial.keywords.items():
+        yield f"partial's argument {name!r}", part
+
+
+def _attributes(value: object) -> Iterator[tuple[str, object]]:
+    yield from list(getattr(value, "__dict__", {}).items())
+    for kind in type(value).__mro__:
+        slots = kind.__dict__.get("__slots__", ())
+        for name in (slots,) if isinstance(slots, str) else tuple(slots):
+            if hasattr(value, name) and name not in ("__dict__", "__weakref__"):
+                yield name, getattr(value, name)
+
+
+def main_classes() -> bytes | None:
+    """Return the cloudpickled dict of the main script's classes by name; None when it has none.
+
+    Classes that do not pickle are left out: no record can be of them.
+    """
+    main: dict[str, object] = dict(vars(sys.modules["__main__"]))
+    classes = {
+        name: value for name, value in main.items() if isinstance(value, type) and value.__module__ == "__main__"
+    }
+    travelling = {name: value for name, value in classes.items() if _failure(value) is None}
+    return _dumps(travelling) if travelling else None
+
+
+def script_directory() -> Path | None:
+    """Return the folder of the main script; None without one, as in a notebook."""
+    path = getattr(sys.modules.get("__main__"), "__file__", None)
+    return None if path is None else Path(path).resolve().parent
+
+
+def user_modules() -> dict[str, Path]:
+    """Return the modules and packages of the user's own that are loaded: top-level name → file or package folder.
+
+    The user's own is what lies below the main script's folder, outside of any installed packages.
+    """
+    root = script_directory()
+    if root is None:
+        return {}
+    found: dict[str, Path] = {}
+    for name, module in list(sys.modules.items()):
+        top = name.partition(".")[0]
+        path = _module_path(sys.modules.get(top, module))
+        if top in found or top in ("__main__", "penstock") or path is None:
+            continue
+        if path.is_relative_to(root) and not _LIBRARY_FOLDERS & set(path.relative_to(root).parts):
+            found[top] = path
+    return dict(sorted(found.items()))
+
+
+def _module_path(module: types.ModuleType) -> Path | None:
+    """Return a module's file, a package's folder."""
+    try:
+        paths = list(getattr(module, "__path__", ()))
+        file = paths[0] if paths else getattr(module, "__file__", None)
+        return Path(file).resolve() if isinstance(file, str) else None
+    except (OSError, TypeError, AttributeError):  # a module that only looks like one
+        return None

@@ -1,0 +1,118 @@
+"""The stream graph: operators as a program describes them, before chaining.
+
+A node is one operator; names, uids and parallelism may still be changed through the stream that it belongs to. There
+are no nodes for union, partitioning and side outputs: a stream is a tuple of `StreamEdge`s, each naming an output of a
+node and how its records are distributed, so these only make other edges. `chaining` turns the graph into a job graph.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import Enum
+
+from penstock._engine.graph.job_graph import OperatorKind, PartitionerKind
+
+
+class Chaining(Enum):
+    """With which neighbours an operator may share a vertex (Flink's ChainingStrategy)."""
+
+    ALWAYS = "always"
+    #: Not with the operator before it.
+    HEAD = "head"
+    #: Neither with the one before nor with those behind it.
+    NEVER = "never"
+
+
+@dataclass(frozen=True, slots=True)
+class Partitioning:
+    """How an edge distributes records: the kind and, where it has functions, the cloudpickled dict of them."""
+
+    kind: PartitionerKind
+    payload: bytes = b""
+
+
+@dataclass(frozen=True, slots=True)
+class StreamEdge:
+    """One output of a node on its way to another one."""
+
+    source: StreamNode
+    #: The side output, None for the main output.
+    tag: str | None = None
+    #: None: forward between equal parallelisms, else rebalance.
+    partitioning: Partitioning | None = None
+    #: Which input of the target it belongs to.
+    input_index: int = 0
+
+
+@dataclass(eq=False, slots=True)
+class StreamNode:
+    """One operator of a program."""
+
+    #: Ascending in the order of making, so inputs come before what reads them.
+    id: int
+    name: str
+    kind: OperatorKind
+    #: cloudpickled dict of the members that `OperatorKind` names.
+    payload: bytes
+    inputs: tuple[StreamEdge, ...]
+    #: Where the program made it: "file:line".
+    created_at: str
+    uid: str | None = None
+    #: None: that of `sized_like`, or the job's.
+    parallelism: int | None = None
+    max_parallelism: int | None = None
+    #: The node whose parallelism this one has as long as it has none of its own.
+    sized_like: StreamNode | None = None
+    #: Parallelism is 1 and stays 1.
+    non_parallel: bool = False
+    chaining: Chaining = Chaining.ALWAYS
+    #: The node that this one belongs to: always in its chain, named and identified by it.
+    owner: StreamNode | None = None
+    description: str | None = None
+    #: Sources: whether they come to an end by themselves.
+    bounded: bool = True
+
+    def operator(self) -> StreamNode:
+        """Return the operator that the program made: this node, or the one that it is attached to."""
+        return self if self.owner is None else self.owner
+
+    def __str__(self) -> str:
+        return f"{self.name!r} at {self.created_at}"
+
+
+@dataclass(slots=True)
+class StreamGraph:
+    """All nodes that one submission runs, inputs first, with the settings that hold for all of them."""
+
+    job_name: str
+    nodes: list[StreamNode] = field(default_factory=list[StreamNode])
+    parallelism: int = 1
+    #: -1: derived from each vertex's parallelism.
+    max_parallelism: int = -1
+    chaining_enabled: bool = True
+    chain_different_max_parallelism: bool = True
+    auto_generate_uids: bool = True
+
+    def parallelism_of(self, node: StreamNode) -> int:
+        """Return the number of subtasks of a node."""
+        if node.non_parallel:
+            return 1
+        if node.parallelism is not None:
+            return node.parallelism
+        return self.parallelism if node.sized_like is None else self.parallelism_of(node.sized_like)
+
+    def sources(self) -> list[StreamNode]:
+        """Return the nodes that read from outside."""
+        return [node for node in self.nodes if node.kind is OperatorKind.SOURCE]
+
+
+def with_ancestors(nodes: list[StreamNode]) -> list[StreamNode]:
+    """Return nodes and everything that they read from, inputs first."""
+    found: dict[int, StreamNode] = {}
+    waiting = list(nodes)
+    while waiting:
+        node = waiting.pop()
+        if node.id not in found:
+            found[node.id] = node
+            waiting.extend(edge.source for edge in node.inputs)
+    return [found[node_id] for node_id in sorted(found)]

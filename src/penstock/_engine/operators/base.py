@@ -1,0 +1,128 @@
+"""What every operator is: its life from open to close, and the context that it gets from the runtime.
+
+Called by `runtime`, one subtask at a time and in one thread. An operator works on batches and yields batches; what it
+keeps between epochs is a bonus, because the next epoch may run in another process from the last snapshot.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from penstock._engine.operators.batch import Batch
+from penstock._engine.protocol.control import OperatorAck, OperatorRestore
+
+if TYPE_CHECKING:
+    from penstock._engine.state.keyed_store import KeyedStore
+    from penstock.metrics.metricbase import MetricGroup
+
+#: A batch for the main output (None) or for the side output of that id.
+Output = tuple[str | None, Batch]
+
+NOTHING: tuple[Output, ...] = ()
+
+
+@dataclass(slots=True)
+class EpochContext:
+    """What changes for an operator from epoch to epoch."""
+
+    checkpoint_id: int
+    #: The attempt that runs it; names what is staged outside.
+    token: int
+    #: What the operator starts from when it was not kept in this process.
+    restore: OperatorRestore
+    #: True when this operator object ran the last accepted epoch: what it holds in memory is current.
+    current: bool
+    #: The checkpoint that the subtask's state stems from; 0 at a fresh start.
+    completed_checkpoint: int
+    #: Write a snapshot of keyed state in place of a delta.
+    full_snapshot: bool = False
+
+
+@dataclass(slots=True)
+class OperatorContext:
+    """What stays the same for an operator as long as it lives."""
+
+    job_id: str
+    job_name: str
+    operator_name: str
+    uid: str
+    subtask: int
+    parallelism: int
+    max_parallelism: int
+    job_attempt: int
+    configuration: dict[str, str]
+    #: Milliseconds since the epoch, the clock of processing time.
+    clock: Callable[[], int]
+    metrics: MetricGroup
+    #: Makes the operator's keyed store; only keyed operators call it.
+    keyed_store: Callable[[], KeyedStore]
+    #: Puts keyed state into the checkpoint: (store, epoch) -> handle for the ack.
+    save_keyed_state: Callable[[KeyedStore, EpochContext], Any]
+
+
+class Operator(ABC):
+    """One node of a chain.
+
+    The runtime calls `open` once, `begin_epoch` at each epoch's start, then `process` for each batch, at the end of
+    the input `end_input` and `finish`, and `snapshot` at each epoch's end. `close` comes in every case.
+    """
+
+    #: True when outputs never depend on earlier records: nothing to snapshot.
+    context: OperatorContext
+
+    def __init__(self) -> None:
+        #: The records in hand and the iterator over them: tells which one a user's function failed at.
+        self._in_hand: list[Any] = []
+        self._cursor: Any = iter(())
+
+    def open(self, context: OperatorContext) -> None:
+        """Get ready; a user's open() runs here."""
+        self.context = context
+
+    def begin_epoch(self, epoch: EpochContext) -> None:
+        """Take up the state that the epoch starts from."""
+
+    @abstractmethod
+    def process(self, batch: Batch, input_index: int) -> Iterable[Output]:
+        """Work on one batch and yield what comes out, watermarks in their places."""
+
+    def on_processing_time(self, now_ms: int) -> Iterable[Output]:
+        """Fire what is due by the clock; called at an epoch's start and end and between batches."""
+        return NOTHING
+
+    def end_input(self, input_index: int) -> Iterable[Output]:
+        """See the end of one input; MAX_WATERMARK came before."""
+        return NOTHING
+
+    def finish(self) -> Iterable[Output]:
+        """See the end of all inputs: emit what is left."""
+        return NOTHING
+
+    def snapshot(self, epoch: EpochContext, *, finished: bool) -> OperatorAck:
+        """Return what the checkpoint has to hold of this operator."""
+        return OperatorAck()
+
+    def next_timer_ms(self) -> int | None:
+        """Return the earliest pending processing-time timer, None without one."""
+        return None
+
+    def is_idle(self, *, upstream_idle: bool) -> bool:
+        """Return whether the output of this operator is idle, given its input."""
+        return upstream_idle
+
+    def close(self) -> None:
+        """Release what open() took; a user's close() runs here."""
+
+    def iterate(self, records: list[Any]) -> Any:
+        """Return an iterator over records that `record_in_hand` can ask where it stands."""
+        self._in_hand = records
+        self._cursor = iter(records)
+        return self._cursor
+
+    def record_in_hand(self) -> tuple[bool, Any]:
+        """Return (True, record) for the record that was last taken from `iterate`, (False, None) outside of one."""
+        taken = len(self._in_hand) - self._cursor.__length_hint__() if self._in_hand else 0
+        return (True, self._in_hand[taken - 1]) if taken > 0 else (False, None)

@@ -1,0 +1,68 @@
+"""A batch: the records that operators hand each other at once, with their timestamps and the watermarks between them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from penstock._engine.protocol.rows import NO_TIMESTAMP
+
+
+@dataclass(slots=True)
+class Batch:
+    """Records in order; read-only once handed on, because several consumers may share it.
+
+    Attributes:
+        records: The records.
+        timestamps: One per record, in milliseconds; None when no record of the batch has one.
+        watermarks: (position, watermark) in order; a watermark stands before ``records[position]``.
+    """
+
+    records: list[Any]
+    timestamps: list[int] | None = None
+    watermarks: list[tuple[int, int]] | tuple[()] = ()
+
+    def segments(self) -> Iterator[tuple[int, int, int | None]]:
+        """Yield (start, stop, watermark): a run of records and the watermark behind it, None behind the last."""
+        start = 0
+        for position, watermark in self.watermarks:
+            yield start, position, watermark
+            start = position
+        if start < len(self.records):
+            yield start, len(self.records), None
+
+    def timestamps_or_none_marks(self) -> Iterable[int]:
+        """Return one timestamp per record, Flink's Long.MIN_VALUE for records without."""
+        if self.timestamps is not None:
+            return self.timestamps
+        return [NO_TIMESTAMP] * len(self.records)
+
+
+def watermark_only(watermark: int) -> Batch:
+    """Return a batch that carries one watermark and no record."""
+    return Batch([], None, [(0, watermark)])
+
+
+class BatchBuilder:
+    """Collects an operator's output: records, their timestamps, and watermarks where they stand."""
+
+    __slots__ = ("records", "timestamps", "watermarks")
+
+    def __init__(self) -> None:
+        self.records: list[Any] = []
+        self.timestamps: list[int] = []
+        self.watermarks: list[tuple[int, int]] = []
+
+    def add_watermark(self, watermark: int) -> None:
+        """Put a watermark behind the records so far; of two at one place the greater stays."""
+        position = len(self.records)
+        if self.watermarks and self.watermarks[-1][0] == position:
+            self.watermarks[-1] = (position, watermark)
+        else:
+            self.watermarks.append((position, watermark))
+
+    def build(self) -> Batch:
+        """Return the batch, without timestamps when no record has one."""
+        stamped = bool(self.timestamps) and any(stamp != NO_TIMESTAMP for stamp in self.timestamps)
+        return Batch(self.records, self.timestamps if stamped else None, self.watermarks)

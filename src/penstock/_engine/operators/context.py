@@ -1,0 +1,165 @@
+"""What user functions see of the engine: the runtime context, the clocks and timers, the key at hand."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from penstock._engine.protocol.rows import MIN_WATERMARK, NO_TIMESTAMP
+from penstock._engine.state.value_state import KeyContext, StoredValueState
+from penstock.datastream.functions import KeyedProcessFunction, ProcessFunction, RuntimeContext
+from penstock.datastream.time_domain import TimeDomain
+from penstock.datastream.timerservice import TimerService
+from penstock.errors import UnsupportedOperationError
+
+if TYPE_CHECKING:
+    from penstock._engine.operators.base import OperatorContext
+    from penstock._engine.state.keyed_store import KeyedStore
+    from penstock._engine.state.timers import Timers
+    from penstock.datastream.state import ValueState, ValueStateDescriptor
+    from penstock.metrics.metricbase import MetricGroup
+
+_LATER_STATES = "this kind of state comes with a later version; keep a Python object in a ValueState until then"
+_NEEDS_KEY = "keyed state belongs to the records of one key; use it after key_by"
+
+
+class EngineRuntimeContext(RuntimeContext):
+    """The runtime context of one operator subtask; with keyed state where the operator has a store."""
+
+    def __init__(self, context: OperatorContext, store: KeyedStore | None = None, key: KeyContext | None = None) -> None:
+        self._context = context
+        self._store = store
+        self._key = key
+
+    def get_task_name(self) -> str:
+        return self._context.operator_name
+
+    def get_number_of_parallel_subtasks(self) -> int:
+        return self._context.parallelism
+
+    def get_max_number_of_parallel_subtasks(self) -> int:
+        return self._context.max_parallelism
+
+    def get_index_of_this_subtask(self) -> int:
+        return self._context.subtask
+
+    def get_attempt_number(self) -> int:
+        return self._context.job_attempt
+
+    def get_task_name_with_subtasks(self) -> str:
+        context = self._context
+        return f"{context.operator_name} ({context.subtask + 1}/{context.parallelism})#{context.job_attempt}"
+
+    def get_job_parameter(self, key: str, default_value: str) -> str:
+        return self._context.configuration.get(f"pipeline.global-job-parameters.{key}", default_value)
+
+    def get_metrics_group(self) -> MetricGroup:
+        return self._context.metrics
+
+    def get_state(self, state_descriptor: ValueStateDescriptor) -> ValueState[Any]:
+        if self._store is None or self._key is None:
+            raise UnsupportedOperationError(f"get_state({state_descriptor.get_name()!r})", _NEEDS_KEY)
+        return StoredValueState(self._store.table(state_descriptor.get_name(), kind="value"), self._key)
+
+    def get_list_state(self, state_descriptor: Any) -> Any:
+        raise UnsupportedOperationError("get_list_state", _LATER_STATES)
+
+    def get_map_state(self, state_descriptor: Any) -> Any:
+        raise UnsupportedOperationError("get_map_state", _LATER_STATES)
+
+    def get_reducing_state(self, state_descriptor: Any) -> Any:
+        raise UnsupportedOperationError("get_reducing_state", _LATER_STATES)
+
+    def get_aggregating_state(self, state_descriptor: Any) -> Any:
+        raise UnsupportedOperationError("get_aggregating_state", _LATER_STATES)
+
+
+class EngineTimerService(TimerService):
+    """The clocks of an operator, and on keyed streams the timers of the key at hand."""
+
+    def __init__(self, context: OperatorContext) -> None:
+        self._clock = context.clock
+        self.watermark = MIN_WATERMARK
+
+    def current_processing_time(self) -> int:
+        return self._clock()
+
+    def current_watermark(self) -> int:
+        return self.watermark
+
+    def register_processing_time_timer(self, timestamp: int) -> None:
+        raise self._no_timers("register_processing_time_timer")
+
+    def register_event_time_timer(self, timestamp: int) -> None:
+        raise self._no_timers("register_event_time_timer")
+
+    def delete_processing_time_timer(self, timestamp: int) -> None:
+        raise self._no_timers("delete_processing_time_timer")
+
+    def delete_event_time_timer(self, timestamp: int) -> None:
+        raise self._no_timers("delete_event_time_timer")
+
+    @staticmethod
+    def _no_timers(call: str) -> UnsupportedOperationError:
+        return UnsupportedOperationError(call, "timers belong to a key; use them after key_by")
+
+
+class KeyedTimerService(EngineTimerService):
+    """Timers of the key at hand, in both domains."""
+
+    def __init__(self, context: OperatorContext, key: KeyContext, event: Timers, processing: Timers) -> None:
+        super().__init__(context)
+        self._key = key
+        self._event = event
+        self._processing = processing
+
+    def register_processing_time_timer(self, timestamp: int) -> None:
+        self._processing.register(timestamp, self._key.normal, (), self._key.key)
+
+    def register_event_time_timer(self, timestamp: int) -> None:
+        self._event.register(timestamp, self._key.normal, (), self._key.key)
+
+    def delete_processing_time_timer(self, timestamp: int) -> None:
+        self._processing.delete(timestamp, self._key.normal)
+
+    def delete_event_time_timer(self, timestamp: int) -> None:
+        self._event.delete(timestamp, self._key.normal)
+
+
+class RecordContext(ProcessFunction.Context):
+    """The context of the record at hand, moved from one to the next."""
+
+    __slots__ = ("_timers", "at")
+
+    def __init__(self, timers: EngineTimerService) -> None:
+        self._timers = timers
+        self.at = NO_TIMESTAMP
+
+    def timer_service(self) -> TimerService:
+        return self._timers
+
+    def timestamp(self) -> int:
+        return self.at
+
+
+class KeyedRecordContext(KeyedProcessFunction.OnTimerContext):
+    """The context of the record or timer at hand, with its key."""
+
+    __slots__ = ("_key", "_timers", "at", "domain")
+
+    def __init__(self, timers: KeyedTimerService, key: KeyContext) -> None:
+        self._timers = timers
+        self._key = key
+        self.at = NO_TIMESTAMP
+        self.domain = TimeDomain.EVENT_TIME
+
+    def get_current_key(self) -> Any:
+        return self._key.key
+
+    def timer_service(self) -> TimerService:
+        return self._timers
+
+    def timestamp(self) -> int:
+        return self.at
+
+    def time_domain(self) -> TimeDomain:
+        return self.domain

@@ -1,0 +1,46 @@
+"""From the description of a node to its operator."""
+
+from __future__ import annotations
+
+import pickle
+from typing import TYPE_CHECKING, Any, Final
+
+from penstock._engine.operators.output import CollectOperator, SinkWriterOperator
+from penstock._engine.operators.process import KeyedProcessOperator, ProcessOperator
+from penstock._engine.operators.reduce import ReduceOperator
+from penstock._engine.operators.source import SourceOperator
+from penstock._engine.operators.stateless import ConformOperator, FilterOperator, FlatMapOperator, MapOperator
+from penstock._engine.operators.watermarks import WatermarksOperator
+from penstock._engine.operators.window import window_operator
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from penstock._engine.operators.base import Operator
+
+#: By kind (the text of `graph.job_graph.OperatorKind`): what takes the members of the node's payload.
+_OPERATORS: Final[dict[str, Callable[..., Operator]]] = {
+    "source": SourceOperator,
+    "map": MapOperator,
+    "flat_map": FlatMapOperator,
+    "filter": FilterOperator,
+    "process": ProcessOperator,
+    "watermarks": WatermarksOperator,
+    "keyed_process": KeyedProcessOperator,
+    "reduce": ReduceOperator,
+    "window": window_operator,
+    "conform": ConformOperator,
+    "sink_writer": SinkWriterOperator,
+    "collect": CollectOperator,
+}
+
+
+def create_operator(kind: str, payload: bytes) -> Operator:
+    """Return the operator of a node.
+
+    Args:
+        kind: The node's kind.
+        payload: The pickled members that the kind names; made by this job's own program.
+    """
+    members: dict[str, Any] = pickle.loads(payload)
+    return _OPERATORS[kind](**members)

@@ -1,0 +1,131 @@
+"""The ends of a chain: the writer of a sink, and the records that print and execute_and_collect give the program."""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Iterable
+from typing import Any
+
+import cloudpickle  # pyright: ignore[reportMissingTypeStubs]
+
+from penstock._engine.operators.base import NOTHING, EpochContext, Operator, OperatorContext, Output
+from penstock._engine.operators.batch import Batch
+from penstock._engine.protocol.control import OperatorAck
+from penstock._engine.protocol.versioned import pack, unpack
+from penstock.common.record_text import record_text
+from penstock.common.typeinfo import TypeInformation
+from penstock.datastream.connectors.base import (
+    CommittingSinkWriter,
+    Sink,
+    SinkWriter,
+    StatefulSinkWriter,
+    SupportsCommitter,
+    SupportsWriterState,
+)
+from penstock.metrics.metricbase import MetricGroup
+
+
+class WriterContext:
+    """What a writer can see: `penstock.datastream.connectors.base.WriterInitContext`."""
+
+    def __init__(self, context: OperatorContext, epoch: EpochContext) -> None:
+        self.metric_group: MetricGroup = context.metrics
+        self.job_id = context.job_id
+        self.subtask_id = context.subtask
+        self.number_of_parallel_subtasks = context.parallelism
+        self.attempt_number = context.job_attempt
+        self.restored_checkpoint_id = epoch.completed_checkpoint or None
+        self.checkpoint_id = epoch.checkpoint_id
+        self.attempt_token = f"{epoch.token:016x}"
+
+
+class SinkWriterOperator(Operator):
+    """Feeds a sink's writer. A writer lives for one epoch and goes on from its state in the next."""
+
+    def __init__(self, sink: Sink[Any]) -> None:
+        super().__init__()
+        self.sink = sink
+        self.writer: SinkWriter[Any] | None = None
+        self._state: bytes | None = None
+
+    def begin_epoch(self, epoch: EpochContext) -> None:
+        self._close_writer()
+        state = self._state if epoch.current else epoch.restore.state
+        self._state = None
+        context = WriterContext(self.context, epoch)
+        if state is not None and isinstance(self.sink, SupportsWriterState):
+            serializer = self.sink.get_writer_state_serializer()
+            items = [serializer.deserialize(*unpack(item)) for item in pickle.loads(state)]
+            self.writer = self.sink.restore_writer(context, items)
+        else:
+            self.writer = self.sink.create_writer(context)
+
+    def process(self, batch: Batch, input_index: int) -> Iterable[Output]:
+        assert self.writer is not None
+        if batch.records:
+            self.iterate(batch.records)
+            self.writer.write_all(batch.records, batch.timestamps)
+        if batch.watermarks:
+            self.writer.write_watermark(batch.watermarks[-1][1])
+        return NOTHING
+
+    def snapshot(self, epoch: EpochContext, *, finished: bool) -> OperatorAck:
+        writer = self.writer
+        assert writer is not None
+        self.iterate([])
+        writer.flush(finished)
+        committables: tuple[bytes, ...] = ()
+        if isinstance(writer, CommittingSinkWriter) and isinstance(self.sink, SupportsCommitter):
+            to_commit = self.sink.get_committable_serializer()
+            version = to_commit.get_version()
+            committables = tuple(pack(version, to_commit.serialize(item)) for item in writer.prepare_commit())
+        if isinstance(writer, StatefulSinkWriter) and isinstance(self.sink, SupportsWriterState):
+            serializer = self.sink.get_writer_state_serializer()
+            version = serializer.get_version()
+            items = writer.snapshot_state(epoch.checkpoint_id)
+            self._state = pickle.dumps([pack(version, serializer.serialize(item)) for item in items])
+        self._close_writer()
+        return OperatorAck(state=self._state, committables=committables)
+
+    def close(self) -> None:
+        self._close_writer()
+
+    def _close_writer(self) -> None:
+        writer, self.writer = self.writer, None
+        if writer is not None:
+            writer.close()
+
+
+class CollectOperator(Operator):
+    """Hands records, or their text, to the program with the epoch's ack."""
+
+    def __init__(self, type_info: TypeInformation | None, *, as_text: bool, prefix: str | None = None) -> None:
+        super().__init__()
+        self.type_info = type_info
+        self.as_text = as_text
+        self.prefix = prefix
+        self.blocks: list[bytes] = []
+
+    def begin_epoch(self, epoch: EpochContext) -> None:
+        self.blocks = []
+
+    def process(self, batch: Batch, input_index: int) -> Iterable[Output]:
+        if batch.records:
+            cursor = self.iterate(batch.records)
+            if self.as_text:
+                before = self._before_text()
+                lines = [before + record_text(record, self.type_info) for record in cursor]
+                self.blocks.append(pickle.dumps(lines))
+            else:
+                self.blocks.append(cloudpickle.dumps(batch.records))  # pyright: ignore[reportUnknownMemberType]
+        return NOTHING
+
+    def _before_text(self) -> str:
+        """Return what stands before each line: the print's identifier and, of several subtasks, which one it is."""
+        subtask = str(self.context.subtask + 1) if self.context.parallelism > 1 else ""
+        parts = [part for part in (self.prefix or "", subtask) if part]
+        return f"{':'.join(parts)}> " if parts else ""
+
+    def snapshot(self, epoch: EpochContext, *, finished: bool) -> OperatorAck:
+        blocks, self.blocks = self.blocks, []
+        return OperatorAck(outputs=tuple(blocks))

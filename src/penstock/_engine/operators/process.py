@@ -1,0 +1,188 @@
+"""Process functions: records one by one with their timestamps, side outputs and, on keyed streams, state and timers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from penstock._engine.operators.base import EpochContext, Operator, OperatorContext, Output
+from penstock._engine.operators.batch import Batch, BatchBuilder
+from penstock._engine.operators.context import (
+    EngineRuntimeContext,
+    EngineTimerService,
+    KeyedRecordContext,
+    KeyedTimerService,
+    RecordContext,
+)
+from penstock._engine.operators.keyed import KeyedOperator, normal_keys
+from penstock._engine.protocol.rows import NO_TIMESTAMP
+from penstock._engine.state.timers import Timers
+from penstock._engine.state.value_state import KeyContext
+from penstock.datastream.output_tag import OutputTag
+from penstock.datastream.time_domain import TimeDomain
+
+
+class SideOutputs:
+    """Splits what a function yielded into the main output and the side outputs."""
+
+    __slots__ = ("main", "sides", "stamps_main")
+
+    def __init__(self, *, with_timestamps: bool) -> None:
+        self.main = BatchBuilder()
+        self.sides: dict[str, BatchBuilder] = {}
+        self.stamps_main = with_timestamps
+
+    def extend(self, results: Iterable[Any], timestamp: int) -> None:
+        """Take what one call yielded; all of it gets the timestamp of the record or timer."""
+        main = self.main.records
+        before = len(main)
+        for item in results:
+            if item.__class__ is tuple and item and item[0].__class__ is OutputTag and len(item) == 2:
+                self._side(item[0].tag_id, item[1], timestamp)
+            else:
+                main.append(item)
+        if self.stamps_main and len(main) > before:
+            self.main.timestamps.extend([timestamp] * (len(main) - before))
+
+    def _side(self, tag_id: str, value: Any, timestamp: int) -> None:
+        side = self.sides.get(tag_id)
+        if side is None:
+            side = self.sides[tag_id] = BatchBuilder()
+        side.records.append(value)
+        side.timestamps.append(timestamp)
+
+    def watermark(self, value: int) -> None:
+        """Put a watermark behind what was emitted so far, on every output."""
+        self.main.add_watermark(value)
+
+    def outputs(self) -> Iterator[Output]:
+        """Yield the side outputs, each closed by the last watermark, then the main output."""
+        for tag_id, side in self.sides.items():
+            if self.main.watermarks:
+                side.add_watermark(self.main.watermarks[-1][1])
+            yield tag_id, side.build()
+        yield None, self.main.build()
+
+
+class ProcessOperator(Operator):
+    """A ProcessFunction on a stream that has no key."""
+
+    def __init__(self, function: Any) -> None:
+        super().__init__()
+        self.function = function
+        self.timers: EngineTimerService
+
+    def open(self, context: OperatorContext) -> None:
+        super().open(context)
+        self.timers = EngineTimerService(context)
+        self.function.open(EngineRuntimeContext(context))
+
+    def process(self, batch: Batch, input_index: int) -> Iterable[Output]:
+        context = RecordContext(self.timers)
+        call = self.function.process_element
+        out = SideOutputs(with_timestamps=batch.timestamps is not None)
+        records = self.iterate(batch.records)
+        stamps = iter(batch.timestamps_or_none_marks())
+        for start, stop, watermark in batch.segments():
+            for _ in range(stop - start):
+                value = next(records)
+                context.at = next(stamps)
+                results = call(value, context)
+                if results is not None:
+                    out.extend(results, context.at)
+            if watermark is not None:
+                self.timers.watermark = watermark
+                out.watermark(watermark)
+        return out.outputs()
+
+    def close(self) -> None:
+        self.function.close()
+
+
+class KeyedProcessOperator(KeyedOperator):
+    """A KeyedProcessFunction: keyed state, event-time and processing-time timers."""
+
+    def __init__(self, function: Any, key_selector: Any) -> None:
+        super().__init__(key_selector)
+        self.function = function
+        self.key = KeyContext()
+        self.event_timers: Timers
+        self.processing_timers: Timers
+        self.timers: KeyedTimerService
+
+    def open(self, context: OperatorContext) -> None:
+        super().open(context)
+        self.event_timers = self.store.timers("event-time")
+        self.processing_timers = self.store.timers("processing-time")
+        self.timers = KeyedTimerService(context, self.key, self.event_timers, self.processing_timers)
+        self._function_opened = False
+
+    def begin_epoch(self, epoch: EpochContext) -> None:
+        super().begin_epoch(epoch)
+        if not self._function_opened:  # behind catch_up, so that open() can read state's declared kind
+            self.function.open(EngineRuntimeContext(self.context, self.store, self.key))
+            self._function_opened = True
+
+    def process(self, batch: Batch, input_index: int) -> Iterable[Output]:
+        out = SideOutputs(with_timestamps=batch.timestamps is not None)
+        for start, stop, watermark in batch.segments():
+            if start < stop:
+                self._process_run(batch, start, stop, out)
+            if watermark is not None:
+                self.timers.watermark = watermark
+                self._fire(self.event_timers, watermark, TimeDomain.EVENT_TIME, out)
+                out.watermark(watermark)
+        return out.outputs()
+
+    def _process_run(self, batch: Batch, start: int, stop: int, out: SideOutputs) -> None:
+        whole = start == 0 and stop == len(batch.records)
+        records = batch.records if whole else batch.records[start:stop]
+        stamps = batch.timestamps[start:stop] if batch.timestamps is not None else [NO_TIMESTAMP] * (stop - start)
+        keys = self.keys_of(records)
+        context, call, key = KeyedRecordContext(self.timers, self.key), self.function.process_element, self.key
+        main = out.main.records
+        stamping = out.stamps_main
+        triples = zip(self.iterate(records), keys, normal_keys(keys), stamps, strict=True)
+        for value, key.key, key.normal, context.at in triples:  # noqa: B020 - the key context is moved along
+            results = call(value, context)
+            if results is None:
+                continue
+            before = len(main)
+            for item in results:
+                if item.__class__ is tuple and item and item[0].__class__ is OutputTag:
+                    out.extend((item,), context.at)
+                else:
+                    main.append(item)
+            if stamping:
+                out.main.timestamps.extend([context.at] * (len(main) - before))
+
+    def _fire(self, timers: Timers, limit: int, domain: TimeDomain, out: SideOutputs) -> None:
+        due = timers.next()
+        if due is None or due > limit:
+            return
+        context = KeyedRecordContext(self.timers, self.key)
+        context.domain = domain
+        out.stamps_main = True
+        missing = len(out.main.records) - len(out.main.timestamps)
+        out.main.timestamps.extend([NO_TIMESTAMP] * missing)
+        for timestamp, self.key.normal, _namespace, self.key.key in timers.pop_due(limit):
+            context.at = timestamp if domain is TimeDomain.EVENT_TIME else NO_TIMESTAMP
+            results = self.function.on_timer(timestamp, context)
+            if results is not None:
+                out.extend(results, context.at)
+
+    def on_processing_time(self, now_ms: int) -> Iterable[Output]:
+        due = self.processing_timers.next()
+        if due is None or due > now_ms:
+            return ()
+        out = SideOutputs(with_timestamps=True)
+        self._fire(self.processing_timers, now_ms, TimeDomain.PROCESSING_TIME, out)
+        return out.outputs()
+
+    def next_timer_ms(self) -> int | None:
+        return self.processing_timers.next()
+
+    def close(self) -> None:
+        if self._function_opened:
+            self.function.close()
+        super().close()

@@ -1,0 +1,69 @@
+"""The rolling reduce of a keyed stream: each record is folded into its key's value, and the new value goes on."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from penstock._engine.operators.base import OperatorContext, Output
+from penstock._engine.operators.batch import Batch
+from penstock._engine.operators.context import EngineRuntimeContext
+from penstock._engine.operators.keyed import KeyedOperator, may_change, normal_keys, separate
+from penstock._engine.state.table import ABSENT, MISSING, Pane
+from penstock.datastream.functions import Function
+
+
+class ReduceOperator(KeyedOperator):
+    """One value per key; emits it after each record, as STREAMING does in Flink."""
+
+    def __init__(self, function: Any, key_selector: Any) -> None:
+        super().__init__(key_selector)
+        self.function = function
+        self.call = getattr(function, "reduce", function)
+        self.pane: Pane
+
+    def open(self, context: OperatorContext) -> None:
+        super().open(context)
+        self.pane = self.store.table("reduce", kind="value").pane()
+        if isinstance(self.function, Function):
+            self.function.open(EngineRuntimeContext(context))
+
+    def process(self, batch: Batch, input_index: int) -> Iterable[Output]:
+        keys = normal_keys(self.keys_of(batch.records))
+        # A function may fold into its first argument and return it. What was emitted must not change any more then.
+        if batch.records and (may_change(batch.records[0]) or may_change(batch.records[-1])):
+            reduced = self._reduce_apart(batch.records, keys)
+        else:
+            reduced = self._reduce(batch.records, keys)
+        self.pane.dirty.update(keys)
+        return ((None, Batch(reduced, batch.timestamps, batch.watermarks)),)
+
+    def _reduce(self, records: list[Any], keys: list[Any]) -> list[Any]:
+        hot, load, call = self.pane.hot, self.pane.load, self.call
+        get = hot.get
+        reduced: list[Any] = []
+        append = reduced.append
+        for key, value in zip(keys, self.iterate(records), strict=True):
+            before = get(key, MISSING)
+            if before is MISSING:
+                before = load(key)
+            hot[key] = after = value if before is ABSENT else call(before, value)
+            append(after)
+        return reduced
+
+    def _reduce_apart(self, records: list[Any], keys: list[Any]) -> list[Any]:
+        hot, load, call = self.pane.hot, self.pane.load, self.call
+        reduced: list[Any] = []
+        for key, value in zip(keys, self.iterate(records), strict=True):
+            before = hot.get(key, MISSING)
+            if before is MISSING:
+                before = load(key)
+            after = value if before is ABSENT else call(before, value)
+            hot[key] = separate(after)
+            reduced.append(after)
+        return reduced
+
+    def close(self) -> None:
+        if isinstance(self.function, Function):
+            self.function.close()
+        super().close()

@@ -1,0 +1,315 @@
+"""The head of a source's chain: a reader, its splits and events, and watermarks for each split."""
+
+from __future__ import annotations
+
+import pickle
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+
+from penstock._engine.operators.base import EpochContext, Operator, OperatorContext, Output
+from penstock._engine.operators.batch import Batch
+from penstock._engine.operators.watermarks import Watermarker, periodic_watermarks
+from penstock._engine.protocol.control import OperatorAck
+from penstock._engine.protocol.events import AddSplits, NoMoreSplits, ReaderState, SourceEvent, decode_event
+from penstock._engine.protocol.rows import MIN_WATERMARK
+from penstock.common.configuration import Configuration
+from penstock.common.watermark_strategy import WatermarkKind, WatermarkStrategy
+from penstock.datastream.connectors.base import InputStatus, ReaderOutput, Source, SourceOutput, SourceReader
+from penstock.metrics.metricbase import MetricGroup
+
+#: Longest wait for a reader that has splits but nothing ready, before its share of the epoch ends.
+_PATIENCE_MS = 50
+#: Records that are collected one by one are handed on in batches of this many.
+_BATCH_RECORDS = 4096
+
+
+@dataclass(slots=True)
+class ReadLimits:
+    """How much one epoch may read."""
+
+    max_records: int
+    max_bytes: int
+    max_time_ms: int
+
+
+class ReaderContext:
+    """What a reader can see and do: `penstock.datastream.connectors.base.SourceReaderContext`."""
+
+    def __init__(self, context: OperatorContext) -> None:
+        self.metric_group: MetricGroup = context.metrics
+        self.configuration = Configuration.from_dict(context.configuration)
+        self.index_of_subtask = context.subtask
+        self.current_parallelism = context.parallelism
+        self.split_requests = 0
+        self.events: list[bytes] = []
+
+    def send_split_request(self) -> None:
+        self.split_requests += 1
+
+    def send_source_event_to_coordinator(self, source_event: Any) -> None:
+        self.events.append(pickle.dumps(source_event))
+
+
+class _SplitOutput(SourceOutput[Any]):
+    """The output of one split, or of a whole reader: stamps records and follows one watermark."""
+
+    def __init__(self, reader: _Output, marker: Watermarker | None) -> None:
+        self._reader = reader
+        self.marker = marker
+        self._records: list[Any] = []
+        self._stamps: list[int] = []
+        self.emitted = MIN_WATERMARK
+        self.idle = False
+
+    @property
+    def watermark(self) -> int:
+        return self.emitted if self.marker is None else max(self.emitted, self.marker.watermark)
+
+    def collect(self, record: Any, timestamp: int | None = None) -> None:
+        self._records.append(record)
+        if timestamp is not None:
+            self._stamps.append(timestamp)
+        if len(self._records) >= _BATCH_RECORDS:
+            self.flush()
+
+    def collect_all(self, records: list[Any], timestamps: Sequence[int] | None = None) -> None:
+        self.flush()
+        self._emit(records, None if timestamps is None else list(timestamps))
+
+    def flush(self) -> None:
+        if self._records:
+            records, self._records = self._records, []
+            stamps, self._stamps = self._stamps, []
+            self._emit(records, stamps if len(stamps) == len(records) else None)
+
+    def _emit(self, records: list[Any], stamps: list[int] | None) -> None:
+        if self.marker is None:
+            self._reader.emit(Batch(records, stamps), self)
+        else:
+            cursor = self._reader.operator.iterate(records)
+            self._reader.emit(self.marker.stamp(records, cursor, stamps), self)
+
+    def emit_watermark(self, watermark: int) -> None:
+        self.flush()
+        if watermark > self.emitted:
+            self.emitted = watermark
+            self._reader.emit(Batch([], None, [(0, watermark)]), self)
+
+    def mark_idle(self) -> None:
+        self.flush()
+        self.idle = True
+
+    def mark_active(self) -> None:
+        self.idle = False
+
+
+class _Output(ReaderOutput[Any]):
+    """The output of a reader: the batches of an epoch, with the smallest watermark of its splits."""
+
+    def __init__(self, operator: SourceOperator) -> None:
+        self.operator = operator
+        self.batches: list[Batch] = []
+        self.records = 0
+        self.top = MIN_WATERMARK
+        self.main = _SplitOutput(self, operator.new_marker())
+        self.splits: dict[str, _SplitOutput] = {}
+
+    def collect(self, record: Any, timestamp: int | None = None) -> None:
+        self.main.collect(record, timestamp)
+
+    def collect_all(self, records: list[Any], timestamps: Sequence[int] | None = None) -> None:
+        self.main.collect_all(records, timestamps)
+
+    def emit_watermark(self, watermark: int) -> None:
+        self.main.emit_watermark(watermark)
+
+    def mark_idle(self) -> None:
+        self.main.mark_idle()
+
+    def mark_active(self) -> None:
+        self.main.mark_active()
+
+    def create_output_for_split(self, split_id: str) -> _SplitOutput:
+        output = self.splits.get(split_id)
+        if output is None:
+            output = self.splits[split_id] = _SplitOutput(self, self.operator.new_marker())
+        return output
+
+    def release_output_for_split(self, split_id: str) -> None:
+        output = self.splits.pop(split_id, None)
+        if output is not None:
+            output.flush()
+
+    def emit(self, batch: Batch, origin: _SplitOutput) -> None:
+        """Take a batch of one split; its watermarks count as far as no other split holds them back."""
+        self.records += len(batch.records)
+        origin.idle = False
+        if origin.marker is not None and batch.records:
+            origin.marker.see(active=True, now_ms=self.operator.context.clock())
+        if batch.watermarks:
+            others = [split.watermark for split in self._speaking() if split is not origin]
+            bound = min(others, default=None)
+            marks = [(place, mark if bound is None else min(mark, bound)) for place, mark in batch.watermarks]
+            batch.watermarks = [mark for mark in marks if self._advances(mark[1])]
+        if batch.records or batch.watermarks:
+            self.batches.append(batch)
+
+    def _advances(self, watermark: int) -> bool:
+        if watermark <= self.top:
+            return False
+        self.top = watermark
+        return True
+
+    def _speaking(self) -> list[_SplitOutput]:
+        """Return the outputs that have a say in the watermark."""
+        now_ms = self.operator.context.clock()
+        splits = list(self.splits.values()) or [self.main]
+        return [split for split in splits if not (split.idle or (split.marker and split.marker.is_idle(now_ms)))]
+
+    def is_idle(self) -> bool:
+        """Return whether no split has a say in the watermark."""
+        return not self._speaking()
+
+    def drain(self) -> list[Batch]:
+        """Return the batches since the last call."""
+        for output in (self.main, *self.splits.values()):
+            output.flush()
+        batches, self.batches = self.batches, []
+        return batches
+
+    def state(self) -> bytes:
+        """Return what the watermarks of an output made anew go on from."""
+        markers = {name: split.marker.state() for name, split in self.splits.items() if split.marker is not None}
+        main = None if self.main.marker is None else self.main.marker.state()
+        return pickle.dumps((self.top, main, markers))
+
+    def restore(self, state: bytes) -> None:
+        """Go on from a state."""
+        self.top, main, markers = pickle.loads(state)
+        if main is not None and self.main.marker is not None:
+            self.main.marker.restore(main)
+        for name, marker_state in markers.items():
+            marker = self.create_output_for_split(name).marker
+            if marker is not None:
+                marker.restore(marker_state)
+
+
+class SourceOperator(Operator):
+    """Runs a source's reader for the share of an epoch that the driver allots."""
+
+    def __init__(self, source: Source[Any, Any, Any], watermark_strategy: WatermarkStrategy) -> None:
+        super().__init__()
+        self.source = source
+        self.strategy = watermark_strategy
+        self.reader: SourceReader[Any, Any] | None = None
+        self.ended = False
+        self.more_available = False
+        self._no_more_splits = False
+        self._reader_context: ReaderContext
+        self._output: _Output
+
+    def new_marker(self) -> Watermarker | None:
+        """Return what stamps one input, None for a strategy that does nothing."""
+        if self.strategy.kind is WatermarkKind.NONE and self.strategy.timestamp_assigner is None:
+            return None
+        return Watermarker(self.strategy, self.context.subtask, periodic=self._periodic)
+
+    def open(self, context: OperatorContext) -> None:
+        super().open(context)
+        self._periodic = periodic_watermarks(context)
+
+    def begin_epoch(self, epoch: EpochContext) -> None:
+        self.more_available = False
+        if self.reader is None or not epoch.current:
+            self._make_reader(epoch)
+        assert self.reader is not None
+        serializer = self.source.get_split_serializer()
+        for event in map(decode_event, epoch.restore.events):
+            match event:
+                case AddSplits(splits=splits, version=version):
+                    self.reader.add_splits([serializer.deserialize(version, split) for split in splits])
+                case NoMoreSplits():
+                    self._no_more_splits = True
+                    self.reader.notify_no_more_splits()
+                case SourceEvent(payload=payload):
+                    self.reader.handle_source_events(pickle.loads(payload))
+        if epoch.current and epoch.completed_checkpoint:
+            self.reader.notify_checkpoint_complete(epoch.completed_checkpoint)
+        for split in (self._output.main, *self._output.splits.values()):
+            if split.marker is not None:
+                split.marker.see(active=False, now_ms=self.context.clock())
+
+    def _make_reader(self, epoch: EpochContext) -> None:
+        """Make the reader anew from the last accepted snapshot."""
+        if self.reader is not None:
+            self.reader.close()
+        self._reader_context = ReaderContext(self.context)
+        self._output = _Output(self)
+        self._no_more_splits = self.ended = False
+        self.reader = self.source.create_reader(self._reader_context)
+        if epoch.restore.state is not None:
+            state = msgspec.msgpack.decode(epoch.restore.state, type=ReaderState)
+            if state.extra:
+                self._output.restore(state.extra)
+            serializer = self.source.get_split_serializer()
+            splits = [serializer.deserialize(state.version, split) for split in state.splits]
+            if splits:
+                self.reader.add_splits(splits)
+            self._no_more_splits = state.no_more_splits
+            if state.no_more_splits:
+                self.reader.notify_no_more_splits()
+            # A reader asks for a split at its start. One that goes on has asked before: the enumerator has it noted.
+        self.reader.start()
+
+    def read(self, limits: ReadLimits) -> Iterator[Output]:
+        """Poll the reader and yield its batches until the epoch's share is used up or nothing more is there."""
+        assert self.reader is not None
+        output, start = self._output, time.monotonic()
+        output.records = 0
+        while True:
+            status = self.reader.poll_next(output)
+            for batch in output.drain():
+                yield None, batch
+            self.more_available = False
+            if status is InputStatus.END_OF_INPUT:
+                self.ended = True
+                return
+            elapsed_ms = (time.monotonic() - start) * 1000
+            if status is InputStatus.NOTHING_AVAILABLE:
+                left = min(_PATIENCE_MS, limits.max_time_ms - elapsed_ms)
+                if left <= 0 or not self.reader.is_available(int(left)):
+                    return
+            self.more_available = True
+            if elapsed_ms >= limits.max_time_ms or (limits.max_records and output.records >= limits.max_records):
+                return
+
+    def process(self, batch: Batch, input_index: int) -> Iterator[Output]:
+        """Pass on what the runtime puts in: the last watermark."""
+        yield None, batch
+
+    def is_idle(self, *, upstream_idle: bool) -> bool:
+        return self._output.is_idle()
+
+    def snapshot(self, epoch: EpochContext, *, finished: bool) -> OperatorAck:
+        assert self.reader is not None
+        serializer = self.source.get_split_serializer()
+        splits = tuple(serializer.serialize(split) for split in self.reader.snapshot_state(epoch.checkpoint_id))
+        state = ReaderState(splits, serializer.get_version(), self._no_more_splits, self._output.state())
+        context = self._reader_context
+        requests, context.split_requests = context.split_requests, 0
+        events, context.events = tuple(context.events), []
+        return OperatorAck(
+            state=msgspec.msgpack.encode(state),
+            events=events,
+            split_requests=requests,
+            more_available=self.more_available,
+        )
+
+    def close(self) -> None:
+        reader, self.reader = self.reader, None
+        if reader is not None:
+            reader.close()

@@ -1,0 +1,106 @@
+"""Operators without state: map, filter, flat_map, conform; each is one comprehension over a batch."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from itertools import chain, compress
+from typing import Any
+
+from penstock._engine.operators.base import NOTHING, Operator, OperatorContext, Output
+from penstock._engine.operators.batch import Batch
+from penstock._engine.operators.context import EngineRuntimeContext
+from penstock.common.record_shape import record_shaper
+from penstock.common.typeinfo import TypeInformation
+from penstock.datastream.functions import Function
+
+
+class FunctionOperator(Operator):
+    """An operator around one user function: a callable, or a Function object with a method of the given name."""
+
+    def __init__(self, function: Any, method: str) -> None:
+        super().__init__()
+        self.function = function
+        self.call: Callable[..., Any] = getattr(function, method, function)
+
+    def open(self, context: OperatorContext) -> None:
+        super().open(context)
+        if isinstance(self.function, Function):
+            self.function.open(EngineRuntimeContext(context))
+
+    def close(self) -> None:
+        if isinstance(self.function, Function):
+            self.function.close()
+
+
+class MapOperator(FunctionOperator):
+    """One record out for one record in."""
+
+    def __init__(self, function: Any) -> None:
+        super().__init__(function, "map")
+
+    def process(self, batch: Batch, input_index: int) -> Iterable[Output]:
+        records = list(map(self.call, self.iterate(batch.records)))
+        return ((None, Batch(records, batch.timestamps, batch.watermarks)),)
+
+
+class FilterOperator(FunctionOperator):
+    """The records for which the function is true."""
+
+    def __init__(self, function: Any) -> None:
+        super().__init__(function, "filter")
+
+    def process(self, batch: Batch, input_index: int) -> Iterable[Output]:
+        if batch.timestamps is None and not batch.watermarks:
+            records = list(filter(self.call, self.iterate(batch.records)))
+            return ((None, Batch(records)),) if records else NOTHING
+        kept = [bool(keep) for keep in map(self.call, self.iterate(batch.records))]
+        watermarks = [(sum(kept[:position]), watermark) for position, watermark in batch.watermarks]
+        timestamps = None if batch.timestamps is None else list(compress(batch.timestamps, kept))
+        return ((None, Batch(list(compress(batch.records, kept)), timestamps, watermarks)),)
+
+
+class FlatMapOperator(FunctionOperator):
+    """Any number of records for one record in; None is none (PyFlink fails on it)."""
+
+    def __init__(self, function: Any) -> None:
+        super().__init__(function, "flat_map")
+
+    def process(self, batch: Batch, input_index: int) -> Iterable[Output]:
+        if batch.timestamps is None and not batch.watermarks:
+            return self._explode(batch.records)
+        return ((None, self._explode_stamped(batch)),)
+
+    def _explode(self, records: list[Any]) -> Iterable[Output]:
+        call = self.call
+        exploded: list[Any] = list(chain.from_iterable(call(record) or () for record in self.iterate(records)))
+        return ((None, Batch(exploded)),) if exploded else NOTHING
+
+    def _explode_stamped(self, batch: Batch) -> Batch:
+        call = self.call
+        records: list[Any] = []
+        ends: list[int] = [0]
+        for record in self.iterate(batch.records):
+            result = call(record)
+            if result is not None:
+                records.extend(result)
+            ends.append(len(records))
+        timestamps: list[int] | None = None
+        if batch.timestamps is not None:
+            timestamps = []
+            for stamp, start, stop in zip(batch.timestamps, ends, ends[1:], strict=False):
+                timestamps.extend([stamp] * (stop - start))
+        return Batch(records, timestamps, [(ends[position], watermark) for position, watermark in batch.watermarks])
+
+
+class ConformOperator(Operator):
+    """Brings records into the shape of the declared type."""
+
+    def __init__(self, type_info: TypeInformation) -> None:
+        super().__init__()
+        self.shape = record_shaper(type_info)
+
+    def process(self, batch: Batch, input_index: int) -> Iterable[Output]:
+        if self.shape is None:
+            return ((None, batch),)
+        records = list(map(self.shape, self.iterate(batch.records)))
+        return ((None, Batch(records, batch.timestamps, batch.watermarks)),)

@@ -1,0 +1,173 @@
+"""Timestamps and watermarks from a WatermarkStrategy, for a stream or for one split of a source."""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+import cloudpickle  # pyright: ignore[reportMissingTypeStubs]
+
+from penstock._engine.operators.base import EpochContext, Operator, OperatorContext, Output
+from penstock._engine.operators.batch import Batch
+from penstock._engine.protocol.control import OperatorAck
+from penstock._engine.protocol.rows import MAX_WATERMARK, MIN_WATERMARK, NO_TIMESTAMP
+from penstock.common.watermark_strategy import WatermarkKind, WatermarkOutput, WatermarkStrategy
+
+
+@dataclass(frozen=True, slots=True)
+class GeneratorContext:
+    """What a generator's supplier is told."""
+
+    subtask_index: int
+
+
+class _Collected(WatermarkOutput):
+    """Takes a generator's watermarks and notes behind which record they stand."""
+
+    def __init__(self) -> None:
+        self.position = 0
+        self.top = MIN_WATERMARK
+        self.marks: list[tuple[int, int]] = []
+        self.idle = False
+
+    def emit_watermark(self, watermark: int) -> None:
+        self.idle = False
+        if watermark > self.top:
+            self.top = watermark
+            if self.marks and self.marks[-1][0] == self.position:
+                self.marks[-1] = (self.position, watermark)
+            else:
+                self.marks.append((self.position, watermark))
+
+    def mark_idle(self) -> None:
+        self.idle = True
+
+    def mark_active(self) -> None:
+        self.idle = False
+
+
+class Watermarker:
+    """Stamps the records of one input and follows its watermark."""
+
+    def __init__(self, strategy: WatermarkStrategy, subtask: int, *, periodic: bool) -> None:
+        self._strategy = strategy
+        self._extract = None if strategy.timestamp_assigner is None else strategy.timestamp_assigner.extract_timestamp
+        self._periodic = periodic
+        self._output = _Collected()
+        self._greatest = MIN_WATERMARK
+        self._active_ms: int | None = None
+        self._generator: Any = None
+        if strategy.kind is WatermarkKind.GENERATOR and strategy.generator_supplier is not None:
+            self._generator = strategy.generator_supplier(GeneratorContext(subtask))
+
+    @property
+    def watermark(self) -> int:
+        """The greatest watermark so far."""
+        return self._output.top
+
+    def stamp(self, records: list[Any], cursor: Any, timestamps: list[int] | None) -> Batch:
+        """Return the records with timestamps and the watermarks that they make."""
+        extract = self._extract
+        if extract is not None:
+            stamps: list[int] | None = [
+                extract(record, before)
+                for record, before in zip(cursor, timestamps or [NO_TIMESTAMP] * len(records), strict=True)
+            ]
+        else:
+            stamps = timestamps
+        output = self._output
+        output.marks, output.position = [], 0
+        if self._strategy.kind is WatermarkKind.BOUNDED and stamps:
+            self._greatest = max(self._greatest, max(stamps))
+            if self._periodic:
+                output.position = len(records)
+                output.emit_watermark(max(self._greatest - self._strategy.bound_ms - 1, MIN_WATERMARK))
+        elif self._generator is not None:
+            self._generate(records, stamps)
+        return Batch(records, stamps, output.marks)
+
+    def _generate(self, records: list[Any], stamps: list[int] | None) -> None:
+        output, on_event = self._output, self._generator.on_event
+        for position, (record, stamp) in enumerate(
+            zip(records, stamps or [NO_TIMESTAMP] * len(records), strict=True), start=1
+        ):
+            output.position = position
+            on_event(record, stamp, output)
+        if self._periodic:
+            self._generator.on_periodic_emit(output)
+
+    def periodic(self) -> int | None:
+        """Let a generator emit without a record; return a new watermark or None."""
+        if self._generator is None or not self._periodic:
+            return None
+        self._output.marks, self._output.position = [], 0
+        self._generator.on_periodic_emit(self._output)
+        return self._output.marks[-1][1] if self._output.marks else None
+
+    def see(self, *, active: bool, now_ms: int) -> None:
+        """Note whether the input had records just now."""
+        if active or self._active_ms is None:
+            self._active_ms = now_ms
+
+    def is_idle(self, now_ms: int) -> bool:
+        """Return whether the input had no record for the strategy's time, or its generator says that it is idle."""
+        timeout = self._strategy.idleness_ms
+        quiet = timeout is not None and self._active_ms is not None and now_ms - self._active_ms >= timeout
+        return quiet or self._output.idle
+
+    def state(self) -> bytes:
+        """Return what a watermarker made anew goes on from."""
+        try:
+            generator = cloudpickle.dumps(self._generator)  # pyright: ignore[reportUnknownMemberType]
+        except Exception:  # noqa: BLE001 - a generator that does not pickle starts again: watermarks never go back
+            generator = b""
+        return pickle.dumps((self._greatest, self._output.top, self._active_ms, generator))
+
+    def restore(self, state: bytes) -> None:
+        """Go on from a state."""
+        self._greatest, self._output.top, self._active_ms, generator = pickle.loads(state)
+        if generator and self._generator is not None:
+            self._generator = pickle.loads(generator)
+
+
+class WatermarksOperator(Operator):
+    """`assign_timestamps_and_watermarks`: replaces the stream's watermarks, except the last one."""
+
+    def __init__(self, watermark_strategy: WatermarkStrategy) -> None:
+        super().__init__()
+        self.strategy = watermark_strategy
+        self.marker: Watermarker
+
+    def open(self, context: OperatorContext) -> None:
+        super().open(context)
+        self.marker = Watermarker(self.strategy, context.subtask, periodic=periodic_watermarks(context))
+
+    def begin_epoch(self, epoch: EpochContext) -> None:
+        if not epoch.current and epoch.restore.state is not None:
+            self.marker.restore(epoch.restore.state)
+        self.marker.see(active=False, now_ms=self.context.clock())
+
+    def process(self, batch: Batch, input_index: int) -> Iterable[Output]:
+        stamped = self.marker.stamp(batch.records, self.iterate(batch.records), batch.timestamps)
+        if batch.records:
+            self.marker.see(active=True, now_ms=self.context.clock())
+        if batch.watermarks and batch.watermarks[-1][1] == MAX_WATERMARK:
+            stamped.watermarks = [*stamped.watermarks, (len(batch.records), MAX_WATERMARK)]
+        return ((None, stamped),)
+
+    def on_processing_time(self, now_ms: int) -> Iterable[Output]:
+        watermark = self.marker.periodic()
+        return () if watermark is None else ((None, Batch([], None, [(0, watermark)])),)
+
+    def is_idle(self, *, upstream_idle: bool) -> bool:
+        return self.marker.is_idle(self.context.clock())
+
+    def snapshot(self, epoch: EpochContext, *, finished: bool) -> OperatorAck:
+        return OperatorAck(state=self.marker.state())
+
+
+def periodic_watermarks(context: OperatorContext) -> bool:
+    """Return whether strategies emit between records too: `pipeline.auto-watermark-interval` 0 turns it off."""
+    return context.configuration.get("pipeline.auto-watermark-interval", "200 ms").split()[0] not in {"0", "0ms", "0s"}

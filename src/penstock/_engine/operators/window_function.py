@@ -1,0 +1,139 @@
+"""What a fired window gives: what its panes hold, or what the user's window function makes of it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from penstock._engine.operators.base import OperatorContext
+from penstock._engine.operators.context import EngineRuntimeContext
+from penstock._engine.protocol.keys import normal_key
+from penstock._engine.state.keyed_store import KeyedStore
+from penstock._engine.state.value_state import KeyContext, StoredValueState
+from penstock.datastream.functions import ProcessWindowFunction, WindowFunction
+from penstock.datastream.state import ValueState, ValueStateDescriptor
+from penstock.datastream.window import TimeWindow
+from penstock.errors import UnsupportedOperationError
+
+
+class WindowResults:
+    """The results of a pane without a window function: what `get_result` makes of each value."""
+
+    clears = False
+
+    def __init__(self, function: Any, *, aggregated: bool) -> None:
+        self._result = function.get_result if aggregated else None
+
+    def open(self, context: OperatorContext, store: KeyedStore) -> None:
+        """Get ready."""
+
+    def begin(self, window: TimeWindow, watermark: int) -> None:
+        """Turn to a window."""
+
+    def of_pane(self, entries: Iterable[tuple[Any, Any]]) -> Iterable[Any]:
+        """Yield the results of (key, value) entries."""
+        result = self._result
+        if result is None:
+            return [value for _, value in entries]
+        return [result(value) for _, value in entries]
+
+    def clear(self, keys: list[Any]) -> None:
+        """See the end of a window for these keys."""
+
+    def close(self) -> None:
+        """Release what open() took."""
+
+
+class FunctionResults(WindowResults):
+    """The results of a WindowFunction or a ProcessWindowFunction."""
+
+    def __init__(self, strategy: str, function: Any, window_function: Any) -> None:
+        super().__init__(function, aggregated=strategy == "aggregate")
+        self._many = strategy == "elements"
+        self._function = window_function
+        self._context: WindowContext
+        self.clears = isinstance(window_function, ProcessWindowFunction) and (
+            type(window_function).clear is not ProcessWindowFunction.clear
+        )
+
+    def open(self, context: OperatorContext, store: KeyedStore) -> None:
+        self._context = WindowContext(context, store)
+        self._function.open(EngineRuntimeContext(context, store, self._context.key))
+
+    def begin(self, window: TimeWindow, watermark: int) -> None:
+        self._context.at, self._context.watermark = window, watermark
+
+    def of_pane(self, entries: Iterable[tuple[Any, Any]]) -> Iterable[Any]:
+        context, function, result = self._context, self._function, self._result
+        for key, value in entries:
+            context.turn_to(key)
+            elements = value if self._many else [value if result is None else result(value)]
+            if isinstance(function, WindowFunction):
+                produced = function.apply(key, context.at, elements)
+            else:
+                produced = function.process(key, context, elements)
+            if produced is not None:
+                yield from produced
+
+    def clear(self, keys: list[Any]) -> None:
+        for key in keys:
+            self._context.turn_to(key)
+            self._function.clear(self._context)
+
+    def close(self) -> None:
+        self._function.close()
+
+
+class WindowContext(ProcessWindowFunction.Context[TimeWindow]):
+    """The context of the window and key at hand."""
+
+    def __init__(self, context: OperatorContext, store: KeyedStore) -> None:
+        self._clock = context.clock
+        self._runtime = context
+        self._store = store
+        self.key = KeyContext()
+        self.at = TimeWindow(0, 0)
+        self.watermark = 0
+
+    def turn_to(self, key: Any) -> None:
+        """Make a key the one at hand."""
+        self.key.key, self.key.normal = key, normal_key(key)
+
+    def window(self) -> TimeWindow:
+        return self.at
+
+    def current_processing_time(self) -> int:
+        return self._clock()
+
+    def current_watermark(self) -> int:
+        return self.watermark
+
+    def window_state(self) -> EngineRuntimeContext:
+        return _WindowState(self)
+
+    def global_state(self) -> EngineRuntimeContext:
+        return EngineRuntimeContext(self._runtime, self._store, self.key)
+
+    def state_of_window(self, descriptor: ValueStateDescriptor) -> ValueState[Any]:
+        """Return a value of the key at hand in the window at hand."""
+        if "/" in descriptor.get_name():
+            raise UnsupportedOperationError(f"window state {descriptor.get_name()!r}", "its name cannot contain '/'")
+        name = f"{descriptor.get_name()}/{self.at.start}/{self.at.end}"
+        return StoredValueState(self._store.table(name, kind="value"), self.key)
+
+
+class _WindowState(EngineRuntimeContext):
+    """State of the key at hand in the window at hand."""
+
+    def __init__(self, context: WindowContext) -> None:
+        self._window = context
+
+    def get_state(self, state_descriptor: ValueStateDescriptor) -> ValueState[Any]:
+        return self._window.state_of_window(state_descriptor)
+
+
+def window_results(strategy: str, function: Any, window_function: Any) -> WindowResults:
+    """Return what turns panes into results, with or without a window function."""
+    if window_function is None:
+        return WindowResults(function, aggregated=strategy == "aggregate")
+    return FunctionResults(strategy, function, window_function)

@@ -1,0 +1,120 @@
+"""What a window keeps per key while it is open: a reduced record, an accumulator, or all records."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from typing import Any
+
+from penstock._engine.operators.base import OperatorContext
+from penstock._engine.operators.context import EngineRuntimeContext
+from penstock._engine.protocol.keys import NormalKey
+from penstock._engine.state.table import ABSENT, MISSING, Pane
+from penstock.datastream.functions import Function
+
+
+class PaneStrategy(ABC):
+    """Folds records into panes."""
+
+    #: What the state is called in checkpoints.
+    kind: str
+
+    def __init__(self, function: Any) -> None:
+        self.function = function
+
+    @staticmethod
+    def named(name: str, function: Any) -> PaneStrategy:
+        """Return the strategy of that name: "reduce", "aggregate" or "elements"."""
+        return {"reduce": ReducePanes, "aggregate": AggregatePanes, "elements": ElementPanes}[name](function)
+
+    def open(self, context: OperatorContext) -> None:
+        """Open the user's function."""
+        if isinstance(self.function, Function):
+            self.function.open(EngineRuntimeContext(context))
+
+    def close(self) -> None:
+        """Close the user's function."""
+        if isinstance(self.function, Function):
+            self.function.close()
+
+    @abstractmethod
+    def add_all(self, pane: Pane, keys: list[NormalKey], records: Iterator[Any]) -> None:
+        """Fold records into one pane."""
+
+    def add_each(self, panes: list[Pane], keys: list[NormalKey], records: Iterator[Any]) -> None:
+        """Fold each record into a pane of its own; runs of one pane are folded at once."""
+        start, count = 0, len(panes)
+        while start < count:
+            stop = start + 1
+            while stop < count and panes[stop] is panes[start]:
+                stop += 1
+            self.add_all(panes[start], keys[start:stop], _Take(records, stop - start))
+            start = stop
+
+
+class _Take(Iterator[Any]):
+    """The next few items of an iterator, leaving the rest in it."""
+
+    def __init__(self, items: Iterator[Any], count: int) -> None:
+        self._items = items
+        self._left = count
+
+    def __next__(self) -> Any:
+        if self._left == 0:
+            raise StopIteration
+        self._left -= 1
+        return next(self._items)
+
+
+class ReducePanes(PaneStrategy):
+    """One record per key."""
+
+    kind = "window-reduce"
+
+    def add_all(self, pane: Pane, keys: list[NormalKey], records: Iterator[Any]) -> None:
+        call = getattr(self.function, "reduce", self.function)
+        hot, load = pane.hot, pane.load
+        get = hot.get
+        for key, value in zip(keys, records, strict=False):
+            before = get(key, MISSING)
+            if before is MISSING:
+                before = load(key)
+            hot[key] = value if before is ABSENT else call(before, value)
+        pane.dirty.update(keys)
+
+
+class AggregatePanes(PaneStrategy):
+    """One accumulator per key."""
+
+    kind = "window-aggregate"
+
+    def add_all(self, pane: Pane, keys: list[NormalKey], records: Iterator[Any]) -> None:
+        add, create = self.function.add, self.function.create_accumulator
+        hot, load = pane.hot, pane.load
+        get = hot.get
+        for key, value in zip(keys, records, strict=False):
+            before = get(key, MISSING)
+            if before is MISSING:
+                before = load(key)
+            hot[key] = add(value, create() if before is ABSENT else before)
+        pane.dirty.update(keys)
+
+
+class ElementPanes(PaneStrategy):
+    """All records of a key, in the order of their arrival."""
+
+    kind = "window-elements"
+
+    def add_all(self, pane: Pane, keys: list[NormalKey], records: Iterator[Any]) -> None:
+        hot, load = pane.hot, pane.load
+        get = hot.get
+        for key, value in zip(keys, records, strict=False):
+            elements = get(key, MISSING)
+            if elements is MISSING:
+                elements = load(key)
+            if elements is ABSENT:
+                hot[key] = [value]
+            else:
+                elements.append(value)
+                hot[key] = elements
+        pane.dirty.update(keys)

@@ -1,0 +1,1 @@
+"""The execution plan: which level and slot runs what, as frozen data."""

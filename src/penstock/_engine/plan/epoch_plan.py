@@ -1,0 +1,53 @@
+"""One epoch as data: what each level gets, and what came back. `spark` runs it, `driver` asks for it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol
+
+from penstock._engine.protocol.control import Failure, LevelDispatch, SubtaskAck
+from penstock.errors import JobRunError
+
+
+@dataclass(frozen=True, slots=True)
+class EpochPlan:
+    """The dispatch of one epoch, level by level."""
+
+    checkpoint_id: int
+    #: Which try of this checkpoint it is, from 1.
+    attempt: int
+    levels: tuple[LevelDispatch, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class EpochOutcome:
+    """What the tasks of an epoch answered; not yet checked, not yet committed."""
+
+    acks: tuple[SubtaskAck, ...]
+    #: Errors of user functions; with any, the epoch is void.
+    failures: tuple[Failure, ...]
+
+
+class EpochInfrastructureError(JobRunError):
+    """Spark lost an epoch for a reason that is not the user's; running it again may succeed."""
+
+
+class EpochCancelledError(JobRunError):
+    """An epoch was interrupted because its driver asked for it."""
+
+
+class EpochRunner(Protocol):
+    """Runs epochs one at a time; implemented on Spark, and by a fake in the driver's tests."""
+
+    def run(self, plan: EpochPlan) -> EpochOutcome:
+        """Run one epoch to its end and return what its subtasks acknowledged.
+
+        Raises:
+            EpochInfrastructureError: Spark lost the job (an executor, the context); run it again.
+            EpochCancelledError: `cancel` was called while it ran.
+        """
+        ...
+
+    def cancel(self) -> None:
+        """Interrupt the running epoch from another thread; without one, the next `run` raises at once."""
+        ...

@@ -1,0 +1,193 @@
+"""What the driver tells a level before an epoch, and what its subtasks answer at the end.
+
+All of it is plain data in MessagePack (`encode`, `decode`): the driver never unpickles anything to learn how an
+epoch went. What is opaque to the engine (split states, committables, collected records) stays bytes.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TypeVar
+
+import msgspec
+
+from penstock._engine.protocol.rows import MIN_WATERMARK
+from penstock._engine.protocol.state_handle import Lineage, StateHandle  # noqa: TC001 - msgspec evaluates them
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class ChannelStatus:
+    """How far one channel had come at the end of an epoch."""
+
+    watermark: int = MIN_WATERMARK
+    idle: bool = False
+    ended: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class OperatorRestore:
+    """What one operator of a subtask starts an epoch from."""
+
+    #: Keyed state: the snapshot and the accepted deltas up to the last completed checkpoint.
+    lineage: Lineage = ()
+    #: What the operator returned from its last accepted snapshot, None at a fresh start.
+    state: bytes | None = None
+    #: Operator events for a source reader, oldest first (see `connectors`: AddSplits, NoMoreSplits, SourceEvent).
+    events: tuple[bytes, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class SubtaskDispatch:
+    """One subtask's part of an epoch's dispatch."""
+
+    #: Position of the vertex in the job graph, and of the subtask in the vertex.
+    vertex: int
+    subtask: int
+    #: Accepted (checkpoint id, token) pairs of this subtask, oldest first, of this run: names usable cache entries.
+    history: tuple[tuple[int, int], ...] = ()
+    #: By operator uid.
+    operators: dict[str, OperatorRestore] = field(default_factory=dict)
+    #: By channel number (see `plan.channel_number`); a channel not named here has not spoken yet.
+    channels: dict[int, ChannelStatus] = field(default_factory=dict)
+    #: Source subtasks: records and bytes that this epoch may read at most, and for how long it may read.
+    max_records: int = 0
+    max_bytes: int = 0
+    max_time_ms: int = 0
+    #: Cut the chains of this subtask's keyed state: write a snapshot in place of a delta.
+    full_snapshot: bool = False
+    #: The job's last checkpoint that completed, told to listeners; 0 at a fresh start.
+    completed_checkpoint: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class LevelDispatch:
+    """What the tasks of one level get for one epoch."""
+
+    job_id: str
+    job_name: str
+    #: One start of the job in one driver; worker caches of another run are never used.
+    run_id: str
+    #: Times that the job was restarted in this run, from 0.
+    job_attempt: int
+    checkpoint_id: int
+    level: int
+    #: By slot: the subtasks that it runs (vertex, subtask), in the order in which they run.
+    slots: tuple[tuple[SubtaskDispatch, ...], ...]
+    #: Slots of each level, and by target (`rows.subtask_target`) the slot that runs it in this epoch.
+    widths: tuple[int, ...]
+    placement: dict[int, int]
+    #: The pickled job program: inline, or its path in the checkpoint storage when it is large.
+    program: bytes | None
+    program_path: str | None
+    #: The checkpoint storage's URL, and the options to open it.
+    storage_url: str
+    storage_options: dict[str, str] = field(default_factory=dict)
+    #: Directory on the executor's local disk for state; made by the task.
+    local_directory: str = ""
+    #: Entries of sys.path that a worker on the driver's machine adds, so that the user's modules import.
+    python_path: tuple[str, ...] = ()
+    #: Effective configuration of the job that tasks look at (plain strings).
+    configuration: dict[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Closing:
+    """The end of all channels from one sending slot to one receiving slot."""
+
+    #: By channel number: its status, for every receiver.
+    channels: dict[int, ChannelStatus]
+    #: (channel, receiver) -> number of rows sent; pairs without rows are left out.
+    rows: list[tuple[int, int, int]]
+    #: True when a subtask of the sending slot failed: receivers run nothing more.
+    failed: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class OperatorAck:
+    """What one operator of a subtask adds to a checkpoint."""
+
+    keyed_state: StateHandle | None = None
+    #: Opaque: the reader's splits, a writer's or a watermark generator's state.
+    state: bytes | None = None
+    #: Sinks: pickled committables, in the order in which the writer made them.
+    committables: tuple[bytes, ...] = ()
+    #: Sources: pickled events from the reader to its enumerator, in order.
+    events: tuple[bytes, ...] = ()
+    #: Outputs of print and collect: encoded blocks, or the path of a storage object that holds them.
+    outputs: tuple[bytes, ...] = ()
+    outputs_path: str | None = None
+    #: Sources: split requests since the last ack, and whether the reader could have gone on reading.
+    split_requests: int = 0
+    more_available: bool = False
+    #: User metrics: name -> value.
+    metrics: dict[str, float] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class SubtaskAck:
+    """A subtask's acknowledgement of one epoch."""
+
+    vertex: int
+    subtask: int
+    checkpoint_id: int
+    #: The attempt that made it.
+    token: int
+    #: Tokens of the upstream attempts whose rows it read, by channel number.
+    reads: dict[int, int]
+    operators: dict[str, OperatorAck]
+    channels: dict[int, ChannelStatus]
+    #: True once the subtask called finish(): it is not scheduled again.
+    finished: bool
+    watermark: int
+    records_in: int
+    records_out: int
+    bytes_out: int
+    #: Time spent in this subtask, and when it began and ended (epoch milliseconds, executor's clock).
+    busy_ms: int
+    started_ms: int
+    ended_ms: int
+    #: Earliest processing-time timer that is pending, None without one.
+    next_timer_ms: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """An error that a user's function raised, as the driver shows it."""
+
+    operator: str
+    uid: str
+    vertex: int
+    subtask: int
+    #: The function's file and line nearest to the error, "" when unknown.
+    location: str
+    #: The shortened repr of the record in hand, None outside of a record.
+    record: str | None
+    #: "ValueError: bad" and the user's own frames, as text.
+    error: str
+    traceback: str
+    #: The pickled exception, None when it does not pickle.
+    exception: bytes | None
+
+
+@dataclass(frozen=True, slots=True)
+class LogLine:
+    """One record that a user function logged."""
+
+    logger: str
+    level: int
+    message: str
+    created: float
+    operator: str
+    subtask: int
+
+
+def encode(value: object) -> bytes:
+    """Return the MessagePack form of a protocol value."""
+    return msgspec.msgpack.encode(value)
+
+
+def decode(data: bytes, kind: type[T]) -> T:
+    """Read a protocol value of type `kind` back; raises msgspec.ValidationError on anything else."""
+    return msgspec.msgpack.decode(data, type=kind)

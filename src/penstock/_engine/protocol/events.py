@@ -1,0 +1,62 @@
+"""Operator events between an enumerator on the driver and its readers in tasks, and the reader state they act on.
+
+Splits and user events are opaque bytes here: the source's serializers, or pickle, made them on either side.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final, TypeAlias
+
+import msgspec
+
+
+class AddSplits(msgspec.Struct, frozen=True, tag="add-splits"):
+    """Splits for a reader, each as the split serializer wrote it."""
+
+    splits: tuple[bytes, ...]
+    #: Version of the split serializer that wrote them.
+    version: int = 0
+
+
+class NoMoreSplits(msgspec.Struct, frozen=True, tag="no-more-splits"):
+    """A reader will get no splits beyond those that came before this event."""
+
+
+class SourceEvent(msgspec.Struct, frozen=True, tag="source-event"):
+    """An event of the source's own from its enumerator, pickled."""
+
+    payload: bytes
+
+
+OperatorEvent: TypeAlias = AddSplits | NoMoreSplits | SourceEvent
+
+
+@dataclass(frozen=True, slots=True)
+class ReaderState:
+    """What a source subtask leaves in ``OperatorAck.state``: enough to make its reader again anywhere.
+
+    The driver looks into it for one purpose: giving the splits back to the enumerator at another parallelism.
+    """
+
+    splits: tuple[bytes, ...] = ()
+    #: Version of the split serializer that wrote them.
+    version: int = 0
+    #: NoMoreSplits has arrived; a reader that is made again hears it again.
+    no_more_splits: bool = False
+    #: Opaque: watermark generators, idleness.
+    extra: bytes = b""
+
+
+#: Any operator event.
+_EVENT: Final = msgspec.msgpack.Decoder(OperatorEvent)
+
+
+def encode_event(event: OperatorEvent) -> bytes:
+    """Return the bytes of an event."""
+    return msgspec.msgpack.encode(event)
+
+
+def decode_event(data: bytes) -> OperatorEvent:
+    """Read an event back; raises msgspec.ValidationError on anything else."""
+    return _EVENT.decode(data)

@@ -1,0 +1,225 @@
+"""The ``_metadata`` document of a checkpoint: what it holds, and its one readable, versioned, checked encoding.
+
+A job's checkpoint directory is a chain of records with dense ids. Most are checkpoints; a driver that takes the job
+over claims an id with a *takeover* record, and a job that ends for good leaves a *terminal* one. All of them name the
+checkpoint that they follow, so the newest record alone tells where the job stands.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Final
+
+import msgspec
+
+from penstock._engine.protocol.control import ChannelStatus
+from penstock._engine.protocol.rows import MIN_WATERMARK
+from penstock._engine.protocol.state_handle import Lineage  # noqa: TC001 - msgspec reads it
+from penstock.errors import CorruptCheckpointError
+
+#: Rises when an older Penstock could misread a newer document.
+FORMAT_VERSION: Final = 1
+
+
+class RecordKind(StrEnum):
+    """What a record of the chain says about the job."""
+
+    CHECKPOINT = "checkpoint"
+    TAKEOVER = "takeover"
+    FINISHED = "finished"
+    DRAINED = "drained"
+    SUSPENDED = "suspended"
+    CANCELED = "canceled"
+    FAILED = "failed"
+
+
+@dataclass(frozen=True, slots=True)
+class OperatorSubtask:
+    """One subtask's part of an operator's state."""
+
+    lineage: Lineage = ()
+    #: What the operator returned from its last accepted snapshot; None when it has no such state.
+    state: bytes | None = None
+    finished: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class ReaderMessages:
+    """What one reader sent in an accepted epoch and its enumerator has not seen yet."""
+
+    subtask: int
+    #: Pickled source events, in order.
+    events: tuple[bytes, ...] = ()
+    split_requests: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class EnumeratorRecord:
+    """A source's coordination at the checkpoint. For each split exactly one of these, or a reader, has it."""
+
+    #: The enumerator's own snapshot, by its serializer or pickled.
+    state: bytes
+    version: int = 0
+    #: By subtask: operator events that are decided, but not delivered to the reader.
+    undelivered: dict[int, tuple[bytes, ...]] = field(default_factory=dict[int, tuple[bytes, ...]])
+    #: What the enumerator is to hear next, oldest first.
+    unseen: tuple[ReaderMessages, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class OperatorRecord:
+    """One operator: who it is, and the state of its subtasks."""
+
+    name: str
+    #: Position of its vertex in `JobSnapshot.vertices`.
+    vertex: int
+    parallelism: int
+    max_parallelism: int
+    #: By subtask.
+    subtasks: tuple[OperatorSubtask, ...]
+    #: Sources only.
+    enumerator: EnumeratorRecord | None = None
+
+    @property
+    def finished(self) -> bool:
+        """Whether all subtasks have finished."""
+        return all(subtask.finished for subtask in self.subtasks)
+
+
+@dataclass(frozen=True, slots=True)
+class VertexSubtask:
+    """Where one subtask of a vertex stands."""
+
+    watermark: int = MIN_WATERMARK
+    #: By channel number.
+    channels: dict[int, ChannelStatus] = field(default_factory=dict[int, ChannelStatus])
+    finished: bool = False
+    #: Earliest processing-time timer that is pending, None without one.
+    next_timer_ms: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class VertexRecord:
+    """One vertex: its operators' uids in chain order, and its subtasks."""
+
+    name: str
+    operators: tuple[str, ...]
+    subtasks: tuple[VertexSubtask, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Committable:
+    """One committable of a sink as its writer pickled it, or as the committer changed it."""
+
+    subtask: int
+    payload: bytes
+    #: Times that the committer asked to try it again.
+    retries: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class OutstandingCommit:
+    """The committables of one sink and checkpoint that are not known to be committed."""
+
+    uid: str
+    checkpoint_id: int
+    committables: tuple[Committable, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class JobSnapshot:
+    """The whole state of a job at a checkpoint: a driver needs nothing else to go on."""
+
+    vertices: tuple[VertexRecord, ...]
+    #: By operator uid.
+    operators: dict[str, OperatorRecord]
+    #: Oldest first.
+    outstanding: tuple[OutstandingCommit, ...] = ()
+
+    @property
+    def finished(self) -> bool:
+        """Whether every subtask has finished."""
+        return all(subtask.finished for vertex in self.vertices for subtask in vertex.subtasks)
+
+
+@dataclass(frozen=True, slots=True)
+class Parent:
+    """The checkpoint that a record goes on from."""
+
+    checkpoint_id: int
+    #: Relative to the checkpoint directory, or a URL when it is outside of it.
+    path: str
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """One link of a job's chain."""
+
+    kind: RecordKind
+    job_id: str
+    job_name: str
+    checkpoint_id: int
+    #: The driver that wrote it, and a mark of this write alone: both equal means "this very record".
+    run_id: str
+    nonce: str
+    created_ms: int
+    penstock_version: str
+    #: None for the first record of a job that started without state.
+    parent: Parent | None = None
+    #: Checkpoints only.
+    snapshot: JobSnapshot | None = None
+    #: Why the job ended: the error's text in a record of kind FAILED.
+    reason: str = ""
+
+    @property
+    def is_terminal(self) -> bool:
+        """Whether the job ended with this record."""
+        return self.kind not in {RecordKind.CHECKPOINT, RecordKind.TAKEOVER}
+
+    def same_write(self, other: Record) -> bool:
+        """Tell whether another record is this very write, read back."""
+        return (self.run_id, self.nonce) == (other.run_id, other.nonce)
+
+
+class _Document(msgspec.Struct, frozen=True):
+    """The outer document: the version stands first, so that any Penstock can say what it cannot read."""
+
+    format: int
+    sha256: str
+    record: msgspec.Raw
+
+
+def encode_record(record: Record) -> bytes:
+    """Return the document of a record: indented JSON with a checksum over its body."""
+    body = msgspec.json.format(msgspec.json.encode(record), indent=1)
+    return b'{\n"format": %d,\n"sha256": "%s",\n"record": %s\n}\n' % (FORMAT_VERSION, _digest(body).encode(), body)
+
+
+def decode_record(data: bytes, path: str) -> Record:
+    """Read a document back.
+
+    Args:
+        data: The bytes of the file.
+        path: The file, for the message.
+
+    Raises:
+        CorruptCheckpointError: The bytes are cut short or altered, or a newer Penstock wrote them.
+    """
+    try:
+        document = msgspec.json.decode(data, type=_Document)
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise CorruptCheckpointError(path, f"it is not a whole metadata document ({error})") from error
+    if document.format != FORMAT_VERSION:
+        raise CorruptCheckpointError(
+            path, f"it has format {document.format}, and this Penstock reads format {FORMAT_VERSION}"
+        )
+    body = bytes(document.record)
+    if _digest(body) != document.sha256:
+        raise CorruptCheckpointError(path, "its checksum does not match, so it was altered after it was written")
+    return msgspec.json.decode(body, type=Record)
+
+
+def _digest(body: bytes) -> str:
+    return hashlib.sha256(body).hexdigest()

@@ -1,0 +1,82 @@
+"""The names below a checkpoint directory; all paths are relative to it.
+
+``<job id>/chk-7/_metadata`` is one record of a job's chain, ``<job id>/shared/`` has its files of keyed state and large
+acks, which never change, and ``<job id>/blobs/<sha256>`` a job program that is too large for a dispatch.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from typing import Final
+from urllib.parse import quote
+
+METADATA: Final = "_metadata"
+
+_CHECKPOINT: Final = re.compile(r"chk-([1-9]\d*)")
+_JOB: Final = re.compile(r"[0-9a-f]{32}")
+_SHARED: Final = re.compile(r"-(\d+)-[0-9a-f]{16}(\.[a-z]+)?")
+_LONGEST_UID: Final = 80
+
+
+def is_job_directory(name: str) -> bool:
+    """Tell whether a name is that of a job's directory."""
+    return _JOB.fullmatch(name) is not None
+
+
+def job_id_of_name(job_name: str) -> str:
+    """Return the id of the first job of a name that is to be found by that name."""
+    return hashlib.sha256(job_name.encode("utf-8", "surrogatepass")).hexdigest()[:32]
+
+
+def checkpoint_path(job_id: str, checkpoint_id: int) -> str:
+    """Return the directory of a checkpoint: what a user gives to restore it."""
+    return f"{job_id}/chk-{checkpoint_id}"
+
+
+def metadata_path(job_id: str, checkpoint_id: int) -> str:
+    """Return the file of a record."""
+    return f"{checkpoint_path(job_id, checkpoint_id)}/{METADATA}"
+
+
+def checkpoint_ids(names: list[str]) -> tuple[int, ...]:
+    """Return the ids of the checkpoint directories among some names, rising."""
+    found = (_CHECKPOINT.fullmatch(name) for name in names)
+    return tuple(sorted(int(match.group(1)) for match in found if match))
+
+
+def shared_directory(job_id: str) -> str:
+    """Return the directory of the job's state files and large acks."""
+    return f"{job_id}/shared"
+
+
+def shared_path(job_id: str, uid: str, subtask: int, checkpoint_id: int, token: int, *, suffix: str = "") -> str:
+    """Return the name of a file that one attempt writes, so that what a losing attempt wrote is known by its name.
+
+    Args:
+        job_id: The job.
+        uid: The operator.
+        subtask: Its subtask.
+        checkpoint_id: The checkpoint that the attempt is for.
+        token: The attempt.
+        suffix: Tells apart several files of one operator and attempt, such as ".out"; lower case letters.
+
+    Example:
+        >>> shared_path("0" * 32, "windows", 1, 7, 255)
+        '00000000000000000000000000000000/shared/windows-1-7-00000000000000ff'
+    """
+    name = quote(uid, safe="")
+    if len(name) > _LONGEST_UID:
+        name = f"{name[: _LONGEST_UID - 17]}~{hashlib.sha256(uid.encode()).hexdigest()[:16]}"
+    return f"{shared_directory(job_id)}/{name}-{subtask}-{checkpoint_id}-{token & (1 << 64) - 1:016x}{suffix}"
+
+
+def checkpoint_of(path: str) -> int | None:
+    """Return the checkpoint that a file of `shared_path` was written for, None for any other name."""
+    match = _SHARED.search(path)
+    return int(match.group(1)) if match and match.end() == len(path) else None
+
+
+def blob_path(job_id: str, sha256: str) -> str:
+    """Return the file of a job program."""
+    return f"{job_id}/blobs/{sha256}"

@@ -1,0 +1,61 @@
+"""The rows that travel between the levels of one epoch: columns, kinds and addresses.
+
+Every Spark row of an epoch has the same seven columns. The runtime writes and reads them, ``spark`` only
+knows the schema; nothing here looks into a payload.
+"""
+
+from __future__ import annotations
+
+from enum import IntEnum
+from typing import Final
+
+#: The level tasks' output schema, as Spark DDL.
+ROW_DDL: Final = "slot int, target int, channel int, seq long, token long, kind int, payload binary"
+
+#: `target` of a row that belongs to no subtask but to the driver: acks, failures, outputs.
+DRIVER: Final = -1
+
+#: A payload grows no larger than this many bytes; a larger record travels as fragments.
+MAX_PAYLOAD_BYTES: Final = 4 << 20
+
+MIN_WATERMARK: Final = -(1 << 63)
+MAX_WATERMARK: Final = (1 << 63) - 1
+#: The timestamp of a record that has none, as Flink's ``Long.MIN_VALUE``.
+NO_TIMESTAMP: Final = -(1 << 63)
+
+
+class RowKind(IntEnum):
+    """What the payload of a row is."""
+
+    #: One block: pickled ``(records, timestamps | None, watermarks)``.
+    DATA = 0
+    #: A part of a block that is too large for one row; the last part comes as DATA.
+    FRAGMENT = 1
+    #: The end of the channels between a sending and a receiving slot, see `control.Closing`.
+    CLOSING = 2
+    #: A subtask's acknowledgement for the driver, see `control.SubtaskAck`.
+    ACK = 3
+    #: An error in a user's function for the driver, see `control.Failure`.
+    FAILURE = 4
+    #: What user functions logged, for the driver, see `control.LogLine`.
+    LOG = 5
+
+
+def subtask_target(vertex: int, subtask: int) -> int:
+    """Return the `target` of rows for one subtask."""
+    return vertex << 16 | subtask
+
+
+def slot_target(level: int, slot: int) -> int:
+    """Return the `target` of a row for all subtasks of a slot of some level."""
+    return -2 - (level << 16 | slot)
+
+
+def slot_of_target(target: int) -> tuple[int, int]:
+    """Return the level and slot that `slot_target` named."""
+    return divmod(-2 - target, 1 << 16)
+
+
+def channel_number(edge: int, sender: int) -> int:
+    """Return the number of the channels from one subtask through one edge; receivers tell them apart by `target`."""
+    return edge << 16 | sender

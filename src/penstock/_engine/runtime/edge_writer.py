@@ -1,0 +1,119 @@
+"""The sending end of an edge: routes a subtask's records, turns what waits into rows, and closes its channels."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+from penstock._engine.graph.job_graph import JobEdge
+from penstock._engine.operators.batch import Batch
+from penstock._engine.plan.levels import ExecutionPlan
+from penstock._engine.protocol.control import ChannelStatus
+from penstock._engine.protocol.rows import MIN_WATERMARK, RowKind, channel_number, subtask_target
+from penstock._engine.runtime.blocks import cut, fragments
+from penstock._engine.runtime.routing import Outlet, make_router
+from penstock._engine.runtime.row_buffer import RowBuffer
+
+#: Records that wait for one receiver before they become a block.
+_BLOCK_RECORDS: Final = 8192
+
+
+class EdgeWriter:
+    """One edge out of one subtask."""
+
+    def __init__(self, plan: ExecutionPlan, edge: JobEdge, sender: int) -> None:
+        self.edge = edge
+        self.channel = channel_number(edge.id, sender)
+        self.receivers = list(plan.receivers(edge, sender))
+        target = plan.graph.vertices[edge.target]
+        self._targets = [subtask_target(edge.target, receiver) for receiver in self.receivers]
+        self._outlets = [Outlet() for _ in self.receivers]
+        self._router = make_router(edge, self._outlets, sender, target.parallelism, target.max_parallelism)
+        self._seq = [0] * len(self.receivers)
+        self._stamped: bool | None = None
+        self.watermark = MIN_WATERMARK
+        self.records_out = 0
+        self.bytes_out = 0
+
+    def begin_epoch(self, rows: RowBuffer, token: int, slots: Mapping[int, int]) -> None:
+        """Turn to a new epoch.
+
+        Args:
+            rows: Where rows go.
+            token: The attempt's token.
+            slots: target -> slot of the next level that its rows go to.
+        """
+        self._rows, self._token = rows, token
+        self._slots = [slots[target] for target in self._targets if target in slots]
+        for outlet in self._outlets:
+            outlet.take()
+        self._seq = [0] * len(self.receivers)
+        self._stamped = None
+        self.records_out = self.bytes_out = 0
+
+    def write(self, batch: Batch) -> None:
+        """Take a batch: records to their receivers, watermarks to all."""
+        self.records_out += len(batch.records)
+        if batch.records:
+            self._be_stamped(batch.timestamps is not None)
+        stamps, start = batch.timestamps, 0
+        for position, watermark in batch.watermarks:
+            if start < position:
+                self._router.route(
+                    batch.records[start:position], None if stamps is None else stamps[start:position]
+                )
+            start = position
+            self.watermark = max(self.watermark, watermark)
+            for outlet in self._outlets:
+                outlet.add_watermark(watermark)
+        if start == 0:
+            self._router.route(batch.records, stamps)
+        elif start < len(batch.records):
+            self._router.route(batch.records[start:], None if stamps is None else stamps[start:])
+        for place, outlet in enumerate(self._outlets):
+            if len(outlet.records) >= _BLOCK_RECORDS:
+                self._send(place)
+
+    def _be_stamped(self, stamped: bool) -> None:
+        """Make all outlets take stamped records, or records without timestamps."""
+        if self._stamped is not stamped:
+            if self._stamped is not None:
+                self.flush()
+            self._stamped = stamped
+        for outlet in self._outlets:
+            if stamped and outlet.timestamps is None:
+                outlet.timestamps = []
+
+    def flush(self) -> None:
+        """Send all that waits."""
+        for place in range(len(self._outlets)):
+            self._send(place)
+
+    def _send(self, place: int) -> None:
+        outlet = self._outlets[place]
+        if not outlet.records and not outlet.watermarks:
+            return
+        batch = outlet.take()
+        if self._stamped:
+            outlet.timestamps = []
+        for payload in cut(batch):
+            *head, last = fragments(payload)
+            for part in head:
+                self._row(place, RowKind.FRAGMENT, part)
+            self._row(place, RowKind.DATA, last)
+
+    def _row(self, place: int, kind: RowKind, payload: bytes) -> None:
+        seq = self._seq[place]
+        self._rows.add(self._slots[place], self._targets[place], self.channel, seq, self._token, kind, payload)
+        self._seq[place] = seq + 1
+        self.bytes_out += len(payload)
+
+    def counts(self) -> list[tuple[int, int, int]]:
+        """Return (channel, target, rows sent) for each receiver that rows were sent to."""
+        return [
+            (self.channel, target, count) for target, count in zip(self._targets, self._seq, strict=True) if count
+        ]
+
+    def status(self, *, idle: bool, ended: bool) -> ChannelStatus:
+        """Return the status of the edge's channels at the end of an epoch."""
+        return ChannelStatus(self.watermark, idle and not ended, ended)

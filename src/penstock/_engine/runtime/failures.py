@@ -1,0 +1,85 @@
+"""Errors of user functions: found out which operator, line and record, and told to the driver as a row.
+
+A user error never leaves a task as a Spark failure: Spark would run the function again, with its side effects.
+"""
+
+from __future__ import annotations
+
+import pickle
+import reprlib
+import sysconfig
+import traceback
+from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Final
+
+import cloudpickle  # pyright: ignore[reportMissingTypeStubs]
+
+import penstock
+from penstock._engine.protocol.control import Failure
+
+if TYPE_CHECKING:
+    from penstock._engine.graph.job_graph import OperatorNode
+
+_HERE: Final = str(Path(penstock.__file__).parent)
+_STDLIB: Final = sysconfig.get_paths()["stdlib"]
+_REPR: Final = reprlib.Repr()
+_REPR.maxstring = _REPR.maxother = 200
+_REPR.maxtuple = _REPR.maxlist = _REPR.maxdict = 10
+
+
+class OperatorError(Exception):
+    """An error inside an operator, on its way from the operator to the task."""
+
+    def __init__(self, node: OperatorNode, *, has_record: bool, record: Any) -> None:
+        super().__init__(node.name)
+        self.node = node
+        self.record = short_repr(record) if has_record else None
+
+
+def short_repr(value: Any) -> str:
+    """Return a value's repr, shortened; never raises."""
+    try:
+        return _REPR.repr(value)
+    except Exception as error:  # noqa: BLE001 - a broken __repr__ must not hide the user's error
+        return f"<{type(value).__name__} whose repr raises {type(error).__name__}>"
+
+
+def describe_failure(error: BaseException, node: OperatorNode | None, record: str | None, place: tuple[int, int]) -> Failure:
+    """Return what the driver shows of an error.
+
+    Args:
+        error: What was raised.
+        node: The operator; None when the engine itself failed.
+        record: The record in hand, as text.
+        place: Vertex and subtask.
+    """
+    frames = _user_frames(error.__traceback__)
+    last = frames[-1] if frames else None
+    lines = ["Traceback (most recent call last):\n", *traceback.format_list(frames)] if frames else []
+    text = "".join(traceback.format_exception_only(error)).strip()
+    try:
+        pickled: bytes | None = cloudpickle.dumps(error)  # pyright: ignore[reportUnknownMemberType]
+        pickle.loads(pickled)  # some exceptions pickle and then do not load  # pyright: ignore[reportArgumentType]
+    except Exception:  # noqa: BLE001 - then the text alone has to do
+        pickled = None
+    return Failure(
+        operator="" if node is None else node.name,
+        uid="" if node is None else node.uid,
+        vertex=place[0],
+        subtask=place[1],
+        location="" if last is None else f"{last.filename}:{last.lineno}",
+        record=record,
+        error=text,
+        traceback="".join([*lines, text]) if node is not None else "".join(traceback.format_exception(error)),
+        exception=pickled,
+    )
+
+
+def _user_frames(trace: TracebackType | None) -> list[traceback.FrameSummary]:
+    """Return the frames from the user's function on; all of them when none is the user's."""
+    frames = list(traceback.extract_tb(trace))
+    for start, frame in enumerate(frames):
+        if not frame.filename.startswith(_HERE):
+            return [frame for frame in frames[start:] if not frame.filename.startswith(_HERE)]
+    return frames

@@ -1,0 +1,178 @@
+"""How the records of one subtask spread over the receivers of an edge: one router for each partitioner."""
+
+from __future__ import annotations
+
+import pickle
+import random
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from typing import Any, Final
+
+from penstock._engine.graph.job_graph import JobEdge, PartitionerKind
+from penstock._engine.operators.batch import Batch
+from penstock._engine.protocol.keys import key_group, normal_key, subtask_of_key_group
+from penstock.errors import PartitionError
+
+#: Keys whose receiver is remembered.
+_ROUTES: Final = 1 << 20
+
+
+class Outlet:
+    """What waits to be sent to one receiver."""
+
+    __slots__ = ("records", "timestamps", "watermarks")
+
+    def __init__(self) -> None:
+        self.records: list[Any] = []
+        self.timestamps: list[int] | None = None
+        self.watermarks: list[tuple[int, int]] = []
+
+    def add(self, records: list[Any], timestamps: list[int] | None) -> None:
+        """Take records with their timestamps; the outlet holds either all of them stamped, or none."""
+        self.records.extend(records)
+        if timestamps is not None:
+            assert self.timestamps is not None
+            self.timestamps.extend(timestamps)
+
+    def add_watermark(self, watermark: int) -> None:
+        """Put a watermark behind the records so far."""
+        position = len(self.records)
+        if self.watermarks and self.watermarks[-1][0] == position:
+            self.watermarks[-1] = (position, watermark)
+        else:
+            self.watermarks.append((position, watermark))
+
+    def take(self) -> Batch:
+        """Return what waits, and be empty."""
+        batch = Batch(self.records, self.timestamps, self.watermarks)
+        self.records, self.timestamps, self.watermarks = [], None, []
+        return batch
+
+
+class Router(ABC):
+    """Puts runs of records into the outlets of an edge."""
+
+    def __init__(self, outlets: list[Outlet]) -> None:
+        self.outlets = outlets
+
+    @abstractmethod
+    def route(self, records: list[Any], timestamps: list[int] | None) -> None:
+        """Put each record into the outlet of its receiver; outlets are ready for stamped or unstamped records."""
+
+
+class SingleRouter(Router):
+    """All records to one receiver."""
+
+    def route(self, records: list[Any], timestamps: list[int] | None) -> None:
+        self.outlets[0].add(records, timestamps)
+
+
+class BroadcastRouter(Router):
+    """Each record to every receiver."""
+
+    def route(self, records: list[Any], timestamps: list[int] | None) -> None:
+        for outlet in self.outlets:
+            outlet.add(records, timestamps)
+
+
+class RoundRobinRouter(Router):
+    """One record after the other to the next receiver."""
+
+    def __init__(self, outlets: list[Outlet], start: int) -> None:
+        super().__init__(outlets)
+        self._next = start % len(outlets)
+
+    def route(self, records: list[Any], timestamps: list[int] | None) -> None:
+        count = len(self.outlets)
+        for step in range(min(count, len(records))):
+            outlet = self.outlets[(self._next + step) % count]
+            outlet.add(records[step::count], None if timestamps is None else timestamps[step::count])
+        self._next = (self._next + len(records)) % count
+
+
+class TargetRouter(Router):
+    """Each record to the receiver that a function names for a whole run."""
+
+    def __init__(self, outlets: list[Outlet], targets: Callable[[list[Any]], list[int]]) -> None:
+        super().__init__(outlets)
+        self._targets = targets
+
+    def route(self, records: list[Any], timestamps: list[int] | None) -> None:
+        targets = self._targets(records)
+        put = [outlet.records.append for outlet in self.outlets]
+        for record, target in zip(records, targets, strict=True):
+            put[target](record)
+        if timestamps is not None:
+            stamp = [outlet.timestamps.append for outlet in self.outlets if outlet.timestamps is not None]
+            for timestamp, target in zip(timestamps, targets, strict=True):
+                stamp[target](timestamp)
+
+
+class KeyRoutes(dict[Any, int]):
+    """key -> receiver, filled on demand; keys that are equal have one entry, as they have one encoding."""
+
+    def __init__(self, parallelism: int, max_parallelism: int) -> None:
+        super().__init__()
+        self._parallelism = parallelism
+        self._max_parallelism = max_parallelism
+
+    def __missing__(self, key: Any) -> int:
+        if len(self) >= _ROUTES:
+            self.clear()
+        group = key_group(normal_key(key), self._max_parallelism)
+        receiver = self[key] = subtask_of_key_group(group, self._parallelism, self._max_parallelism)
+        return receiver
+
+    def of(self, keys: list[Any]) -> list[int]:
+        """Return the receivers of keys.
+
+        Raises:
+            KeyEncodingError: A key has no encoding.
+        """
+        try:
+            return list(map(self.__getitem__, keys))
+        except TypeError:  # a key without a hash: a Row, perhaps; or one that is no key at all
+            groups = (key_group(normal_key(key), self._max_parallelism) for key in keys)
+            return [subtask_of_key_group(group, self._parallelism, self._max_parallelism) for group in groups]
+
+
+def make_router(edge: JobEdge, outlets: list[Outlet], sender: int, parallelism: int, max_parallelism: int) -> Router:
+    """Return the router of one sender.
+
+    Args:
+        edge: The edge.
+        outlets: One for each receiver that the sender reaches.
+        sender: The sending subtask.
+        parallelism: Of the receiving vertex.
+        max_parallelism: Of the receiving vertex.
+    """
+    members: dict[str, Any] = pickle.loads(edge.payload) if edge.payload else {}
+    match edge.partitioner:
+        case PartitionerKind.HASH:
+            select = getattr(members["key_selector"], "get_key", members["key_selector"])
+            routes = KeyRoutes(parallelism, max_parallelism)
+            return TargetRouter(outlets, lambda records: routes.of(list(map(select, records))))
+        case PartitionerKind.CUSTOM:
+            return TargetRouter(outlets, _custom(members["partitioner"], members["key_selector"], parallelism))
+        case PartitionerKind.SHUFFLE:
+            return TargetRouter(outlets, lambda records: random.choices(range(parallelism), k=len(records)))  # noqa: S311
+        case PartitionerKind.BROADCAST:
+            return BroadcastRouter(outlets)
+        case _ if len(outlets) == 1:
+            return SingleRouter(outlets)
+        case _:
+            return RoundRobinRouter(outlets, sender)
+
+
+def _custom(partitioner: Any, key_selector: Any, parallelism: int) -> Callable[[list[Any]], list[int]]:
+    partition = getattr(partitioner, "partition", partitioner)
+    select = getattr(key_selector, "get_key", key_selector)
+
+    def targets(records: list[Any]) -> list[int]:
+        chosen = [partition(select(record), parallelism) for record in records]
+        for target in chosen:
+            if not 0 <= target < parallelism:
+                raise PartitionError(target, parallelism)
+        return chosen
+
+    return targets

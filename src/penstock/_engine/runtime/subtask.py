@@ -1,0 +1,363 @@
+"""One subtask of a vertex: its chain of operators, its channels, its edges, and its part of each epoch."""
+
+from __future__ import annotations
+
+import time
+import zlib
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, Final
+
+from penstock._engine.graph.job_graph import JobVertex
+from penstock._engine.operators.base import EpochContext, Operator, OperatorContext, Output
+from penstock._engine.operators.batch import Batch, watermark_only
+from penstock._engine.operators.factory import create_operator
+from penstock._engine.operators.source import ReadLimits, SourceOperator
+from penstock._engine.plan.levels import ExecutionPlan
+from penstock._engine.protocol.control import (
+    ChannelStatus,
+    LevelDispatch,
+    OperatorAck,
+    OperatorRestore,
+    SubtaskAck,
+    SubtaskDispatch,
+)
+from penstock._engine.protocol.keys import key_group_range
+from penstock._engine.protocol.paths import shared_path
+from penstock._engine.protocol.rows import MAX_WATERMARK
+from penstock._engine.protocol.state_handle import StateHandle
+from penstock._engine.runtime.edge_writer import EdgeWriter
+from penstock._engine.runtime.failures import OperatorError
+from penstock._engine.runtime.valve import Valve
+from penstock._engine.state.keyed_store import KeyedStore
+from penstock._engine.storage.checkpoint_storage import CheckpointStorage
+from penstock.common.configuration import Configuration
+from penstock.common.option_table import CHECKPOINT_INLINE_THRESHOLD, STATE_MEMORY
+from penstock.metrics.in_memory import InMemoryMetricGroup
+
+#: Outputs of print and collect above this size lie in the storage, with their path in the ack.
+_INLINE_OUTPUT_BYTES: Final = 64 << 10
+
+
+@dataclass(slots=True)
+class _Node:
+    """An operator in its chain, with what follows it."""
+
+    operator: Operator
+    #: By side output tag, None for the main output: positions in the chain, and edges.
+    children: dict[str | None, list[int]] = field(default_factory=dict[str | None, list[int]])
+    edges: dict[str | None, list[EdgeWriter]] = field(default_factory=dict[str | None, list[EdgeWriter]])
+
+
+class SubtaskRuntime:
+    """A subtask with opened operators; kept from epoch to epoch where possible."""
+
+    def __init__(
+        self, plan: ExecutionPlan, dispatch: LevelDispatch, place: tuple[int, int], storage: CheckpointStorage
+    ) -> None:
+        self.place = place
+        self.vertex: JobVertex = plan.graph.vertices[place[0]]
+        self.edges: list[EdgeWriter] = []
+        self._plan = plan
+        self._storage = storage
+        self._job_id = dispatch.job_id
+        self._local = Path(dispatch.local_directory)
+        configuration = Configuration.from_dict(dispatch.configuration)
+        self._inline_bytes = configuration.get(CHECKPOINT_INLINE_THRESHOLD)
+        self._memory_bytes = configuration.get(STATE_MEMORY)
+        self.metrics = [InMemoryMetricGroup() for _ in self.vertex.operators]
+        self._nodes = [_Node(create_operator(node.kind.value, node.payload)) for node in self.vertex.operators]
+        self._connect()
+        self._opened = 0
+        #: (checkpoint id, token) of the last epoch that it ran.
+        self.position: tuple[int, int] | None = None
+        try:
+            for position in range(len(self._nodes)):
+                self._guard(position, lambda place=position: self._open(place, dispatch))
+        except BaseException:
+            self.close()
+            raise
+
+    def _connect(self) -> None:
+        for position, node in enumerate(self.vertex.operators):
+            if node.parent is not None:
+                self._nodes[node.parent].children.setdefault(node.input_tag, []).append(position)
+        for edge in self._plan.graph.outputs(self.vertex.id):
+            writer = EdgeWriter(self._plan, edge, self.place[1])
+            self._nodes[edge.source_operator].edges.setdefault(edge.output_tag, []).append(writer)
+            self.edges.append(writer)
+
+    def _open(self, position: int, dispatch: LevelDispatch) -> None:
+        node, vertex = self.vertex.operators[position], self.vertex
+        self._opened = position + 1
+        self._nodes[position].operator.open(
+            OperatorContext(
+                job_id=dispatch.job_id,
+                job_name=dispatch.job_name,
+                operator_name=node.name,
+                uid=node.uid,
+                subtask=self.place[1],
+                parallelism=vertex.parallelism,
+                max_parallelism=vertex.max_parallelism,
+                job_attempt=dispatch.job_attempt,
+                configuration=dispatch.configuration,
+                clock=now_ms,
+                metrics=self.metrics[position],
+                keyed_store=lambda: self._make_store(node.uid),
+                save_keyed_state=lambda store, epoch: self._save_keyed_state(node.uid, store, epoch),
+            )
+        )
+
+    # ---------------------------------------------------------------------------------------------------- keyed state
+
+    def _make_store(self, uid: str) -> KeyedStore:
+        subtask, vertex = self.place[1], self.vertex
+        name = Path(shared_path(self._job_id, uid, subtask, 0, 0)).name.rsplit("-", 2)[0]
+        return KeyedStore(
+            self._local / name,
+            key_group_range(subtask, vertex.parallelism, vertex.max_parallelism),
+            vertex.max_parallelism,
+            self._read_state,
+            self._memory_bytes,
+            operator_uid=uid,
+            subtask_index=subtask,
+        )
+
+    def _read_state(self, handle: StateHandle) -> bytes:
+        if handle.inline is not None:
+            return handle.inline
+        assert handle.path is not None
+        return self._storage.read(handle.path)
+
+    def _save_keyed_state(self, uid: str, store: KeyedStore, epoch: EpochContext) -> StateHandle | None:
+        if epoch.full_snapshot:
+            data: bytes | None = b"".join(store.snapshot(epoch.checkpoint_id, epoch.token))
+        else:
+            data = store.delta(epoch.checkpoint_id, epoch.token)
+        if data is None:
+            return None
+        groups = key_group_range(self.place[1], self.vertex.parallelism, self.vertex.max_parallelism)
+        path = None
+        if len(data) > self._inline_bytes:
+            path = shared_path(self._job_id, uid, self.place[1], epoch.checkpoint_id, epoch.token)
+            self._storage.put(path, data)
+        return StateHandle(
+            checkpoint_id=epoch.checkpoint_id,
+            token=epoch.token,
+            kind="snapshot" if epoch.full_snapshot else "delta",
+            path=path,
+            inline=data if path is None else None,
+            size=len(data),
+            entries=0,
+            checksum=zlib.crc32(data),
+            key_groups=(groups.start, groups.stop - 1),
+        )
+
+    # ------------------------------------------------------------------------------------------------------ the epoch
+
+    def begin_epoch(self, dispatch: SubtaskDispatch, checkpoint_id: int, token: int) -> Iterator[Any]:
+        """Take up the state of the last checkpoint; fires processing-time timers that are overdue."""
+        current = self.position is not None and self.position == (dispatch.history or (None,))[-1]
+        self.position = None  # void until the epoch is accepted
+        self._dispatch, self._token, self._checkpoint_id = dispatch, token, checkpoint_id
+        self._started_ms, self._busy, self._records_in = now_ms(), 0.0, 0
+        self._finished = False
+        self.reads: dict[int, int] = {}
+        self.valve = Valve(self._plan.channels_into(*self.place), dispatch.channels)
+        self._epochs: list[EpochContext] = []
+        start = time.perf_counter()
+        for position, node in enumerate(self.vertex.operators):
+            epoch = EpochContext(
+                checkpoint_id=checkpoint_id,
+                token=token,
+                restore=dispatch.operators.get(node.uid, OperatorRestore()),
+                current=current,
+                completed_checkpoint=dispatch.completed_checkpoint,
+                full_snapshot=dispatch.full_snapshot,
+            )
+            self._epochs.append(epoch)
+            self._guard(position, lambda place=position, at=epoch: self._nodes[place].operator.begin_epoch(at))
+        yield from self._on_processing_time()
+        self._busy += time.perf_counter() - start
+
+    def read_source(self) -> Iterator[None]:
+        """Run the source at the head for its share of the epoch."""
+        head = self._nodes[0].operator
+        assert isinstance(head, SourceOperator)
+        dispatch = self._dispatch
+        limits = ReadLimits(dispatch.max_records, dispatch.max_bytes, dispatch.max_time_ms)
+        start = time.perf_counter()
+        for _, batch in self._outputs(0, lambda: head.read(limits)):
+            self._records_in += len(batch.records)
+            yield from self._forward(0, None, batch)
+        self._busy += time.perf_counter() - start
+
+    def receive(self, channel: int, batch: Batch, input_index: int) -> Iterator[None]:
+        """Take a block of a channel."""
+        start = time.perf_counter()
+        self._records_in += len(batch.records)
+        batch.watermarks = self.valve.combine(channel, batch.watermarks)
+        yield from self._push(0, batch, input_index)
+        yield from self._on_processing_time()
+        self._busy += time.perf_counter() - start
+
+    def close_channel(self, channel: int, status: ChannelStatus, token: int) -> Iterator[None]:
+        """Take a channel's control row."""
+        self.reads[channel] = token
+        risen = self.valve.close(channel, status)
+        if risen is not None:
+            yield from self._push(0, watermark_only(risen), 0)
+
+    def end_epoch(self) -> Iterator[None]:
+        """Fire what is due; where all input has ended, run the end of the job's order (FLIP-147)."""
+        start = time.perf_counter()
+        yield from self._on_processing_time()
+        head = self._nodes[0].operator
+        if isinstance(head, SourceOperator):
+            self._finished = head.ended
+            if head.ended:
+                yield from self._push(0, watermark_only(MAX_WATERMARK), 0)
+        else:
+            self._finished = self.valve.has_ended()
+        if self._finished:
+            yield from self._finish()
+        for edge in self.edges:
+            edge.flush()
+        self._busy += time.perf_counter() - start
+
+    def _finish(self) -> Iterator[None]:
+        """Tell each operator, head to tail, that its input ended; what it emits reaches the next one before that."""
+        inputs = sorted(set(self._plan.channels_into(*self.place).values())) or [0]
+        for position, node in enumerate(self._nodes):
+            for index in inputs if position == 0 else [0]:
+                for tag, batch in self._outputs(position, lambda at=node, one=index: at.operator.end_input(one)):
+                    yield from self._forward(position, tag, batch)
+            for tag, batch in self._outputs(position, node.operator.finish):
+                yield from self._forward(position, tag, batch)
+
+    def acknowledge(self) -> SubtaskAck:
+        """Snapshot all operators and return the ack of the epoch."""
+        start = time.perf_counter()
+        acks: dict[str, OperatorAck] = {}
+        timers: list[int] = []
+        for position, node in enumerate(self.vertex.operators):
+            operator = self._nodes[position].operator
+            epoch = self._epochs[position]
+            ack: OperatorAck = self._guard(
+                position, lambda at=operator, now=epoch: at.snapshot(now, finished=self._finished)
+            )
+            metrics = self.metrics[position].snapshot()
+            acks[node.uid] = self._outside(node.uid, replace(ack, metrics=metrics) if metrics else ack)
+            due = operator.next_timer_ms()
+            if due is not None and not self._finished:
+                timers.append(due)
+        self.position = (self._checkpoint_id, self._token)
+        self._busy += time.perf_counter() - start
+        return SubtaskAck(
+            vertex=self.place[0],
+            subtask=self.place[1],
+            checkpoint_id=self._checkpoint_id,
+            token=self._token,
+            reads=self.reads,
+            operators=acks,
+            channels=self.valve.statuses(),
+            finished=self._finished,
+            watermark=max((edge.watermark for edge in self.edges), default=self.valve.watermark),
+            records_in=self._records_in,
+            records_out=sum(edge.records_out for edge in self.edges),
+            bytes_out=sum(edge.bytes_out for edge in self.edges),
+            busy_ms=int(self._busy * 1000),
+            started_ms=self._started_ms,
+            ended_ms=now_ms(),
+            next_timer_ms=min(timers, default=None),
+        )
+
+    def _outside(self, uid: str, ack: OperatorAck) -> OperatorAck:
+        """Move large outputs into the storage."""
+        if sum(map(len, ack.outputs)) <= _INLINE_OUTPUT_BYTES:
+            return ack
+        path = shared_path(self._job_id, uid, self.place[1], self._checkpoint_id, self._token, ".out")
+        self._storage.put(path, encode_outputs(ack.outputs))
+        return replace(ack, outputs=(), outputs_path=path)
+
+    def edge_statuses(self) -> dict[int, ChannelStatus]:
+        """Return the status of each edge's channels at the end of the epoch."""
+        idle: list[bool] = []
+        for node, state in zip(self.vertex.operators, self._nodes, strict=True):
+            upstream = self.valve.is_idle() if node.parent is None else idle[node.parent]
+            idle.append(state.operator.is_idle(upstream_idle=upstream))
+        return {
+            edge.channel: edge.status(idle=idle[edge.edge.source_operator], ended=self._finished) for edge in self.edges
+        }
+
+    def close(self) -> None:
+        """Close all opened operators; the first error is raised behind the last close()."""
+        errors: list[Exception] = []
+        for node in self._nodes[: self._opened]:
+            try:
+                node.operator.close()
+            except Exception as error:  # noqa: BLE001, PERF203 - each opened function gets its close()
+                errors.append(error)
+        self._opened = 0
+        if errors:
+            raise errors[0]
+
+    # ---------------------------------------------------------------------------------------------------- the chain
+
+    def _on_processing_time(self) -> Iterator[None]:
+        now = now_ms()
+        for position, node in enumerate(self._nodes):
+            for tag, batch in self._outputs(position, lambda at=node: at.operator.on_processing_time(now)):
+                yield from self._forward(position, tag, batch)
+
+    def _push(self, position: int, batch: Batch, input_index: int) -> Iterator[None]:
+        operator = self._nodes[position].operator
+        for tag, out in self._outputs(position, lambda: operator.process(batch, input_index)):
+            yield from self._forward(position, tag, out)
+
+    def _forward(self, position: int, tag: str | None, batch: Batch) -> Iterator[None]:
+        """Hand a batch to all that follow; yields so that the task can let go of finished rows."""
+        if not batch.records and not batch.watermarks:
+            return
+        node = self._nodes[position]
+        for child in node.children.get(tag, ()):
+            yield from self._push(child, batch, 0)
+        edges = node.edges.get(tag, ())
+        for edge in edges:
+            self._guard(position, lambda at=edge: at.write(batch))
+        if edges:
+            yield None
+        if tag is None and batch.watermarks:
+            yield from self._watermark_sides(node, position, batch.watermarks[-1][1])
+
+    def _watermark_sides(self, node: _Node, position: int, watermark: int) -> Iterator[None]:
+        """Let side outputs follow the main output's watermark."""
+        for side in (node.children.keys() | node.edges.keys()) - {None}:
+            yield from self._forward(position, side, watermark_only(watermark))
+
+    def _outputs(self, position: int, run: Any) -> Iterator[Output]:
+        """Iterate an operator's outputs, naming the operator in what it raises."""
+        outputs: Iterable[Output] = self._guard(position, run)
+        iterator = iter(outputs)
+        while (output := self._guard(position, lambda: next(iterator, None))) is not None:
+            yield output
+
+    def _guard(self, position: int, run: Any) -> Any:
+        try:
+            return run()
+        except OperatorError:
+            raise
+        except Exception as error:
+            has_record, record = self._nodes[position].operator.record_in_hand()
+            raise OperatorError(self.vertex.operators[position], has_record=has_record, record=record) from error
+
+
+def encode_outputs(blocks: Iterable[bytes]) -> bytes:
+    """Join blocks of output, each behind its length."""
+    return b"".join(len(block).to_bytes(8, "little") + block for block in blocks)
+
+
+def now_ms() -> int:
+    """Return the time in milliseconds since the epoch: the clock of processing time."""
+    return time.time_ns() // 1_000_000

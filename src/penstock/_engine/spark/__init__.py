@@ -1,0 +1,1 @@
+"""Everything that touches Spark; no other package of Penstock imports pyspark."""

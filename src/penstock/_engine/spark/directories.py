@@ -1,0 +1,135 @@
+"""Directories of this user on the local disk: what a Spark session needs there, and that nobody else can write to it.
+
+Called by the session and the Java finder. One process holds each run directory by a lock, so what a killed process
+left behind is known and removed by the next one.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import stat
+import sys
+import tempfile
+from pathlib import Path
+from typing import IO
+
+from penstock.errors import LocalDirectoryError
+
+#: Below this Spark fails in the middle of a shuffle with an error that does not name the disk.
+MIN_FREE_BYTES = 256 << 20
+
+_LOGS_KEPT = 10
+_RUN_PREFIX = "spark-"
+
+
+def private_directory(path: Path) -> Path:
+    """Make ``path`` if need be, and check that it is a directory only this user can write to.
+
+    Raises:
+        LocalDirectoryError: It cannot be made, or it belongs to someone else: in a shared temporary directory another
+            user could have put it there first.
+    """
+    try:
+        path.mkdir(mode=0o700, parents=True, exist_ok=True)
+        status = path.lstat()
+    except OSError as error:
+        raise LocalDirectoryError(str(path), error.strerror or str(error)) from error
+    if not stat.S_ISDIR(status.st_mode):
+        raise LocalDirectoryError(str(path), "it is a link or a file, not a directory")
+    if sys.platform != "win32":
+        if status.st_uid != os.geteuid():
+            raise LocalDirectoryError(str(path), f"it belongs to user {status.st_uid}, not to user {os.geteuid()}")
+        if status.st_mode & 0o077:
+            path.chmod(0o700)
+    return path
+
+
+def user_directory(base: Path | None = None) -> Path:
+    """The directory of this user below ``base``, by default below the temporary directory."""
+    user = os.environ.get("USERNAME", "user") if sys.platform == "win32" else str(os.geteuid())
+    return private_directory((base or Path(tempfile.gettempdir())) / f"penstock-{user}")
+
+
+def require_free_space(path: Path, needed: int = MIN_FREE_BYTES) -> None:
+    """Check that the disk of ``path`` has ``needed`` bytes to spare.
+
+    Raises:
+        LocalDirectoryError: It has less, or cannot be asked.
+    """
+    try:
+        free = shutil.disk_usage(path).free
+    except OSError as error:
+        raise LocalDirectoryError(str(path), error.strerror or str(error)) from error
+    if free < needed:
+        raise LocalDirectoryError(str(path), f"its disk has {free >> 20} MiB free, Spark needs {needed >> 20} MiB")
+
+
+class RunDirectory:
+    """The directory of one JVM: its shuffle files, its settings; gone when the process has ended.
+
+    Args:
+        base: Where to make it; None for the temporary directory.
+
+    Raises:
+        LocalDirectoryError: It cannot be made, or its disk is full.
+    """
+
+    def __init__(self, base: Path | None = None) -> None:
+        parent = user_directory(base)
+        _sweep(parent)
+        require_free_space(parent)
+        try:
+            self.path = Path(tempfile.mkdtemp(prefix=_RUN_PREFIX, dir=parent))
+            self._lock = _hold(self.path)
+            self.log_file = _new_log_file(private_directory(parent / "logs"), self.path.name)
+        except OSError as error:
+            raise LocalDirectoryError(str(parent), error.strerror or str(error)) from error
+
+    def remove(self) -> None:
+        """Remove the directory and all in it; the log file stays. Doing it twice does no harm."""
+        self._lock.close()
+        shutil.rmtree(self.path, ignore_errors=True)
+
+
+def _new_log_file(directory: Path, name: str) -> Path:
+    """An empty log file named after the run; only the newest logs are kept."""
+    logs = sorted(directory.glob("*.log"), key=lambda log: log.stat().st_mtime)
+    for old in logs[: 1 - _LOGS_KEPT]:
+        old.unlink(missing_ok=True)
+    log = directory / f"{name}.log"
+    log.touch(mode=0o600)
+    return log
+
+
+def _hold(directory: Path) -> IO[bytes]:
+    """Lock ``directory`` for as long as this process lives.
+
+    Raises:
+        BlockingIOError: Another process holds it.
+    """
+    lock = (directory / "lock").open("ab")
+    if sys.platform != "win32":
+        import fcntl
+
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            lock.close()
+            raise
+    return lock
+
+
+def _sweep(parent: Path) -> None:
+    """Remove the run directories of processes that were killed."""
+    if sys.platform == "win32":
+        return  # without flock nobody can tell a dead owner from a living one
+    for directory in parent.glob(f"{_RUN_PREFIX}*"):
+        # A directory without a lock file is half made, or half removed, by a process that is alive.
+        if (directory / "lock").is_file():
+            try:
+                lock = _hold(directory)
+            except OSError:
+                continue
+            shutil.rmtree(directory, ignore_errors=True)
+            lock.close()

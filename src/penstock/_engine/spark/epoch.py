@@ -1,0 +1,103 @@
+"""One epoch as one Spark job: a linear plan of `mapInArrow` levels with `repartitionById` between them."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Iterator
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final
+
+from pyspark import TaskContext
+from pyspark.sql.types import BinaryType, IntegerType, LongType, StructField, StructType
+
+from penstock._engine.plan.epoch_plan import EpochCancelledError, EpochInfrastructureError, EpochOutcome
+from penstock._engine.protocol.control import Failure, LogLine, SubtaskAck, decode, encode
+from penstock._engine.protocol.rows import RowKind
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyspark.sql import DataFrame
+
+    from penstock._engine.plan.epoch_plan import EpochPlan
+    from penstock._engine.spark.session import SparkHandle
+
+# A schema object is parsed once; the same as DDL text costs a call to the JVM for each level and epoch.
+_SCHEMA: Final = StructType(
+    [StructField(name, IntegerType()) for name in ("slot", "target", "channel")]
+    + [StructField(name, LongType()) for name in ("seq", "token")]
+    + [StructField("kind", IntegerType()), StructField("payload", BinaryType())]
+)
+
+
+def _task(dispatch: bytes, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Run in a Spark task; imports the runtime there, so that the driver never loads it."""
+    from penstock._engine.runtime.level import run_level
+
+    context = TaskContext.get()
+    yield from run_level(dispatch, 0 if context is None else context.partitionId(), batches)
+
+
+class SparkEpochRunner:
+    """Runs epochs in a Spark session, see `plan.epoch_plan.EpochRunner`."""
+
+    def __init__(self, spark: SparkHandle) -> None:
+        self._spark = spark
+        self._cancelled = threading.Event()
+        self._group = f"penstock-{id(self):x}"
+
+    def run(self, plan: EpochPlan) -> EpochOutcome:
+        """Run one epoch to its end and return what its subtasks acknowledged."""
+        if self._cancelled.is_set():
+            raise EpochCancelledError(plan.checkpoint_id)
+        context = self._spark.session.sparkContext
+        context.setJobGroup(self._group, f"epoch {plan.checkpoint_id}, attempt {plan.attempt}", interruptOnCancel=False)
+        try:
+            rows = self._frame(plan).collect()
+        except Exception as error:
+            if self._cancelled.is_set():
+                raise EpochCancelledError(plan.checkpoint_id) from error
+            raise EpochInfrastructureError(plan.checkpoint_id, str(error)) from error
+        return _outcome(rows)
+
+    def cancel(self) -> None:
+        """Interrupt the running epoch; without one, the next `run` raises at once."""
+        self._cancelled.set()
+        self._spark.session.sparkContext.cancelJobGroup(self._group)
+
+    def _frame(self, plan: EpochPlan) -> DataFrame:
+        width = plan.levels[0].widths[0]
+        frame = self._spark.session.range(width, numPartitions=width).mapInArrow(self._level(plan, 0), _SCHEMA)
+        for level in range(1, len(plan.levels)):
+            frame = frame.repartitionById(plan.levels[level].widths[level], "slot")
+            frame = frame.mapInArrow(self._level(plan, level), _SCHEMA)
+        return frame.select("kind", "payload")
+
+    @staticmethod
+    def _level(plan: EpochPlan, level: int) -> Any:
+        return partial(_task, encode(plan.levels[level]))
+
+
+def _outcome(rows: list[Any]) -> EpochOutcome:
+    """Sort the rows that reached the driver."""
+    acks: list[SubtaskAck] = []
+    failures: list[Failure] = []
+    for kind, payload in rows:
+        match RowKind(kind):
+            case RowKind.ACK:
+                acks.append(decode(bytes(payload), SubtaskAck))
+            case RowKind.FAILURE:
+                failures.append(decode(bytes(payload), Failure))
+            case RowKind.LOG:
+                _log(decode(bytes(payload), list[LogLine]))
+            case _:
+                pass
+    return EpochOutcome(tuple(acks), tuple(failures))
+
+
+def _log(lines: list[LogLine]) -> None:
+    """Put what tasks logged into the program's log."""
+    for line in lines:
+        logger = logging.getLogger(line.logger)
+        if logger.isEnabledFor(line.level):
+            logger.log(line.level, "[%s (%d)] %s", line.operator, line.subtask, line.message)

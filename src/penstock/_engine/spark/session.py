@@ -1,0 +1,213 @@
+"""The Spark session that jobs run in: the program's own where it has one, else a local one made here.
+
+Called by ``launch`` for each execution. A session of the program is never stopped and its settings stay as they are:
+we work in a sibling that shares its SparkContext. A session of ours stays for the next job and ends with the process.
+"""
+
+from __future__ import annotations
+
+import atexit
+import logging
+import os
+import sys
+import threading
+from dataclasses import dataclass
+from pathlib import Path
+
+from pyspark.core.context import SparkContext
+from pyspark.sql import SparkSession
+
+from penstock._engine.spark import installation
+from penstock._engine.spark.jvm import Jvm, launch_environment
+from penstock.errors import UnsupportedOperationError
+
+log = logging.getLogger(__name__)
+
+#: What every session that we plan in must have; may be set on a session that runs.
+SESSION_CONF = {
+    # Levels are planned by us; replanning between them costs 150 ms an epoch.
+    "spark.sql.adaptive.enabled": "false",
+    # A row carries a block of up to 4 MB, so batches are cut by bytes, and the count hardly matters.
+    "spark.sql.execution.arrow.maxRecordsPerBatch": "1024",
+    "spark.sql.execution.arrow.maxBytesPerBatch": str(8 << 20),
+    # Shuffle files of an epoch go when it ends, not when the JVM happens to collect garbage.
+    "spark.sql.classic.shuffleDependency.fileCleanup.enabled": "true",
+}
+
+_LOCAL_CONF = {
+    "spark.app.name": "penstock",
+    "spark.submit.deployMode": "client",
+    "spark.driver.host": installation.LOOPBACK,
+    "spark.driver.bindAddress": installation.LOOPBACK,
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+    # Spark keeps the history of 1,000 jobs for a page that is not served; an epoch is a job.
+    "spark.ui.retainedJobs": "20",
+    "spark.ui.retainedStages": "40",
+    "spark.ui.retainedTasks": "2000",
+    "spark.sql.ui.retainedExecutions": "10",
+    "spark.python.worker.reuse": "true",
+    # Looks up the caller's line for each step of a plan; our plans have no lines of the user's.
+    "spark.python.sql.dataFrameDebugging.enabled": "false",
+}
+
+#: How often Spark tries a task before it gives up; other failures than lost workers never reach Spark.
+_TASK_ATTEMPTS = 4
+
+_lock = threading.Lock()
+
+
+@dataclass(frozen=True, slots=True)
+class SparkHandle:
+    """A session to run epochs in.
+
+    Attributes:
+        session: The session; for plans of ours alone.
+        slots: How many tasks run at the same time.
+        log_file: The file that Spark logs to; None for a session of the program, which logs where the program says.
+        jvm: The JVM, when it is ours.
+    """
+
+    session: SparkSession
+    slots: int
+    log_file: Path | None = None
+    jvm: Jvm | None = None
+
+    @property
+    def owned(self) -> bool:
+        """Whether the session was made by us."""
+        return self.jvm is not None
+
+    @property
+    def is_alive(self) -> bool:
+        """Whether the SparkContext still runs."""
+        return self.session.sparkContext._jsc is not None
+
+    def stop(self) -> None:
+        """End the session with its JVM if they are ours; leave a session of the program alone."""
+        global _own  # noqa: PLW0603 - a process has one Spark, and so has this module
+        if self.jvm is None:
+            return
+        with _lock:
+            if self.is_alive:
+                self.session.stop()
+            self.jvm.end()
+            if _own is self:
+                _own = None
+
+
+_own: SparkHandle | None = None
+
+
+def get_session(slots: int | None = None, *, log_level: str = "WARN", local_dir: Path | None = None) -> SparkHandle:
+    """The session to run in: the one that the program has, else ours, which is made at the first call.
+
+    Args:
+        slots: How many tasks a session of ours runs at the same time; by default as many as there are cores. A session
+            that is already there keeps the slots it has.
+        log_level: The level of Spark's own log in a session of ours.
+        local_dir: Where a session of ours puts its temporary files; None for ``SPARK_LOCAL_DIRS``, else the temporary
+            directory.
+
+    Raises:
+        SparkSetupError: Spark cannot start on this machine; the subclass says why.
+        UnsupportedOperationError: The program uses Spark Connect.
+    """
+    global _own  # noqa: PLW0603 - a process has one Spark, and so has this module
+    with _lock:
+        if _own is not None and _own.is_alive:
+            return _own
+        if _own is not None and _own.jvm is not None:  # the program stopped the session
+            _own.jvm.end()
+            _own = None
+        if "SPARK_REMOTE" in os.environ:
+            raise UnsupportedOperationError("Spark Connect", "unset SPARK_REMOTE to run on a local or classic session")
+        if SparkContext._active_spark_context is not None or "PYSPARK_GATEWAY_PORT" in os.environ:
+            return _beside_program_session()
+        _own = _start(slots or available_cores(), log_level, local_dir)
+        return _own
+
+
+def available_cores() -> int:
+    """The cores that this process may use."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+def driver_memory_mb(total_bytes: int) -> int:
+    """The heap for a machine's memory: a quarter of it, between 1 and 4 GiB. Blocks only pass through it."""
+    return max(1024, min(4096, (total_bytes >> 20) // 4))
+
+
+def _start(slots: int, log_level: str, local_dir: Path | None) -> SparkHandle:
+    """A JVM and a session of our own."""
+    conf = {
+        **_LOCAL_CONF,
+        **SESSION_CONF,
+        "spark.master": f"local[{slots},{_TASK_ATTEMPTS}]",
+        "spark.default.parallelism": str(slots),
+        "spark.driver.memory": f"{driver_memory_mb(_total_memory())}m",
+    }
+    if SparkContext._gateway is not None:  # left over from a session that the program stopped; it cannot be set up anew
+        SparkContext._gateway.shutdown()
+        SparkContext._gateway = SparkContext._jvm = None
+    jvm = Jvm(conf, log_level, local_dir)
+    try:
+        # The context notes the Python of its workers now.
+        with launch_environment({}):
+            session = SparkSession(SparkContext(conf=jvm.conf, gateway=jvm.gateway))
+    except BaseException:
+        jvm.end()
+        raise
+    handle = SparkHandle(session, slots, jvm.log_file, jvm)
+    atexit.register(handle.stop)
+    return handle
+
+
+def _beside_program_session() -> SparkHandle:
+    """A sibling of the program's session, with settings of its own."""
+    theirs = SparkSession.builder.getOrCreate()
+    ours = theirs.newSession()
+    changed: list[str] = []
+    for key, value in SESSION_CONF.items():
+        before = theirs.conf.get(key, None)
+        if before != value:
+            ours.conf.set(key, value)
+            changed.append(f"{key}={value} (not {before})")
+    context = theirs.sparkContext
+    log.info("Running in the program's Spark session %s on %s.", context.applicationId, context.master)
+    if changed:
+        log.info("Set for Penstock's own plans only: %s.", ", ".join(changed))
+    for problem in unsuitable(dict(context.getConf().getAll()), context.master or "", context.pythonExec):
+        log.warning("The program's Spark session %s", problem)
+    return SparkHandle(ours, context.defaultParallelism)
+
+
+def unsuitable(conf: dict[str, str], master: str, python: str) -> list[str]:
+    """What about a running session is bad for jobs and can no longer be changed; each a predicate in a sentence.
+
+    Args:
+        conf: The settings of its SparkContext.
+        master: Its master.
+        python: The interpreter that its workers run.
+    """
+    problems: list[str] = []
+    if conf.get("spark.python.worker.reuse", "true").lower() == "false":
+        problems.append("starts a Python process for each task (spark.python.worker.reuse=false): expect slow epochs.")
+    if master.startswith("local") and "," not in master:
+        problems.append(f"does not try tasks again (master {master}): local[N,{_TASK_ATTEMPTS}] would.")
+    if master.startswith("local") and Path(python).is_absolute() and Path(python) != Path(sys.executable):
+        problems.append(f"runs its tasks with {python}, not {sys.executable}: both need Penstock and its dependencies.")
+    return problems
+
+
+def _total_memory() -> int:
+    """The memory of this machine or container in bytes; 4 GiB where it does not say."""
+    total = 4 << 30
+    if hasattr(os, "sysconf") and "SC_PHYS_PAGES" in os.sysconf_names:
+        total = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    limit = Path("/sys/fs/cgroup/memory.max")
+    if limit.is_file() and (text := limit.read_text().strip()).isdigit():
+        total = min(total, int(text))
+    return total

@@ -1,0 +1,137 @@
+"""One LMDB environment on the executor's local disk, and the rules under which several processes share it.
+
+- One handle per process and path: LMDB loses its locks when a path is opened twice in a process.
+- The map is a sparse file that starts small and doubles; other processes notice and follow.
+- Before each write, readers of killed processes are cleared away: they would keep old pages from being used again.
+- Nothing is synced to disk: the store is a cache of checkpoints, and its path does not survive a reboot.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+import threading
+from pathlib import Path
+from typing import TYPE_CHECKING, Final, TypeVar
+from weakref import WeakSet, WeakValueDictionary
+
+import lmdb
+
+from penstock.errors import LocalStateError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+T = TypeVar("T")
+
+_FIRST_MAP_BYTES: Final = 1 << 28
+_MAX_READERS: Final = 512
+
+#: File systems without the locks and shared mappings that LMDB needs.
+_NETWORK_DISKS: Final = {
+    *("9p", "afs", "beegfs", "ceph", "cifs", "fuse.glusterfs", "fuse.s3fs", "fuse.sshfs", "glusterfs"),
+    *("gpfs", "lustre", "nfs", "nfs4", "smb3", "smbfs"),
+}
+
+
+class Environment:
+    """An open environment with two databases; made by `open_environment`."""
+
+    def __init__(self, path: Path) -> None:
+        self._readers: WeakSet[lmdb.Transaction] = WeakSet()
+        # No sync: a lost page costs a restore from the checkpoint, which is where the truth is.
+        self._env = lmdb.open(
+            str(path),
+            map_size=_FIRST_MAP_BYTES,
+            max_readers=_MAX_READERS,
+            max_dbs=2,
+            mode=0o600,
+            sync=False,
+            metasync=False,
+            meminit=False,
+        )
+        self.entries = self._env.open_db(b"entries")
+        self.meta = self._env.open_db(b"meta")
+
+    def read(self) -> lmdb.Transaction:
+        """Begin a read transaction; keep it short, it holds on to old pages."""
+        try:
+            reader = self._env.begin(db=self.entries)
+        except lmdb.MapResizedError:  # another process has let it grow
+            self._resize(0)
+            reader = self._env.begin(db=self.entries)
+        self._readers.add(reader)
+        return reader
+
+    def write(self, action: Callable[[lmdb.Transaction], T]) -> T:
+        """Run `action` in a write transaction, and again in a larger map when this one is full."""
+        self._env.reader_check()
+        while True:
+            try:
+                with self._env.begin(write=True, db=self.entries) as transaction:
+                    return action(transaction)
+            except lmdb.MapFullError:
+                self._resize(2 * int(self._env.info()["map_size"]))
+            except lmdb.MapResizedError:
+                self._resize(0)
+
+    def _resize(self, map_bytes: int) -> None:
+        # Somebody may have forgotten a reader in a failed epoch: let it fail rather than read what is not mapped.
+        for reader in list(self._readers):
+            reader.abort()
+        self._env.set_mapsize(map_bytes)
+
+
+_opened: Final[WeakValueDictionary[tuple[int, Path], Environment]] = WeakValueDictionary()
+_opening = threading.Lock()
+
+
+def open_environment(path: Path) -> Environment:
+    """Return this process's handle of the environment in a directory; it closes with its last user.
+
+    Raises:
+        lmdb.Error: The directory cannot be opened as one.
+    """
+    with _opening:
+        key = (os.getpid(), path)  # a forked child may not use its parent's handles
+        environment = _opened.get(key)
+        if environment is None:
+            environment = _opened[key] = Environment(path)
+        return environment
+
+
+def private_directory(path: Path) -> Path:
+    """Make a directory that only this user can enter, and return its real path.
+
+    Raises:
+        LocalStateError: It belongs to somebody else, is open to others, or is no local disk.
+    """
+    try:
+        for directory in reversed([path, *path.parents]):
+            if not directory.exists():
+                directory.mkdir(mode=0o700, exist_ok=True)
+        status = path.lstat()
+    except OSError as error:
+        raise LocalStateError(str(path), str(error)) from error
+    if not stat.S_ISDIR(status.st_mode):
+        raise LocalStateError(str(path), "it is not a directory")
+    if status.st_uid != os.geteuid():
+        raise LocalStateError(str(path), f"it belongs to user {status.st_uid}, not to {os.geteuid()}")
+    if status.st_mode & 0o077:
+        raise LocalStateError(str(path), f"other users can enter it (mode {stat.S_IMODE(status.st_mode):o})")
+    disk = _file_system(status.st_dev)
+    if disk in _NETWORK_DISKS:
+        raise LocalStateError(str(path), f"it is on a network disk ({disk})")
+    return path.resolve()
+
+
+def _file_system(device: int, mounts: Path = Path("/proc/self/mountinfo")) -> str:
+    """Return the type of a mounted file system, "" when the system does not tell."""
+    if not mounts.exists():  # macOS
+        return ""
+    number = f"{os.major(device)}:{os.minor(device)}"
+    for line in mounts.read_text().splitlines():
+        fields, _, rest = line.partition(" - ")
+        if fields.split()[2] == number:
+            return rest.split()[0]
+    return ""

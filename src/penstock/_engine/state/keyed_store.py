@@ -1,0 +1,242 @@
+"""Keyed state over a committed version of it in a local LMDB environment.
+
+Only `catch_up` writes to the local version, and only what is committed: an epoch that never happens leaves nothing to
+undo, a process that is killed has broken nothing. The same subtask's next epoch may run in another process of the host;
+a store that was left behind takes the deltas that it missed. Two processes may have one version open: the write
+transaction checks which of them is behind.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final, cast
+
+from penstock._engine.state.environment import private_directory
+from penstock._engine.state.local_version import LocalVersion, MovedError, entry_of, find_versions, new_version
+from penstock._engine.state.memory_store import MemoryStore
+from penstock._engine.state.table import ABSENT, Pane
+from penstock.errors import StaleAttemptError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+    from penstock._engine.protocol.keys import NormalKey
+    from penstock._engine.protocol.state_handle import StateHandle
+    from penstock._engine.state.lineage import Position, Step
+    from penstock._engine.state.state_file import Chunk
+
+#: Deltas that may wait in memory for the local version: a store that starts from there has to load them all.
+_MAX_PENDING_DELTAS: Final = 8
+
+
+class KeyedStore(MemoryStore):
+    """Keyed state over a local directory.
+
+    Args:
+        directory: The subtask's own directory on a local disk; made when missing. A job that goes back to an older
+            checkpoint gets another one.
+        key_groups: The key groups of this subtask.
+        max_parallelism: The number of all key groups.
+        read: Reads the file of a handle.
+        memory_bytes: What entries may take in memory, by estimate: beyond it those that the local version has are let
+            go. Changes of the running epoch stay in memory whatever they take.
+        operator_uid: The operator, for errors.
+        subtask_index: The subtask, for errors.
+
+    Raises:
+        LocalStateError: The directory is not this user's own, or not on a local disk.
+    """
+
+    def __init__(
+        self,
+        directory: Path,
+        key_groups: range,
+        max_parallelism: int,
+        read: Callable[[StateHandle], bytes],
+        memory_bytes: int,
+        *,
+        operator_uid: str = "",
+        subtask_index: int = 0,
+    ) -> None:
+        super().__init__(key_groups, max_parallelism, read)
+        self._directory = private_directory(directory)
+        self._memory_bytes = memory_bytes
+        self._owner = operator_uid, subtask_index
+        self._local: LocalVersion | None = None
+        #: Positions from the version below to the one in memory: the version may move among them.
+        self._passed: list[Position] = []
+        #: Loads from the local version until memory is looked at again.
+        self._room = 0
+        #: Entries taken from files since the local version last moved.
+        self._absorbed = 0
+
+    # ---------------------------------------------------------------------------------------------- the epoch's start
+
+    def _start_over(self, way: list[Step], places: dict[Position, int]) -> int:
+        super()._start_over(way, places)
+        self._local, self._passed = None, []
+        best = -1
+        for version in find_versions(self._directory, self._key_groups, self._max_parallelism):
+            place = -1 if version.position is None else places.get(version.position, -1)
+            if place > best:
+                best, self._local = place, version
+            elif place < 0 and way[-1].position in version.meta.history:
+                raise self._stale(version.position, way[-1].position)
+        if self._local is not None:
+            self._arrived_at(way[best].position)
+            self._attach(self._local)
+            self._load_timers(self._local)
+        return best
+
+    def _settle_name(self, name: Position) -> None:
+        unused = set(self._names) - {name}
+        self._passed[:] = [position for position in self._passed if position not in unused]
+        super()._settle_name(name)
+
+    def _take(self, step: Step) -> None:
+        super()._take(step)
+        if self._pending_bytes() > self._memory_bytes // 2:
+            self._move_local()
+
+    def _absorb(self, chunk: Chunk) -> None:
+        super()._absorb(chunk)
+        self._absorbed += len(chunk.keys)
+        if not self._passed and self._absorbed * self._entry_bytes > self._memory_bytes // 2:
+            self._move_local()  # a snapshot that is larger than memory goes through it in parts
+
+    def _arrived_at(self, position: Position) -> None:
+        super()._arrived_at(position)
+        self._passed.append(position)
+        if self._local is not None:
+            self._local.release()
+
+    def _caught_up(self, places: dict[Position, int]) -> None:
+        if (
+            len(self._passed) > _MAX_PENDING_DELTAS + 1
+            or self._pending_bytes() > self._memory_bytes // 2
+            # A chain was cut: only this store can still use its local version, until it moves.
+            or (self._local is not None and self._local.position not in places)
+        ):
+            self._move_local()
+        self._make_room()
+
+    # ------------------------------------------------------------------------------------------------ the local version
+
+    def _move_local(self) -> None:
+        """Write what is pending to the local version; the pending entries are then free to leave memory."""
+        local = self._local = self._furthest()
+        try:
+            local.move(self._passed, list(self._panes()), list(self._timers.values()))
+        except MovedError as moved:
+            raise self._stale(moved.position) from moved
+        del self._passed[:-1]
+        self._absorbed = 0
+        for timers in self._timers.values():
+            timers.pending.clear()
+        for pane in self._panes():
+            pane.pending.clear()
+            pane.masked = False
+        self._attach(local)
+        self._make_room()
+
+    def _furthest(self) -> LocalVersion:
+        """Return the version to move: the furthest of those that stand where this store has passed, or a new one."""
+        if self._passed:
+            places = {position: place for place, position in enumerate(self._passed)}
+            versions = find_versions(self._directory, self._key_groups, self._max_parallelism)
+            usable = [version for version in versions if version.position in places]
+            if usable:
+                return max(usable, key=lambda version: places[cast("Position", version.position)])
+        return self._local or new_version(self._directory, self._key_groups, self._max_parallelism)
+
+    def _attach(self, local: LocalVersion) -> None:
+        """Make the panes look at a version."""
+        local.passed = self._passed
+        for pane in self._panes():
+            pane.stored = 0
+        for record in local.panes.values():
+            if not record.is_timers:
+                table = self.table(record.name, kind=record.kind, keep_keys=record.keep_keys)
+                table.pane(record.namespace).stored = record.pane_id
+        for table in self._tables.values():
+            for pane in table.panes.values():
+                if not pane.stored:  # then nothing has to be known as absent
+                    for normal in [normal for normal, value in pane.hot.items() if value is ABSENT]:
+                        del pane.hot[normal]
+            table.prune()
+
+    def _load_timers(self, local: LocalVersion) -> None:
+        for record in local.panes.values():
+            if record.is_timers:
+                timers = self.timers(record.name)
+                for _, _, (timestamp, entry, original) in local.scan(record.pane_id):
+                    timers.insert(timestamp, entry, original)
+
+    def fetch(self, pane: Pane, normal: NormalKey) -> Any:
+        """Read a key from the local version into memory."""
+        if self._room <= 0:
+            self._make_room()
+        self._room -= 1
+        try:
+            value, original = cast("LocalVersion", self._local).get(pane.stored, normal)
+        except MovedError as moved:
+            raise self._stale(moved.position) from moved
+        pane.hot[normal] = value
+        if value is not ABSENT and pane.table.keep_keys:
+            pane.remember(normal, original)
+        return value
+
+    def scan_groups(self, pane: Pane) -> Iterator[tuple[int, NormalKey, Any]]:
+        """Iterate a pane's entries in the local version by ascending key group."""
+        keep_keys = pane.table.keep_keys
+        try:
+            for group, key, stored in cast("LocalVersion", self._local).scan(pane.stored):
+                normal, value, original = entry_of(key, stored)
+                if keep_keys and normal not in pane.hot:
+                    pane.remember(normal, original)
+                yield group, normal, value
+        except MovedError as moved:
+            raise self._stale(moved.position) from moved
+
+    # ------------------------------------------------------------------------------------------------------- memory
+
+    def delta(self, checkpoint_id: int, token: int) -> bytes | None:
+        """Return what the running epoch changed, as `MemoryStore` does."""
+        self.release()
+        return super().delta(checkpoint_id, token)
+
+    def release(self) -> None:
+        """Let go of the read transaction; a good thing between blocks of a long epoch."""
+        if self._local is not None:
+            self._local.release()
+
+    def _pending_bytes(self) -> int:
+        pending = sum(len(pane.pending) for pane in self._panes())
+        return self._entry_bytes * (pending + sum(len(timers.pending) for timers in self._timers.values()))
+
+    def _make_room(self) -> None:
+        """Let all entries go that the local version has too, once memory is full: no books are kept per entry."""
+        limit = self._memory_bytes // self._entry_bytes
+        entries = sum(len(pane.hot) for pane in self._panes())
+        if entries >= limit:
+            entries = sum(map(_evict, self._panes()))
+        # With room for nothing, still not at every turn.
+        self._room = max(1_000, limit - entries, entries // 4)
+
+    def _stale(self, found: Position | None, wanted: Position | None = None) -> StaleAttemptError:
+        uid, subtask_index = self._owner
+        checkpoint_id = (wanted or self._passed[-1])[0]
+        where = "no checkpoint (it was removed)" if found is None else f"checkpoint {found[0]}, attempt {found[1]:x}"
+        return StaleAttemptError(uid, subtask_index, checkpoint_id, where)
+
+
+def _evict(pane: Pane) -> int:
+    """Remove what is neither dirty nor pending from a pane's memory; return how much stays."""
+    hot = pane.hot
+    if pane.stored and hot:
+        kept = {normal: hot[normal] for keys in (pane.pending, pane.dirty) for normal in keys}
+        hot.clear()
+        hot.update(kept)
+        for normal in pane.originals.keys() - kept.keys():
+            del pane.originals[normal]
+    return len(hot)

@@ -1,0 +1,50 @@
+"""Positions on a lineage: which state a store holds, and which files lead from there to the newest one."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from hashlib import blake2b
+from typing import TYPE_CHECKING, Final, TypeAlias
+
+import msgspec
+
+if TYPE_CHECKING:
+    from penstock._engine.protocol.state_handle import Lineage, StateHandle
+
+#: (checkpoint id, token): the state as of that attempt's file. Tokens are random, so equal positions mean equal state.
+Position: TypeAlias = "tuple[int, int]"
+
+#: The state of a job that starts with none.
+ORIGIN: Final[Position] = (0, 0)
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """Files that lead from the step before to a position."""
+
+    position: Position
+    handles: tuple[StateHandle, ...]
+
+
+def steps(lineage: Lineage, key_groups: range) -> list[Step]:
+    """Return the positions on a lineage, oldest first; the first is reached from nothing.
+
+    Snapshots, and after a rescale the deltas of the subtasks that wrote them, make up the first step: only together
+    are they a state of this subtask.
+    """
+    own = (key_groups.start, key_groups.stop - 1)
+    foreign = [i for i, handle in enumerate(lineage) if handle.kind == "snapshot" or handle.key_groups != own]
+    root = lineage[: foreign[-1] + 1] if foreign else ()
+    result = [Step(_root_position(root, own), root)]
+    result += [Step((handle.checkpoint_id, handle.token), (handle,)) for handle in lineage[len(root) :]]
+    return result
+
+
+def _root_position(root: Lineage, own: tuple[int, int]) -> Position:
+    if not root:
+        return ORIGIN
+    if len(root) == 1 and root[0].key_groups == own:
+        return root[0].checkpoint_id, root[0].token
+    names = [(handle.checkpoint_id, handle.token, handle.kind, handle.key_groups) for handle in root]
+    digest = blake2b(msgspec.msgpack.encode(names), digest_size=7)  # fits the 64 bits that MessagePack has
+    return max(handle.checkpoint_id for handle in root), int.from_bytes(digest.digest(), "big")

@@ -1,0 +1,358 @@
+"""A committed version of keyed state in an LMDB environment: its layout, and how it moves forward.
+
+    meta      "version"   the position of the contents, see `Meta`
+              pane id     one `PaneRecord` per pane
+    entries   pane id, key group, key       a pickle of the value
+              pane id, key group, time, …   a pickle of a timer
+
+Pane ids come first, so a pane is one stretch of keys: it is counted, iterated and dropped as such. A version only moves
+along the lineage that it is on, and the write transaction that moves it checks where it stands: whatever process gets
+there first, the others find it done.
+"""
+
+from __future__ import annotations
+
+import shutil
+from hashlib import blake2b
+from itertools import islice
+from struct import Struct
+from typing import TYPE_CHECKING, Any, Final, cast
+from uuid import uuid4
+
+import lmdb
+import msgspec
+
+from penstock._engine.protocol.keys import NormalKey, decode_normal, encode_normal, key_group
+from penstock._engine.state import pickles
+from penstock._engine.state.environment import Environment, open_environment
+from penstock._engine.state.table import ABSENT, Namespace, Pane
+from penstock._engine.state.timers import Entry, Timers, split
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from penstock._engine.state.lineage import Position
+
+_LAYOUT: Final = 1
+_VERSION_KEY: Final = b"version"
+#: Positions that a version remembers having passed: a task that wants one of them is outdated.
+_HISTORY: Final = 64
+
+_PANE_ID: Final = Struct(">I")
+_GROUP: Final = Struct(">H")
+_PREFIX: Final = Struct(">IH")
+_TIME: Final = Struct(">Q")
+_SIGN: Final = 1 << 63
+
+#: LMDB takes keys of 511 bytes; six of them are the pane and the key group.
+_MAX_KEY_BYTES: Final = 480
+_HASHED: Final = b"\x00"
+
+#: Entries written in one go: bounds the memory for sorting them.
+_BATCH: Final = 1 << 15
+#: Reads after which a read transaction is renewed.
+_READS: Final = 1 << 12
+
+
+class Meta(msgspec.Struct):
+    """What a version says about itself."""
+
+    layout: int
+    key_groups: tuple[int, int]
+    max_parallelism: int
+    #: None while a restore is filling it: of no use to anybody else.
+    position: tuple[int, int] | None
+    #: Positions that it went through, oldest first.
+    history: list[tuple[int, int]]
+    next_pane: int
+
+
+class PaneRecord(msgspec.Struct, array_like=True):
+    """One pane, or the timers of one domain."""
+
+    pane_id: int
+    name: str
+    namespace: tuple[int, ...]
+    is_timers: bool
+    kind: str
+    keep_keys: bool
+    entries: int
+
+
+class MovedError(Exception):
+    """The version is not where the caller expects it.
+
+    Args:
+        position: Where it is.
+    """
+
+    def __init__(self, position: Position | None) -> None:
+        super().__init__(position)
+        self.position = position
+
+
+class LocalVersion:
+    """One environment of a subtask.
+
+    Args:
+        environment: The open environment.
+        key_groups: The key groups of the subtask.
+        max_parallelism: The number of all key groups.
+    """
+
+    def __init__(self, environment: Environment, key_groups: range, max_parallelism: int) -> None:
+        self._environment = environment
+        self._max_parallelism = max_parallelism
+        self._reader: lmdb.Transaction | None = None
+        self._reads = 0
+        #: Positions that the caller's memory has passed: the version may move among them while it is in use.
+        self.passed: list[Position] = []
+        self._key_groups = (key_groups.start, key_groups.stop - 1)
+        with environment.read() as transaction:
+            self._read_directory(transaction)
+
+    @property
+    def position(self) -> Position | None:
+        """Where it was when it was last looked at."""
+        return self.meta.position
+
+    def _read_directory(self, transaction: lmdb.Transaction) -> None:
+        self.meta = Meta(_LAYOUT, self._key_groups, self._max_parallelism, None, [], 1)
+        self.panes: dict[tuple[str, Namespace, bool], PaneRecord] = {}
+        for key, value in transaction.cursor(self._environment.meta):
+            if key == _VERSION_KEY:
+                self.meta = msgspec.msgpack.decode(value, type=Meta)
+            else:
+                record = msgspec.msgpack.decode(value, type=PaneRecord)
+                self.panes[record.name, record.namespace, record.is_timers] = record
+
+    # ---------------------------------------------------------------------------------------------------- reading
+
+    def get(self, pane_id: int, normal: NormalKey) -> tuple[Any, Any]:
+        """Return (value, original key) of a key, (ABSENT, None) without one.
+
+        Raises:
+            MovedError: The version moved to where the caller is not.
+        """
+        encoded = encode_normal(normal)
+        key = _PREFIX.pack(pane_id, key_group(normal, self._max_parallelism)) + _stored(encoded)
+        raw = self._reading().get(key)
+        if raw is None:
+            return ABSENT, None
+        value = pickles.load(cast("bytes", raw))
+        return value[:2] if _is_wide(encoded) else (value, None)
+
+    def scan(self, pane_id: int) -> Iterator[tuple[int, bytes, Any]]:
+        """Iterate a pane's entries by ascending key group, as (key group, stored key, value as stored)."""
+        prefix = _PANE_ID.pack(pane_id)
+        with self._environment.read() as transaction:
+            self._check(transaction)
+            cursor = transaction.cursor()
+            if cursor.set_range(prefix):
+                for key, raw in cast("Iterator[tuple[bytes, bytes]]", cursor):
+                    if not key.startswith(prefix):
+                        break
+                    yield _GROUP.unpack_from(key, 4)[0], key[6:], pickles.load(raw)
+
+    def _reading(self) -> lmdb.Transaction:
+        self._reads += 1
+        if self._reader is None or self._reads > _READS:
+            self.release()
+            self._reader = self._environment.read()
+            self._check(self._reader)
+        return self._reader
+
+    def _check(self, transaction: lmdb.Transaction) -> None:
+        """Make sure that what a transaction reads lies below the caller's memory and not beyond it."""
+        raw = transaction.get(_VERSION_KEY, db=self._environment.meta)
+        position = None if raw is None else msgspec.msgpack.decode(raw, type=Meta).position
+        # Only the store that fills a version without a position knows of it.
+        if position not in self.passed and (position, self.position) != (None, None):
+            raise MovedError(position)
+
+    def release(self) -> None:
+        """End the read transaction, so that old pages can be used again."""
+        self._reads = 0
+        if self._reader is not None:
+            self._reader.abort()
+            self._reader = None
+
+    # ---------------------------------------------------------------------------------------------------- writing
+
+    def move(self, passed: list[Position], panes: list[Pane], timers: list[Timers]) -> None:
+        """Write all pending changes and move to the last position passed, in one transaction.
+
+        Nothing is written when another process already moved there. Where it moved part of the way, the changes
+        contain those that are there already: writing them again changes nothing.
+
+        Args:
+            passed: The positions from the version below to the caller's; empty to leave it without one.
+            panes: All panes in memory.
+            timers: All timers in memory.
+
+        Raises:
+            MovedError: It stands at a position that the caller did not pass.
+        """
+        self.release()
+        self.passed = passed
+        self._environment.write(lambda transaction: self._move(transaction, panes, timers))
+
+    def _move(self, transaction: lmdb.Transaction, panes: list[Pane], timers: list[Timers]) -> None:
+        passed = self.passed
+        self._check(transaction)
+        self._read_directory(transaction)
+        if passed and self.position == passed[-1]:
+            return
+        for pane in panes:
+            if pane.masked or pane.pending:
+                self._write_pane(transaction, pane)
+        for domain in timers:
+            if domain.pending:
+                self._write_timers(transaction, domain)
+        meta = self.meta
+        meta.position = passed[-1] if passed else None
+        meta.history = [*meta.history, *(position for position in passed if position not in meta.history)][-_HISTORY:]
+        transaction.put(_VERSION_KEY, msgspec.msgpack.encode(meta), db=self._environment.meta)
+
+    def _write_pane(self, transaction: lmdb.Transaction, pane: Pane) -> None:
+        table = pane.table
+        record = self._record(table.name, pane.namespace, is_timers=False)
+        record.kind, record.keep_keys = table.kind, table.keep_keys
+        if pane.masked:
+            self._delete_all(transaction, record)
+        hot, originals = pane.hot, pane.originals
+
+        def change(prefix: bytes, normal: NormalKey) -> tuple[bytes, bytes | None]:
+            encoded = encode_normal(normal)
+            value = hot[normal]
+            if value is ABSENT:
+                return prefix + _stored(encoded), None
+            if _is_wide(encoded):
+                long = encoded if len(encoded) > _MAX_KEY_BYTES else None
+                value = (value, originals.get(normal) if type(normal) is bytes else None, long)
+            return prefix + _stored(encoded), pickles.dump(value)
+
+        groups: list[list[NormalKey]] = [[] for _ in range(self._max_parallelism)]
+        # Almost the order of the stored keys: neighbours share pages. Sorting the stored keys takes four times as long.
+        for normal in _sorted(pane.pending):
+            groups[key_group(normal, self._max_parallelism)].append(normal)
+        self._write_entries(
+            transaction,
+            record,
+            (
+                change(prefix, normal)
+                for group, keys in enumerate(groups)
+                for prefix in (_PREFIX.pack(record.pane_id, group),)
+                for normal in keys
+            ),
+        )
+
+    def _write_timers(self, transaction: lmdb.Transaction, domain: Timers) -> None:
+        record = self._record(domain.name, (), is_timers=True)
+        most = self._max_parallelism
+
+        def change(item: tuple[tuple[int, Entry], bool]) -> tuple[bytes, bytes | None]:
+            (timestamp, entry), is_set = item
+            normal, namespace = split(entry)
+            tail = _TIME.pack(timestamp + _SIGN) + msgspec.msgpack.encode(namespace) + encode_normal(normal)
+            key = _PREFIX.pack(record.pane_id, key_group(normal, most)) + _stored(tail)
+            if not is_set:
+                return key, None
+            return key, pickles.dump((timestamp, entry, domain.original(timestamp, entry)))
+
+        self._write_entries(transaction, record, iter(sorted(map(change, domain.pending.items()))))
+
+    def _write_entries(
+        self, transaction: lmdb.Transaction, record: PaneRecord, changes: Iterator[tuple[bytes, bytes | None]]
+    ) -> None:
+        entries = self._environment.entries
+        before = int(transaction.stat(entries)["entries"])
+        while batch := list(islice(changes, _BATCH)):
+            for key, raw in batch:
+                if raw is None:
+                    transaction.delete(key)
+            transaction.cursor().putmulti([(key, raw) for key, raw in batch if raw is not None])
+        record.entries += int(transaction.stat(entries)["entries"]) - before
+        key = _PANE_ID.pack(record.pane_id)
+        if record.entries:
+            transaction.put(key, msgspec.msgpack.encode(record), db=self._environment.meta)
+        else:
+            transaction.delete(key, db=self._environment.meta)
+            del self.panes[record.name, record.namespace, record.is_timers]
+
+    def _record(self, name: str, namespace: Namespace, *, is_timers: bool) -> PaneRecord:
+        record = self.panes.get((name, namespace, is_timers))
+        if record is None:
+            record = PaneRecord(self.meta.next_pane, name, namespace, is_timers, "", False, 0)
+            self.meta.next_pane += 1
+            self.panes[name, namespace, is_timers] = record
+        return record
+
+    def _delete_all(self, transaction: lmdb.Transaction, record: PaneRecord) -> None:
+        prefix = _PANE_ID.pack(record.pane_id)
+        cursor = transaction.cursor()
+        if record.entries and cursor.set_range(prefix):
+            while cast("bytes", cursor.key()).startswith(prefix) and cursor.delete():
+                pass
+        record.entries = 0
+
+
+def find_versions(directory: Path, key_groups: range, max_parallelism: int) -> list[LocalVersion]:
+    """Return the versions in a subtask's directory that hold a committed state of these key groups."""
+    versions: list[LocalVersion] = []
+    for path in directory.glob("version-*"):
+        try:
+            version = LocalVersion(open_environment(path), key_groups, max_parallelism)
+        except (lmdb.Error, OSError, msgspec.MsgspecError):
+            continue  # damaged, or being removed: the checkpoint has it all
+        meta = version.meta
+        own = (_LAYOUT, (key_groups.start, key_groups.stop - 1), max_parallelism)
+        if meta.position is not None and (meta.layout, meta.key_groups, meta.max_parallelism) == own:
+            versions.append(version)
+    return versions
+
+
+def new_version(directory: Path, key_groups: range, max_parallelism: int) -> LocalVersion:
+    """Make an empty version, and remove old ones but the last used.
+
+    A process that still uses a removed one goes on in the unlinked files.
+    """
+    old = sorted(directory.glob("version-*"), key=_last_use)
+    for path in old[:-1]:
+        shutil.rmtree(path, ignore_errors=True)
+    path = directory / f"version-{uuid4().hex[:16]}"
+    path.mkdir(mode=0o700)
+    return LocalVersion(open_environment(path), key_groups, max_parallelism)
+
+
+def entry_of(encoded: bytes, value: Any) -> tuple[NormalKey, Any, Any]:
+    """Return (normal key, value, original key) of a scanned entry of a pane."""
+    if not _is_wide(encoded):
+        return decode_normal(encoded), value, None
+    value, original, long = value
+    return decode_normal(long or encoded), value, original
+
+
+def _stored(encoded: bytes) -> bytes:
+    """Return what stands for an encoding in a stored key; over the limit its hash, with the encoding in the value."""
+    return encoded if len(encoded) <= _MAX_KEY_BYTES else _HASHED + blake2b(encoded, digest_size=32).digest()
+
+
+def _is_wide(encoded: bytes) -> bool:
+    """Return whether a value stands with its original key and encoding; str and int of usual length need neither."""
+    return encoded[:1] not in {b"i", b"s", b"I"} or len(encoded) > _MAX_KEY_BYTES
+
+
+def _last_use(path: Path) -> float:
+    try:
+        return (path / "data.mdb").stat().st_mtime
+    except OSError:
+        return 0.0
+
+
+def _sorted(keys: set[NormalKey]) -> list[NormalKey]:
+    try:
+        return sorted(keys)  # pyright: ignore[reportArgumentType] - most often they are of one type
+    except TypeError:
+        return sorted(keys, key=encode_normal)

@@ -1,0 +1,319 @@
+"""The keyed state of one operator subtask in memory, and how it becomes deltas and snapshots and comes back from them.
+
+Complete by itself: tests and the test harness use it as it is. `KeyedStore` puts it over a local database.
+
+Each epoch runs `catch_up`, lets operators work on tables and timers, and ends with `delta` or `snapshot`. Memory that
+an epoch left without one of these holds what never happened: the next `catch_up` throws it away.
+"""
+
+from __future__ import annotations
+
+import gc
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, Literal
+from zlib import crc32
+
+from penstock._engine.protocol.keys import NormalKey, key_group
+from penstock._engine.protocol.state_handle import StateHandle
+from penstock._engine.state.chunks import Chunker
+from penstock._engine.state.lineage import Position, Step, steps
+from penstock._engine.state.state_file import Chunk, Op, StateFileWriter, read_index, read_state_file
+from penstock._engine.state.table import ABSENT, MISSING, Pane, Table
+from penstock._engine.state.timers import Entry, Timers
+from penstock.errors import CorruptCheckpointError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Generator, Iterable, Iterator
+
+    from penstock._engine.protocol.state_handle import Lineage
+
+
+class MemoryStore:
+    """Keyed state that is nowhere but in memory and in checkpoints.
+
+    Args:
+        key_groups: The key groups of this subtask.
+        max_parallelism: The number of all key groups.
+        read: Reads the file of a handle.
+    """
+
+    def __init__(self, key_groups: range, max_parallelism: int, read: Callable[[StateHandle], bytes]) -> None:
+        self._key_groups = key_groups
+        self._max_parallelism = max_parallelism
+        self._read = read
+        self._tables: dict[str, Table] = {}
+        self._timers: dict[str, Timers] = {}
+        #: Names of the state in memory; more than one when a snapshot named it once more, none when it is of no use.
+        self._names: list[Position] = []
+        #: True from catch_up to delta or snapshot.
+        self._running = False
+        #: What an entry takes in memory, learned from files.
+        self._entry_bytes = 200
+
+    # ------------------------------------------------------------------------------------------------ for operators
+
+    def table(self, name: str, *, kind: str = "", keep_keys: bool = False) -> Table:
+        """Return a table, a new one when there is none of that name.
+
+        Args:
+            name: The state's name.
+            kind: What it is ("value", "list", "map" …), written to checkpoints and compared; "" to leave it open.
+            keep_keys: Store the key itself beside the value where the normal key is bytes (`Pane.remember`).
+
+        Raises:
+            StateDescriptorError: The table was written or declared as another kind.
+        """
+        table = self._tables.get(name)
+        if table is None:
+            table = self._tables[name] = Table(name, self)
+        table.declare(kind, keep_keys=keep_keys)
+        return table
+
+    def timers(self, name: str) -> Timers:
+        """Return the timers of one domain."""
+        timers = self._timers.get(name)
+        if timers is None:
+            timers = self._timers[name] = Timers(name)
+        return timers
+
+    # ---------------------------------------------------------------------------------------------- the epoch's start
+
+    def catch_up(self, lineage: Lineage) -> None:
+        """Bring memory to the end of a lineage; runs first in each epoch, also when an epoch runs again.
+
+        Args:
+            lineage: The snapshot and the accepted deltas that the epoch builds on.
+
+        Raises:
+            CorruptCheckpointError: A file is damaged or gone.
+            StaleAttemptError: The local version is past this lineage: a newer attempt is under way.
+        """
+        way = steps(lineage, self._key_groups)
+        places = {step.position: place for place, step in enumerate(way)}
+        here = max((places[name] for name in self._names if name in places), default=-1)
+        if self._running or here < 0:
+            here = self._start_over(way, places)
+        else:
+            self._settle_name(way[here].position)
+        for step in way[here + 1 :]:
+            self._take(step)
+        self._caught_up(places)
+        self._running = True
+
+    def _start_over(self, way: list[Step], places: dict[Position, int]) -> int:
+        """Empty the memory and return the place on the way that it then holds, -1 for none."""
+        for table in self._tables.values():
+            table.forget()
+        for timers in self._timers.values():
+            timers.forget()
+        self._names = []
+        return -1
+
+    def _settle_name(self, name: Position) -> None:
+        """Note which name of the state in memory the checkpoint took."""
+        self._names = [name]
+
+    def _take(self, step: Step) -> None:
+        """Apply one step's files."""
+        for handle in step.handles:
+            for chunk in self._chunks_of(handle):
+                with _no_collection():
+                    self._absorb(chunk)
+        self._arrived_at(step.position)
+
+    def _arrived_at(self, position: Position) -> None:
+        self._names = [position]
+
+    def _caught_up(self, places: dict[Position, int]) -> None:
+        """Do what is left to do before the epoch runs."""
+
+    def _chunks_of(self, handle: StateHandle) -> Iterator[Chunk]:
+        data = self._read(handle)
+        path = handle.path or f"The inline state of checkpoint {handle.checkpoint_id}"
+        if len(data) != handle.size or crc32(data) != handle.checksum:
+            reason = f"it is damaged or was cut off ({len(data)} bytes are there, {handle.size} were written)"
+            raise CorruptCheckpointError(path, reason)
+        self._learn_entry_size(2 * handle.size, handle.entries)  # files are about half of what is in them
+        wanted = None if handle.key_groups == self._range() else self._key_groups
+        return read_state_file(data, path, wanted, self._max_parallelism)
+
+    def _absorb(self, chunk: Chunk) -> None:
+        if chunk.op is Op.TIMER_SET or chunk.op is Op.TIMER_DELETE:
+            self._absorb_timers(chunk)
+            return
+        pane = self.table(chunk.name, kind=chunk.kind, keep_keys=chunk.keep_keys).pane(chunk.namespace)
+        if chunk.op is Op.DROP:
+            self._absorb_drop(pane, chunk.key_groups)
+            return
+        pane.pending.update(chunk.keys)
+        if chunk.values is None:
+            pane.hot.update(dict.fromkeys(chunk.keys, ABSENT))
+            return
+        pane.hot.update(zip(chunk.keys, chunk.values, strict=True))
+        if chunk.originals is not None:
+            for normal, original in zip(chunk.keys, chunk.originals, strict=True):
+                pane.remember(normal, original)
+
+    def _absorb_drop(self, pane: Pane, key_groups: tuple[int, int]) -> None:
+        if key_groups == self._range():
+            pane.drop()
+            pane.drop_unsaved = False
+            return
+        # Another subtask dropped its part, before a rescale.
+        first, last = key_groups
+        for normal in [normal for normal, _ in pane.items()]:
+            if first <= key_group(normal, self._max_parallelism) <= last:
+                pane.hot[normal] = ABSENT
+                pane.pending.add(normal)
+
+    def _absorb_timers(self, chunk: Chunk) -> None:
+        timers = self.timers(chunk.name)
+        is_set = chunk.op is Op.TIMER_SET
+        values: list[Any] = chunk.values or []
+        originals: Iterable[Any] = chunk.originals or [MISSING] * len(values)
+        for normal, value, original in zip(chunk.keys, values, originals, strict=True):
+            timestamp, entry = (value, normal) if type(value) is int else (value[0], _entry(normal, value[1]))
+            if is_set:
+                timers.insert(timestamp, entry, original)
+            else:
+                timers.remove(timestamp, entry)
+            timers.pending[timestamp, entry] = is_set
+
+    # ------------------------------------------------------------------------------------------------ the epoch's end
+
+    def delta(self, checkpoint_id: int, token: int) -> bytes | None:
+        """Return what the running epoch changed, as a state file; None when that is nothing.
+
+        Ends the epoch. From here on the changes count as committed; the next `catch_up` finds out whether they are.
+
+        Args:
+            checkpoint_id: The checkpoint that the epoch makes.
+            token: The attempt.
+
+        Raises:
+            UnpicklableStateError: A value cannot be pickled; the epoch cannot end.
+        """
+        writer = StateFileWriter()
+        chunker = Chunker(self._key_groups, self._max_parallelism, writer)
+        pieces: list[bytes] = []
+        with _no_collection():
+            for pane in self._panes():
+                pieces += map(writer.add, chunker.pane_changes(pane))
+            for timers in self._timers.values():
+                pieces += map(writer.add, chunker.timer_changes(timers))
+            self._end_epoch()
+        if not pieces:
+            return None
+        self._arrived_at((checkpoint_id, token))
+        self._learn_entry_size(writer.raw_size, writer.entries)
+        return b"".join([*pieces, writer.finish()])
+
+    def snapshot(self, checkpoint_id: int, token: int) -> Iterator[bytes]:
+        """Iterate the pieces of a state file with the whole state, changes of the running epoch included.
+
+        In place of a delta it ends the epoch, with its last piece. After the epoch's delta it describes the same state
+        once more; both names are good for `catch_up` then.
+
+        Args:
+            checkpoint_id: The checkpoint that the epoch makes.
+            token: The attempt.
+
+        Raises:
+            UnpicklableStateError: A value cannot be pickled; the epoch cannot end.
+        """
+        writer = StateFileWriter()
+        chunker = Chunker(self._key_groups, self._max_parallelism, writer)
+        for pane in self._panes():
+            yield from map(writer.add, chunker.pane_entries(pane, self.scan_groups))
+        for timers in self._timers.values():
+            yield from map(writer.add, chunker.timer_entries(timers))
+        names = [] if self._has_changes() else self._names
+        self._end_epoch()
+        self._arrived_at((checkpoint_id, token))
+        self._names = [*names, *self._names]
+        self._learn_entry_size(writer.raw_size, writer.entries)
+        yield writer.finish()
+
+    def describe(
+        self, data: bytes, kind: Literal["delta", "snapshot"], checkpoint_id: int, token: int, path: str | None
+    ) -> StateHandle:
+        """Return the handle of a file that `delta` or `snapshot` made.
+
+        Args:
+            data: The whole file.
+            kind: Which of the two made it.
+            checkpoint_id: As given to it.
+            token: As given to it.
+            path: Where the file lies, relative to the checkpoint storage; None to let it stand in the handle.
+        """
+        return StateHandle(
+            checkpoint_id=checkpoint_id,
+            token=token,
+            kind=kind,
+            path=path,
+            inline=data if path is None else None,
+            size=len(data),
+            entries=sum(info.entries for info in read_index(data, path or "inline state")),
+            checksum=crc32(data),
+            key_groups=self._range(),
+        )
+
+    def _has_changes(self) -> bool:
+        return any(pane.dirty or pane.drop_unsaved for pane in self._panes()) or any(
+            timers.journal for timers in self._timers.values()
+        )
+
+    def _end_epoch(self) -> None:
+        for table in self._tables.values():
+            for pane in table.panes.values():
+                pane.pending |= pane.dirty
+                pane.dirty.clear()
+                pane.drop_unsaved = False
+            table.prune()
+        for timers in self._timers.values():
+            timers.pending.update(timers.journal)
+            timers.journal.clear()
+        self._running = False
+
+    def _learn_entry_size(self, raw_size: int, entries: int) -> None:
+        if entries:
+            # Objects are about twice their pickle; a dict and a set entry and the key come on top.
+            self._entry_bytes = 110 + 2 * raw_size // entries
+
+    # ---------------------------------------------------------------------------------------------- for the parts of it
+
+    def fetch(self, pane: Pane, normal: NormalKey) -> Any:
+        """Return the value of a key that is not hot; nothing lies below memory here."""
+        return ABSENT
+
+    def scan(self, pane: Pane) -> Iterator[tuple[NormalKey, Any]]:
+        """Iterate what lies below a pane."""
+        for _, normal, value in self.scan_groups(pane):
+            yield normal, value
+
+    def scan_groups(self, pane: Pane) -> Iterator[tuple[int, NormalKey, Any]]:
+        """Iterate what lies below a pane by ascending key group, as (key group, normal key, value)."""
+        return iter(())
+
+    def _panes(self) -> Iterator[Pane]:
+        for table in self._tables.values():
+            yield from table.panes.values()
+
+    def _range(self) -> tuple[int, int]:
+        return self._key_groups.start, self._key_groups.stop - 1
+
+
+def _entry(normal: NormalKey, namespace: tuple[int, ...]) -> Entry:
+    return (normal, namespace) if namespace else normal
+
+
+@contextmanager
+def _no_collection() -> Generator[None]:
+    """Hold the cyclic garbage collector off while many objects that stay are made."""
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if enabled:
+            gc.enable()

@@ -1,0 +1,51 @@
+"""Pickles of users' values, in state files and in the local store.
+
+Classes of the user's main script need care: tasks hold them without a module to import them from. Once cloudpickle has
+brought such a class into this process, it is published as an attribute of ``__main__``; then instances pickle by name,
+small and fast, and a restarted job reads them with the class that it has now.
+"""
+
+from __future__ import annotations
+
+import pickle
+import sys
+from typing import Any, cast
+
+import cloudpickle.cloudpickle
+
+PROTOCOL = 5
+
+_cloudpickle: Any = cloudpickle.cloudpickle  # it has no types
+
+
+def dump(value: Any) -> bytes:
+    """Return the pickle of a value; cloudpickle steps in for what pickle cannot name."""
+    try:
+        return pickle.dumps(value, PROTOCOL)
+    except (pickle.PicklingError, AttributeError, TypeError):
+        _publish_main_classes()
+    try:
+        return pickle.dumps(value, PROTOCOL)
+    except (pickle.PicklingError, AttributeError, TypeError):
+        return cast("bytes", _cloudpickle.dumps(value, PROTOCOL))
+
+
+def load(data: bytes) -> Any:
+    """Return the value of a pickle that `dump` made."""
+    try:
+        return pickle.loads(data)
+    except AttributeError:  # a class of __main__ that is not there yet, or gone from its module
+        _publish_main_classes()
+        return pickle.loads(data)
+
+
+def _publish_main_classes() -> None:
+    main = sys.modules["__main__"]
+    # Weakly, the classes that cloudpickle took apart or put together in this process.
+    dynamic: set[type[Any]] = set(_cloudpickle._DYNAMIC_CLASS_TRACKER_BY_CLASS)
+    for kind in dynamic:
+        name = kind.__qualname__
+        if kind.__module__ == "__main__" and "." not in name:
+            there = getattr(main, name, None)
+            if there is None or (isinstance(there, type) and there in dynamic):
+                setattr(main, name, kind)

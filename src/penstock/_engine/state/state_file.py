@@ -1,0 +1,257 @@
+"""The file format of deltas and snapshots: chunks of columns, an index, checksums.
+
+    file    := MAGIC chunk* index trailer(size of index, CRC-32 of index, MAGIC)
+    chunk   := zstd(lengths, keys, values, originals)         one operation on one pane or timer domain
+    index   := MessagePack list of `ChunkInfo`, in the order in which the operations apply
+
+Values are pickled as one list per chunk: pickling them one by one costs several times as much. Nothing is decompressed
+or unpickled before its checksum was compared.
+"""
+
+from __future__ import annotations
+
+import reprlib
+from dataclasses import dataclass
+from enum import IntEnum
+from functools import cache
+from struct import Struct
+from typing import TYPE_CHECKING, Any, Final, cast
+from zlib import crc32
+
+import msgspec
+import pyarrow as pa
+
+from penstock._engine.protocol.keys import NormalKey, decode_normal, encode_normal, key_group
+from penstock._engine.state import pickles
+from penstock.errors import CorruptCheckpointError, UnpicklableStateError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from penstock._engine.state.table import Namespace
+
+FORMAT_VERSION: Final = 1
+_NAME: Final = b"PNSTATE"
+_MAGIC: Final = _NAME + bytes((FORMAT_VERSION,))
+_TRAILER: Final = Struct(">II8s")
+_LENGTHS: Final = Struct(">QQ")
+
+#: What a chunk should weigh before compression, and how many entries it may have at most.
+_CHUNK_BYTES: Final = 1 << 20
+_MAX_ENTRIES: Final = 1 << 16
+
+
+class Op(IntEnum):
+    """What a chunk does."""
+
+    #: Set keys to values.
+    PUT = 0
+    #: Delete keys.
+    DELETE = 1
+    #: Delete a whole pane; has no columns.
+    DROP = 2
+    #: Set timers: the values are times, or (time, namespace).
+    TIMER_SET = 3
+    #: Take timers back, values as before.
+    TIMER_DELETE = 4
+
+
+@dataclass(slots=True)
+class Chunk:
+    """One operation in columns."""
+
+    op: Op
+    #: The table, or the timer domain.
+    name: str
+    kind: str
+    keep_keys: bool
+    namespace: Namespace
+    #: First and last key group that the operation may concern.
+    key_groups: tuple[int, int]
+    keys: list[NormalKey]
+    values: list[Any] | None = None
+    #: The keys behind normal keys that are bytes; None elsewhere.
+    originals: list[Any] | None = None
+
+
+class ChunkInfo(msgspec.Struct, array_like=True, frozen=True):
+    """A chunk's line in the index."""
+
+    op: int
+    name: str
+    kind: str
+    keep_keys: bool
+    namespace: tuple[int, ...]
+    key_groups: tuple[int, int]
+    offset: int
+    size: int
+    raw_size: int
+    entries: int
+    checksum: int
+
+
+class StateFileWriter:
+    """Makes one file, piece by piece."""
+
+    def __init__(self) -> None:
+        self._index: list[ChunkInfo] = []
+        self._offset = 0
+        self.entries = 0
+        self.raw_size = 0
+        #: How many entries the next chunk should have.
+        self.batch = 1 << 10
+
+    def add(self, chunk: Chunk) -> bytes:
+        """Return the next piece of the file.
+
+        Raises:
+            UnpicklableStateError: A value can be pickled neither by pickle nor by cloudpickle.
+        """
+        raw = _columns(chunk)
+        packed: bytes = _codec().compress(raw, asbytes=True) if raw else b""
+        head = b"" if self._index else _MAGIC
+        start = self._offset + len(head)
+        self._index.append(
+            ChunkInfo(
+                op=chunk.op,
+                name=chunk.name,
+                kind=chunk.kind,
+                keep_keys=chunk.keep_keys,
+                namespace=chunk.namespace,
+                key_groups=chunk.key_groups,
+                offset=start,
+                size=len(packed),
+                raw_size=len(raw),
+                entries=len(chunk.keys),
+                checksum=crc32(packed),
+            )
+        )
+        self._offset = start + len(packed)
+        self.entries += len(chunk.keys)
+        self.raw_size += len(raw)
+        if chunk.values:
+            self.batch = max(1, min(_MAX_ENTRIES, len(chunk.keys) * _CHUNK_BYTES // len(raw)))
+        return head + packed
+
+    def finish(self) -> bytes:
+        """Return the last piece."""
+        index = msgspec.msgpack.encode(self._index)
+        head = b"" if self._index else _MAGIC
+        return head + index + _TRAILER.pack(len(index), crc32(index), _MAGIC)
+
+
+def read_state_file(
+    data: bytes, path: str, key_groups: range | None = None, max_parallelism: int = 0
+) -> Iterator[Chunk]:
+    """Iterate the operations of a file, those on other key groups left out.
+
+    Args:
+        data: The whole file.
+        path: Its name, for errors.
+        key_groups: What to read; None for all.
+        max_parallelism: The number of key groups; only needed with `key_groups`.
+
+    Raises:
+        CorruptCheckpointError: The file is damaged, cut off, or of another format version.
+    """
+    for info in read_index(data, path):
+        first, last = info.key_groups
+        if key_groups is None or (first in key_groups and last in key_groups):
+            yield _read_chunk(data, path, info)
+        elif first < key_groups.stop and last >= key_groups.start:
+            yield _only(_read_chunk(data, path, info), key_groups, max_parallelism)
+
+
+def read_index(data: bytes, path: str) -> list[ChunkInfo]:
+    """Return what is in a file, without unpickling anything.
+
+    Raises:
+        CorruptCheckpointError: The file is damaged, cut off, or of another format version.
+    """
+    if not data.startswith(_NAME) or len(data) < len(_MAGIC) + _TRAILER.size:
+        raise CorruptCheckpointError(path, "it is not a state file or was cut off")
+    if data[len(_NAME)] != FORMAT_VERSION:
+        reason = f"it has format version {data[len(_NAME)]}, and this Penstock reads version {FORMAT_VERSION}"
+        raise CorruptCheckpointError(path, reason)
+    size, checksum, magic = _TRAILER.unpack_from(data, len(data) - _TRAILER.size)
+    index = data[-_TRAILER.size - size : -_TRAILER.size]
+    if magic != _MAGIC or len(index) != size or crc32(index) != checksum:
+        raise CorruptCheckpointError(path, "it is damaged or was cut off (the index does not match its checksum)")
+    return msgspec.msgpack.decode(index, type=list[ChunkInfo])
+
+
+def _columns(chunk: Chunk) -> bytes:
+    if chunk.op is Op.DROP:
+        return b""
+    keys = _pack_keys(chunk.keys)
+    values = _pickle_column(chunk, chunk.values) if chunk.values is not None else b""
+    originals = _pickle_column(chunk, chunk.originals) if chunk.originals is not None else b""
+    return b"".join((_LENGTHS.pack(len(keys), len(values)), keys, values, originals))
+
+
+def _read_chunk(data: bytes, path: str, info: ChunkInfo) -> Chunk:
+    chunk = Chunk(Op(info.op), info.name, info.kind, info.keep_keys, info.namespace, info.key_groups, [])
+    packed = data[info.offset : info.offset + info.size]
+    if crc32(packed) != info.checksum:
+        raise CorruptCheckpointError(path, f"it is damaged (state {info.name!r} does not match its checksum)")
+    if not info.raw_size:
+        return chunk
+    raw: bytes = _codec().decompress(packed, info.raw_size, asbytes=True)
+    key_size, value_size = _LENGTHS.unpack_from(raw)
+    after_keys = _LENGTHS.size + key_size
+    after_values = after_keys + value_size
+    try:
+        chunk.keys = _unpack_keys(raw[_LENGTHS.size : after_keys])
+        chunk.values = pickles.load(raw[after_keys:after_values]) if value_size else None
+        chunk.originals = pickles.load(raw[after_values:]) if after_values < len(raw) else None
+    except Exception as error:  # the user's classes may have any reason
+        reason = f"state {info.name!r} cannot be unpickled ({type(error).__name__}: {error})"
+        raise CorruptCheckpointError(path, reason) from error
+    return chunk
+
+
+def _only(chunk: Chunk, key_groups: range, max_parallelism: int) -> Chunk:
+    """Return what a chunk does to some key groups."""
+    first, last = max(chunk.key_groups[0], key_groups.start), min(chunk.key_groups[1], key_groups.stop - 1)
+    wanted = [key_group(normal, max_parallelism) in key_groups for normal in chunk.keys]
+    chunk.key_groups = first, last
+    chunk.keys = _filter(chunk.keys, wanted)
+    chunk.values = None if chunk.values is None else _filter(chunk.values, wanted)
+    chunk.originals = None if chunk.originals is None else _filter(chunk.originals, wanted)
+    return chunk
+
+
+def _filter(column: list[Any], wanted: list[bool]) -> list[Any]:
+    return [item for item, keep in zip(column, wanted, strict=True) if keep]
+
+
+def _pack_keys(keys: list[NormalKey]) -> bytes:
+    try:
+        return msgspec.msgpack.encode(keys)
+    except (OverflowError, UnicodeEncodeError):  # an int of more than 64 bits, a lone surrogate
+        return msgspec.msgpack.encode([[encode_normal(normal)] for normal in keys])
+
+
+def _unpack_keys(packed: bytes) -> list[NormalKey]:
+    keys: list[Any] = msgspec.msgpack.decode(packed)
+    return [decode_normal(encoded) for (encoded,) in keys] if keys and type(keys[0]) is list else keys
+
+
+def _pickle_column(chunk: Chunk, column: list[Any]) -> bytes:
+    try:
+        return pickles.dump(column)
+    except Exception as error:  # the user's __reduce__ may raise anything
+        for normal, value in zip(chunk.keys, column, strict=True):
+            try:
+                pickles.dump(value)
+            except Exception as reason:
+                kind = cast("type[Any]", type(value))
+                name = f"{kind.__module__}.{kind.__qualname__}"
+                raise UnpicklableStateError(chunk.name, reprlib.repr(normal), name, str(reason)) from reason
+        raise UnpicklableStateError(chunk.name, "?", "value", str(error)) from error
+
+
+@cache
+def _codec() -> pa.Codec:
+    # Measured on 500,000 int keys with counters: 11 ns an entry for 69 % of the size; zlib 157 ns for 50 %.
+    return pa.Codec("zstd", compression_level=1)

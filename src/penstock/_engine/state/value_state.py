@@ -1,0 +1,64 @@
+"""Value state over a pane: the shape that all keyed states have, with as little between user and dict as possible."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from penstock._engine.state.table import ABSENT
+from penstock.datastream.state import ValueState
+
+if TYPE_CHECKING:
+    from penstock._engine.protocol.keys import NormalKey
+    from penstock._engine.state.table import Table
+
+
+class KeyContext:
+    """The key in hand; the operator sets it before it calls the user's function."""
+
+    __slots__ = ("key", "normal")
+
+    def __init__(self) -> None:
+        #: The key as the user's selector gave it, or as it was kept with a timer.
+        self.key: Any = None
+        #: The normal key.
+        self.normal: NormalKey = b""
+
+
+class StoredValueState(ValueState[Any]):
+    """One value per key.
+
+    Args:
+        table: Where the values are; its pane of the namespace () is used.
+        context: Says for which key.
+    """
+
+    __slots__ = ("_context", "_dirty", "_hot", "_load")
+
+    def __init__(self, table: Table, context: KeyContext) -> None:
+        pane = table.pane()
+        self._context = context
+        # These stay the same objects as long as the store lives.
+        self._hot = pane.hot
+        self._dirty = pane.dirty
+        self._load = pane.load
+
+    def value(self) -> Any:
+        """Return the value, None when there is none."""
+        normal = self._context.normal
+        try:
+            value = self._hot[normal]
+        except KeyError:
+            value = self._load(normal)
+        return None if value is ABSENT else value
+
+    def update(self, value: Any) -> None:
+        """Set the value; None takes it away."""
+        normal = self._context.normal
+        self._hot[normal] = ABSENT if value is None else value
+        self._dirty.add(normal)
+
+    def clear(self) -> None:
+        """Take the value away."""
+        normal = self._context.normal
+        self._hot[normal] = ABSENT
+        self._dirty.add(normal)

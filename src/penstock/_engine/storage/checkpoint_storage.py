@@ -1,0 +1,120 @@
+"""The interface of checkpoint storage, and opening one by its URL.
+
+Tasks and the driver open the same storage; all paths are relative to its URL, with ``/`` between names. Every error is
+a `CheckpointStorageError` that names the path and what happened, whatever the store below says.
+"""
+
+from __future__ import annotations
+
+import secrets
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+from urllib.parse import unquote, urlsplit
+
+from penstock.errors import CheckpointStorageError, CorruptCheckpointError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+
+@dataclass(frozen=True, slots=True)
+class StoredFile:
+    """A file as a listing shows it."""
+
+    path: str
+    size: int
+    #: When it was written, in epoch milliseconds by the store's clock.
+    modified_ms: int
+
+
+class CheckpointStorage(ABC):
+    """A directory or bucket that keeps checkpoints. Safe to use from several threads and processes."""
+
+    #: Opens the same storage again in another process, together with the options.
+    url: str
+
+    @abstractmethod
+    def find(self, path: str) -> bytes | None:
+        """Return the bytes of a file, None when there is none."""
+
+    @abstractmethod
+    def read_range(self, path: str, start: int, length: int) -> bytes:
+        """Return a part of a file; raises CorruptCheckpointError when the file is gone or ends before."""
+
+    @abstractmethod
+    def put(self, path: str, data: bytes) -> None:
+        """Write a file, durable on return; a file of that name is replaced in one step."""
+
+    @abstractmethod
+    def put_if_absent(self, path: str, data: bytes) -> bool:
+        """Write a file unless there is one of that name, and tell whether this call wrote it.
+
+        Of several calls for one path, in any processes, at most one ever returns True. After an error the outcome is
+        unknown: the file may or may not have been written.
+        """
+
+    @abstractmethod
+    def delete(self, paths: Iterable[str]) -> None:
+        """Delete files; those that are gone already are fine."""
+
+    @abstractmethod
+    def names(self, directory: str) -> list[str]:
+        """Return the names right below a directory ("" for the root), files and directories, sorted."""
+
+    @abstractmethod
+    def files(self, directory: str) -> list[StoredFile]:
+        """Return all files below a directory, at any depth, sorted by path."""
+
+    def read(self, path: str) -> bytes:
+        """Return the bytes of a file that has to be there.
+
+        Raises:
+            CorruptCheckpointError: It is gone.
+        """
+        data = self.find(path)
+        if data is None:
+            raise CorruptCheckpointError(self.full_path(path), "it is gone")
+        return data
+
+    def full_path(self, path: str) -> str:
+        """Return a path as a person would give it."""
+        return f"{self.url.rstrip('/')}/{path}" if path else self.url
+
+    def probe(self) -> None:
+        """Check that the storage can be written to and that a second conditional put fails.
+
+        Raises:
+            CheckpointStorageError: It cannot be used; without working conditional puts two drivers could both commit.
+        """
+        path = f".probe-{secrets.token_hex(8)}"
+        try:
+            if not self.put_if_absent(path, b"1") or self.put_if_absent(path, b"2"):
+                reason = "it does not refuse to overwrite a file in a conditional put, which checkpoints rely on"
+                raise CheckpointStorageError(self.url, reason)
+        finally:
+            self.delete([path])
+
+
+def open_storage(url: str, options: Mapping[str, str] | None = None) -> CheckpointStorage:
+    """Open the storage at a URL or local path.
+
+    Args:
+        url: A local path, or a URL with the scheme file, s3, gs, az (and their longer names) or memory.
+        options: Options of the object store, such as ``aws_region``; credentials come from the environment otherwise.
+
+    Raises:
+        CheckpointStorageError: There is no such kind of storage, or it cannot be set up.
+    """
+    # Imported here, so that the modules of both kinds can build on this one.
+    from penstock._engine.storage.local import LocalStorage
+
+    parts = urlsplit(url)
+    if parts.scheme == "file":
+        return LocalStorage(Path(unquote(parts.path)))
+    if not parts.scheme or len(parts.scheme) == 1:  # one letter is a drive of Windows
+        return LocalStorage(Path(url))
+    from penstock._engine.storage.object_store import open_object_store
+
+    return open_object_store(url, dict(options or {}))

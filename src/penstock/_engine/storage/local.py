@@ -1,0 +1,180 @@
+"""Checkpoint storage in a local or mounted directory.
+
+Written by hand, because the object store library does not fsync: a record must be on disk before anything is committed
+in its name. A file appears under its name in one step (link or rename of a synced temporary file), so readers see it
+whole or not at all.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import secrets
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from penstock._engine.storage.checkpoint_storage import CheckpointStorage, StoredFile
+from penstock.errors import CheckpointStorageError, CorruptCheckpointError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Generator, Iterable, Iterator
+
+#: Temporary files begin with this; listings leave them out.
+_TEMPORARY: Final = ".tmp-"
+
+_REASONS: Final = {
+    errno.ENOSPC: "the disk is full",
+    errno.EDQUOT: "the disk quota is used up",
+    errno.EROFS: "it is read-only",
+    errno.EACCES: "this user may not write there",
+    errno.EPERM: "this user may not write there, or the file system has no hard links",
+    errno.ENOTSUP: "the file system has no hard links",
+    errno.ENOTDIR: "a part of the path is a file",
+    errno.EISDIR: "it is a directory",
+}
+
+
+class LocalStorage(CheckpointStorage):
+    """Checkpoint storage below a directory, which is made when the first file is written.
+
+    Args:
+        root: The directory.
+    """
+
+    def __init__(self, root: Path) -> None:
+        self._root = root.absolute()
+        self.url = self._root.as_uri()
+
+    def full_path(self, path: str) -> str:
+        """Return a path as a person would give it."""
+        return str(self._root / path)
+
+    def find(self, path: str) -> bytes | None:
+        """Return the bytes of a file, None when there is none."""
+        with self._naming(path):
+            try:
+                return (self._root / path).read_bytes()
+            except FileNotFoundError:
+                return None
+
+    def read_range(self, path: str, start: int, length: int) -> bytes:
+        """Return a part of a file; raises CorruptCheckpointError when the file is gone or ends before."""
+        with self._naming(path):
+            try:
+                with (self._root / path).open("rb") as file:
+                    file.seek(start)
+                    data = file.read(length)
+            except FileNotFoundError:
+                raise CorruptCheckpointError(self.full_path(path), "it is gone") from None
+        if len(data) < length:
+            raise CorruptCheckpointError(self.full_path(path), f"it ends before byte {start + length}")
+        return data
+
+    def put(self, path: str, data: bytes) -> None:
+        """Write a file, durable on return; a file of that name is replaced in one step."""
+        self._publish(path, data, os.replace)
+
+    def put_if_absent(self, path: str, data: bytes) -> bool:
+        """Write a file unless there is one of that name, and tell whether this call wrote it."""
+        try:
+            self._publish(path, data, os.link)
+        except FileExistsError:
+            return False
+        return True
+
+    def delete(self, paths: Iterable[str]) -> None:
+        """Delete files, and their directories once these are empty."""
+        directories: set[Path] = set()
+        for path in paths:
+            with self._naming(path):
+                (self._root / path).unlink(missing_ok=True)
+            directories.add((self._root / path).parent)
+        for directory in directories - {self._root}:
+            with contextlib.suppress(OSError):  # not empty, or just used again
+                directory.rmdir()
+
+    def names(self, directory: str) -> list[str]:
+        """Return the names right below a directory ("" for the root), files and directories, sorted."""
+        with self._naming(directory):
+            try:
+                names = (entry.name for entry in (self._root / directory).iterdir())
+                return sorted(name for name in names if not name.startswith(_TEMPORARY))
+            except FileNotFoundError:
+                return []
+
+    def files(self, directory: str) -> list[StoredFile]:
+        """Return all files below a directory, at any depth, sorted by path."""
+        with self._naming(directory):
+            return sorted(self._walk(directory), key=lambda file: file.path)
+
+    def _walk(self, directory: str) -> Iterator[StoredFile]:
+        for folder, _, names in os.walk(self._root / directory):
+            for name in names:
+                if name.startswith(_TEMPORARY):
+                    continue
+                file = Path(folder, name)
+                with contextlib.suppress(FileNotFoundError):  # deleted while we walk
+                    status = file.stat()
+                    relative = file.relative_to(self._root).as_posix()
+                    yield StoredFile(relative, status.st_size, status.st_mtime_ns // 1_000_000)
+
+    def _publish(self, path: str, data: bytes, move: Callable[[Path, Path], None]) -> None:
+        """Write a synced temporary file, then give it its name in one step and sync the directory."""
+        target = self._root / path
+        temporary = target.parent / f"{_TEMPORARY}{os.getpid()}-{secrets.token_hex(6)}"
+        with self._naming(path):
+            try:
+                self._write_synced(temporary, data)
+                move(temporary, target)
+                _sync_directory(target.parent)
+            finally:
+                temporary.unlink(missing_ok=True)
+
+    def _write_synced(self, file: Path, data: bytes) -> None:
+        descriptor = self._create(file)
+        try:
+            view = memoryview(data)
+            while view:
+                view = view[os.write(descriptor, view) :]
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+
+    def _create(self, file: Path) -> int:
+        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)
+        for _ in range(3):
+            try:
+                return os.open(file, flags, 0o644)
+            except FileNotFoundError:  # the directory is not there yet, or `delete` found it empty in between
+                _make_directories(file.parent)
+        return os.open(file, flags, 0o644)
+
+    @contextlib.contextmanager
+    def _naming(self, path: str) -> Generator[None]:
+        """Turn an error of the operating system into ours, which names the path."""
+        try:
+            yield
+        except FileExistsError:
+            raise
+        except OSError as error:
+            reason = _REASONS.get(error.errno or 0, error.strerror or str(error))
+            raise CheckpointStorageError(self.full_path(path), reason) from error
+
+
+def _make_directories(directory: Path) -> None:
+    """Make a directory and those above it, each of them durable."""
+    if not directory.parent.exists():
+        _make_directories(directory.parent)
+    directory.mkdir(exist_ok=True)
+    _sync_directory(directory.parent)
+
+
+def _sync_directory(directory: Path) -> None:
+    if os.name == "nt":  # Windows cannot open a directory; its journal orders the entries
+        return
+    descriptor = os.open(directory, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

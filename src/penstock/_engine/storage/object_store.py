@@ -1,0 +1,125 @@
+"""Checkpoint storage in an object store (S3, Google Cloud Storage, Azure) or in memory, through ``obstore``."""
+
+from __future__ import annotations
+
+import contextlib
+from typing import TYPE_CHECKING, Any, Final, cast
+from urllib.parse import urlsplit
+
+import obstore
+from obstore.exceptions import (
+    AlreadyExistsError,
+    BaseError,
+    PermissionDeniedError,
+    PreconditionError,
+    UnauthenticatedError,
+)
+from obstore.store import MemoryStore, from_url
+
+from penstock._engine.storage.checkpoint_storage import CheckpointStorage, StoredFile
+from penstock.errors import CheckpointStorageError, CorruptCheckpointError
+
+if TYPE_CHECKING:
+    from collections.abc import Generator, Iterable
+
+    from obstore.store import ObjectStore
+
+#: Stores of the scheme ``memory``: shared within the process by their URL, for tests.
+_memory: Final[dict[str, MemoryStore]] = {}
+
+
+def open_object_store(url: str, options: dict[str, str]) -> CheckpointStorage:
+    """Open the object store at a URL; raises CheckpointStorageError when it is misconfigured or of no known kind."""
+    if urlsplit(url).scheme == "memory":
+        return ObjectStorage(url, _memory.setdefault(url, MemoryStore()))
+    try:
+        return ObjectStorage(url, from_url(url, config=cast("Any", options)))
+    except (BaseError, ValueError) as error:
+        raise CheckpointStorageError(url, _first_line(error)) from error
+
+
+class ObjectStorage(CheckpointStorage):
+    """Checkpoint storage below a URL of an object store.
+
+    Args:
+        url: The URL, for messages and for tasks.
+        store: The opened store, rooted at the URL.
+    """
+
+    def __init__(self, url: str, store: ObjectStore) -> None:
+        self.url = url
+        self._store = store
+
+    def find(self, path: str) -> bytes | None:
+        """Return the bytes of a file, None when there is none."""
+        with self._naming(path):
+            try:
+                return bytes(obstore.get(self._store, path).bytes())
+            except FileNotFoundError:
+                return None
+
+    def read_range(self, path: str, start: int, length: int) -> bytes:
+        """Return a part of a file; raises CorruptCheckpointError when the file is gone or ends before."""
+        if length == 0:
+            return b""
+        with self._naming(path):
+            try:
+                data = bytes(obstore.get_range(self._store, path, start=start, length=length))
+            except FileNotFoundError:
+                raise CorruptCheckpointError(self.full_path(path), "it is gone") from None
+        if len(data) < length:
+            raise CorruptCheckpointError(self.full_path(path), f"it ends before byte {start + length}")
+        return data
+
+    def put(self, path: str, data: bytes) -> None:
+        """Write a file, durable on return; a file of that name is replaced in one step."""
+        with self._naming(path):
+            obstore.put(self._store, path, data)
+
+    def put_if_absent(self, path: str, data: bytes) -> bool:
+        """Write a file unless there is one of that name, and tell whether this call wrote it."""
+        with self._naming(path):
+            try:
+                obstore.put(self._store, path, data, mode="create")
+            except (AlreadyExistsError, PreconditionError):
+                return False
+        return True
+
+    def delete(self, paths: Iterable[str]) -> None:
+        """Delete files; those that are gone already are fine."""
+        for path in paths:
+            with self._naming(path), contextlib.suppress(FileNotFoundError):
+                obstore.delete(self._store, path)
+
+    def names(self, directory: str) -> list[str]:
+        """Return the names right below a directory ("" for the root), files and directories, sorted."""
+        with self._naming(directory):
+            listed = obstore.list_with_delimiter(self._store, directory or None)  # pyright: ignore[reportUnknownMemberType]
+        below = [*listed["common_prefixes"], *(meta["path"] for meta in listed["objects"])]
+        return sorted(path.rstrip("/").rpartition("/")[2] for path in below)
+
+    def files(self, directory: str) -> list[StoredFile]:
+        """Return all files below a directory, at any depth, sorted by path."""
+        with self._naming(directory):
+            chunks = obstore.list(self._store, directory or None)  # pyright: ignore[reportUnknownMemberType]
+            listed = [meta for chunk in chunks for meta in chunk]
+        found = [
+            StoredFile(meta["path"], meta["size"], int(meta["last_modified"].timestamp() * 1000)) for meta in listed
+        ]
+        return sorted(found, key=lambda file: file.path)
+
+    @contextlib.contextmanager
+    def _naming(self, path: str) -> Generator[None]:
+        """Turn an error of the store into ours, which names the path."""
+        try:
+            yield
+        except (UnauthenticatedError, PermissionDeniedError) as error:
+            reason = f"the store refuses access with the credentials at hand ({_first_line(error)})"
+            raise CheckpointStorageError(self.full_path(path), reason) from error
+        except (BaseError, OSError) as error:
+            raise CheckpointStorageError(self.full_path(path), _first_line(error)) from error
+
+
+def _first_line(error: Exception) -> str:
+    """Return the summary of an error; the library appends its internal structure below."""
+    return (str(error).splitlines() or [type(error).__name__])[0].rstrip(".")

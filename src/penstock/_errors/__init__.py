@@ -1,0 +1,1 @@
+"""The classes of :mod:`penstock.errors`, which is where they are imported from."""

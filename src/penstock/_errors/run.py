@@ -1,0 +1,222 @@
+"""Errors of a job that is under way."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from penstock._errors.root import PenstockError
+
+
+class JobRunError(PenstockError):
+    """A job that was under way ended, or a part of it had to stop."""
+
+
+class FencedError(JobRunError):
+    """Another driver has taken this job over, so this one must not commit anything more.
+
+    Args:
+        job_id: The job, 32 hexadecimal digits.
+        checkpoint_id: The checkpoint that this driver wanted to complete and the other one already holds.
+        run_id: This driver's run.
+        owner_run_id: The run that holds the job now.
+    """
+
+    def __init__(self, job_id: str, checkpoint_id: int, run_id: str, owner_run_id: str) -> None:
+        super().__init__(job_id, checkpoint_id, run_id, owner_run_id)
+        self.job_id, self.checkpoint_id = job_id, checkpoint_id
+        self.run_id, self.owner_run_id = run_id, owner_run_id
+
+    def __str__(self) -> str:
+        return (
+            f"Run {self.run_id} of job {self.job_id} stops: checkpoint {self.checkpoint_id} belongs to run "
+            f"{self.owner_run_id}, which has taken the job over. Only one driver may run a job; if two were started by "
+            "mistake, let that one go on."
+        )
+
+
+class JobCancelledError(JobRunError):
+    """The job was cancelled before it ended.
+
+    Args:
+        job_id: The job, 32 hexadecimal digits.
+        job_name: Its name.
+        checkpoint: The path of the newest checkpoint that was kept, or None.
+    """
+
+    def __init__(self, job_id: str, job_name: str, checkpoint: str | None = None) -> None:
+        super().__init__(job_id, job_name, checkpoint)
+        self.job_id, self.job_name, self.checkpoint = job_id, job_name, checkpoint
+
+    def __str__(self) -> str:
+        kept = f"Its last checkpoint is {self.checkpoint}." if self.checkpoint else "No checkpoint was kept."
+        return f"Job {self.job_name!r} ({self.job_id}) was cancelled. {kept}"
+
+
+@dataclass(frozen=True, slots=True)
+class FailurePlace:
+    """Where in a job a user's function failed; what a task knows when it reports the failure.
+
+    Args:
+        operator_name: The operator whose function raised.
+        operator_uid: Its uid.
+        subtask_index: The subtask, counted from 0.
+        location: The user's file and line, ``"job.py:12"``; None when no line of the user's is in the traceback.
+        record: The repr of the record at hand, shortened; None outside of records, as in ``open()``.
+        traceback: The traceback of the user's exception as text.
+    """
+
+    operator_name: str
+    operator_uid: str
+    subtask_index: int
+    location: str | None = None
+    record: str | None = None
+    traceback: str | None = None
+
+    def __str__(self) -> str:
+        where = f"  in operator {self.operator_name!r} (uid {self.operator_uid!r}), subtask {self.subtask_index}"
+        at = "" if self.location is None else f"\n  at {self.location}"
+        on = "" if self.record is None else f"\n  on record {self.record}"
+        return where + at + on
+
+
+class JobExecutionError(JobRunError):
+    """The job failed; when a user's function raised, ``__cause__`` is that exception.
+
+    Args:
+        job_id: The job, 32 hexadecimal digits.
+        job_name: Its name.
+        reason: Type and text of what went wrong, on one line.
+        place: The operator, subtask, line and record; None when no user function is to blame. Its traceback is shown
+            where ``__cause__`` was lost on the way through another process.
+
+    Example:
+        >>> place = FailurePlace("ratio", "ratio-1", 3, "prices.py:12", "(7, 0)")
+        >>> print(JobExecutionError("0" * 32, "prices", "ZeroDivisionError: division by zero", place))
+        Job 'prices' (00000000000000000000000000000000) failed: ZeroDivisionError: division by zero
+          in operator 'ratio' (uid 'ratio-1'), subtask 3
+          at prices.py:12
+          on record (7, 0)
+    """
+
+    def __init__(self, job_id: str, job_name: str, reason: str, place: FailurePlace | None = None) -> None:
+        super().__init__(job_id, job_name, reason, place)
+        self.job_id, self.job_name, self.reason, self.place = job_id, job_name, reason, place
+
+    def __str__(self) -> str:
+        headline = f"Job {self.job_name!r} ({self.job_id}) failed: {self.reason}"
+        if self.place is None:
+            return headline
+        shown = self.place.traceback if self.__cause__ is None else None
+        above = shown.rstrip("\n") + "\n\n" if shown else ""
+        return f"{above}{headline}\n{self.place}"
+
+
+class SourceFileError(JobRunError):
+    """A file that a source was told to read is gone, changed or cannot be decoded.
+
+    Args:
+        path: The file.
+        reason: What is wrong with it, a clause without a full stop.
+    """
+
+    def __init__(self, path: str, reason: str) -> None:
+        super().__init__(path, reason)
+        self.path, self.reason = path, reason
+
+    def __str__(self) -> str:
+        return f"Source file {self.path} cannot be read: {self.reason}."
+
+
+class SinkFileError(JobRunError):
+    """A file that a sink was told to write cannot be written or published.
+
+    Args:
+        path: The file.
+        reason: What is wrong with it, a clause without a full stop.
+    """
+
+    def __init__(self, path: str, reason: str) -> None:
+        super().__init__(path, reason)
+        self.path, self.reason = path, reason
+
+    def __str__(self) -> str:
+        return f"Sink file {self.path} cannot be written: {self.reason}."
+
+
+class SplitFetchError(JobRunError):
+    """A thread of a source's reader failed to fetch; ``__cause__`` is its exception.
+
+    Args:
+        reason: Type and text of what went wrong.
+    """
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(reason)
+        self.reason = reason
+
+    def __str__(self) -> str:
+        return f"A source could not fetch: {self.reason}. The job restarts from its last checkpoint."
+
+
+class StaleAttemptError(JobRunError):
+    """A task found that a newer attempt has already moved its state on, and stopped before writing anything.
+
+    Spark lets replaced tasks live on for some seconds; this error ends them and harms nothing.
+
+    Args:
+        operator_uid: The operator whose state it is.
+        subtask_index: The subtask, counted from 0.
+        checkpoint_id: The checkpoint that this attempt wanted to build on.
+        found: What the state says instead.
+    """
+
+    def __init__(self, operator_uid: str, subtask_index: int, checkpoint_id: int, found: str) -> None:
+        super().__init__(operator_uid, subtask_index, checkpoint_id, found)
+        self.operator_uid, self.subtask_index = operator_uid, subtask_index
+        self.checkpoint_id, self.found = checkpoint_id, found
+
+    def __str__(self) -> str:
+        return (
+            f"An outdated attempt of operator {self.operator_uid!r}, subtask {self.subtask_index}, stopped: it builds "
+            f"on checkpoint {self.checkpoint_id}, but the state is at {self.found}. A newer attempt goes on."
+        )
+
+
+class UnpicklableStateError(JobRunError):
+    """A value in keyed state cannot be pickled, so it cannot be part of a checkpoint.
+
+    Args:
+        state: The name of the state.
+        key: The key's repr, shortened.
+        type_name: The qualified name of the value's type.
+        reason: What pickling said about it.
+    """
+
+    def __init__(self, state: str, key: str, type_name: str, reason: str) -> None:
+        super().__init__(state, key, type_name, reason)
+        self.state, self.key, self.type_name, self.reason = state, key, type_name, reason
+
+    def __str__(self) -> str:
+        return (
+            f"State {self.state!r} holds a {self.type_name} for key {self.key} that cannot be pickled ({self.reason}). "
+            "Keep plain data in state, and open connections, locks and files in open()."
+        )
+
+
+class PartitionError(JobRunError):
+    """A custom partitioner named a subtask that does not exist.
+
+    Args:
+        target: What it returned.
+        parallelism: The number of subtasks.
+    """
+
+    def __init__(self, target: object, parallelism: int) -> None:
+        super().__init__(target, parallelism)
+        self.target, self.parallelism = target, parallelism
+
+    def __str__(self) -> str:
+        return (
+            f"The partitioner returned {self.target!r}, but the receiver has the subtasks 0 to {self.parallelism - 1}. "
+            "Return a whole number in that range, such as hash(key) % num_partitions."
+        )

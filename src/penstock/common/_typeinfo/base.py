@@ -1,0 +1,61 @@
+"""TypeInformation, the root of all types of records."""
+
+from __future__ import annotations
+
+from typing import Any, NoReturn, cast
+
+from penstock.errors import UnsupportedOperationError
+
+
+class TypeInformation:
+    """The type of a record or of a part of one.
+
+    Subclasses are made by :class:`Types`. Two types are equal when they have the same class and the same parts.
+
+    Source: ``pyflink.common.TypeInformation``.
+
+    Example:
+        >>> from penstock.common.typeinfo import Types
+        >>> Types.ROW_NAMED(["id", "tags"], [Types.LONG(), Types.LIST(Types.STRING())])
+        RowTypeInfo(id: Long, tags: ListTypeInfo<String>)
+        >>> Types.TUPLE([Types.INT()]) == Types.TUPLE([Types.INT()])
+        True
+    """
+
+    def need_conversion(self) -> bool:
+        """Tell whether values of this type have an internal form of their own."""
+        return False
+
+    def to_internal_type(self, obj: Any) -> Any:
+        """Return the internal form of a value; this also checks the value's shape.
+
+        Raises:
+            ValueError: The value does not have the shape of this type.
+        """
+        return obj
+
+    def from_internal_type(self, obj: Any) -> Any:
+        """Return the Python value of an internal form."""
+        return obj
+
+    def get_java_type_info(self) -> NoReturn:
+        """Refuse: there is no Java type behind this one.
+
+        Raises:
+            UnsupportedOperationError: Always.
+        """
+        operation = "get_java_type_info()"
+        raise UnsupportedOperationError(operation, "records are Python objects here, so types have no JVM counterpart")
+
+    def _parts(self) -> tuple[Any, ...]:
+        """Return what, beside the class, makes two types equal."""
+        return ()
+
+    def __eq__(self, other: object) -> bool:
+        return type(self) is type(other) and self._parts() == cast("TypeInformation", other)._parts()
+
+    def __hash__(self) -> int:
+        return hash((type(self).__name__, self._parts()))
+
+    def __repr__(self) -> str:
+        return type(self).__name__

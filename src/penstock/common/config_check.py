@@ -1,0 +1,146 @@
+"""Checking the keys of one place of configuration against the table.
+
+Every known key gets its newest name and a value that can be read; what is unknown, misspelt or without effect here is
+said once per process in the log. Nothing here knows where the settings come from.
+"""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from penstock.common import option_table
+from penstock.common.configuration import Configuration
+from penstock.errors import ConfigurationError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from penstock.common.config_options import ConfigOption
+
+_log = logging.getLogger(__name__)
+
+# First parts of Flink's keys, beside those in the table. A key below one of them that nobody knows is worth a word;
+# any other unknown key is the program's own.
+_FLINK_NAMESPACES = frozenset(
+    (
+        *("blob", "classloader", "cluster", "compiler", "external-resource", "external-resources", "fs", "heartbeat"),
+        *(
+            "historyserver",
+            "jobmanager",
+            "kubernetes",
+            "metrics",
+            "minicluster",
+            "pekko",
+            "queryable-state",
+            "security",
+        ),
+        *("slot", "slotmanager", "state", "table", "task", "taskmanager", "traces", "yarn", "zookeeper"),
+    )
+)
+
+_MAX_TYPOS = 2
+
+_said: set[str] = set()
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """A value as text, and where it was set.
+
+    Args:
+        value: The text.
+        origin: A file or an environment variable; empty for the program.
+    """
+
+    value: str
+    origin: str = ""
+
+
+def checked(settings: Mapping[str, Setting]) -> Configuration:
+    """Return the settings of one place, each known key by its newest name.
+
+    Raises:
+        ConfigurationError: A known key has a value that it cannot have.
+    """
+    result: dict[str, str] = {}
+    # Newest names last, so that they win where a key is set by two of its names.
+    for key, setting in sorted(settings.items(), key=lambda item: item[0] in option_table.OPTIONS):
+        option = option_table.KNOWN_KEYS.get(key)
+        if option is None:
+            _tell_unknown(key)
+            result[key] = setting.value
+        else:
+            _check(option, key, setting)
+            result[option.key] = setting.value
+    return Configuration.from_dict(result)
+
+
+def _check(option: ConfigOption[Any], key: str, setting: Setting) -> None:
+    value = option.parse(setting.value, setting.origin)
+    if key != option.key:
+        _say_once(key, f"{key} is an older name of {option.key}; both work.")
+    if option.no_effect and value != option.default:
+        _say_once(option.key, f"{option.key} = {setting.value} has no effect: {option.no_effect}.")
+
+
+def _tell_unknown(key: str) -> None:
+    meant = nearest_key(key)
+    if meant is not None:
+        _say_once(key, f"There is no key {key}; did you mean {meant}?")
+    elif key.partition(".")[0] in _NAMESPACES:
+        _say_once(key, f"{key} is not a key that Penstock knows; it has no effect.")
+
+
+def _say_once(key: str, text: str) -> None:
+    if key not in _said:
+        _said.add(key)
+        _log.warning("%s", text)
+
+
+def check_together(configuration: Configuration) -> None:
+    """Check what two keys must be to each other, once all places are merged.
+
+    Raises:
+        ConfigurationError: They do not fit.
+    """
+    for smaller, larger in _ORDERED:
+        low, high = configuration.get(smaller), configuration.get(larger)
+        if low > high:
+            text = smaller.value_type.format(low)
+            limit = larger.value_type.format(high)
+            raise ConfigurationError(smaller.key, text, f"it is more than {larger.key}, which is {limit}")
+
+
+_ORDERED: tuple[tuple[ConfigOption[Any], ConfigOption[Any]], ...] = (
+    (option_table.EXPONENTIAL_INITIAL_BACKOFF, option_table.EXPONENTIAL_MAX_BACKOFF),
+    (option_table.AUTO_PARALLELISM_MIN, option_table.AUTO_PARALLELISM_MAX),
+)
+
+
+def nearest_key(key: str) -> str | None:
+    """Return the known key that this one is a misspelling of: at most two letters added, left out or changed.
+
+    Example:
+        >>> nearest_key("execution.checkpointing.intervall")
+        'execution.checkpointing.interval'
+    """
+    near = ((_distance(key, known), known) for known in option_table.KNOWN_KEYS)
+    distance, known = min(near)
+    return known if distance <= _MAX_TYPOS else None
+
+
+def _distance(a: str, b: str) -> int:
+    """Return the number of letters to add, leave out or change between two texts; more than two is not exact."""
+    if abs(len(a) - len(b)) > _MAX_TYPOS:
+        return _MAX_TYPOS + 1
+    row = list(range(len(b) + 1))
+    for i, letter in enumerate(a, 1):
+        before, row[0] = row[0], i
+        for j, other in enumerate(b, 1):
+            before, row[j] = row[j], min(row[j] + 1, row[j - 1] + 1, before + (letter != other))
+    return row[-1]
+
+
+_NAMESPACES = _FLINK_NAMESPACES | {key.partition(".")[0] for key in option_table.KNOWN_KEYS}

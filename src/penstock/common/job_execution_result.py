@@ -1,0 +1,54 @@
+"""JobExecutionResult: what is left of a job that has finished (``pyflink.common.job_execution_result``)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from penstock.common.job_id import JobID
+
+__all__ = ["JobExecutionResult"]
+
+
+@dataclass(frozen=True, slots=True)
+class JobExecutionResult:
+    """What is left of a job that has finished.
+
+    Args:
+        job_id: The job.
+        net_runtime_ms: The time that it ran, in milliseconds.
+        accumulators: Its accumulators by name.
+
+    Source: ``pyflink.common.JobExecutionResult``.
+
+    Example:
+        >>> from penstock.common.job_id import JobID
+        >>> JobExecutionResult(JobID(), 1500).get_net_runtime()
+        1500
+    """
+
+    job_id: JobID
+    net_runtime_ms: int
+    accumulators: dict[str, Any] = field(default_factory=dict[str, Any])
+
+    def get_job_id(self) -> JobID:
+        """Return the id of the job."""
+        return self.job_id
+
+    def get_net_runtime(self) -> int:
+        """Return the time that the job ran, in milliseconds."""
+        return self.net_runtime_ms
+
+    def get_accumulator_result(self, accumulator_name: str) -> Any:
+        """Return the value of an accumulator; None when the job has none of that name."""
+        return self.accumulators.get(accumulator_name)
+
+    def get_all_accumulator_results(self) -> dict[str, Any]:
+        """Return the values of all accumulators by name."""
+        return dict(self.accumulators)
+
+    def __str__(self) -> str:
+        lines = [f"Job {self.job_id} finished in {self.net_runtime_ms} ms."]
+        lines += [f"- {name}: {value}" for name, value in self.accumulators.items()]
+        return "\n".join(lines)

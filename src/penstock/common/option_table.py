@@ -1,0 +1,535 @@
+"""Every configuration key that Penstock knows: type, default, older names, and what it does.
+
+This table is the only place where a key of Flink's or of ours is written down. Code reads a key with
+``configuration.get(option_table.CHECKPOINTING_INTERVAL)``; checking, listing and messages go through :data:`OPTIONS`.
+A key that has no effect here says why, so that a configuration made for Flink can stay as it is.
+
+Two defaults differ from Flink's on purpose: a job keeps its two newest checkpoints, and keeps them when it is cancelled
+or fails, so that there is always something to go on from.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from penstock.common.config_options import ConfigOption, option, optional
+from penstock.common.config_values import (
+    BOOL,
+    COUNT,
+    DURATION,
+    FLOAT,
+    INT,
+    LIST,
+    MAP,
+    MEMORY,
+    POSITIVE,
+    STRING,
+    choice,
+    duration,
+)
+from penstock.common.time import Duration
+
+_MIN_CHECKPOINT_MS = 10
+_MAX_KEY_GROUPS = 32768
+
+_AT_LEAST_10_MS = DURATION.where(lambda value: value.to_millis() >= _MIN_CHECKPOINT_MS, "at least 10 ms")
+_OFF_OR_10_MS = DURATION.where(
+    lambda value: value.nanos == 0 or value.to_millis() >= _MIN_CHECKPOINT_MS, "0 for off, or at least 10 ms"
+)
+_PORT = INT.where(lambda value: 0 <= value <= 65535, "between 0 and 65535")
+_PORTS = STRING.where(
+    lambda value: re.fullmatch(r"\d+(-\d+)?(\s*,\s*\d+(-\d+)?)*", value) is not None,
+    "a port, a range or a list of them",
+)
+_JOB_ID = STRING.where(lambda value: re.fullmatch("[0-9a-f]{32}", value) is not None, "32 hexadecimal digits")
+
+# ------------------------------------------------------------------------------------------------- the job as a whole
+
+RUNTIME_MODE = option(
+    "execution.runtime-mode", choice("STREAMING", "BATCH", "AUTOMATIC"), "STREAMING", "streaming or batch execution"
+)
+PARALLELISM = option("parallelism.default", POSITIVE, 1, "subtasks of an operator that does not say how many")
+MAX_PARALLELISM = option(
+    "pipeline.max-parallelism",
+    INT.where(lambda value: value == -1 or 1 <= value <= _MAX_KEY_GROUPS, f"-1, or between 1 and {_MAX_KEY_GROUPS}"),
+    -1,
+    "number of key groups; -1 derives it from the parallelism",
+)
+JOB_NAME = optional("pipeline.name", STRING, "name of a job that is executed without one")
+GLOBAL_JOB_PARAMETERS = option("pipeline.global-job-parameters", MAP, {}, "what get_job_parameter() finds")
+AUTO_WATERMARK_INTERVAL = option(
+    "pipeline.auto-watermark-interval",
+    DURATION,
+    Duration.of_millis(200),
+    "how often periodic watermarks are emitted; 0 emits none",
+)
+OPERATOR_CHAINING = option(
+    "pipeline.operator-chaining.enabled",
+    BOOL,
+    True,
+    "operators that need no exchange between them run as one",
+    aliases=("pipeline.operator-chaining",),
+)
+CHAIN_DIFFERENT_MAX_PARALLELISM = option(
+    "pipeline.operator-chaining.chain-operators-with-different-max-parallelism",
+    BOOL,
+    True,
+    "chaining also joins operators with different numbers of key groups",
+)
+AUTO_GENERATE_UIDS = option(
+    "pipeline.auto-generate-uids", BOOL, True, "operators without a uid get one; false makes them an error"
+)
+ALLOW_UNALIGNED_SOURCE_SPLITS = option(
+    "pipeline.watermark-alignment.allow-unaligned-source-splits",
+    BOOL,
+    False,
+    "watermark alignment goes without pausing single splits where a reader cannot pause them",
+)
+BUFFER_TIMEOUT = option(
+    "execution.buffer-timeout.interval",
+    DURATION,
+    Duration.of_millis(100),
+    "longest time that a network buffer waits to fill",
+    no_effect="records travel in blocks with Spark's exchange; there are no network buffers",
+)
+OBJECT_REUSE = option(
+    "pipeline.object-reuse",
+    BOOL,
+    False,
+    "records are handed from function to function without a copy",
+    no_effect="records are never copied between functions, so it is always on",
+)
+
+# --------------------------------------------------------------------------------------------------------- checkpoints
+
+CHECKPOINTING_INTERVAL = optional(
+    "execution.checkpointing.interval", _AT_LEAST_10_MS, "time between checkpoints, and the length of an epoch"
+)
+CHECKPOINTING_INTERVAL_DURING_BACKLOG = optional(
+    "execution.checkpointing.interval-during-backlog",
+    _OFF_OR_10_MS,
+    "time between checkpoints while a source reports a backlog; 0 for none",
+)
+CHECKPOINTING_MODE = option(
+    "execution.checkpointing.mode",
+    choice("EXACTLY_ONCE", "AT_LEAST_ONCE"),
+    "EXACTLY_ONCE",
+    "what a record's effect on state may be after a failure",
+    no_effect="every checkpoint is exactly once, which is also at least once",
+)
+CHECKPOINTING_TIMEOUT = option(
+    "execution.checkpointing.timeout",
+    _AT_LEAST_10_MS,
+    Duration.of_minutes(10),
+    "time without progress after which an epoch expires",
+)
+CHECKPOINTING_MIN_PAUSE = option(
+    "execution.checkpointing.min-pause", DURATION, Duration(0), "least time between two checkpoints"
+)
+CHECKPOINTING_MAX_CONCURRENT = option(
+    "execution.checkpointing.max-concurrent-checkpoints",
+    POSITIVE,
+    1,
+    "checkpoints under way at the same time",
+    no_effect="an epoch ends in one checkpoint, and epochs follow each other",
+)
+CHECKPOINTING_TOLERABLE_FAILURES = option(
+    "execution.checkpointing.tolerable-failed-checkpoints",
+    COUNT,
+    0,
+    "failed checkpoints in a row that do not fail the job",
+)
+CHECKPOINT_RETENTION = option(
+    "execution.checkpointing.externalized-checkpoint-retention",
+    choice("RETAIN_ON_CANCELLATION", "DELETE_ON_CANCELLATION", "NO_EXTERNALIZED_CHECKPOINTS"),
+    "RETAIN_ON_CANCELLATION",
+    "which ends of a job keep its checkpoints",
+)
+CHECKPOINTS_AFTER_TASKS_FINISH = option(
+    "execution.checkpointing.checkpoints-after-tasks-finish",
+    BOOL,
+    True,
+    "checkpoints go on when some subtasks have ended",
+    aliases=("execution.checkpointing.checkpoints-after-tasks-finish.enabled",),
+)
+UNALIGNED_CHECKPOINTS = option(
+    "execution.checkpointing.unaligned.enabled",
+    BOOL,
+    False,
+    "checkpoints overtake records",
+    aliases=("execution.checkpointing.unaligned",),
+    no_effect="there are no barriers that records could hold up",
+)
+FORCE_UNALIGNED_CHECKPOINTS = option(
+    "execution.checkpointing.unaligned.forced",
+    BOOL,
+    False,
+    "checkpoints overtake records in loops too",
+    no_effect="there are no barriers that records could hold up",
+)
+ALIGNED_CHECKPOINT_TIMEOUT = option(
+    "execution.checkpointing.aligned-checkpoint-timeout",
+    DURATION,
+    Duration(0),
+    "time after which checkpoints overtake records",
+    aliases=("execution.checkpointing.alignment-timeout",),
+    no_effect="there are no barriers that records could hold up",
+)
+CHECKPOINTS_RETAINED = option(
+    "execution.checkpointing.num-retained",
+    POSITIVE,
+    2,
+    "number of newest checkpoints that are kept",
+    aliases=("state.checkpoints.num-retained",),
+)
+CHECKPOINT_DIRECTORY = optional(
+    "execution.checkpointing.dir", STRING, "where checkpoints are kept", aliases=("state.checkpoints.dir",)
+)
+SAVEPOINT_DIRECTORY = optional(
+    "execution.checkpointing.savepoint-dir",
+    STRING,
+    "where savepoints go that name no directory",
+    aliases=("state.savepoints.dir",),
+)
+CHECKPOINT_INLINE_THRESHOLD = option(
+    "execution.checkpointing.data-inline-threshold",
+    MEMORY,
+    20 * 1024,
+    "state up to this size stands in a checkpoint's metadata",
+    aliases=("state.storage.fs.memory-threshold",),
+)
+CHECKPOINT_STORAGE = optional(
+    "execution.checkpointing.storage",
+    STRING,
+    "kind of checkpoint storage",
+    aliases=("state.checkpoint-storage",),
+    no_effect="execution.checkpointing.dir alone says where checkpoints go",
+)
+INCREMENTAL_CHECKPOINTS = option(
+    "execution.checkpointing.incremental",
+    BOOL,
+    True,
+    "checkpoints hold what changed",
+    aliases=("state.backend.incremental",),
+    no_effect="checkpoints always hold what changed",
+)
+SNAPSHOT_COMPRESSION = option(
+    "execution.checkpointing.snapshot-compression",
+    BOOL,
+    True,
+    "snapshots are compressed",
+    no_effect="snapshots are always compressed",
+)
+STATE_BACKEND = optional(
+    "state.backend.type",
+    STRING,
+    "what holds keyed state",
+    aliases=("state.backend",),
+    no_effect="there is one state backend, LMDB on the local disk",
+)
+STATE_CHANGELOG = option(
+    "state.changelog.enabled",
+    BOOL,
+    False,
+    "changes of state are written as they happen",
+    no_effect="checkpoints always hold what changed",
+)
+RECOVERY_PATH = optional(
+    "execution.state-recovery.path",
+    STRING,
+    "checkpoint or savepoint to start from; 'latest' is this job's newest one",
+    aliases=("execution.savepoint.path",),
+)
+RECOVERY_CLAIM_MODE = option(
+    "execution.state-recovery.claim-mode",
+    choice(
+        "NO_CLAIM",
+        "CLAIM",
+        refused={"LEGACY": "LEGACY leaves open who owns the files; take CLAIM to own them or NO_CLAIM to leave them"},
+    ),
+    "NO_CLAIM",
+    "whether the job owns, and so deletes, what it was started from",
+    aliases=("execution.savepoint-restore-mode", "execution.savepoint.restore-mode"),
+)
+IGNORE_UNCLAIMED_STATE = option(
+    "execution.state-recovery.ignore-unclaimed-state",
+    BOOL,
+    False,
+    "state of operators that the job does not have is dropped",
+    aliases=("execution.savepoint.ignore-unclaimed-state",),
+)
+
+# ------------------------------------------------------------------------------------------------------------ restarts
+
+RESTART_STRATEGY = optional(
+    "restart-strategy.type",
+    choice(
+        "none",
+        "fixed-delay",
+        "failure-rate",
+        "exponential-delay",
+        same={
+            "off": "none",
+            "disable": "none",
+            "fixeddelay": "fixed-delay",
+            "failurerate": "failure-rate",
+            "exponentialdelay": "exponential-delay",
+        },
+    ),
+    "when a failed job starts again; by default exponential-delay with checkpointing, none without",
+    aliases=("restart-strategy",),
+)
+FIXED_DELAY_ATTEMPTS = option("restart-strategy.fixed-delay.attempts", COUNT, 1, "restarts before the job fails")
+FIXED_DELAY_DELAY = option(
+    "restart-strategy.fixed-delay.delay", DURATION, Duration.of_seconds(1), "time before each restart"
+)
+FAILURE_RATE_MAX_FAILURES = option(
+    "restart-strategy.failure-rate.max-failures-per-interval",
+    COUNT,
+    1,
+    "failures within the interval that do not fail the job",
+)
+FAILURE_RATE_INTERVAL = option(
+    "restart-strategy.failure-rate.failure-rate-interval",
+    DURATION,
+    Duration.of_minutes(1),
+    "length of the interval in which failures are counted",
+)
+FAILURE_RATE_DELAY = option(
+    "restart-strategy.failure-rate.delay", DURATION, Duration.of_seconds(1), "time before each restart"
+)
+EXPONENTIAL_INITIAL_BACKOFF = option(
+    "restart-strategy.exponential-delay.initial-backoff",
+    DURATION.where(lambda value: value.nanos > 0, "more than 0"),
+    Duration.of_seconds(1),
+    "time before the first restart",
+)
+EXPONENTIAL_MAX_BACKOFF = option(
+    "restart-strategy.exponential-delay.max-backoff",
+    DURATION.where(lambda value: value.nanos > 0, "more than 0"),
+    Duration.of_minutes(1),
+    "longest time before a restart",
+)
+EXPONENTIAL_MULTIPLIER = option(
+    "restart-strategy.exponential-delay.backoff-multiplier",
+    FLOAT.where(lambda value: value > 1, "more than 1"),
+    1.5,
+    "factor from one time before a restart to the next",
+)
+EXPONENTIAL_RESET_THRESHOLD = option(
+    "restart-strategy.exponential-delay.reset-backoff-threshold",
+    DURATION,
+    Duration.of_hours(1),
+    "time without a failure after which the first backoff holds again",
+)
+EXPONENTIAL_JITTER = option(
+    "restart-strategy.exponential-delay.jitter-factor",
+    FLOAT.where(lambda value: 0 <= value <= 1, "between 0 and 1"),
+    0.1,
+    "share of the backoff that is added or taken at random",
+)
+EXPONENTIAL_ATTEMPTS = option(
+    "restart-strategy.exponential-delay.attempts-before-reset-backoff",
+    POSITIVE,
+    2**31 - 1,
+    "restarts without a reset before the job fails",
+)
+
+# --------------------------------------------------------------------------------------------------- sources and sinks
+
+READER_QUEUE_CAPACITY = option(
+    "source.reader.element.queue.capacity", POSITIVE, 2, "batches that a reader fetches ahead"
+)
+READER_CLOSE_TIMEOUT = option(
+    "source.reader.close.timeout", DURATION, Duration.of_millis(30_000), "time that a reader has to close"
+)
+COMMITTER_RETRIES = option("sink.committer.retries", COUNT, 10, "times that a committable is tried again")
+
+# ---------------------------------------------------------------------------------------------------------- batch mode
+
+SORT_PARTITION_MEMORY = option(
+    "execution.sort-partition.memory", MEMORY, 128 << 20, "memory of a sort of a partition before it spills"
+)
+SORT_KEYED_PARTITION_MEMORY = option(
+    "execution.sort-keyed-partition.memory", MEMORY, 128 << 20, "memory of a sort of a keyed partition before it spills"
+)
+SORTED_INPUTS_MEMORY = option(
+    "execution.sorted-inputs.memory", MEMORY, 128 << 20, "memory of the sort by key before it spills"
+)
+BATCH_SHUFFLE_MODE = option(
+    "execution.batch-shuffle-mode",
+    choice(
+        "ALL_EXCHANGES_BLOCKING",
+        "ALL_EXCHANGES_PIPELINED",
+        "ALL_EXCHANGES_HYBRID_FULL",
+        "ALL_EXCHANGES_HYBRID_SELECTIVE",
+    ),
+    "ALL_EXCHANGES_BLOCKING",
+    "how batch vertices exchange records; only blocking exchanges can be recovered",
+)
+BATCH_JOB_RECOVERY = option(
+    "execution.batch.job-recovery.enabled", BOOL, False, "a restarted driver goes on with what a batch job has finished"
+)
+BATCH_RECOVERY_TIMEOUT = option(
+    "execution.batch.job-recovery.previous-worker.recovery.timeout",
+    DURATION,
+    Duration.of_seconds(30),
+    "time that a restarted driver waits for results of before",
+)
+BATCH_SNAPSHOT_MIN_PAUSE = option(
+    "execution.batch.job-recovery.snapshot.min-pause",
+    DURATION,
+    Duration.of_minutes(3),
+    "least time between two snapshots of a batch job's coordinators",
+    aliases=("execution.batch.job-recovery.operator-coordinator-snapshot.min-pause",),
+)
+JOB_EVENT_BUFFER_SIZE = option(
+    "job-event.store.write-buffer.size", MEMORY, 1 << 20, "bytes of job events that wait to be written"
+)
+JOB_EVENT_FLUSH_INTERVAL = option(
+    "job-event.store.write-buffer.flush-interval",
+    DURATION,
+    Duration.of_seconds(1),
+    "longest time that a job event waits to be written",
+)
+AUTO_PARALLELISM = option(
+    "execution.batch.adaptive.auto-parallelism.enabled", BOOL, True, "batch vertices choose their parallelism"
+)
+AUTO_PARALLELISM_MIN = option(
+    "execution.batch.adaptive.auto-parallelism.min-parallelism", POSITIVE, 1, "least parallelism chosen"
+)
+AUTO_PARALLELISM_MAX = option(
+    "execution.batch.adaptive.auto-parallelism.max-parallelism", POSITIVE, 128, "greatest parallelism chosen"
+)
+AUTO_PARALLELISM_DATA_VOLUME = option(
+    "execution.batch.adaptive.auto-parallelism.avg-data-volume-per-task",
+    MEMORY,
+    16 << 20,
+    "bytes that a subtask should get",
+)
+AUTO_PARALLELISM_SOURCE = optional(
+    "execution.batch.adaptive.auto-parallelism.default-source-parallelism",
+    POSITIVE,
+    "parallelism of batch sources that do not say how many",
+)
+SPECULATIVE_EXECUTION = option(
+    "execution.batch.speculative.enabled", BOOL, False, "slow batch tasks are started a second time"
+)
+SPECULATIVE_MAX_EXECUTIONS = option(
+    "execution.batch.speculative.max-concurrent-executions", POSITIVE, 2, "times that a task may run at once"
+)
+
+# ----------------------------------------------------------------------------------------------------------- REST, CLI
+
+REST_PORT = option("rest.port", _PORT, 8081, "port of the REST server, or the next free one")
+REST_BIND_PORT = optional("rest.bind-port", _PORTS, "port or range of ports that the server may take")
+REST_BIND_ADDRESS = optional("rest.bind-address", STRING, "address that the server listens on; loopback by default")
+REST_STORE_DURATION = option(
+    "rest.async.store-duration", DURATION, Duration.of_minutes(5), "time that results of savepoints can be asked for"
+)
+JOB_STORE_EXPIRATION = option(
+    "jobstore.expiration-time", duration("s"), Duration.of_seconds(3600), "time that ended jobs stay listed"
+)
+
+# ---------------------------------------------------------------------------------------------------- Python processes
+
+PYTHON_FILES = option("python.files", LIST, (), "files and folders that tasks can import from")
+PYTHON_REQUIREMENTS = optional("python.requirements", STRING, "requirements file of the tasks' packages")
+PYTHON_EXECUTABLE = optional("python.executable", STRING, "Python of the tasks; the driver's own by default")
+PYTHON_STATE_CACHE_SIZE = option(
+    "python.state.cache-size",
+    COUNT,
+    1000,
+    "values of state that a Python process keeps",
+    no_effect="state is read in the Python process itself, so no cache stands between",
+)
+PYTHON_BUNDLE_SIZE = option(
+    "python.fn-execution.bundle.size",
+    POSITIVE,
+    1000,
+    "records that are handed to Python together",
+    no_effect="records are handed on in blocks whose size the engine finds",
+)
+PYTHON_BUNDLE_TIME = option(
+    "python.fn-execution.bundle.time",
+    DURATION,
+    Duration.of_seconds(1),
+    "longest time that a bundle waits",
+    no_effect="records are handed on in blocks whose size the engine finds",
+)
+
+# ---------------------------------------------------------------------------------------------------- Flink's clusters
+
+_NO_CLUSTER = "there is no Flink cluster; Spark runs the tasks and the driver coordinates them"
+HIGH_AVAILABILITY_TYPE = optional(
+    "high-availability.type",
+    STRING,
+    "who elects the job manager",
+    aliases=("high-availability",),
+    no_effect="a driver takes a job over by its checkpoints alone",
+)
+HIGH_AVAILABILITY_CLUSTER_ID = optional(
+    "high-availability.cluster-id",
+    STRING,
+    "name of the cluster",
+    no_effect="a driver takes a job over by its checkpoints alone",
+)
+TASKMANAGER_REGISTRATION_TIMEOUT = option(
+    "taskmanager.registration.timeout",
+    DURATION,
+    Duration.of_minutes(5),
+    "time that a task manager tries to register",
+    no_effect=_NO_CLUSTER,
+)
+SCHEDULER = optional("jobmanager.scheduler", STRING, "which scheduler deploys tasks", no_effect=_NO_CLUSTER)
+TASK_CANCELLATION_INTERVAL = option(
+    "task.cancellation.interval",
+    DURATION,
+    Duration.of_millis(30_000),
+    "time between two attempts to interrupt a task",
+    no_effect="Spark interrupts the tasks of a cancelled job",
+)
+TASK_CANCELLATION_TIMEOUT = option(
+    "task.cancellation.timeout",
+    DURATION,
+    Duration.of_millis(180_000),
+    "time after which a task that does not end takes its process with it",
+    no_effect="Spark interrupts the tasks of a cancelled job",
+)
+LATENCY_INTERVAL = option(
+    "metrics.latency.interval",
+    DURATION,
+    Duration(0),
+    "time between two latency markers; 0 for none",
+    no_effect="there are no latency markers; an epoch's time is a metric of its own",
+)
+
+# ---------------------------------------------------------------------------------------------------------------- ours
+
+JOB_ID = optional(
+    "penstock.job-id", _JOB_ID, "id of the job, 32 hexadecimal digits", aliases=("$internal.pipeline.job-id",)
+)
+STATE_MEMORY = option(
+    "penstock.state.memory", MEMORY, 256 << 20, "what keyed state of one operator subtask may take in memory"
+)
+REST_ENABLED = option("penstock.rest.enabled", BOOL, True, "the driver has a REST server")
+RESTART_FINISHED_SOURCES = option(
+    "penstock.restart-finished-sources", LIST, (), "uids of finished sources that read new input after a restore"
+)
+RECOVERY_FALLBACK = option(
+    "penstock.state-recovery.fallback", BOOL, False, "a damaged checkpoint lets the job start from the one before"
+)
+DRAIN_FIRES_PROCESSING_TIME_TIMERS = option(
+    "penstock.drain.fire-processing-time-timers", BOOL, False, "a drain fires the processing-time timers that are left"
+)
+
+OPTIONS: dict[str, ConfigOption[Any]] = {
+    candidate.key: candidate for candidate in list(vars().values()) if isinstance(candidate, ConfigOption)
+}
+"""All options by their key, in the order of this file."""
+
+KNOWN_KEYS: dict[str, ConfigOption[Any]] = OPTIONS | {
+    alias: known for known in OPTIONS.values() for alias in known.aliases
+}
+"""All options by each of their names."""

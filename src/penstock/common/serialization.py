@@ -1,0 +1,269 @@
+"""Schemas and encoders: how records become bytes outside of the job (``pyflink.common.serialization``).
+
+They are interfaces in Python: a program may bring its own, and the connectors call them with one record at a time. They
+are pickled with the job, so one that holds a connection or a file makes it when it is first used.
+"""
+
+from __future__ import annotations
+
+import codecs
+from abc import ABC, abstractmethod
+from typing import TYPE_CHECKING, Any, BinaryIO, cast
+
+from penstock.common.record_text import record_text
+from penstock.common.typeinfo import Types
+
+if TYPE_CHECKING:
+    from penstock.common.typeinfo import TypeInformation
+
+__all__ = [
+    "BulkWriter",
+    "BulkWriterFactory",
+    "ByteArraySchema",
+    "DeserializationSchema",
+    "Encoder",
+    "RowDataBulkWriterFactory",
+    "RowFieldExtractorSchema",
+    "SerializationSchema",
+    "SimpleStringSchema",
+]
+
+
+class SerializationSchema(ABC):
+    """Makes bytes of a record.
+
+    Source: org.apache.flink.api.common.serialization.SerializationSchema.
+    """
+
+    @abstractmethod
+    def serialize(self, element: Any) -> bytes:
+        """Return the bytes of a record."""
+
+
+class DeserializationSchema(ABC):
+    """Makes a record of bytes.
+
+    Source: org.apache.flink.api.common.serialization.DeserializationSchema.
+    """
+
+    @abstractmethod
+    def deserialize(self, message: bytes) -> Any:
+        """Return the record; None drops the message."""
+
+    def is_end_of_stream(self, next_element: Any) -> bool:
+        """Tell whether a record is the last one that should be read; it is not handed on."""
+        del next_element
+        return False
+
+    def get_produced_type(self) -> TypeInformation:
+        """Return the type of the records."""
+        return Types.PICKLED_BYTE_ARRAY()
+
+
+class SimpleStringSchema(SerializationSchema, DeserializationSchema):
+    """Text as bytes of a charset.
+
+    Args:
+        charset: The charset's name.
+
+    Raises:
+        LookupError: There is no such charset.
+
+    Source: org.apache.flink.api.common.serialization.SimpleStringSchema.
+
+    Example:
+        >>> schema = SimpleStringSchema()
+        >>> schema.deserialize(schema.serialize("für"))
+        'für'
+    """
+
+    def __init__(self, charset: str = "UTF-8") -> None:
+        self._charset = codecs.lookup(charset).name
+
+    def serialize(self, element: str) -> bytes:
+        """Return the text's bytes."""
+        return element.encode(self._charset)
+
+    def deserialize(self, message: bytes) -> str:
+        """Return the text of the bytes; what is no text of the charset becomes the replacement character."""
+        return message.decode(self._charset, errors="replace")
+
+    def get_produced_type(self) -> TypeInformation:
+        """Return the type of text."""
+        return Types.STRING()
+
+
+class ByteArraySchema(SerializationSchema, DeserializationSchema):
+    """Bytes as they are.
+
+    Source: org.apache.flink.api.common.serialization.ByteArraySchema.
+
+    Example:
+        >>> ByteArraySchema().deserialize(b"raw")
+        b'raw'
+    """
+
+    def __init__(self) -> None:
+        """Make one; PyFlink's has a constructor too."""
+
+    def serialize(self, element: bytes) -> bytes:
+        """Return the bytes."""
+        return element
+
+    def deserialize(self, message: bytes) -> bytes:
+        """Return the bytes."""
+        return message
+
+    def get_produced_type(self) -> TypeInformation:
+        """Return the type of bytes."""
+        return Types.PRIMITIVE_ARRAY(Types.BYTE())
+
+
+class RowFieldExtractorSchema(SerializationSchema):
+    """One field of a Row, which must hold bytes; for the key of a Kafka record.
+
+    Args:
+        field_index: The field's position, from 0.
+
+    Raises:
+        ValueError: The position is negative.
+
+    Source: ``pyflink.common.serialization.RowFieldExtractorSchema``.
+
+    Example:
+        >>> from penstock.common.types import Row
+        >>> RowFieldExtractorSchema(1).serialize(Row("a", b"key"))
+        b'key'
+    """
+
+    def __init__(self, field_index: int) -> None:
+        if field_index < 0:
+            msg = f"field_index cannot be negative: {field_index}."
+            raise ValueError(msg)
+        self._field_index = field_index
+
+    def serialize(self, element: Any) -> bytes:
+        """Return the field's bytes; none for None.
+
+        Raises:
+            TypeError: The field holds something else.
+        """
+        value = element[self._field_index]
+        if value is None:
+            return b""
+        if not isinstance(value, (bytes, bytearray)):
+            msg = f"Field {self._field_index} must hold bytes, not {value!r}."
+            raise TypeError(msg)
+        return bytes(cast("bytes", value))
+
+
+class Encoder(ABC):
+    r"""Writes records one after the other into a file.
+
+    Source: org.apache.flink.api.common.serialization.Encoder.
+
+    Example:
+        >>> from io import BytesIO
+        >>> file = BytesIO()
+        >>> Encoder.simple_string_encoder().encode((1, "a"), file)
+        >>> file.getvalue()
+        b"(1, 'a')\n"
+    """
+
+    @abstractmethod
+    def encode(self, element: Any, stream: BinaryIO) -> None:
+        """Write one record."""
+
+    def encode_all(self, elements: list[Any], stream: BinaryIO) -> None:
+        """Write a block of records; overridden by encoders that are faster this way."""
+        for element in elements:
+            self.encode(element, stream)
+
+    def for_type(self, type_info: TypeInformation | None) -> Encoder:
+        """Return the encoder for a stream of a type; ``sink_to`` asks once, this one takes any type.
+
+        Args:
+            type_info: The type of the stream, or None for a stream without one.
+        """
+        del type_info
+        return self
+
+    @staticmethod
+    def simple_string_encoder(charset_name: str = "UTF-8") -> Encoder:
+        """Return the encoder that writes each record's text and a line feed.
+
+        Args:
+            charset_name: The charset of the file.
+
+        Raises:
+            LookupError: There is no such charset.
+        """
+        return _SimpleStringEncoder(codecs.lookup(charset_name).name, None)
+
+
+class _SimpleStringEncoder(Encoder):
+    def __init__(self, charset: str, type_info: TypeInformation | None) -> None:
+        self._charset, self._type_info = charset, type_info
+
+    def encode(self, element: Any, stream: BinaryIO) -> None:
+        stream.write(f"{record_text(element, self._type_info)}\n".encode(self._charset))
+
+    def encode_all(self, elements: list[Any], stream: BinaryIO) -> None:
+        texts = [record_text(element, self._type_info) for element in elements]
+        texts.append("")
+        stream.write("\n".join(texts).encode(self._charset))
+
+    def for_type(self, type_info: TypeInformation | None) -> Encoder:
+        return _SimpleStringEncoder(self._charset, type_info)
+
+
+class BulkWriter(ABC):
+    """Writes many records into one file of a format such as Parquet.
+
+    Source: org.apache.flink.api.common.serialization.BulkWriter.
+    """
+
+    @abstractmethod
+    def add_element(self, element: Any) -> None:
+        """Take one record."""
+
+    def add_elements(self, elements: list[Any]) -> None:
+        """Take a block of records; overridden by writers that are faster this way."""
+        for element in elements:
+            self.add_element(element)
+
+    @abstractmethod
+    def flush(self) -> None:
+        """Write what is held back, as far as the format allows."""
+
+    @abstractmethod
+    def finish(self) -> None:
+        """Write the rest, so that the file is complete; does not close the stream."""
+
+
+class BulkWriterFactory(ABC):
+    """Makes a writer for each file.
+
+    Source: org.apache.flink.api.common.serialization.BulkWriter.Factory.
+    """
+
+    @abstractmethod
+    def create(self, stream: BinaryIO) -> BulkWriter:
+        """Return a writer that writes into an empty file."""
+
+
+class RowDataBulkWriterFactory(BulkWriterFactory):
+    """Makes writers for rows of one type.
+
+    Args:
+        row_type: The type of the rows.
+
+    Source: ``pyflink.common.serialization.RowDataBulkWriterFactory``.
+    """
+
+    def __init__(self, row_type: Any) -> None:
+        self._row_type = row_type
+
+    def get_row_type(self) -> Any:
+        """Return the type of the rows."""
+        return self._row_type

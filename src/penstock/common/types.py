@@ -1,0 +1,223 @@
+"""Row, the record with optional field names and a change kind (``pyflink.common.types``).
+
+Rows are built and read once per record, so this module stays small and plain: a row is a list of values beside an
+optional list of names.
+"""
+
+from __future__ import annotations
+
+from enum import Enum
+from typing import TYPE_CHECKING, Any, cast
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+__all__ = ["Row", "RowKind"]
+
+
+class RowKind(Enum):
+    """What a row does to the table it belongs to: adds to it, takes from it, or one half of a change.
+
+    Example:
+        >>> str(RowKind.UPDATE_BEFORE)
+        '-U'
+    """
+
+    INSERT = 0
+    UPDATE_BEFORE = 1
+    UPDATE_AFTER = 2
+    DELETE = 3
+
+    def __str__(self) -> str:
+        return ("+I", "-U", "+U", "-D")[self.value]
+
+
+class Row:
+    """A record whose fields are read by position, and by name where it has names.
+
+    ``Row(1, 2)`` has no names, ``Row(a=1, b=2)`` has them in the order given, and ``Row("a", "b")`` called with values
+    gives rows with these names. Two rows are equal when they have the same kind and either both lack names and have
+    equal values, or both have names and equal values by name.
+
+    Args:
+        *args: The values of a row without names.
+        **kwargs: The values of a row with names.
+
+    Raises:
+        ValueError: Both positional and named values were given.
+
+    Source: ``pyflink.common.Row``.
+
+    Example:
+        >>> row = Row(name="ada", score=1.5)
+        >>> row.name, row["score"], row[1]
+        ('ada', 1.5, 1.5)
+        >>> Person = Row("name", "age")
+        >>> Person("ada", 36)
+        Row(name='ada', age=36)
+        >>> Row(1, None)
+        <Row(1, None)>
+    """
+
+    __slots__ = ("_fields", "_row_kind", "_values")
+
+    _fields: list[str] | None
+    _row_kind: RowKind
+    _values: list[Any]
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        if args and kwargs:
+            msg = "A Row takes either positional or named values, not both."
+            raise ValueError(msg)
+        _set(self, "_fields", list(kwargs) if kwargs else None)
+        _set(self, "_values", list(kwargs.values()) if kwargs else list(args))
+        _set(self, "_row_kind", RowKind.INSERT)
+
+    @staticmethod
+    def of_kind(row_kind: RowKind, *args: Any, **kwargs: Any) -> Row:
+        """Make a row of the given kind; the values are those of ``Row(...)``."""
+        row = Row(*args, **kwargs)
+        row.set_row_kind(row_kind)
+        return row
+
+    def get_row_kind(self) -> RowKind:
+        """Return what this row does to its table."""
+        return self._row_kind
+
+    def set_row_kind(self, row_kind: RowKind) -> None:
+        """Set what this row does to its table."""
+        _set(self, "_row_kind", row_kind)
+
+    def set_field_names(self, field_names: list[str]) -> None:
+        """Name the fields, in their order; rows may share one list of names, so leave it unchanged afterwards."""
+        _set(self, "_fields", field_names)
+
+    def get_fields_by_names(self, names: list[str]) -> list[Any]:
+        """Return the values of some fields; all values in order when this row has no names.
+
+        Raises:
+            ValueError: A name is none of this row's.
+        """
+        if self._fields is None or names == self._fields:
+            return self._values
+        unknown = [name for name in names if name not in self._fields]
+        if unknown:
+            msg = f"No field {', '.join(unknown)}; the row has {', '.join(self._fields)}."
+            raise ValueError(msg)
+        return [self._values[self._fields.index(name)] for name in names]
+
+    def as_dict(self, recursive: bool = False) -> dict[str, Any]:
+        """Return the fields by name.
+
+        Args:
+            recursive: Turn rows inside of this one, also in its lists and dicts, into dicts too.
+
+        Raises:
+            TypeError: The row has no names.
+
+        Example:
+            >>> Row(a=1, b=Row(c=2)).as_dict(recursive=True)
+            {'a': 1, 'b': {'c': 2}}
+        """
+        if self._fields is None:
+            msg = "A Row without field names cannot become a dict."
+            raise TypeError(msg)
+        values = map(_plain, self._values) if recursive else self._values
+        return dict(zip(self._fields, values, strict=False))
+
+    def __call__(self, *args: Any) -> Row:
+        """Make a row whose names are this row's values.
+
+        Raises:
+            ValueError: More values than names.
+        """
+        if len(args) > len(self._values):
+            msg = f"{self!r} names {len(self._values)} fields, but got {len(args)} values: {args!r}."
+            raise ValueError(msg)
+        return make_row(self._values, args, self._row_kind)
+
+    def __getitem__(self, item: int | slice | str) -> Any:
+        return self._values[self._position(item)]
+
+    def __setitem__(self, key: int | slice | str, value: Any) -> None:
+        if not isinstance(key, (int, slice)) and self._fields is None:
+            raise KeyError(key)
+        self._values[self._position(key)] = value
+
+    def _position(self, item: int | slice | str) -> int | slice:
+        if isinstance(item, (int, slice)):
+            return item
+        if self._fields is None:
+            raise AttributeError(item)
+        return self._fields.index(item)
+
+    def __getattr__(self, item: str) -> Any:
+        # Only called for what is no slot and no method. Names with an underscore are left to Python's own protocols
+        # (copy, pickle), which ask for them on half-made objects.
+        fields = None if item.startswith("_") else self._fields
+        if fields is None or item not in fields:
+            raise AttributeError(item)
+        return self._values[fields.index(item)]
+
+    def __setattr__(self, key: str, value: Any) -> None:
+        if key not in Row.__slots__:
+            raise AttributeError(key)
+        _set(self, key, value)
+
+    def __contains__(self, item: Any) -> bool:
+        return item in (self._values if self._fields is None else self._fields)
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter(self._values)
+
+    def __len__(self) -> int:
+        return len(self._values)
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Row) or self._row_kind != other._row_kind:
+            return False
+        if self._fields is None or other._fields is None:
+            return self._fields is other._fields and self._values == other._values
+        return (self._fields == other._fields and self._values == other._values) or self._by_name() == other._by_name()
+
+    def __hash__(self) -> int:
+        # Equality does not see the order of named fields, so the hash must not either.
+        return hash(tuple(self._values) if self._fields is None else tuple(value for _, value in self._by_name()))
+
+    def _by_name(self) -> list[tuple[str, Any]]:
+        return sorted(zip(self._fields or (), self._values, strict=False), key=lambda pair: pair[0])
+
+    def __repr__(self) -> str:
+        if self._fields is None:
+            return f"<Row({', '.join(map(repr, self._values))})>"
+        return f"Row({', '.join(f'{k}={v!r}' for k, v in zip(self._fields, self._values, strict=False))})"
+
+    def __reduce__(self) -> tuple[Callable[..., Row], tuple[list[str] | None, tuple[Any, ...], RowKind]]:
+        return make_row, (self._fields, tuple(self._values), self._row_kind)
+
+
+_set = object.__setattr__
+
+
+def make_row(fields: list[str] | None, values: Sequence[Any], row_kind: RowKind) -> Row:
+    """Build a row from its parts; pickles of rows name this function, so it keeps its name and place."""
+    row = Row(*values)
+    # No copy: rows of one origin share their names, and a pickled block of rows then holds them once.
+    _set(row, "_fields", fields)
+    _set(row, "_row_kind", row_kind)
+    return row
+
+
+def field_names(row: Row) -> list[str] | None:
+    """Return the names of a row's fields in order, or None for a row without names."""
+    return row._fields  # pyright: ignore[reportPrivateUsage] - a function, so that it cannot hide a field of that name
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, Row):
+        return value.as_dict(recursive=True)
+    if isinstance(value, list):
+        return [_plain(item) for item in cast("list[Any]", value)]
+    if isinstance(value, dict):
+        return {key: _plain(item) for key, item in cast("dict[Any, Any]", value).items()}
+    return value

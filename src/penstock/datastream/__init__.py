@@ -1,0 +1,125 @@
+"""The DataStream API (``pyflink.datastream``).
+
+This package loads a module when one of its names is first used. Tasks load the vocabulary (functions, state, windows)
+without the builders; an eager package would drag the engine in behind them, in a circle.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from penstock.datastream.checkpoint_config import CheckpointConfig as CheckpointConfig
+    from penstock.datastream.checkpointing_mode import CheckpointingMode as CheckpointingMode
+    from penstock.datastream.data_stream import (
+        DataStream as DataStream,
+    )
+    from penstock.datastream.data_stream import (
+        DataStreamSink as DataStreamSink,
+    )
+    from penstock.datastream.data_stream import (
+        KeyedStream as KeyedStream,
+    )
+    from penstock.datastream.data_stream import (
+        WindowedStream as WindowedStream,
+    )
+    from penstock.datastream.execution_mode import RuntimeExecutionMode as RuntimeExecutionMode
+    from penstock.datastream.externalized_checkpoint_retention import (
+        ExternalizedCheckpointRetention as ExternalizedCheckpointRetention,
+    )
+    from penstock.datastream.functions import (
+        AggregateFunction as AggregateFunction,
+    )
+    from penstock.datastream.functions import (
+        FilterFunction as FilterFunction,
+    )
+    from penstock.datastream.functions import (
+        FlatMapFunction as FlatMapFunction,
+    )
+    from penstock.datastream.functions import (
+        KeyedProcessFunction as KeyedProcessFunction,
+    )
+    from penstock.datastream.functions import (
+        KeySelector as KeySelector,
+    )
+    from penstock.datastream.functions import (
+        MapFunction as MapFunction,
+    )
+    from penstock.datastream.functions import (
+        Partitioner as Partitioner,
+    )
+    from penstock.datastream.functions import (
+        ProcessFunction as ProcessFunction,
+    )
+    from penstock.datastream.functions import (
+        ProcessWindowFunction as ProcessWindowFunction,
+    )
+    from penstock.datastream.functions import (
+        ReduceFunction as ReduceFunction,
+    )
+    from penstock.datastream.functions import (
+        RuntimeContext as RuntimeContext,
+    )
+    from penstock.datastream.functions import (
+        WindowFunction as WindowFunction,
+    )
+    from penstock.datastream.output_tag import OutputTag as OutputTag
+    from penstock.datastream.slot_sharing_group import MemorySize as MemorySize
+    from penstock.datastream.slot_sharing_group import SlotSharingGroup as SlotSharingGroup
+    from penstock.datastream.stream_execution_environment import (
+        StreamExecutionEnvironment as StreamExecutionEnvironment,
+    )
+    from penstock.datastream.time_domain import TimeDomain as TimeDomain
+    from penstock.datastream.timerservice import TimerService as TimerService
+    from penstock.datastream.window import (
+        CountWindow as CountWindow,
+    )
+    from penstock.datastream.window import (
+        GlobalWindow as GlobalWindow,
+    )
+    from penstock.datastream.window import (
+        TimeWindow as TimeWindow,
+    )
+    from penstock.datastream.window import (
+        Window as Window,
+    )
+    from penstock.datastream.window import (
+        WindowAssigner as WindowAssigner,
+    )
+
+_NAMES_OF_MODULES = {
+    "checkpoint_config": ("CheckpointConfig",),
+    "checkpointing_mode": ("CheckpointingMode",),
+    "data_stream": ("DataStream", "DataStreamSink", "KeyedStream", "WindowedStream"),
+    "execution_mode": ("RuntimeExecutionMode",),
+    "externalized_checkpoint_retention": ("ExternalizedCheckpointRetention",),
+    "functions": (
+        *("AggregateFunction", "FilterFunction", "FlatMapFunction", "KeySelector", "KeyedProcessFunction"),
+        *("MapFunction", "Partitioner", "ProcessFunction", "ProcessWindowFunction", "ReduceFunction"),
+        *("RuntimeContext", "WindowFunction"),
+    ),
+    "output_tag": ("OutputTag",),
+    "slot_sharing_group": ("MemorySize", "SlotSharingGroup"),
+    "stream_execution_environment": ("StreamExecutionEnvironment",),
+    "time_domain": ("TimeDomain",),
+    "timerservice": ("TimerService",),
+    "window": ("CountWindow", "GlobalWindow", "TimeWindow", "Window", "WindowAssigner"),
+}
+_MODULE_OF_NAME = {name: module for module, names in _NAMES_OF_MODULES.items() for name in names}
+
+__all__ = list(_MODULE_OF_NAME)  # pyright: ignore[reportUnsupportedDunderAll]
+
+
+def __getattr__(name: str) -> Any:
+    module = _MODULE_OF_NAME.get(name)
+    if module is None:
+        msg = f"module {__name__!r} has no attribute {name!r}"
+        raise AttributeError(msg)
+    value = getattr(import_module(f"{__name__}.{module}"), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -1,0 +1,110 @@
+"""What a program has built since its last execution: the operators, and how new ones are added."""
+
+from __future__ import annotations
+
+from itertools import count
+from typing import TYPE_CHECKING
+
+from penstock._engine.graph.job_graph import OperatorKind
+from penstock._engine.graph.pickling import dumps_members
+from penstock._engine.graph.stream_graph import Chaining, StreamEdge, StreamNode, with_ancestors
+from penstock.common.record_shape import record_shaper
+from penstock.datastream._streams.origin import calling_line
+from penstock.errors import UnsupportedOperationError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from penstock.common.typeinfo import TypeInformation
+
+
+class Pipeline:
+    """The operators of one environment."""
+
+    def __init__(self) -> None:
+        self._ids = count(1)
+        self._pending: list[StreamNode] = []
+        self._side_types: dict[tuple[int, str], TypeInformation] = {}
+        self._shapers: dict[tuple[int, str | None], StreamNode] = {}
+
+    def add_source(self, name: str, members: Mapping[str, object], *, bounded: bool) -> StreamNode:
+        """Add a source; it runs once something reads from it."""
+        return self._node(OperatorKind.SOURCE, name, members, (), bounded=bounded)
+
+    def add_operator(
+        self,
+        kind: OperatorKind,
+        name: str,
+        members: Mapping[str, object],
+        inputs: tuple[StreamEdge, ...],
+        *,
+        sized_like: StreamNode | None = None,
+    ) -> StreamNode:
+        """Add an operator; it runs with the next execution, whether anything reads from it or not.
+
+        Raises:
+            UnpicklableFunctionError: One of the members cannot be pickled.
+        """
+        node = self._node(kind, name, members, inputs, sized_like=sized_like)
+        self._pending.append(node)
+        return node
+
+    def output(
+        self, operator: StreamNode, type_info: TypeInformation, tag: str | None = None, *, conform: bool = True
+    ) -> StreamEdge:
+        """Return an output of an operator, its records brought into the shape of the declared type.
+
+        Args:
+            operator: The operator.
+            type_info: The type of its records.
+            tag: The side output; None for the main output.
+            conform: False when the records have the shape of the type already.
+
+        Raises:
+            UnsupportedOperationError: The side output was asked for before with another type.
+        """
+        if tag is not None and self._side_types.setdefault((operator.id, tag), type_info) != type_info:
+            operation = f"side output {tag!r} of {operator} with the type {type_info!r}"
+            known = self._side_types[operator.id, tag]
+            raise UnsupportedOperationError(operation, f"it was already asked for with the type {known!r}")
+        if not conform or record_shaper(type_info) is None:
+            return StreamEdge(operator, tag)
+        shaper = self._shapers.get((operator.id, tag))
+        if shaper is None:
+            name, members = f"{operator.name} (declared type)", {"type_info": type_info}
+            edge = StreamEdge(operator, tag)
+            shaper = self._node(OperatorKind.CONFORM, name, members, (edge,), sized_like=operator, owner=operator)
+            self._shapers[operator.id, tag] = shaper
+        return StreamEdge(shaper)
+
+    def nodes(self) -> list[StreamNode]:
+        """Return what the next execution runs: the operators added since the last one, and all that they read from."""
+        return with_ancestors(self._pending)
+
+    def clear(self) -> None:
+        """Forget what was added; streams that were made stay usable."""
+        self._pending.clear()
+
+    def _node(
+        self,
+        kind: OperatorKind,
+        name: str,
+        members: Mapping[str, object],
+        inputs: tuple[StreamEdge, ...],
+        *,
+        sized_like: StreamNode | None = None,
+        owner: StreamNode | None = None,
+        bounded: bool = True,
+    ) -> StreamNode:
+        return StreamNode(
+            id=next(self._ids),
+            name=name,
+            kind=kind,
+            payload=dumps_members(name, members),
+            inputs=inputs,
+            created_at=calling_line(),
+            sized_like=sized_like,
+            chaining=Chaining.ALWAYS,
+            owner=owner,
+            bounded=bounded,
+        )

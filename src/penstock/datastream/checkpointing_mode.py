@@ -1,0 +1,19 @@
+"""CheckpointingMode: what a failure may do to state (``pyflink.datastream.checkpointing_mode``)."""
+
+from __future__ import annotations
+
+from enum import Enum
+
+__all__ = ["CheckpointingMode"]
+
+
+class CheckpointingMode(Enum):
+    """How often a record may count in state after a failure; every checkpoint here is exactly once.
+
+    Source: org.apache.flink.core.execution.CheckpointingMode.
+    """
+
+    EXACTLY_ONCE = 0
+    """Once."""
+    AT_LEAST_ONCE = 1
+    """Once or more; accepted, and gives exactly once."""

@@ -1,0 +1,15 @@
+"""Streams: records on their way, and the operators that can be put behind them (``pyflink.datastream.data_stream``)."""
+
+from __future__ import annotations
+
+from penstock.datastream._streams.keyed import KeyedStream
+from penstock.datastream._streams.results import CloseableIterator
+from penstock.datastream._streams.sink import DataStreamSink
+from penstock.datastream._streams.stream import DataStream
+from penstock.datastream._streams.windowed import WindowedStream
+
+__all__ = ["CloseableIterator", "DataStream", "DataStreamSink", "KeyedStream", "WindowedStream"]
+
+# Messages name the public module, so that the private ones may move.
+for _name in __all__:
+    globals()[_name].__module__ = __name__

@@ -1,0 +1,130 @@
+"""Every error that a user of Penstock may catch; each class stands under the thing its caller has to do.
+
+    PenstockError
+    ├── JobGraphError                   fix the program: known before the job starts
+    │   ├── ConfigurationError              a configuration key has a value that it cannot have
+    │   ├── ConfigurationFileError          a config.yaml that cannot be read
+    │   ├── DuplicateUidError               two operators carry the same uid
+    │   ├── EmptyJobError                   nothing to execute
+    │   ├── ForwardParallelismError         forward() between different parallelisms
+    │   ├── KeyEncodingError                a key without a canonical encoding
+    │   ├── StateDescriptorError            a state declared as another kind than it was written as
+    │   ├── UnpicklableFunctionError        a function that cannot travel to the tasks
+    │   └── UnsupportedOperationError       a PyFlink call that has no meaning here
+    ├── RestoreError                    fix the start: the state to start from
+    │   ├── CheckpointStorageError          the checkpoint directory cannot be used
+    │   ├── CorruptCheckpointError          a file of a checkpoint is damaged or gone
+    │   ├── LocalStateError                 the local directory for keyed state cannot be used
+    │   ├── NoCheckpointError               nothing to go on from
+    │   └── UnclaimedStateError             state of an operator that the job does not have
+    ├── SparkSetupError                 fix the machine: Spark cannot start here
+    │   ├── LocalDirectoryError             a local directory cannot be used, or its disk is full
+    │   ├── LoopbackError                   processes of this machine cannot reach each other
+    │   ├── PySparkVersionError             the PySpark or the Spark found is not one that works
+    │   ├── SparkLaunchError                the JVM ended while it was starting
+    │   └── UnsupportedJavaError            no Java that this Spark runs on
+    ├── JobRunError                     look into the run: the job was under way
+    │   ├── FencedError                     another driver has taken the job over
+    │   ├── JobCancelledError               somebody cancelled the job
+    │   ├── JobExecutionError               the job failed, mostly in a user's function
+    │   ├── PartitionError                  a custom partitioner named a subtask that does not exist
+    │   ├── SinkFileError                   an output file cannot be written or published
+    │   ├── SourceFileError                 an input file is gone or cannot be read
+    │   ├── SplitFetchError                 a source's reader could not fetch
+    │   ├── StaleAttemptError               a task that outlived its attempt stopped itself
+    │   └── UnpicklableStateError           a value in keyed state that cannot be written to a checkpoint
+    ├── RetryableError                  wait: the same call may succeed later
+    └── InternalError                   report: a bug in Penstock
+
+Every class hands its arguments to ``super().__init__`` and builds its text in ``__str__``, so an error that crosses a
+process boundary arrives with its type, its attributes and its text. ``__cause__`` does not travel (Python drops it).
+The classes themselves stand in ``penstock._errors``, one module for each thing to do, and import nothing of Penstock.
+"""
+
+from __future__ import annotations
+
+from penstock._errors.machine import (
+    LocalDirectoryError,
+    LoopbackError,
+    PySparkVersionError,
+    SparkLaunchError,
+    SparkSetupError,
+    UnsupportedJavaError,
+)
+from penstock._errors.program import (
+    ConfigurationError,
+    ConfigurationFileError,
+    DuplicateUidError,
+    EmptyJobError,
+    ForwardParallelismError,
+    JobGraphError,
+    KeyEncodingError,
+    StateDescriptorError,
+    UnpicklableFunctionError,
+    UnsupportedOperationError,
+)
+from penstock._errors.root import InternalError, PenstockError, RetryableError
+from penstock._errors.run import (
+    FailurePlace,
+    FencedError,
+    JobCancelledError,
+    JobExecutionError,
+    JobRunError,
+    PartitionError,
+    SinkFileError,
+    SourceFileError,
+    SplitFetchError,
+    StaleAttemptError,
+    UnpicklableStateError,
+)
+from penstock._errors.start import (
+    CheckpointStorageError,
+    CorruptCheckpointError,
+    LocalStateError,
+    NoCheckpointError,
+    RestoreError,
+    UnclaimedStateError,
+)
+
+__all__ = [
+    "CheckpointStorageError",
+    "ConfigurationError",
+    "ConfigurationFileError",
+    "CorruptCheckpointError",
+    "DuplicateUidError",
+    "EmptyJobError",
+    "FailurePlace",
+    "FencedError",
+    "ForwardParallelismError",
+    "InternalError",
+    "JobCancelledError",
+    "JobExecutionError",
+    "JobGraphError",
+    "JobRunError",
+    "KeyEncodingError",
+    "LocalDirectoryError",
+    "LocalStateError",
+    "LoopbackError",
+    "NoCheckpointError",
+    "PartitionError",
+    "PenstockError",
+    "PySparkVersionError",
+    "RestoreError",
+    "RetryableError",
+    "SinkFileError",
+    "SourceFileError",
+    "SparkLaunchError",
+    "SparkSetupError",
+    "SplitFetchError",
+    "StaleAttemptError",
+    "StateDescriptorError",
+    "UnclaimedStateError",
+    "UnpicklableFunctionError",
+    "UnpicklableStateError",
+    "UnsupportedJavaError",
+    "UnsupportedOperationError",
+]
+
+# Pickles and messages name the public module, so that the private ones may move.
+for _name in __all__:
+    globals()[_name].__module__ = __name__

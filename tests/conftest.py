@@ -1,0 +1,42 @@
+"""What all tests share: one Spark for the whole run, and a look for what tests leave behind."""
+
+from __future__ import annotations
+
+import threading
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    from collections.abc import Generator, Iterator
+
+    from penstock._engine.spark.session import SparkHandle
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collect_file() -> Generator[None, list[pytest.Collector], list[pytest.Collector]]:
+    """Look for examples in ``src`` only: a program below ``tests`` must not run because it was imported for them."""
+    collectors = yield
+    return [collector for collector in collectors if type(collector).__name__ != "DoctestModule"]
+
+
+@pytest.fixture(scope="session")
+def spark() -> Iterator[SparkHandle]:
+    """The session that jobs of this test run use: two slots, made at the first use, ended with the run."""
+    from penstock._engine.spark.session import get_session
+
+    handle = get_session(2)
+    yield handle
+    handle.stop()
+
+
+@pytest.fixture(autouse=True)
+def no_thread_is_left_behind() -> Iterator[None]:
+    """Fail a test whose threads would keep the process alive."""
+    before = set(threading.enumerate())
+    yield
+    left = [thread for thread in threading.enumerate() if thread not in before and not thread.daemon]
+    for thread in left:
+        thread.join(timeout=5)
+    alive = [thread.name for thread in left if thread.is_alive()]
+    assert not alive, f"threads are still running: {alive}"

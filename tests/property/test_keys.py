@@ -1,0 +1,92 @@
+from __future__ import annotations
+
+from datetime import UTC, date, datetime, time, timedelta, timezone
+from decimal import Decimal
+from fractions import Fraction
+from typing import Any
+
+from hypothesis import assume, given, strategies as st
+
+from penstock._engine.protocol.keys import (
+    decode_normal,
+    default_max_parallelism,
+    encode_key,
+    encode_normal,
+    key_group,
+    key_group_range,
+    normal_key,
+    subtask_of_key_group,
+)
+
+#: Few distinct values, so that equal keys of different types meet.
+small = st.integers(-3, 3)
+numbers = st.one_of(
+    small,
+    st.integers(),
+    st.booleans(),
+    small.map(float),
+    st.floats(allow_nan=False),
+    small.map(Decimal),
+    st.decimals(allow_nan=False, places=2),
+    st.builds(Fraction, small, st.integers(1, 4)),
+    st.builds(complex, small, small),
+)
+zones = st.sampled_from([UTC, timezone(timedelta(hours=2)), timezone(-timedelta(minutes=90)), None])
+atoms = st.one_of(
+    st.none(),
+    numbers,
+    st.text(max_size=3),
+    st.binary(max_size=3),
+    st.dates(),
+    st.builds(date, st.just(2026), st.just(1), st.integers(1, 3)),
+    st.builds(datetime, st.just(2026), st.just(1), st.just(1), st.integers(0, 4), tzinfo=zones),
+    st.builds(time, st.integers(10, 14), tzinfo=zones),
+    st.builds(timedelta, seconds=small),
+    st.uuids(),
+)
+keys = st.recursive(
+    atoms, lambda parts: st.lists(parts, max_size=3).map(tuple) | st.frozensets(parts, max_size=3), max_leaves=6
+)
+
+
+@given(keys, keys)
+def test_keys_are_equal_exactly_when_their_bytes_are(left: Any, right: Any) -> None:
+    assert (left == right) == (encode_key(left) == encode_key(right))
+
+
+@given(keys, keys)
+def test_normal_keys_are_equal_exactly_when_keys_are(left: Any, right: Any) -> None:
+    assert (left == right) == (normal_key(left) == normal_key(right))
+
+
+@given(st.lists(numbers, min_size=2, max_size=8))
+def test_lookalike_numbers_fall_together_as_they_do_in_a_dict(values: list[Any]) -> None:
+    assert len({encode_key(value) for value in values}) == len(set(values))
+
+
+@given(keys)
+def test_normal_key_goes_to_bytes_and_back(key: Any) -> None:
+    normal = normal_key(key)
+    assert encode_normal(normal) == encode_key(key)
+    assert decode_normal(encode_normal(normal)) == normal
+    assert type(decode_normal(encode_normal(normal))) is type(normal)
+
+
+@given(keys, st.integers(1, 32_768), st.integers(1, 1_000))
+def test_key_belongs_to_the_one_subtask_whose_range_has_its_group(
+    key: Any, max_parallelism: int, parallelism: int
+) -> None:
+    assume(parallelism <= max_parallelism)
+    group = key_group(normal_key(key), max_parallelism)
+    owners = [
+        subtask for subtask in range(parallelism) if group in key_group_range(subtask, parallelism, max_parallelism)
+    ]
+    assert owners == [subtask_of_key_group(group, parallelism, max_parallelism)]
+
+
+@given(st.integers(1, 100_000))
+def test_default_max_parallelism_is_a_power_of_two_with_room(parallelism: int) -> None:
+    most = default_max_parallelism(parallelism)
+    assert most & (most - 1) == 0
+    assert 128 <= most <= 32_768
+    assert most >= min(parallelism + parallelism // 2, 32_768)

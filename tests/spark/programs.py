@@ -1,0 +1,47 @@
+"""Runs a program in a Python of its own: what happens to a whole process cannot be tested from inside one."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+SOURCES = Path(__file__).parents[2] / "src"
+
+
+def environment(home: Path, **variables: str) -> dict[str, str]:
+    """An environment with nothing of this machine's in it, not even a PATH with programs."""
+    return {
+        "HOME": str(home),
+        "TMPDIR": str(home),
+        "PATH": str(home / "bin"),
+        "PYTHONPATH": str(SOURCES),
+        "PYTHONDONTWRITEBYTECODE": "1",
+        **variables,
+    }
+
+
+def java_environment(home: Path) -> dict[str, str]:
+    """The same with this machine's own Java, if it has one: it starts faster."""
+    return environment(home, PATH=os.environ.get("PATH", ""), JAVA_HOME=os.environ.get("JAVA_HOME", ""))
+
+
+def start(program: str, env: dict[str, str]) -> subprocess.Popen[str]:
+    """Start a program; what it prints can be read line by line."""
+    return subprocess.Popen(
+        [sys.executable, "-W", "error", "-c", program],
+        env=env,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+def output(program: str, env: dict[str, str]) -> tuple[str, str]:
+    """Run a program to its end; answers what it printed, and what it printed as errors."""
+    with start(program, env) as process:
+        printed, errors = process.communicate(timeout=120)
+    assert process.returncode == 0, errors
+    return printed, errors

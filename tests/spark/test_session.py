@@ -1,0 +1,132 @@
+from __future__ import annotations
+
+import json
+import os
+import select
+import signal
+from typing import TYPE_CHECKING
+
+import pytest
+from tests.spark import programs
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    import pyarrow as pa
+
+    from penstock._engine.spark.session import SparkHandle
+
+pytestmark = pytest.mark.spark
+
+BESIDE_A_SESSION = """
+import json, logging
+from pyspark.sql import SparkSession
+from penstock._engine.spark.session import get_session
+
+lines = []
+handler = logging.Handler()
+handler.emit = lambda record: lines.append(record.getMessage())
+logging.getLogger("penstock").addHandler(handler)
+logging.getLogger("penstock").setLevel(logging.INFO)
+
+conf = {"spark.ui.enabled": "false", "spark.log.level": "ERROR", "spark.sql.adaptive.enabled": "true"}
+theirs = SparkSession.builder.master("local[1]").config(map=conf).getOrCreate()
+before = dict(theirs.conf.getAll)
+handle = get_session(8)
+ours = handle.session.conf.get("spark.sql.adaptive.enabled")
+handle.stop()
+print(json.dumps({
+    "owned": handle.owned, "slots": handle.slots, "ours": ours, "lines": lines,
+    "unchanged": dict(theirs.conf.getAll) == before, "active": SparkSession.active() is theirs,
+    "count": theirs.range(5).count(),
+}))
+theirs.stop()
+"""
+
+WAITING = """
+import os
+from penstock._engine.spark.session import get_session
+
+def pids(batches):
+    import os, pyarrow as pa
+    for _ in batches:
+        yield pa.record_batch([pa.array([os.getpid()]), pa.array([os.getppid()])], names=["worker", "daemon"])
+
+handle = get_session(1)
+(row,) = handle.session.range(1).mapInArrow(pids, "worker long, daemon long").collect()
+print(handle.jvm.gateway.proc.pid, row.worker, row.daemon, flush=True)
+__import__("threading").Event().wait()
+"""
+
+
+def test_program_session_is_used_and_left_as_it_was(tmp_path: Path) -> None:
+    printed, _ = programs.output(BESIDE_A_SESSION, programs.java_environment(tmp_path))
+    seen = json.loads(printed)
+    lines = "\n".join(seen.pop("lines"))
+    assert seen == {"owned": False, "slots": 1, "ours": "false", "unchanged": True, "active": True, "count": 5}
+    assert "spark.sql.adaptive.enabled=false (not true)" in lines
+    assert "does not try tasks again (master local[1])" in lines
+
+
+@pytest.mark.skipif(not hasattr(os, "pidfd_open"), reason="needs Linux to wait for the end of foreign processes")
+def test_jvm_and_workers_end_by_themselves_when_the_driver_is_killed(tmp_path: Path) -> None:
+    process = programs.start(WAITING, programs.java_environment(tmp_path))
+    with process:
+        assert process.stdout
+        pids = [int(pid) for pid in process.stdout.readline().split()]
+        watched = {os.pidfd_open(pid): pid for pid in pids}
+        process.send_signal(signal.SIGKILL)
+        alive = dict(watched)
+        while alive and (ended := select.select(list(alive), [], [], 30)[0]):
+            for descriptor in ended:
+                del alive[descriptor]
+        for descriptor in watched:
+            os.close(descriptor)
+    assert len(pids) == 3
+    assert not alive
+
+
+def test_session_gives_rows_in_batches_cut_by_bytes(spark: SparkHandle) -> None:
+    def blocks(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        import pyarrow as pa
+
+        for _ in batches:
+            for _ in range(12):
+                yield pa.record_batch(
+                    [pa.array([0], pa.int32()), pa.array([b"x" * (4 << 20)])], names=["slot", "block"]
+                )
+
+    def sizes(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        import pyarrow as pa
+
+        for batch in batches:
+            yield pa.record_batch([pa.array([batch.num_rows]), pa.array([batch.nbytes])], names=["rows", "bytes"])
+
+    plan = spark.session.range(1, numPartitions=1).mapInArrow(blocks, "slot int, block binary")
+    rows = plan.repartitionById(1, "slot").mapInArrow(sizes, "rows long, bytes long").collect()
+    assert sum(row.rows for row in rows) == 12
+    assert max(row.bytes for row in rows) <= 16 << 20
+
+
+def test_shuffle_files_go_with_the_job_that_made_them(spark: SparkHandle) -> None:
+    def blocks(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        import os
+
+        import pyarrow as pa
+
+        for _ in batches:
+            yield pa.record_batch([pa.array([0], pa.int32()), pa.array([os.urandom(1 << 20)])], names=["slot", "block"])
+
+    assert spark.log_file is not None
+    run = spark.log_file.parents[1] / spark.log_file.stem
+    plan = spark.session.range(2, numPartitions=2).mapInArrow(blocks, "slot int, block binary")
+    for _ in range(3):
+        assert plan.repartitionById(2, "slot").count() == 2
+    assert sum(path.stat().st_size for path in run.rglob("shuffle_*")) < 3 << 20
+
+
+def test_second_call_gives_the_same_session(spark: SparkHandle) -> None:
+    from penstock._engine.spark.session import get_session
+
+    assert get_session() is spark

@@ -1,0 +1,155 @@
+"""Uids name state in checkpoints: the user's own, else one that changes only with what the operator reads."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from tests.unit.graph.graphs import environment, job_graph, operator, uids
+
+from penstock.common import Configuration, Types
+from penstock.datastream import StreamExecutionEnvironment
+from penstock.errors import ConfigurationError, DuplicateUidError
+
+SOURCES = Path(__file__).parents[3] / "src"
+
+
+def sample(parallelism: int = 2) -> StreamExecutionEnvironment:
+    env = environment(parallelism)
+    counted = env.from_collection(["a"]).map(str.upper).name("upper").key_by(str).reduce(max).name("largest")
+    counted.print().name("out")
+    return env
+
+
+def test_generated_uids_never_change_from_release_to_release() -> None:
+    assert uids(job_graph(sample())) == {
+        "Source: Collection": "b375ae1ebbedeb7ee884442798c216d1",
+        "upper": "ce0fa805d29903e429686374d9a8e87c",
+        "largest": "6fc3209b6303ae83a071d8a2f676843e",
+        "out": "8ebd9886d59a02820935444c59aa292e",
+    }
+
+
+def test_generated_uids_are_the_same_in_every_process() -> None:
+    program = "from tests.unit.graph import test_uids as t; print(*t.uids(t.job_graph(t.sample())).values())"
+    root = str(SOURCES.parent)
+    outputs = {
+        subprocess.run(
+            [sys.executable, "-c", program],
+            capture_output=True,
+            text=True,
+            check=True,
+            cwd=root,
+            env={**os.environ, "PYTHONPATH": f"{SOURCES}{os.pathsep}{root}", "PYTHONHASHSEED": seed},
+        ).stdout
+        for seed in ("1", "2")
+    }
+    assert outputs == {" ".join(uids(job_graph(sample())).values()) + "\n"}
+
+
+def test_parallelism_and_chaining_do_not_change_uids() -> None:
+    assert uids(job_graph(sample(1))) == uids(job_graph(sample(7)))
+    assert uids(job_graph(sample(1))) == uids(job_graph(sample(1).disable_operator_chaining()))
+
+
+def test_names_and_declared_types_do_not_change_uids() -> None:
+    def build(*, typed: bool) -> dict[str, str]:
+        env = environment()
+        output_type = Types.TUPLE([Types.STRING()]) if typed else None
+        env.from_collection(["a"]).map(lambda word: (word,), output_type=output_type).filter(bool).name("end")
+        return uids(job_graph(env))
+
+    assert build(typed=True)["end"] == build(typed=False)["end"]
+
+
+def test_another_branch_or_source_changes_no_other_uid() -> None:
+    before = uids(job_graph(sample()))
+    env = sample()
+    env.from_collection([1]).filter(bool).name("unrelated").print().name("unrelated out")
+    after = uids(job_graph(env))
+    assert {name: uid for name, uid in after.items() if name in before and name != "Source: Collection"} == {
+        name: uid for name, uid in before.items() if name != "Source: Collection"
+    }
+
+
+def test_an_operator_put_in_between_changes_the_uids_behind_it_only() -> None:
+    env = environment()
+    upper = env.from_collection(["a"]).map(str.upper).name("upper")
+    upper.filter(bool).key_by(str).reduce(max).name("largest")
+    before, after = uids(job_graph(sample())), uids(job_graph(env))
+    assert after["upper"] == before["upper"]
+    assert after["largest"] != before["largest"]
+
+
+def test_a_uid_of_the_users_keeps_what_stands_behind_it() -> None:
+    def build(extra: bool) -> str:
+        env = environment()
+        stream = env.from_collection(["a"])
+        if extra:
+            stream = stream.filter(bool)
+        stream.map(str.upper).uid("upper").filter(bool).name("end")
+        return uids(job_graph(env))["end"]
+
+    assert build(extra=False) == build(extra=True)
+
+
+def test_equal_siblings_have_different_uids_in_order_of_making() -> None:
+    env = environment()
+    stream = env.from_collection(["a"])
+    stream.map(str.upper).name("first")
+    stream.map(str.lower).name("second")
+    found = uids(job_graph(env))
+    assert found["first"] != found["second"]
+
+
+def test_a_side_output_and_the_main_output_lead_to_different_uids() -> None:
+    from tests.unit.graph.test_chaining import Split
+
+    from penstock.datastream import OutputTag
+
+    env = environment()
+    main = env.from_collection([1]).process(Split())
+    main.get_side_output(OutputTag("late")).map(abs).name("side")
+    main.map(abs).name("main")
+    alone = environment()
+    alone.from_collection([1]).process(Split()).map(abs).name("main")
+    assert uids(job_graph(env))["main"] == uids(job_graph(alone))["main"]
+
+
+def test_a_second_run_of_the_same_environment_gives_the_same_uids() -> None:
+    env = sample()
+    before = uids(job_graph(env))
+    env.close()
+    counted = env.from_collection(["a"]).map(str.upper).name("upper").key_by(str).reduce(max).name("largest")
+    counted.print().name("out")
+    assert uids(job_graph(env)) == before
+
+
+def test_own_uid_is_taken_as_it_is() -> None:
+    env = environment()
+    env.from_collection([1]).map(abs).uid("my map").name("m")
+    node = operator(job_graph(env), "m")
+    assert (node.uid, node.explicit_uid) == ("my map", True)
+
+
+def test_two_equal_uids_are_refused_with_both_lines() -> None:
+    env = environment()
+    env.from_collection([1]).map(abs).name("one").uid("same")
+    env.from_collection([1]).map(abs).name("two").uid("same")
+    with pytest.raises(DuplicateUidError, match=r"'same': 'one' at test_uids.py:\d+ and 'two' at test_uids.py:\d+"):
+        job_graph(env)
+
+
+def test_without_generated_uids_an_operator_needs_one() -> None:
+    env = StreamExecutionEnvironment.get_execution_environment(
+        Configuration().set_string("pipeline.auto-generate-uids", "false")
+    )
+    typed = env.from_collection([1]).uid("source").map(lambda n: (n,), output_type=Types.TUPLE([Types.INT()]))
+    typed.uid("typed")
+    assert [node.uid for node in job_graph(env).vertices[0].operators] == ["source", "typed"]
+    typed.filter(bool)
+    with pytest.raises(ConfigurationError, match=r"pipeline.auto-generate-uids .* 'Filter' at test_uids.py:\d+ has no"):
+        job_graph(env)

@@ -1,0 +1,89 @@
+from __future__ import annotations
+
+import gc
+import os
+import sys
+from typing import TYPE_CHECKING
+
+import pytest
+
+from penstock._engine.spark import jvm, session
+from penstock.errors import LocalDirectoryError, SparkLaunchError, UnsupportedOperationError
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+@pytest.mark.parametrize(("gib", "heap_mb"), [(2, 1024), (8, 2048), (64, 4096)])
+def test_heap_is_a_quarter_of_the_memory_within_bounds(gib: int, heap_mb: int) -> None:
+    assert session.driver_memory_mb(gib << 30) == heap_mb
+
+
+def test_launch_environment_is_put_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PYSPARK_PYTHON", "/other/python")
+    monkeypatch.delenv("SPARK_HOME", raising=False)
+    before = dict(os.environ)
+    with jvm.launch_environment({"SPARK_HOME": "/spark"}):
+        assert os.environ["PYSPARK_PYTHON"] == os.environ["PYSPARK_DRIVER_PYTHON"] == sys.executable
+        assert os.environ["SPARK_HOME"] == "/spark"
+    assert dict(os.environ) == before
+
+
+def test_tasks_can_import_the_library_however_the_program_found_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PYTHONPATH", "/mine")
+    with jvm.launch_environment({}):
+        first, *others = os.environ["PYTHONPATH"].split(os.pathsep)
+    assert first == "/mine"
+    assert any(os.path.isfile(os.path.join(place, "penstock", "errors.py")) for place in others)  # noqa: PTH113, PTH118
+
+
+def test_launch_script_finds_its_tools_whatever_the_path(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", "/mine")
+    with jvm.launch_environment({}):
+        assert os.environ["PATH"].split(os.pathsep) == ["/mine", "/usr/bin", "/bin"]
+
+
+def test_usual_program_session_is_suitable() -> None:
+    assert session.unsuitable({}, "spark://host:7077", "python3") == []
+    assert session.unsuitable({}, "local[2,4]", sys.executable) == []
+
+
+def test_each_fault_of_a_program_session_is_one_line() -> None:
+    conf = {"spark.python.worker.reuse": "false"}
+    problems = session.unsuitable(conf, "local[2]", "/usr/bin/python3")
+    assert [problem.split(" (")[0] for problem in problems] == [
+        "starts a Python process for each task",
+        "does not try tasks again",
+        f"runs its tasks with /usr/bin/python3, not {sys.executable}: both need Penstock and its dependencies.",
+    ]
+
+
+def test_connect_is_refused_before_anything_starts(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(session, "_own", None)
+    monkeypatch.setenv("SPARK_REMOTE", "sc://host")
+    with pytest.raises(UnsupportedOperationError, match="SPARK_REMOTE"):
+        session.get_session()
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")  # PySpark leaves a pipe open there
+def test_failed_launch_names_the_line_that_says_most_and_leaves_no_directory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    home = tmp_path / "spark"
+    (home / "bin").mkdir(parents=True)
+    submit = home / "bin" / "spark-submit"
+    submit.write_text("#!/bin/sh\necho starting\necho 'Error: Could not find or load main class'\necho bye\nexit 1\n")
+    submit.chmod(0o755)
+    monkeypatch.setattr(jvm, "_check_machine", lambda: home)
+    with pytest.raises(SparkLaunchError, match=r"start: Error: Could not find or load main class\. All of its output"):
+        jvm.Jvm({}, "WARN", tmp_path)
+    gc.collect()
+    (user_directory,) = tmp_path.glob("penstock-*")
+    assert [path.name for path in user_directory.iterdir()] == ["logs"]
+
+
+def test_local_dirs_of_the_environment_are_where_files_go(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "full").touch()
+    monkeypatch.setenv("SPARK_LOCAL_DIRS", f"{tmp_path / 'full'},/other")
+    with pytest.raises(LocalDirectoryError, match=str(tmp_path / "full")):
+        jvm.Jvm({}, "WARN", None)

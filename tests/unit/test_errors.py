@@ -1,0 +1,82 @@
+from __future__ import annotations
+
+import copy
+import inspect
+import pickle
+from typing import Any, get_type_hints
+
+import pytest
+
+from penstock import errors
+
+SAMPLES: dict[object, Any] = {
+    str: "some text",
+    int: 7,
+    str | None: "some text",
+    tuple[str, ...]: ("first", "second"),
+    errors.FailurePlace | None: errors.FailurePlace("parse", "parse-1", 3, "job.py:12", "{'id': 9}", "Traceback …"),
+}
+
+
+def _subclasses(cls: type[errors.PenstockError]) -> list[type[errors.PenstockError]]:
+    return [cls, *(below for child in cls.__subclasses__() for below in _subclasses(child))]
+
+
+def _made(cls: type[errors.PenstockError]) -> errors.PenstockError:
+    """Make an error with a sample for each of its arguments, optional ones too."""
+    if cls.__init__ is Exception.__init__:
+        return cls("some text")
+    hints = get_type_hints(cls.__init__)
+    return cls(*(SAMPLES[hints[name]] for name in list(inspect.signature(cls).parameters)))
+
+
+ALL = sorted((cls for cls in _subclasses(errors.PenstockError) if cls.__module__.startswith("penstock.")), key=str)
+
+
+@pytest.mark.parametrize("cls", ALL)
+def test_every_error_survives_pickling_with_type_attributes_and_text(cls: type[errors.PenstockError]) -> None:
+    error = _made(cls)
+    for twin in (pickle.loads(pickle.dumps(error)), copy.copy(error)):
+        assert type(twin) is cls
+        assert twin.args == error.args
+        assert vars(twin) == vars(error)
+        assert str(twin) == str(error)
+
+
+@pytest.mark.parametrize("cls", ALL)
+def test_every_error_shows_all_its_values(cls: type[errors.PenstockError]) -> None:
+    error = _made(cls)
+    for value in error.args:
+        for part in value if isinstance(value, tuple) else (value,):
+            shown = str(part)
+            assert shown in str(error) or repr(part) in str(error)
+
+
+@pytest.mark.parametrize("cls", ALL)
+def test_every_error_is_public_and_says_so(cls: type[errors.PenstockError]) -> None:
+    assert cls.__module__ == "penstock.errors"
+    assert cls.__name__ in errors.__all__
+
+
+@pytest.mark.parametrize("cls", ALL)
+def test_every_error_stands_in_the_tree_of_the_module_docstring(cls: type[errors.PenstockError]) -> None:
+    tree = [line.lstrip(" │├└─") for line in (errors.__doc__ or "").splitlines()]
+    assert sum(line.startswith(f"{cls.__name__} ") or line == cls.__name__ for line in tree) == 1
+
+
+def test_execution_error_shows_the_users_traceback_only_where_the_cause_was_lost() -> None:
+    place = errors.FailurePlace("parse", "parse-1", 0, traceback="Traceback\nValueError: no")
+    error = errors.JobExecutionError("f" * 32, "prices", "ValueError: no", place)
+    error.__cause__ = ValueError("no")
+    assert str(error).startswith("Job 'prices'")
+    assert str(pickle.loads(pickle.dumps(error))).startswith("Traceback\nValueError: no\n\nJob 'prices'")
+
+
+def test_execution_error_without_a_place_names_the_job_alone() -> None:
+    error = errors.JobExecutionError("f" * 32, "prices", "the executor died")
+    assert str(error) == f"Job 'prices' ({'f' * 32}) failed: the executor died"
+
+
+def test_configuration_error_names_the_place_of_the_value() -> None:
+    error = errors.ConfigurationError("parallelism.default", "x", "it is not a whole number", "/etc/config.yaml")
+    assert str(error) == "parallelism.default cannot be 'x' (set in /etc/config.yaml): it is not a whole number."
