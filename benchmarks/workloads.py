@@ -122,7 +122,7 @@ WORKLOADS = (
             "penstock": Sizes(2_000_000, 20_000_000, 200_000),
             "pyflink-process": Sizes(100_000, 200_000, 20_000),
             "pyflink-thread": Sizes(100_000, 400_000, 20_000),
-            "bytewax": Sizes(400_000, 2_000_000, 100_000),
+            "bytewax": Sizes(1_000_000, 3_000_000, 100_000),
         },
         _windows,
     ),

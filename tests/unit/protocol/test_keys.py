@@ -125,7 +125,7 @@ DIFFERENT: list[Any] = [
     *(frozenset(), frozenset({1}), frozenset({(1,)}), frozenset({1, 2})),
     *(Shape.CIRCLE, Shape.SQUARE, Access.READ, Access.WRITE, Access(0), RowKind.INSERT),
     *(User("ada", 36), User("ada", 37), Member("ada", 36)),
-    *(date(2026, 1, 1), datetime.min, datetime(2026, 1, 1, tzinfo=UTC), datetime.min.replace(tzinfo=UTC), time(0)),
+    *(date(2026, 1, 1), datetime.min, datetime(2026, 1, 1, tzinfo=UTC), datetime.min.replace(tzinfo=UTC), time(0)),  # noqa: DTZ901 - naive on purpose
     *(time(0, tzinfo=UTC), timedelta(0), timedelta(days=999_999_999), UUID(int=0), UUID(int=1)),
 ]
 

@@ -3,33 +3,41 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from itertools import count
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
-from penstock._engine.protocol.state_handle import Lineage, StateHandle
 from penstock._engine.state.keyed_store import KeyedStore
 from penstock._engine.state.memory_store import MemoryStore
+from penstock._engine.state.table import ABSENT, MISSING
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from pathlib import Path
+
+    from penstock._engine.protocol.keys import NormalKey
+    from penstock._engine.protocol.state_handle import Lineage, StateHandle
+    from penstock._engine.state.table import Namespace, Pane
 
 MAX_PARALLELISM = 128
-ALL = range(MAX_PARALLELISM)
+
+Contents: TypeAlias = "dict[tuple[NormalKey, Namespace], Any]"
 
 
 @dataclass
 class Checkpoints:
     """The files of one subtask, and the lineage that was accepted."""
 
-    key_groups: range = ALL
+    key_groups: range = range(MAX_PARALLELISM)
     files: dict[str, bytes] = field(default_factory=dict)
-    lineage: Lineage = ()
     #: Paths in the order in which stores asked for them.
     reads: list[str] = field(default_factory=list)
-    tokens: Iterator[int] = field(default_factory=lambda: iter(range(1, 1_000_000)))
+    lineage: Lineage = ()
     checkpoint_id: int = 0
+    tokens: Iterator[int] = field(default_factory=lambda: count(1))
 
     def read(self, handle: StateHandle) -> bytes:
+        if handle.inline is not None:
+            return handle.inline
         assert handle.path is not None
         self.reads.append(handle.path)
         return self.files[handle.path]
@@ -42,32 +50,56 @@ class Checkpoints:
             directory, self.key_groups, MAX_PARALLELISM, self.read, memory_bytes, operator_uid="sum-1", subtask_index=3
         )
 
-    def save(self, store: MemoryStore, kind: Literal["delta", "snapshot"], data: bytes, token: int) -> StateHandle:
-        path = f"{kind}-{self.checkpoint_id + 1}-{token}"
-        self.files[path] = data
-        return store.describe(data, kind, self.checkpoint_id + 1, token, path)
-
-    def end_epoch(self, store: MemoryStore, *, accepted: bool = True) -> None:
+    def end_epoch(self, store: MemoryStore, *, accepted: bool = True) -> bytes | None:
         """Take the store's delta; the checkpoint completes when the epoch is accepted."""
         token = next(self.tokens)
         data = store.delta(self.checkpoint_id + 1, token)
         if accepted:
             if data is not None:
-                self.lineage += (self.save(store, "delta", data, token),)
+                self.lineage += (self._save(store, "delta", data, token),)
             self.checkpoint_id += 1
+        return data
 
-    def cut(self, store: MemoryStore) -> None:
+    def cut(self, store: MemoryStore) -> bytes:
         """End the epoch with a snapshot that replaces the chain."""
         token = next(self.tokens)
-        self.lineage = (self.save(store, "snapshot", b"".join(store.snapshot(self.checkpoint_id + 1, token)), token),)
+        data = b"".join(store.snapshot(self.checkpoint_id + 1, token))
+        self.lineage = (self._save(store, "snapshot", data, token),)
         self.checkpoint_id += 1
+        return data
+
+    def _save(self, store: MemoryStore, kind: Literal["delta", "snapshot"], data: bytes, token: int) -> StateHandle:
+        path = f"{kind}-{self.checkpoint_id + 1}-{token}-{self.key_groups.start}"
+        self.files[path] = data
+        return store.describe(data, kind, self.checkpoint_id + 1, token, path)
 
 
-def contents(store: MemoryStore, name: str = "count") -> dict[tuple[object, tuple[int, ...]], object]:
-    """Return all entries of a table by (normal key, namespace)."""
+def contents(store: MemoryStore, name: str = "count") -> Contents:
+    """Return all entries of a table."""
     table = store.table(name)
     return {
         (normal, namespace): value
         for namespace in table.namespaces()
         for normal, value in table.pane(namespace).items()
     }
+
+
+def read(pane: Pane, normal: NormalKey) -> Any:
+    """Return the value of a key as operators read it."""
+    value = pane.hot.get(normal, MISSING)
+    return pane.load(normal) if value is MISSING else value
+
+
+def write(pane: Pane, normal: NormalKey, value: Any) -> None:
+    """Set or, with ABSENT, delete a key as operators do."""
+    pane.hot[normal] = value
+    pane.dirty.add(normal)
+
+
+def write_all(store: MemoryStore, entries: dict[Any, Any], name: str = "count") -> None:
+    """Set entries of the namespace ()."""
+    for normal, value in entries.items():
+        write(store.table(name).pane(), normal, value)
+
+
+__all__ = ["ABSENT", "Checkpoints", "Contents", "contents", "read", "write", "write_all"]

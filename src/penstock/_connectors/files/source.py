@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 from penstock._connectors.files.filesystem import FileStatus, filesystem_of
 from penstock.datastream.connectors.base import InputStatus, SourceSplit
 from penstock.datastream.connectors.enumerator_base import SplitQueueEnumerator
-from penstock.datastream.connectors.file_system import FilePart
 from penstock.datastream.connectors.reader_base import SequentialSourceReader, SplitCursor
 from penstock.errors import SourceFileError
 
@@ -17,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from penstock.datastream.connectors.base import SourceOutput, SourceReaderContext, SplitEnumeratorContext
-    from penstock.datastream.connectors.file_system import FileFormat
+    from penstock.datastream.connectors.file_system import FileFormat, FilePart
 
 _PART_BYTES = 32 * 1024 * 1024
 _LEAST_PART_BYTES = 1024 * 1024
@@ -81,9 +80,9 @@ class FileSet:
         total = sum(status.size for status in files)
         part_size = min(_PART_BYTES, max(_LEAST_PART_BYTES, total // (readers * _PARTS_PER_READER)))
         return [
-            FileSourceSplit(status, FilePart(start, end))
+            FileSourceSplit(status, part)
             for status in files
-            for start, end in self.file_format.cut(status, part_size if self.splittable else max(status.size, 1))
+            for part in self.file_format.cut(status, part_size if self.splittable else max(status.size, 1))
         ]
 
 
@@ -130,10 +129,10 @@ class FileEnumerator(SplitQueueEnumerator[FileSourceSplit, FileCheckpoint]):
         """Take half of a fair share: few requests when there is much to read, an even end when there is little."""
         most = -(-len(queue) // (2 * self._readers))
         share = [queue.popleft()]
-        size = share[0].part.end - share[0].part.start
+        size = share[0].part.size
         while len(share) < most and size < _SHARE_BYTES:
             share.append(queue.popleft())
-            size += share[-1].part.end - share[-1].part.start
+            size += share[-1].part.size
         return share
 
     def snapshot_state(self, checkpoint_id: int) -> FileCheckpoint:

@@ -148,14 +148,14 @@ class Woken:
 
 @dataclass(frozen=True, slots=True)
 class StepFailed:
-    """Answers any instruction that could not be performed: storage failed, or an enumerator raised."""
+    """Answers an instruction that could not be performed: storage failed, or an enumerator raised."""
 
     error: Exception
 
 
 @dataclass(frozen=True, slots=True)
-class EnumeratorFailed:
-    """An enumerator raised in a call of its own."""
+class DriverFailed:
+    """Something on the driver failed that answers no instruction: a handler of an enumerator, or a full pipe."""
 
     error: Exception
 
@@ -184,6 +184,6 @@ Event: TypeAlias = (
     | CommitFailed
     | Woken
     | StepFailed
-    | EnumeratorFailed
+    | DriverFailed
     | CancelRequested
 )

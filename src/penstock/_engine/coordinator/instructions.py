@@ -7,7 +7,7 @@ An instruction that is answered names its events; the others have no answer.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -220,4 +220,16 @@ Instruction: TypeAlias = (
     | Publish
     | Log
     | End
+)
+
+#: Calls: the coordinator waits for the answer, which is StepFailed when they fail.
+ANSWERED: Final = (
+    ListJobs,
+    ListRecords,
+    ReadRecord,
+    CopyState,
+    StoreState,
+    OpenEnumerators,
+    CallEnumerators,
+    SnapshotEnumerators,
 )

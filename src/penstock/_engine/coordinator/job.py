@@ -161,7 +161,7 @@ class JobCoordinator:
                 self._out.ring(alarm)
             case ev.SplitsAssigned(assigned):
                 self._assigned(assigned)
-            case ev.EnumeratorFailed(error):
+            case ev.DriverFailed(error):
                 self._fail(error)
             case ev.Committed(uid, retry):
                 self._committed(uid, retry)

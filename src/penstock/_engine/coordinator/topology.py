@@ -6,12 +6,14 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from penstock._engine.graph.job_graph import OperatorKind
+from penstock._engine.protocol.rows import channel_number
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from penstock._engine.coordinator.acceptance import Inputs, Subtask
     from penstock._engine.graph.job_graph import JobGraph
+    from penstock._engine.plan.levels import ExecutionPlan
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,3 +42,17 @@ class Topology:
         """The vertices that feed no other one."""
         feeding = {edge.source for edge in self.graph.edges}
         return [vertex.id for vertex in self.graph.vertices if vertex.id not in feeding]
+
+
+def topology_of(plan: ExecutionPlan) -> Topology:
+    """Return what decisions need to know of a plan."""
+    inputs = {
+        (vertex.id, subtask): {
+            channel_number(edge.id, sender): (edge.source, sender)
+            for edge in plan.graph.inputs(vertex.id)
+            for sender in plan.senders(edge, subtask)
+        }
+        for vertex in plan.graph.vertices
+        for subtask in range(vertex.parallelism)
+    }
+    return Topology(plan.graph, dict(enumerate(plan.level_of)), inputs)

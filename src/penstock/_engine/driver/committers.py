@@ -145,5 +145,5 @@ class Committers:
         for uid, committer in self._committers.items():
             try:
                 committer.close()
-            except Exception:
+            except Exception:  # noqa: BLE001 - the job has ended, and the others are to be closed, too
                 _log.warning("The committer of %r failed to close", self._sinks[uid][0], exc_info=True)

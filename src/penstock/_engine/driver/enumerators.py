@@ -7,6 +7,7 @@ an enumerator acts on its own (``call_async``), with an event of its own.
 from __future__ import annotations
 
 import pickle
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from penstock._engine.coordinator import events as ev
@@ -157,22 +158,21 @@ class Enumerators:
             name, source = self._sources[uid]
             context = EnumeratorContext(name, source, opening.parallelism, self._run_async)
             self._running[uid] = running = _Running(name, source, context)
-            self._guard(running, lambda running=running, opening=opening: _open(running, opening))
+            self._guard(running, partial(_open, running, opening))
         return ev.EnumeratorsCalled(self._take_decided())
 
     def call(self, instruction: do.CallEnumerators) -> ev.Event:
         """Tell the enumerators of a completed checkpoint and of what their readers sent."""
+        completed = instruction.completed_checkpoint
         for uid, running in self._running.items():
-            delivery = instruction.deliveries.get(uid)
-            completed = instruction.completed_checkpoint
-            self._guard(running, lambda running=running, delivery=delivery: _deliver(running, completed, delivery))
+            self._guard(running, partial(_deliver, running, completed, instruction.deliveries.get(uid)))
         return ev.EnumeratorsCalled(self._take_decided())
 
     def snapshot(self, instruction: do.SnapshotEnumerators) -> ev.Event:
         """Take the snapshots of all enumerators."""
         checkpoint_id = instruction.checkpoint_id
         snapshots = {
-            uid: self._guard(running, lambda running=running: _snapshot(running, checkpoint_id))
+            uid: self._guard(running, partial(_snapshot, running, checkpoint_id))
             for uid, running in self._running.items()
         }
         return ev.EnumeratorsSnapshotted(snapshots)
@@ -233,7 +233,7 @@ class Enumerators:
         try:
             self._guard(running, handler)
         except Exception as error:  # noqa: BLE001 - it fails the job
-            return ev.EnumeratorFailed(error)
+            return ev.DriverFailed(error)
         again()
         decided = self._take_decided()
         return ev.SplitsAssigned(decided) if decided else None
@@ -269,7 +269,10 @@ def _deliver(running: _Running, completed_checkpoint: int, delivery: SourceDeliv
 
 
 def _answer_requests(running: _Running, delivery: SourceDelivery) -> None:
-    """Answer split requests in turns, so that the last splits are shared; beyond a reader's own, while there are any."""
+    """Answer split requests in turns, so that the last splits are shared.
+
+    A reader that uses up its splits is answered more often than it asked, as long as the enumerator has splits for it.
+    """
     context = running.context
     own = {message.subtask: message.split_requests for message in delivery.messages}
     waiting = {subtask for subtask, count in delivery.grants.items() if count}

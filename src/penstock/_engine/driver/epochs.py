@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import hashlib
-from typing import TYPE_CHECKING, Final, Protocol
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
 
 from penstock._engine.coordinator import events as ev
 from penstock._engine.plan.epoch_plan import EpochCancelledError, EpochInfrastructureError, EpochPlan
+from penstock._engine.plan.levels import plan_epoch
+from penstock._engine.protocol.control import LevelDispatch
 from penstock._engine.protocol.paths import blob_path
 
 if TYPE_CHECKING:
@@ -15,25 +18,51 @@ if TYPE_CHECKING:
     from penstock._engine.driver.mailbox import Mailbox
     from penstock._engine.driver.results import Results
     from penstock._engine.plan.epoch_plan import EpochRunner
-    from penstock._engine.protocol.control import LevelDispatch
+    from penstock._engine.plan.levels import ExecutionPlan
     from penstock._engine.storage.checkpoint_storage import CheckpointStorage
 
 #: A larger program is an object in storage, and dispatches name it.
 MAX_INLINE_PROGRAM: Final = 256 << 10
 
 
-class Planner(Protocol):
+@dataclass(frozen=True, slots=True)
+class EpochPlanner:
     """Makes the dispatches of an epoch's levels from what its subtasks get."""
 
-    def __call__(
-        self,
-        instruction: do.RunEpoch,
-        job_id: str,
-        program: bytes | None,
-        program_path: str | None,
+    plan: ExecutionPlan
+    job_name: str
+    run_id: str
+    slots: int
+    storage_url: str
+    storage_options: dict[str, str]
+    #: Where tasks keep state on their local disk, in a directory for each job.
+    state_directory: str
+    python_path: tuple[str, ...]
+    configuration: dict[str, str]
+
+    def levels(
+        self, instruction: do.RunEpoch, job_id: str, program: bytes | None, program_path: str | None
     ) -> tuple[LevelDispatch, ...]:
         """Return one dispatch for each level."""
-        ...
+        common = LevelDispatch(
+            job_id=job_id,
+            job_name=self.job_name,
+            run_id=self.run_id,
+            job_attempt=instruction.job_attempt,
+            checkpoint_id=instruction.checkpoint_id,
+            level=0,
+            slots=(),
+            widths=(),
+            placement={},
+            program=program,
+            program_path=program_path,
+            storage_url=self.storage_url,
+            storage_options=self.storage_options,
+            local_directory=f"{self.state_directory}/{job_id}",
+            python_path=self.python_path,
+            configuration=self.configuration,
+        )
+        return plan_epoch(self.plan, common, instruction.dispatches, self.slots, instruction.rotation)
 
 
 class Epochs:
@@ -51,7 +80,8 @@ class Epochs:
 
     def __init__(
         self,
-        planner: Planner,
+        planner: EpochPlanner,
+        *,
         program: bytes,
         runner: EpochRunner,
         storage: CheckpointStorage,
@@ -81,9 +111,9 @@ class Epochs:
         try:
             self._results.wait_for_room()
             if len(self._program) <= MAX_INLINE_PROGRAM:
-                levels = self._planner(instruction, job_id, self._program, None)
+                levels = self._planner.levels(instruction, job_id, self._program, None)
             else:
-                levels = self._planner(instruction, job_id, None, self._stored_program(job_id))
+                levels = self._planner.levels(instruction, job_id, None, self._stored_program(job_id))
             started_ms = self._mailbox.clock.now_ms()
             outcome = self._runner.run(EpochPlan(instruction.checkpoint_id, instruction.attempt, levels))
             return ev.EpochEnded(outcome, self._mailbox.clock.now_ms() - started_ms)

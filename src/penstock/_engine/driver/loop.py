@@ -130,7 +130,7 @@ class JobLoop:
         try:
             answer = self._handlers[type(instruction)](instruction)
         except Exception as error:  # noqa: BLE001 - storage or user code failed; the coordinator knows what follows
-            answer = ev.StepFailed(error)
+            answer = ev.StepFailed(error) if isinstance(instruction, do.ANSWERED) else ev.DriverFailed(error)
         if answer is not None:
             self._mailbox.post(answer)
 
@@ -164,7 +164,7 @@ class JobLoop:
     def _close_enumerators(self, instruction: do.CloseEnumerators) -> None:
         try:
             self._enumerators.close(instruction)
-        except Exception:
+        except Exception:  # noqa: BLE001 - the job goes on without it
             _log.warning("An enumerator of job %r failed to close", self._job_name, exc_info=True)
 
     def _change_status(self, instruction: do.ChangeStatus) -> None:

@@ -19,7 +19,7 @@ from penstock._engine.protocol.paths import (
     shared_directory,
 )
 from penstock._engine.storage.checkpoint_storage import open_storage
-from penstock.errors import CheckpointStorageError, CorruptCheckpointError, PenstockError
+from penstock.errors import CheckpointStorageError, CorruptCheckpointError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -106,7 +106,7 @@ class RecordKeeper:
             if self._storage.put_if_absent(path, encode_record(record)):
                 return ev.RecordStored()
             existing = decode_record(self._storage.read(path), self._storage.full_path(path))
-        except PenstockError as error:
+        except Exception as error:  # noqa: BLE001 - whatever went wrong, the record may be there or not
             return ev.RecordUncertain(error)
         return ev.RecordTaken(existing)
 

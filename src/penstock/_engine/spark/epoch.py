@@ -49,6 +49,7 @@ class SparkEpochRunner:
     def run(self, plan: EpochPlan) -> EpochOutcome:
         """Run one epoch to its end and return what its subtasks acknowledged."""
         if self._cancelled.is_set():
+            self._cancelled.clear()  # a cancellation is for one epoch: after a restart the job goes on
             raise EpochCancelledError(plan.checkpoint_id)
         context = self._spark.session.sparkContext
         context.setJobGroup(self._group, f"epoch {plan.checkpoint_id}, attempt {plan.attempt}", interruptOnCancel=False)
@@ -56,6 +57,7 @@ class SparkEpochRunner:
             rows = self._frame(plan).collect()
         except Exception as error:
             if self._cancelled.is_set():
+                self._cancelled.clear()
                 raise EpochCancelledError(plan.checkpoint_id) from error
             raise EpochInfrastructureError(plan.checkpoint_id, str(error)) from error
         return _outcome(rows)

@@ -103,7 +103,10 @@ def warn_of_pandas(version: str | None = None) -> None:
     Args:
         version: The version of pandas, by default the one installed here.
     """
-    version = version or importlib.metadata.version("pandas")
+    if version is None:
+        if not _installed(["pandas"]):
+            return  # a broken installation: PySpark says so at the first plan
+        version = importlib.metadata.version("pandas")
     if _numbers(version) < (3,):
         return
     log.warning(

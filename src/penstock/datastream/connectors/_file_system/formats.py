@@ -13,6 +13,7 @@ import io
 import lzma
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Any, BinaryIO, Protocol, cast
 
@@ -62,11 +63,13 @@ class FilePart:
     Args:
         start: Where the part begins, in the units of the format: bytes, row groups.
         end: Where the next part begins.
+        size: About how many bytes it has.
         position: What the format gave with the last block that counts; None when none does.
     """
 
     start: int
     end: int
+    size: int
     position: int | None = None
 
 
@@ -81,8 +84,8 @@ class FileFormat(ABC):
         ...             yield list(stream.read()), part.end
     """
 
-    def cut(self, file: InputFile, part_size: int) -> list[tuple[int, int]]:
-        """Return the parts (start, end) that may be read independently; runs on the driver.
+    def cut(self, file: InputFile, part_size: int) -> list[FilePart]:
+        """Return the parts of a file that may be read independently; runs on the driver.
 
         Args:
             file: The file.
@@ -92,7 +95,7 @@ class FileFormat(ABC):
             SourceFileError: The file can be seen to be corrupt.
         """
         del part_size
-        return [(0, file.size)]
+        return [FilePart(0, file.size, file.size)]
 
     @abstractmethod
     def read(self, file: InputFile, part: FilePart) -> Iterator[tuple[list[Any], int]]:
@@ -139,9 +142,9 @@ class BulkFormat(FileFormat):
 class _TextLineFormat(StreamFormat):
     charset: str
 
-    def cut(self, file: InputFile, part_size: int) -> list[tuple[int, int]]:
+    def cut(self, file: InputFile, part_size: int) -> list[FilePart]:
         if is_compressed(file.path) or not self._line_feed_is_one_byte():
-            return [(0, file.size)]
+            return super().cut(file, part_size)
         return cut_evenly(file.size, part_size)
 
     def read(self, file: InputFile, part: FilePart) -> Iterator[tuple[list[Any], int]]:
@@ -201,17 +204,25 @@ def open_unpacked(file: InputFile) -> BinaryIO:
     return stream if unpack is None else cast("BinaryIO", unpack(stream))
 
 
-def cut_evenly(size: int, part_size: int) -> list[tuple[int, int]]:
+def cut_evenly(size: int, part_size: int) -> list[FilePart]:
     """Cut a length into parts of about the same size, none larger than wanted; an empty file has none."""
     parts = -(-size // part_size)
-    return [(size * part // parts, size * (part + 1) // parts) for part in range(parts)]
+    bounds = [size * part // parts for part in range(parts + 1)] if parts else []
+    return [FilePart(start, end, end - start) for start, end in pairwise(bounds)]
 
 
-def read_lines(file: InputFile, part: FilePart) -> Iterator[tuple[bytes, int]]:
+def read_lines(
+    file: InputFile, part: FilePart, quotes_in: Callable[[bytes], int] | None = None
+) -> Iterator[tuple[bytes, int]]:
     r"""Read the lines that begin in a part, as blocks of whole lines with the byte position behind each.
 
     A line belongs to the part in which its first byte stands; the last one may reach beyond the part's end. The end of
     a compressed file is not known in advance, so such a file is one part, read until there is no more.
+
+    Args:
+        file: The file.
+        part: What to read of it, and from where on.
+        quotes_in: Counts the quotes of a text in which a line feed between two quotes ends no line.
     """
     end = None if is_compressed(file.path) else part.end
     with open_unpacked(file) as stream:
@@ -224,6 +235,8 @@ def read_lines(file: InputFile, part: FilePart) -> Iterator[tuple[bytes, int]]:
                     break
                 if not data.endswith(b"\n"):
                     data += stream.readline()
+                if quotes_in is not None and quotes_in(data) % 2:
+                    data += _rest_of_quoted(file, stream, position, quotes_in)
                 position += len(data)
                 yield data, position
         except (EOFError, lzma.LZMAError, gzip.BadGzipFile, OSError) as error:
@@ -237,6 +250,19 @@ def read_lines(file: InputFile, part: FilePart) -> Iterator[tuple[bytes, int]]:
             "a job reads them"
         )
         raise SourceFileError(file.path, reason)
+
+
+def _rest_of_quoted(file: InputFile, stream: BinaryIO, position: int, quotes_in: Callable[[bytes], int]) -> bytes:
+    """Return the lines up to the one that has the closing quote."""
+    lines: list[bytes] = []
+    while True:
+        line = stream.readline()
+        if not line:
+            reason = f"a quote that opens behind byte {position} never closes; repair the file, or disable its quotes"
+            raise SourceFileError(file.path, reason)
+        lines.append(line)
+        if quotes_in(line) % 2:
+            return b"".join(lines)
 
 
 def _first_line(stream: BinaryIO, start: int) -> int:

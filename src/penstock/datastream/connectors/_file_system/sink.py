@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection
 
     from penstock._connectors.files.committer import FileCommitter
-    from penstock._connectors.files.staging import FinishedPart
+    from penstock._connectors.files.staging import FinishedPart  # noqa: F401 - named among the bases
     from penstock._connectors.files.writer import FileWriter, FileWriterState
     from penstock.common.typeinfo import TypeInformation
     from penstock.datastream.connectors.base import CommitterInitContext, WriterInitContext

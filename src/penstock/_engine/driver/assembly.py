@@ -1,0 +1,141 @@
+"""Puts a driver together from its parts, for any runner, clock and threads."""
+
+from __future__ import annotations
+
+import pickle
+import shutil
+import tempfile
+import uuid
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from penstock import __version__
+from penstock._engine.coordinator.chain import Identity
+from penstock._engine.coordinator.job import JobCoordinator
+from penstock._engine.coordinator.settings import LATEST, JobSettings
+from penstock._engine.coordinator.topology import topology_of
+from penstock._engine.driver.background import Threads
+from penstock._engine.driver.committers import Committers
+from penstock._engine.driver.driver import JobDriver
+from penstock._engine.driver.enumerators import Enumerators
+from penstock._engine.driver.epochs import EpochPlanner, Epochs
+from penstock._engine.driver.loop import JobLoop
+from penstock._engine.driver.mailbox import Mailbox, SystemClock
+from penstock._engine.driver.program import Program
+from penstock._engine.driver.progress_bar import ProgressBar
+from penstock._engine.driver.records import RecordKeeper
+from penstock._engine.driver.results import Results
+from penstock._engine.plan.levels import build_plan
+from penstock._engine.storage.checkpoint_storage import open_storage
+from penstock.common import option_table
+
+if TYPE_CHECKING:
+    from penstock._engine.driver.background import Background
+    from penstock._engine.driver.loop import Ending
+    from penstock._engine.driver.mailbox import Clock
+    from penstock._engine.gateway.progress import JobListener
+    from penstock._engine.graph.job_graph import JobGraph
+    from penstock._engine.plan.epoch_plan import EpochRunner
+    from penstock.common.configuration import Configuration
+
+
+@dataclass(frozen=True, slots=True)
+class Surroundings:
+    """What a job runs in."""
+
+    runner: EpochRunner
+    #: Tasks that run at the same time.
+    slots: int
+    #: Where tasks keep state on their local disk, in a directory for each job.
+    state_directory: Path
+    #: Folders that tasks import the user's modules from.
+    python_path: tuple[str, ...] = ()
+    #: The real ones when left out.
+    clock: Clock | None = None
+    background: Background | None = None
+
+
+def assemble(
+    graph: JobGraph, configuration: Configuration, main_classes: bytes | None, surroundings: Surroundings
+) -> tuple[JobDriver, JobLoop]:
+    """Make the driver of a job, and the loop that it is to run.
+
+    Args:
+        graph: The job.
+        configuration: Its effective configuration.
+        main_classes: The pickled classes of the main script, for the tasks; None without any.
+        surroundings: What it runs in.
+
+    Raises:
+        ConfigurationError: A key has a value that it cannot have.
+        CheckpointStorageError: The checkpoint directory cannot be used.
+    """
+    settings = _settings(configuration, graph.name)
+    directory = configuration.get(option_table.CHECKPOINT_DIRECTORY)
+    temporary = None if directory else tempfile.mkdtemp(prefix="penstock-checkpoints-")
+    storage = open_storage(directory or str(temporary))
+    storage.probe()
+
+    identity = Identity(run_id=uuid.uuid4().hex, fresh_job_id=uuid.uuid4().hex, penstock_version=__version__)
+    plan = build_plan(graph)
+    program = Program(graph)
+    mailbox = Mailbox(surroundings.clock or SystemClock())
+    background = surroundings.background or Threads(f"penstock-{graph.name}")
+    results = Results(program.collectors, storage)
+    coordinator = JobCoordinator(topology_of(plan), settings, identity, surroundings.slots)
+    epochs = Epochs(
+        EpochPlanner(
+            plan=plan,
+            job_name=graph.name,
+            run_id=identity.run_id,
+            slots=surroundings.slots,
+            storage_url=storage.url,
+            storage_options={},
+            state_directory=str(surroundings.state_directory),
+            python_path=surroundings.python_path,
+            configuration=configuration.to_dict(),
+        ),
+        program=pickle.dumps((graph, main_classes)),
+        runner=surroundings.runner,
+        storage=storage,
+        mailbox=mailbox,
+        background=background,
+        results=results,
+    )
+
+    def clean_up(ending: Ending) -> None:
+        if ending.status.is_globally_terminal_state() and coordinator.job_id:
+            shutil.rmtree(surroundings.state_directory / coordinator.job_id, ignore_errors=True)
+            if ending.checkpoint is None and epochs.program_path is not None:
+                storage.delete([epochs.program_path])
+        if temporary is not None:
+            shutil.rmtree(temporary, ignore_errors=True)
+
+    full_path = storage.full_path if temporary is None else None
+    driver = JobDriver(graph.name, mailbox, results, full_path, clean_up)
+    listeners: list[JobListener] = [driver]
+    if configuration.get(option_table.PROGRESS_ENABLED):
+        listeners.append(ProgressBar(graph.name))
+    loop = JobLoop(
+        coordinator,
+        graph.name,
+        mailbox,
+        records=RecordKeeper(storage, {}, background, mailbox.clock),
+        enumerators=Enumerators(program.sources, mailbox, background),
+        committers=Committers(program.committing_sinks, mailbox, background),
+        epochs=epochs,
+        results=results,
+        background=background,
+        listeners=listeners,
+    )
+    return driver, loop
+
+
+def _settings(configuration: Configuration, job_name: str) -> JobSettings:
+    """Read the settings; a path to restore from is relative to the working directory."""
+    settings = JobSettings.read(configuration, job_name)
+    path = settings.recovery_path
+    if path is None or path == LATEST or "://" in path:
+        return settings
+    return replace(settings, recovery_path=str(Path(path).absolute()))

@@ -1,0 +1,97 @@
+"""What a program holds of a job that it has started."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from penstock._engine.driver.signals import cancelling_on_signals
+from penstock.common.completable_future import CompletableFuture
+from penstock.common.job_client import JobClient
+from penstock.common.job_id import JobID
+from penstock.errors import UnsupportedOperationError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from penstock._engine.driver.driver import JobDriver
+    from penstock.common.job_execution_result import JobExecutionResult
+    from penstock.common.job_status import JobStatus
+
+
+class JobHandle:
+    """A job that was submitted."""
+
+    def __init__(self, driver: JobDriver) -> None:
+        self._driver = driver
+        self.client: JobClient = DriverJobClient(driver)
+
+    def results(self, uid: str) -> Iterator[Any]:
+        """Yield the records of a collecting operator, each epoch's after its checkpoint has completed.
+
+        Raises:
+            JobExecutionError: The job has failed; raised after the records that came before.
+            JobCancelledError: It was cancelled.
+        """
+        with cancelling_on_signals(self._driver):
+            yield from self._driver.records(uid)
+
+
+class DriverJobClient(JobClient):
+    """The client of a job that runs in this process."""
+
+    def __init__(self, driver: JobDriver) -> None:
+        self._driver = driver
+
+    def get_job_id(self) -> JobID:
+        """Return the id of the job."""
+        return JobID(self._driver.job_id)
+
+    def get_job_status(self) -> CompletableFuture[JobStatus]:
+        """Ask where the job stands."""
+        return CompletableFuture.completed(self._driver.status)
+
+    def cancel(self) -> CompletableFuture[None]:
+        """Ask for the job to be cancelled."""
+        self._driver.cancel()
+        return CompletableFuture.completed(None)
+
+    def stop_with_savepoint(
+        self, advance_to_end_of_event_time: bool, savepoint_directory: str | None = None
+    ) -> CompletableFuture[str]:
+        """Answer that savepoints come with a later version."""
+        del advance_to_end_of_event_time, savepoint_directory
+        return CompletableFuture.failed(_no_savepoints("stop_with_savepoint"))
+
+    def trigger_savepoint(self, savepoint_directory: str | None = None) -> CompletableFuture[str]:
+        """Answer that savepoints come with a later version."""
+        del savepoint_directory
+        return CompletableFuture.failed(_no_savepoints("trigger_savepoint"))
+
+    def get_accumulators(self) -> CompletableFuture[dict[str, Any]]:
+        """Return no accumulators: PyFlink has no way to make one."""
+        return CompletableFuture.completed({})
+
+    def get_job_execution_result(self) -> CompletableFuture[JobExecutionResult]:
+        """Ask for the result; the answer comes when the job has ended."""
+        return _JobResult(self._driver)
+
+
+class _JobResult(CompletableFuture["JobExecutionResult"]):
+    """A job's result; while the main thread waits for it, Ctrl-C cancels the job."""
+
+    def __init__(self, driver: JobDriver) -> None:
+        super().__init__(driver.result)
+        self._driver = driver
+
+    def result(self, timeout: float | None = None) -> JobExecutionResult:
+        """Wait for the job to end, and return its result."""
+        with cancelling_on_signals(self._driver):
+            return super().result(timeout)
+
+
+def _no_savepoints(operation: str) -> UnsupportedOperationError:
+    return UnsupportedOperationError(
+        operation,
+        "savepoints come with a later version; cancel() keeps the last checkpoint, and "
+        "execution.state-recovery.path starts from it",
+    )

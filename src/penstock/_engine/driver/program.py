@@ -1,0 +1,46 @@
+"""The user's objects that the driver itself works with: sources, sinks, and who collects."""
+
+from __future__ import annotations
+
+import pickle
+from typing import TYPE_CHECKING, Any
+
+from penstock._engine.graph.job_graph import OperatorKind
+from penstock.datastream.connectors.base import SupportsCommitter
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from penstock._engine.graph.job_graph import JobGraph, OperatorNode
+    from penstock.datastream.connectors.base import Source
+
+
+class Program:
+    """A job's operators as the driver sees them, each by its uid.
+
+    Args:
+        graph: The job.
+    """
+
+    def __init__(self, graph: JobGraph) -> None:
+        #: Name and source.
+        self.sources: dict[str, tuple[str, Source[Any, Any, Any]]] = {}
+        #: Name and sink, of those that have a committer.
+        self.committing_sinks: dict[str, tuple[str, SupportsCommitter[Any]]] = {}
+        #: Whether what is collected are lines to print.
+        self.collectors: dict[str, bool] = {}
+        for node, members in _members(graph):
+            if node.kind is OperatorKind.SOURCE:
+                self.sources[node.uid] = node.name, members["source"]
+            elif node.kind is OperatorKind.COLLECT:
+                self.collectors[node.uid] = members["as_text"]
+            elif isinstance(members["sink"], SupportsCommitter):
+                self.committing_sinks[node.uid] = node.name, members["sink"]
+
+
+def _members(graph: JobGraph) -> Iterator[tuple[OperatorNode, dict[str, Any]]]:
+    kinds = {OperatorKind.SOURCE, OperatorKind.COLLECT, OperatorKind.SINK_WRITER}
+    for vertex in graph.vertices:
+        for node in vertex.operators:
+            if node.kind in kinds:
+                yield node, pickle.loads(node.payload)

@@ -1,0 +1,251 @@
+"""What the engine hands to sources and sinks, for tests without an engine: plain objects that record what happens."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from penstock.common.configuration import Configuration
+from penstock.datastream.connectors.base import ReaderInfo, ReaderOutput, SourceOutput, SplitsAssignment
+from penstock.metrics.in_memory import InMemoryMetricGroup
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from penstock.datastream.connectors.base import SourceEvent
+
+__all__ = [
+    "AsyncCall",
+    "RecordingOutput",
+    "TestCommitRequest",
+    "TestCommitterContext",
+    "TestEnumeratorContext",
+    "TestReaderContext",
+    "TestWriterContext",
+]
+
+
+class RecordingOutput(ReaderOutput[Any]):
+    """Keeps what a reader emits.
+
+    Example:
+        >>> output = RecordingOutput()
+        >>> output.create_output_for_split("a").collect_all([1, 2], [10, 20])
+        >>> output.records, output.timestamps, output.open_splits
+        ([1, 2], [10, 20], {'a'})
+    """
+
+    def __init__(self) -> None:
+        self.records: list[Any] = []
+        self.timestamps: list[int | None] = []
+        self.watermarks: list[int] = []
+        self.open_splits: set[str] = set()
+        self.idle = False
+
+    def collect(self, record: Any, timestamp: int | None = None) -> None:
+        """Keep a record."""
+        self.records.append(record)
+        self.timestamps.append(timestamp)
+
+    def emit_watermark(self, watermark: int) -> None:
+        """Keep a watermark."""
+        self.watermarks.append(watermark)
+
+    def mark_idle(self) -> None:
+        """Note it."""
+        self.idle = True
+
+    def mark_active(self) -> None:
+        """Note it."""
+        self.idle = False
+
+    def create_output_for_split(self, split_id: str) -> SourceOutput[Any]:
+        """Note the split; its records come to the same list."""
+        self.open_splits.add(split_id)
+        return self
+
+    def release_output_for_split(self, split_id: str) -> None:
+        """Note that the split ended."""
+        self.open_splits.discard(split_id)
+
+
+@dataclass
+class TestReaderContext:
+    """Counts a reader's requests and keeps its events."""
+
+    __test__ = False  # not a test class, whatever its name says to pytest
+
+    index_of_subtask: int = 0
+    current_parallelism: int = 1
+    configuration: Configuration = field(default_factory=Configuration)
+    metric_group: InMemoryMetricGroup = field(default_factory=InMemoryMetricGroup)
+    split_requests: int = 0
+    events: list[SourceEvent] = field(default_factory=list["SourceEvent"])
+
+    def send_split_request(self) -> None:
+        """Count a request."""
+        self.split_requests += 1
+
+    def send_source_event_to_coordinator(self, source_event: SourceEvent) -> None:
+        """Keep an event."""
+        self.events.append(source_event)
+
+
+@dataclass(frozen=True, slots=True)
+class AsyncCall:
+    """One ``call_async`` of an enumerator."""
+
+    callable: Callable[[], Any]
+    handler: Callable[[Any, Exception | None], None]
+    initial_delay_ms: int
+    period_ms: int | None
+
+
+@dataclass
+class TestEnumeratorContext:
+    """Keeps what an enumerator assigns and says; ``run_async_calls`` runs what it put off."""
+
+    __test__ = False
+
+    current_parallelism: int = 1
+    metric_group: InMemoryMetricGroup = field(default_factory=InMemoryMetricGroup)
+    registered_readers: dict[int, ReaderInfo] = field(default_factory=dict[int, ReaderInfo])
+    assigned: dict[int, list[Any]] = field(default_factory=dict[int, list[Any]])
+    no_more_splits: set[int] = field(default_factory=set[int])
+    events: list[tuple[int, SourceEvent]] = field(default_factory=list["tuple[int, SourceEvent]"])
+    async_calls: list[AsyncCall] = field(default_factory=list[AsyncCall])
+    processing_backlog: bool = False
+
+    def register(self, subtask_id: int) -> None:
+        """Register a reader; the enumerator is told by its ``add_reader``, which is left to the caller."""
+        self.registered_readers[subtask_id] = ReaderInfo(subtask_id)
+
+    def send_event_to_source_reader(self, subtask_id: int, event: SourceEvent) -> None:
+        """Keep an event."""
+        self.events.append((subtask_id, event))
+
+    def assign_splits(self, new_split_assignments: SplitsAssignment[Any]) -> None:
+        """Keep an assignment.
+
+        Raises:
+            AssertionError: A reader is not registered, or was told that there are no more splits.
+        """
+        for subtask_id in new_split_assignments.assignment:
+            assert subtask_id in self.registered_readers, f"splits assigned to subtask {subtask_id}, not registered"
+            assert subtask_id not in self.no_more_splits, f"splits assigned to subtask {subtask_id} after its last"
+        for subtask_id, splits in new_split_assignments.assignment.items():
+            self.assigned.setdefault(subtask_id, []).extend(splits)
+
+    def assign_split(self, split: Any, subtask: int) -> None:
+        """Keep an assignment of one split."""
+        self.assign_splits(SplitsAssignment({subtask: [split]}))
+
+    def signal_no_more_splits(self, subtask: int) -> None:
+        """Note it.
+
+        Raises:
+            AssertionError: The reader is not registered.
+        """
+        assert subtask in self.registered_readers, f"subtask {subtask} is told of no more splits, but not registered"
+        self.no_more_splits.add(subtask)
+
+    def call_async(
+        self,
+        callable: Callable[[], Any],  # noqa: A002 - Flink's name
+        handler: Callable[[Any, Exception | None], None],
+        initial_delay_ms: int = 0,
+        period_ms: int | None = None,
+    ) -> None:
+        """Keep a call."""
+        self.async_calls.append(AsyncCall(callable, handler, initial_delay_ms, period_ms))
+
+    def run_async_calls(self) -> None:
+        """Run each call once, as if its time had come; those without a period are done then."""
+        calls = list(self.async_calls)
+        self.async_calls = [call for call in calls if call.period_ms is not None]
+        for call in calls:
+            try:
+                result, error = call.callable(), None
+            except Exception as raised:  # noqa: BLE001 - the handler takes it
+                result, error = None, raised
+            call.handler(result, error)
+
+    def set_is_processing_backlog(self, is_processing_backlog: bool) -> None:
+        """Note it."""
+        self.processing_backlog = is_processing_backlog
+
+
+@dataclass
+class TestWriterContext:
+    """A writer's surroundings, to be changed from epoch to epoch."""
+
+    __test__ = False
+
+    subtask_id: int = 0
+    number_of_parallel_subtasks: int = 1
+    attempt_number: int = 0
+    restored_checkpoint_id: int | None = None
+    checkpoint_id: int = 1
+    attempt_token: str = "token"  # noqa: S105 - no secret
+    job_id: str = "0" * 32
+    metric_group: InMemoryMetricGroup = field(default_factory=InMemoryMetricGroup)
+
+
+@dataclass
+class TestCommitterContext:
+    """A committer's surroundings."""
+
+    __test__ = False
+
+    job_id: str = "0" * 32
+    operator_uid: str = "sink"
+    restored_checkpoint_id: int | None = None
+    metric_group: InMemoryMetricGroup = field(default_factory=InMemoryMetricGroup)
+
+
+@dataclass
+class TestCommitRequest:
+    """A committable with what the committer said about it."""
+
+    __test__ = False
+
+    committable: Any
+    checkpoint_id: int = 1
+    retries: int = 0
+    already_committed: bool = False
+    retry: bool = False
+    known_failure: BaseException | None = None
+    unknown_failure: BaseException | None = None
+
+    def get_committable(self) -> Any:
+        """Return the committable."""
+        return self.committable
+
+    def get_number_of_retries(self) -> int:
+        """Return how often it was put off."""
+        return self.retries
+
+    def signal_failed_with_known_reason(self, error: BaseException) -> None:
+        """Note it."""
+        self.known_failure = error
+
+    def signal_failed_with_unknown_reason(self, error: BaseException) -> None:
+        """Note it."""
+        self.unknown_failure = error
+
+    def retry_later(self) -> None:
+        """Note it."""
+        self.retry = True
+
+    def update_and_retry_later(self, committable: Any) -> None:
+        """Note it."""
+        self.committable, self.retry = committable, True
+
+    def signal_already_committed(self) -> None:
+        """Note it."""
+        self.already_committed = True
+
+
+def requests_for(committables: Sequence[Any], checkpoint_id: int = 1) -> list[TestCommitRequest]:
+    """Return requests of one checkpoint."""
+    return [TestCommitRequest(committable, checkpoint_id) for committable in committables]

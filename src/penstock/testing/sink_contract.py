@@ -1,0 +1,315 @@
+"""The checks that every exactly-once sink must pass; a connector's author runs them on a sink with a target to look at.
+
+    SinkContract(lambda: SinkUnderTest(make_sink(path), lambda: read_rows(path))).check_all()
+
+A :class:`SinkRun` plays the engine, one epoch after the other, with states and committables going through the sink's
+own serializers.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, cast
+
+from penstock.datastream.connectors.base import (
+    CommittingSinkWriter,
+    StatefulSinkWriter,
+    SupportsCommitter,
+    SupportsWriterState,
+)
+from penstock.testing.connector_contexts import TestCommitRequest, TestCommitterContext, TestWriterContext
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+
+    from penstock.datastream.connectors.base import SimpleVersionedSerializer, Sink, SinkWriter
+
+__all__ = ["SinkCheckpoint", "SinkContract", "SinkRun", "SinkUnderTest"]
+
+_JOB_ID = "f" * 32
+
+
+@dataclass(frozen=True, slots=True)
+class SinkCheckpoint:
+    """A sink's part of a checkpoint, as versioned bytes: each writer's states and committables."""
+
+    checkpoint_id: int
+    states: tuple[tuple[tuple[int, bytes], ...], ...] = ()
+    committables: tuple[tuple[int, bytes], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class SinkUnderTest:
+    """A sink with a new, empty target, and what reads that target as others see it."""
+
+    sink: Sink[Any]
+    read: Callable[[], Iterable[Any]]
+
+
+class SinkRun:
+    """One run of a sink, from the beginning or from a checkpoint.
+
+    Args:
+        sink: The sink.
+        parallelism: The number of writers.
+        checkpoint: What to go on from; its committables are left to the caller.
+        keep_writers: Keep each writer from epoch to epoch; else a new one is made for every epoch.
+    """
+
+    def __init__(
+        self,
+        sink: Sink[Any],
+        parallelism: int = 1,
+        checkpoint: SinkCheckpoint | None = None,
+        keep_writers: bool = True,
+    ) -> None:
+        self._sink, self._parallelism, self._keep_writers = sink, parallelism, keep_writers
+        self._last = checkpoint or SinkCheckpoint(0)
+        self._restored_id = None if checkpoint is None else checkpoint.checkpoint_id
+        self._contexts = [
+            TestWriterContext(index, parallelism, restored_checkpoint_id=self._restored_id, job_id=_JOB_ID)
+            for index in range(parallelism)
+        ]
+        self._states = self._deal_states(self._last)
+        self._writers: list[SinkWriter[Any] | None] = [None] * parallelism
+        self._tries = 0
+
+    def _deal_states(self, checkpoint: SinkCheckpoint) -> list[list[tuple[int, bytes]]]:
+        states = [state for writer in checkpoint.states for state in writer]
+        return [states[index :: self._parallelism] for index in range(self._parallelism)]
+
+    def epoch(self, *records: Sequence[Any], end_of_input: bool = False) -> SinkCheckpoint:
+        """Run one epoch in which each writer writes one block, and return its checkpoint, which commits nothing."""
+        self._tries += 1
+        checkpoint_id = self._last.checkpoint_id + 1
+        states: list[tuple[tuple[int, bytes], ...]] = []
+        committables: list[tuple[int, bytes]] = []
+        for subtask in range(self._parallelism):
+            context = self._contexts[subtask]
+            context.checkpoint_id = checkpoint_id
+            context.attempt_token = f"{id(self):x}-{self._tries}-{subtask}"
+            writer = self._writer(subtask)
+            if subtask < len(records) and records[subtask]:
+                writer.write_all(list(records[subtask]))
+            writer.flush(end_of_input)
+            committables += self._prepared(writer)
+            states.append(self._snapshot(writer, checkpoint_id))
+            self._states[subtask] = list(states[-1])
+            if not self._keep_writers or end_of_input:
+                self._writers[subtask] = None
+                writer.close()
+        self._last = SinkCheckpoint(checkpoint_id, tuple(states), tuple(committables))
+        return self._last
+
+    def _writer(self, subtask: int) -> SinkWriter[Any]:
+        writer = self._writers[subtask]
+        if writer is None:
+            context = self._contexts[subtask]
+            if isinstance(self._sink, SupportsWriterState):
+                sink = cast("SupportsWriterState[Any, Any]", self._sink)
+                serializer = sink.get_writer_state_serializer()
+                state = [serializer.deserialize(*data) for data in self._states[subtask]]
+                writer = sink.restore_writer(context, state) if state else self._sink.create_writer(context)
+            else:
+                writer = self._sink.create_writer(context)
+            self._writers[subtask] = writer
+        return writer
+
+    def _prepared(self, writer: SinkWriter[Any]) -> list[tuple[int, bytes]]:
+        if not isinstance(self._sink, SupportsCommitter):
+            return []
+        assert isinstance(writer, CommittingSinkWriter), f"{writer!r} must be a CommittingSinkWriter"
+        serializer = cast("SupportsCommitter[Any]", self._sink).get_committable_serializer()
+        return _all_serialized(serializer, cast("CommittingSinkWriter[Any, Any]", writer).prepare_commit())
+
+    def _snapshot(self, writer: SinkWriter[Any], checkpoint_id: int) -> tuple[tuple[int, bytes], ...]:
+        if not isinstance(self._sink, SupportsWriterState):
+            return ()
+        assert isinstance(writer, StatefulSinkWriter), f"{writer!r} must be a StatefulSinkWriter"
+        serializer = cast("SupportsWriterState[Any, Any]", self._sink).get_writer_state_serializer()
+        states = cast("StatefulSinkWriter[Any, Any]", writer).snapshot_state(checkpoint_id)
+        return tuple(_all_serialized(serializer, states))
+
+    def commit(self, checkpoint: SinkCheckpoint) -> list[TestCommitRequest]:
+        """Commit a checkpoint with a new committer and return what it said.
+
+        Raises:
+            AssertionError: A committable was not committed.
+        """
+        if not isinstance(self._sink, SupportsCommitter):
+            return []
+        sink = cast("SupportsCommitter[Any]", self._sink)
+        serializer = sink.get_committable_serializer()
+        requests = [
+            TestCommitRequest(serializer.deserialize(*data), checkpoint.checkpoint_id)
+            for data in checkpoint.committables
+        ]
+        committer = sink.create_committer(TestCommitterContext(_JOB_ID))
+        committer.commit(requests)
+        committer.close()
+        for request in requests:
+            failure = request.known_failure or request.unknown_failure
+            assert failure is None, f"{request.committable!r} failed: {failure!r}"
+            assert not request.retry, f"{request.committable!r} was put off"
+        return requests
+
+    def close(self) -> None:
+        """Close all writers, as after an error."""
+        for writer in self._writers:
+            if writer is not None:
+                writer.close()
+        self._writers = [None] * self._parallelism
+
+
+class SinkContract:
+    """The checks of one sink with a committer; each raises AssertionError with what is wrong.
+
+    Args:
+        make: Makes the sink with a new, empty target.
+        records: Records to write, all different; the target shows each as an equal one.
+    """
+
+    def __init__(self, make: Callable[[], SinkUnderTest], records: Sequence[Any]) -> None:
+        self._make = make
+        self._records = list(records)
+        third = len(self._records) // 3
+        self._epochs = [self._records[:third], self._records[third : 2 * third], self._records[2 * third :]]
+
+    def check_all(self) -> None:
+        """Run all checks."""
+        self.check_records_appear_once()
+        self.check_nothing_appears_before_its_commit()
+        self.check_committing_twice_is_committing_once()
+        self.check_aborted_epoch_leaves_nothing()
+        self.check_only_the_accepted_attempt_counts()
+        self.check_commits_left_over_from_before_a_crash()
+        self.check_restore_at_another_parallelism()
+        self.check_going_back_to_an_older_checkpoint_loses_nothing()
+        self.check_empty_input()
+        self.check_close_is_idempotent()
+
+    def check_records_appear_once(self) -> None:
+        """All records are in the target once the last checkpoint is committed, in the order of one writer."""
+        for keep_writers in (True, False):
+            test = self._make()
+            run = SinkRun(test.sink, keep_writers=keep_writers)
+            for records in self._epochs:
+                run.commit(run.epoch(records))
+            run.commit(run.epoch(end_of_input=True))
+            self._same(test, self._records, f"after the end with writers {'kept' if keep_writers else 'made anew'}")
+
+    def check_nothing_appears_before_its_commit(self) -> None:
+        """What is written and prepared, but not committed, cannot be seen."""
+        test = self._make()
+        run = SinkRun(test.sink)
+        checkpoint = run.epoch(self._records, end_of_input=True)
+        self._same(test, [], "before the commit")
+        run.commit(checkpoint)
+        self._same(test, self._records, "after the commit")
+
+    def check_committing_twice_is_committing_once(self) -> None:
+        """A commit may be repeated, also by a new committer after later commits."""
+        test = self._make()
+        run = SinkRun(test.sink)
+        first = run.epoch(self._epochs[0])
+        run.commit(first)
+        run.commit(first)
+        second = run.epoch([*self._epochs[1], *self._epochs[2]], end_of_input=True)
+        run.commit(second)
+        run.commit(first)
+        run.commit(second)
+        self._same(test, self._records, "after repeated commits")
+
+    def check_aborted_epoch_leaves_nothing(self) -> None:
+        """An epoch that is aborted after prepare_commit, or in the middle, counts only when it is run again."""
+        test = self._make()
+        run = SinkRun(test.sink)
+        accepted = run.epoch(self._epochs[0])
+        run.commit(accepted)
+        run.epoch(self._epochs[1])  # prepared, but its checkpoint never completes
+        run.close()
+        again = SinkRun(test.sink, checkpoint=accepted)
+        again.commit(again.epoch(self._epochs[1]))
+        again.commit(again.epoch(self._epochs[2], end_of_input=True))
+        self._same(test, self._records, "after an aborted epoch was run again")
+
+    def check_only_the_accepted_attempt_counts(self) -> None:
+        """Two attempts of one epoch may both prepare; the one that is not accepted changes nothing."""
+        test = self._make()
+        start = SinkRun(test.sink)
+        before = start.epoch(self._epochs[0])
+        start.commit(before)
+        start.close()
+        lost, accepted = SinkRun(test.sink, checkpoint=before), SinkRun(test.sink, checkpoint=before)
+        lost.epoch(self._epochs[1])
+        accepted.commit(accepted.epoch(self._epochs[1]))
+        lost.epoch(self._epochs[2], end_of_input=True)  # a zombie that writes on
+        lost.close()
+        accepted.commit(accepted.epoch(self._epochs[2], end_of_input=True))
+        self._same(test, self._records, "with a second attempt of the same epoch")
+
+    def check_commits_left_over_from_before_a_crash(self) -> None:
+        """What was prepared before a crash is committed after it, and then the run goes on."""
+        test = self._make()
+        run = SinkRun(test.sink)
+        checkpoint = run.epoch([*self._epochs[0], *self._epochs[1]])
+        del run  # killed: nothing is closed
+        again = SinkRun(test.sink, checkpoint=checkpoint)
+        again.commit(checkpoint)
+        again.commit(again.epoch(self._epochs[2], end_of_input=True))
+        self._same(test, self._records, "after a crash between checkpoint and commit")
+
+    def check_restore_at_another_parallelism(self) -> None:
+        """States of two writers may go to one or to three."""
+        for parallelism in (1, 3):
+            test = self._make()
+            run = SinkRun(test.sink, 2)
+            checkpoint = run.epoch(self._epochs[0], self._epochs[1])
+            run.commit(checkpoint)
+            run.close()
+            again = SinkRun(test.sink, parallelism, checkpoint)
+            again.commit(again.epoch(self._epochs[2], end_of_input=True))
+            self._same(test, self._records, f"after a restore at parallelism {parallelism}")
+
+    def check_going_back_to_an_older_checkpoint_loses_nothing(self) -> None:
+        """Records written anew after an older checkpoint are not mistaken for those that were committed before."""
+        test = self._make()
+        run = SinkRun(test.sink)
+        older = run.epoch(self._epochs[0])
+        run.commit(older)
+        run.close()
+        for _ in range(2):
+            again = SinkRun(test.sink, checkpoint=older)
+            again.commit(again.epoch([*self._epochs[1], *self._epochs[2]], end_of_input=True))
+        seen = Counter(map(repr, test.read()))
+        missing = Counter(map(repr, self._records)) - seen
+        assert not missing, f"after going back to an older checkpoint {missing.total()} records are missing: {missing}"
+
+    def check_empty_input(self) -> None:
+        """A writer without records makes nothing to see."""
+        test = self._make()
+        run = SinkRun(test.sink, 2)
+        run.commit(run.epoch())
+        run.commit(run.epoch(end_of_input=True))
+        self._same(test, [], "without any record")
+
+    def check_close_is_idempotent(self) -> None:
+        """A writer may be closed twice, with records that were never flushed."""
+        test = self._make()
+        writer = test.sink.create_writer(replace(TestWriterContext(), job_id=_JOB_ID))
+        writer.write_all(self._epochs[0])
+        writer.close()
+        writer.close()
+        self._same(test, [], "after a writer was closed without a checkpoint")
+
+    def _same(self, test: SinkUnderTest, expected: Sequence[Any], when: str) -> None:
+        found, wanted = Counter(map(repr, test.read())), Counter(map(repr, expected))
+        missing, extra = wanted - found, found - wanted
+        assert not missing, f"{when}: {missing.total()} records missing, such as {list(missing)[:3]}"
+        assert not extra, f"{when}: {extra.total()} records too many, such as {list(extra)[:3]}"
+
+
+def _all_serialized(serializer: SimpleVersionedSerializer[Any], values: Iterable[Any]) -> list[tuple[int, bytes]]:
+    version = serializer.get_version()
+    return [(version, serializer.serialize(value)) for value in values]

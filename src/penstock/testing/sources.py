@@ -1,0 +1,145 @@
+"""A source that is a list, with an end or a crash written into it, so that a test of recovery is a list too."""
+
+from __future__ import annotations
+
+import tempfile
+from dataclasses import dataclass, replace
+from enum import Enum
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from penstock.datastream.connectors.base import Boundedness, InputStatus, Source, SourceSplit
+from penstock.datastream.connectors.enumerator_base import SplitQueueEnumerator
+from penstock.datastream.connectors.reader_base import SequentialSourceReader, SplitCursor
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from penstock.datastream.connectors.base import SourceOutput, SourceReaderContext, SplitEnumeratorContext
+
+__all__ = ["ABORT", "EOF", "ListSource", "ListSourceAbort", "Sentinel"]
+
+
+class Sentinel(Enum):
+    """Something that happens at a place in a list."""
+
+    ABORT = "ABORT"
+    EOF = "EOF"
+
+
+ABORT: Final = Sentinel.ABORT
+"""The reader raises here, the first time that it comes to this place; later it passes over it."""
+EOF: Final = Sentinel.EOF
+"""The list ends here, the first time that the reader comes to this place; later it goes on behind it."""
+
+
+class ListSourceAbort(Exception):
+    """A reader came to an ``ABORT``."""
+
+
+@dataclass(frozen=True, slots=True)
+class ListSplit(SourceSplit):
+    """A list by its number, and the position of the next item."""
+
+    number: int
+    position: int = 0
+
+    def split_id(self) -> str:
+        """Return the number."""
+        return str(self.number)
+
+
+class ListSource(Source[Any, ListSplit, "list[ListSplit]"]):
+    """Emits the items of lists, each list a split, one record in each poll.
+
+    ``ABORT`` and ``EOF`` happen once. What has happened is kept in a folder, so it outlives the process and the job;
+    runs that should know of each other share the source, or the folder.
+
+    Args:
+        *lists: The items.
+        happened_in: The folder; a new temporary one by default.
+        records_per_poll: How many records a poll emits at most.
+
+    Example:
+        >>> source = ListSource([1, 2, ABORT, 3])
+        >>> source.get_boundedness()
+        <Boundedness.BOUNDED: 'bounded'>
+    """
+
+    def __init__(self, *lists: Sequence[Any], happened_in: str | None = None, records_per_poll: int = 1) -> None:
+        self._lists = [list(items) for items in lists]
+        self._happened_in = happened_in or tempfile.mkdtemp(prefix="penstock-list-source-")
+        self._records_per_poll = records_per_poll
+
+    def get_boundedness(self) -> Boundedness:
+        """Return BOUNDED."""
+        return Boundedness.BOUNDED
+
+    def create_enumerator(self, enum_context: SplitEnumeratorContext[ListSplit]) -> _ListEnumerator:
+        """Hand out the lists from the beginning."""
+        return _ListEnumerator(enum_context, [ListSplit(number) for number in range(len(self._lists))])
+
+    def restore_enumerator(
+        self, enum_context: SplitEnumeratorContext[ListSplit], checkpoint: list[ListSplit]
+    ) -> _ListEnumerator:
+        """Hand out the lists that no reader has."""
+        return _ListEnumerator(enum_context, checkpoint)
+
+    def create_reader(self, reader_context: SourceReaderContext) -> _ListReader:
+        """Make a reader of lists."""
+        return _ListReader(reader_context, self._lists, Path(self._happened_in), self._records_per_poll)
+
+
+class _ListEnumerator(SplitQueueEnumerator[ListSplit, "list[ListSplit]"]):
+    def snapshot_state(self, checkpoint_id: int) -> list[ListSplit]:
+        del checkpoint_id
+        return self.waiting_splits
+
+
+class _ListReader(SequentialSourceReader[Any, ListSplit]):
+    def __init__(
+        self, context: SourceReaderContext, lists: list[list[Any]], happened_in: Path, records_per_poll: int
+    ) -> None:
+        super().__init__(context)
+        self._lists, self._happened_in, self._records_per_poll = lists, happened_in, records_per_poll
+
+    def open_split(self, split: ListSplit) -> SplitCursor[Any, ListSplit]:
+        return _ListCursor(split, self._lists[split.number], self._happened_in, self._records_per_poll)
+
+
+class _ListCursor(SplitCursor[Any, ListSplit]):
+    def __init__(self, split: ListSplit, items: list[Any], happened_in: Path, records_per_poll: int) -> None:
+        self._split, self._items = split, items
+        self._happened_in, self._records_per_poll = happened_in, records_per_poll
+
+    def poll_next(self, output: SourceOutput[Any]) -> InputStatus:
+        block: list[Any] = []
+        for position in range(self._split.position, len(self._items)):
+            item = self._items[position]
+            if isinstance(item, Sentinel):
+                if block:  # it happens in the poll after these records
+                    break
+                if self._happens_now(item, position):
+                    return InputStatus.END_OF_INPUT
+            else:
+                block.append(item)
+            self._split = replace(self._split, position=position + 1)
+            if len(block) == self._records_per_poll:
+                break
+        if block:
+            output.collect_all(block)
+        return InputStatus.MORE_AVAILABLE if self._split.position < len(self._items) else InputStatus.END_OF_INPUT
+
+    def _happens_now(self, sentinel: Sentinel, position: int) -> bool:
+        """Note that a sentinel was reached; True when the list ends here."""
+        try:
+            (self._happened_in / f"{self._split.number}-{position}").touch(exist_ok=False)
+        except FileExistsError:
+            return False
+        if sentinel is ABORT:
+            msg = f"list {self._split.number} has ABORT at position {position}"
+            raise ListSourceAbort(msg)
+        return True
+
+    def snapshot(self) -> ListSplit:
+        return self._split

@@ -1,0 +1,111 @@
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tests.unit.state.checkpoints import ABSENT, MAX_PARALLELISM, Checkpoints, contents, write
+
+from penstock._engine.protocol.keys import key_group, key_group_range, subtask_of_key_group
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    import pytest
+
+    from penstock._engine.protocol.state_handle import Lineage
+
+parallelisms = st.sampled_from([1, 2, 3, 7, 128])
+keys = st.one_of(st.integers(-50, 50), st.text("abc", max_size=2))
+namespaces = st.sampled_from([(), (0, 10)])
+epochs = st.lists(
+    st.tuples(
+        st.lists(st.tuples(namespaces, keys, st.one_of(st.integers(0, 9), st.just(ABSENT))), max_size=30),
+        st.sets(st.sampled_from([(0, 10)])),
+        st.sets(st.tuples(st.integers(0, 9), keys)),
+        st.booleans(),
+    ),
+    min_size=1,
+    max_size=4,
+)
+
+
+class Subtasks:
+    """All subtasks of one operator at one parallelism."""
+
+    def __init__(self, parallelism: int, directory: Path, roots: list[Lineage], memory_bytes: int) -> None:
+        self.parallelism = parallelism
+        self.parts = [
+            Checkpoints(key_group_range(subtask, parallelism, MAX_PARALLELISM)) for subtask in range(parallelism)
+        ]
+        self.stores = [
+            part.keyed_store(directory / f"{parallelism}-{subtask}", memory_bytes)
+            for subtask, part in enumerate(self.parts)
+        ]
+        for part in self.parts:
+            part.lineage = tuple(
+                handle
+                for root in roots
+                for handle in root
+                if handle.key_groups[0] < part.key_groups.stop and handle.key_groups[1] >= part.key_groups.start
+            )
+
+    def share_files(self, files: dict[str, bytes], checkpoint_id: int) -> None:
+        for part in self.parts:
+            part.files, part.checkpoint_id = files, checkpoint_id
+            part.tokens = iter(range(1 + checkpoint_id * 1_000_000 + part.key_groups.start, 10**12, 1_000))
+
+    def owner(self, key: Any) -> int:
+        return subtask_of_key_group(key_group(key, MAX_PARALLELISM), self.parallelism, MAX_PARALLELISM)
+
+    def check(self, entries: dict[Any, Any], timers: set[Any]) -> None:
+        for subtask, store in enumerate(self.stores):
+            assert contents(store) == {
+                place: value for place, value in entries.items() if self.owner(place[0]) == subtask
+            }
+            assert {(time, key) for time, key, _ in store.timers("event").items()} == {
+                (time, key) for time, key in timers if self.owner(key) == subtask
+            }
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    jobs=st.lists(st.tuples(parallelisms, epochs, st.sampled_from([1, 3_000, 1 << 26])), min_size=2, max_size=4),
+)
+def test_rescaled_state_is_the_same_state(tmp_path_factory: pytest.TempPathFactory, jobs: list[Any]) -> None:
+    entries: dict[Any, Any] = {}
+    timers: set[Any] = set()
+    files: dict[str, bytes] = {}
+    roots: list[Lineage] = []
+    checkpoint_id = 0
+    for run, (parallelism, todo, memory_bytes) in enumerate(jobs):
+        subtasks = Subtasks(parallelism, tmp_path_factory.mktemp(f"run-{run}"), roots, memory_bytes)
+        subtasks.share_files(files, checkpoint_id)
+        for writes, drops, changes, cut in todo:
+            for store, part in zip(subtasks.stores, subtasks.parts, strict=True):
+                store.catch_up(part.lineage)
+            subtasks.check(entries, timers)
+            for namespace in drops:
+                for store in subtasks.stores:
+                    store.table("count").drop(namespace)
+                entries = {place: value for place, value in entries.items() if place[1] != namespace}
+            for namespace, key, value in writes:
+                write(subtasks.stores[subtasks.owner(key)].table("count").pane(namespace), key, value)
+                entries[key, namespace] = value
+            entries = {place: value for place, value in entries.items() if value is not ABSENT}
+            for time, key in changes:
+                domain = subtasks.stores[subtasks.owner(key)].timers("event")
+                (domain.delete if (time, key) in timers else domain.register)(time, key)
+            timers ^= changes
+            for store, part in zip(subtasks.stores, subtasks.parts, strict=True):
+                if cut:
+                    part.cut(store)
+                else:
+                    part.end_epoch(store)
+            checkpoint_id += 1
+        roots = [part.lineage for part in subtasks.parts]
+    final = Subtasks(5, tmp_path_factory.mktemp("final"), roots, 1 << 26)
+    final.share_files(files, checkpoint_id)
+    for store, part in zip(final.stores, final.parts, strict=True):
+        store.catch_up(part.lineage)
+    final.check(entries, timers)

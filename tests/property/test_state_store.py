@@ -1,0 +1,190 @@
+from __future__ import annotations
+
+import shutil
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+from tests.unit.state.checkpoints import ABSENT, Checkpoints, contents, read, write
+
+from penstock.errors import StaleAttemptError
+
+if TYPE_CHECKING:
+    from penstock._engine.protocol.state_handle import Lineage
+    from penstock._engine.state.memory_store import MemoryStore
+
+KEYS = [0, 1, -1, 2**70, "a", "b" * 600, b"t\x01n"]
+NAMESPACES = [(), (0, 10), (10, 20)]
+TIMES = [0, 5, 10]
+
+keys, namespaces, times = st.sampled_from(KEYS), st.sampled_from(NAMESPACES), st.sampled_from(TIMES)
+steps = st.lists(
+    st.one_of(
+        st.tuples(st.just("write"), namespaces, keys, st.integers(0, 9)),
+        st.tuples(st.just("write"), namespaces, keys, st.just(ABSENT)),
+        st.tuples(st.just("read"), namespaces, keys),
+        st.tuples(st.just("drop"), namespaces),
+        st.tuples(st.just("set"), times, keys, namespaces),
+        st.tuples(st.just("unset"), times, keys, namespaces),
+        st.tuples(st.just("fire"), times),
+    ),
+    max_size=12,
+)
+
+
+class Model:
+    """What a store holds, as a dict and a set."""
+
+    def __init__(self, entries: dict[Any, Any] | None = None, timers: set[Any] | None = None) -> None:
+        self.entries: dict[Any, Any] = dict(entries or {})
+        self.timers: set[Any] = set(timers or ())
+
+    def copy(self) -> Model:
+        return Model(self.entries, self.timers)
+
+    def check(self, store: MemoryStore) -> None:
+        assert contents(store) == self.entries
+        timers = store.timers("event")
+        assert {(time, entry) for time, entry, _ in timers.items()} == self.timers
+        assert timers.next() == min((time for time, _ in self.timers), default=None)
+
+    def run(self, store: MemoryStore, step: tuple[Any, ...]) -> None:
+        """Do one thing to a store and to the model."""
+        what, *arguments = step
+        getattr(self, what)(store, *arguments)
+
+    def write(self, store: MemoryStore, namespace: Any, key: Any, value: Any) -> None:
+        write(store.table("count").pane(namespace), key, value)
+        self.entries[key, namespace] = value
+        if value is ABSENT:
+            del self.entries[key, namespace]
+
+    def read(self, store: MemoryStore, namespace: Any, key: Any) -> None:
+        assert read(store.table("count").pane(namespace), key) == self.entries.get((key, namespace), ABSENT)
+
+    def drop(self, store: MemoryStore, namespace: Any) -> None:
+        store.table("count").drop(namespace)
+        self.entries = {place: value for place, value in self.entries.items() if place[1] != namespace}
+
+    def set(self, store: MemoryStore, time: int, key: Any, namespace: Any) -> None:
+        store.timers("event").register(time, key, namespace)
+        self.timers.add((time, (key, namespace) if namespace else key))
+
+    def unset(self, store: MemoryStore, time: int, key: Any, namespace: Any) -> None:
+        store.timers("event").delete(time, key, namespace)
+        self.timers.discard((time, (key, namespace) if namespace else key))
+
+    def fire(self, store: MemoryStore, limit: int) -> None:
+        fired = [
+            (time, (key, namespace) if namespace else key)
+            for time, key, namespace, _ in store.timers("event").pop_due(limit)
+        ]
+        due = {timer for timer in self.timers if timer[0] <= limit}
+        assert [time for time, _ in fired] == sorted(time for time, _ in due)
+        assert (set(fired), len(fired)) == (due, len(due))
+        self.timers -= due
+
+
+class Processes(RuleBasedStateMachine):
+    """Epochs of one subtask, in whatever of three processes, some of them void, outdated or killed."""
+
+    @initialize()
+    def start(self) -> None:
+        self.directory = Path(tempfile.mkdtemp())
+        self.branch = 0
+        self.checkpoints = Checkpoints()
+        self.committed = Model()
+        #: All lineages of this branch with what they stand for.
+        self.history: list[tuple[Lineage, int, Model]] = [((), 0, Model())]
+        self.memory = [1, 2_000, 1 << 26]
+        self.stores = [self.new_store(slot) for slot in range(3)]
+
+    def new_store(self, slot: int) -> MemoryStore:
+        return self.checkpoints.keyed_store(self.directory / str(self.branch), self.memory[slot])
+
+    def run_epoch(self, slot: int, todo: list[Any]) -> Model:
+        store, model = self.stores[slot], self.committed.copy()
+        store.catch_up(self.checkpoints.lineage)
+        for step in todo:
+            model.run(store, step)
+        model.check(store)
+        return model
+
+    def accept(self, model: Model) -> None:
+        self.committed = model
+        self.history.append((self.checkpoints.lineage, self.checkpoints.checkpoint_id, model))
+
+    @rule(slot=st.integers(0, 2), todo=steps)
+    def accepted_epoch(self, slot: int, todo: list[Any]) -> None:
+        model = self.run_epoch(slot, todo)
+        self.checkpoints.end_epoch(self.stores[slot])
+        self.accept(model)
+
+    @rule(slot=st.integers(0, 2), todo=steps)
+    def epoch_that_cuts_the_chain(self, slot: int, todo: list[Any]) -> None:
+        model = self.run_epoch(slot, todo)
+        self.checkpoints.cut(self.stores[slot])
+        self.accept(model)
+
+    @rule(slot=st.integers(0, 2), todo=steps)
+    def void_epoch(self, slot: int, todo: list[Any]) -> None:
+        self.run_epoch(slot, todo)
+        self.checkpoints.end_epoch(self.stores[slot], accepted=False)
+
+    @rule(slot=st.integers(0, 2), todo=steps)
+    def savepoint_beside_the_chain(self, slot: int, todo: list[Any]) -> None:
+        model = self.run_epoch(slot, todo)
+        store = self.stores[slot]
+        self.checkpoints.end_epoch(store)
+        b"".join(store.snapshot(self.checkpoints.checkpoint_id, next(self.checkpoints.tokens)))
+        self.accept(model)
+
+    @rule(slot=st.integers(0, 2), todo=steps)
+    def failed_epoch(self, slot: int, todo: list[Any]) -> None:
+        self.run_epoch(slot, todo)
+
+    @rule(slot=st.integers(0, 2), todo=steps)
+    def process_killed_in_an_epoch(self, slot: int, todo: list[Any]) -> None:
+        self.run_epoch(slot, todo)
+        self.stores[slot] = self.new_store(slot)
+
+    @precondition(lambda self: len(self.history) > 1)
+    @rule(slot=st.integers(0, 2), age=st.integers(1, 12), todo=steps)
+    def outdated_attempt(self, slot: int, age: int, todo: list[Any]) -> None:
+        lineage, _, model = self.history[max(0, len(self.history) - 1 - age)]
+        store, model = self.stores[slot], model.copy()
+        try:
+            store.catch_up(lineage)
+            for step in todo:
+                model.run(store, step)
+            model.check(store)
+            store.delta(999, next(self.checkpoints.tokens))
+        except StaleAttemptError:
+            pass
+
+    @rule(age=st.integers(0, 5))
+    def job_goes_back_to_an_older_checkpoint(self, age: int) -> None:
+        place = max(0, len(self.history) - 1 - age)
+        del self.history[place + 1 :]
+        self.checkpoints.lineage, self.checkpoints.checkpoint_id, self.committed = self.history[-1]
+        self.branch += 1
+        self.stores = [self.new_store(slot) for slot in range(3)]
+
+    @invariant()
+    def checkpoint_restores_to_what_was_committed(self) -> None:
+        if hasattr(self, "checkpoints"):
+            store = self.checkpoints.memory_store()
+            store.catch_up(self.checkpoints.lineage)
+            self.committed.check(store)
+
+    def teardown(self) -> None:
+        if hasattr(self, "stores"):
+            self.stores.clear()
+            shutil.rmtree(self.directory)
+
+
+TestProcesses = Processes.TestCase
+TestProcesses.settings = settings(max_examples=60, stateful_step_count=40, deadline=None)

@@ -1,0 +1,239 @@
+"""execute, execute_async and execute_and_collect: what is submitted, and what comes back."""
+
+from __future__ import annotations
+
+import pytest
+from tests.unit.datastream.fake_launch import FakeLaunch, install
+
+from penstock._engine.graph.job_graph import OperatorKind
+from penstock.common import Configuration, JobStatus, WatermarkStrategy
+from penstock.datastream import DataStream, RuntimeExecutionMode, StreamExecutionEnvironment
+from penstock.datastream.connectors.base import Boundedness
+from penstock.datastream.connectors.number_seq import NumberSequenceSource
+from penstock.datastream.data_stream import CloseableIterator
+from penstock.errors import EmptyJobError, JobExecutionError, UnsupportedOperationError
+
+
+class Endless(NumberSequenceSource):
+    def get_boundedness(self) -> Boundedness:
+        return Boundedness.CONTINUOUS_UNBOUNDED
+
+
+@pytest.fixture
+def launch(monkeypatch: pytest.MonkeyPatch) -> FakeLaunch:
+    return install(monkeypatch)
+
+
+@pytest.fixture
+def env() -> StreamExecutionEnvironment:
+    return StreamExecutionEnvironment.get_execution_environment()
+
+
+def collect(stream: DataStream) -> CloseableIterator:
+    iterator = stream.execute_and_collect()
+    assert isinstance(iterator, CloseableIterator)
+    return iterator
+
+
+def endless(env: StreamExecutionEnvironment) -> DataStream:
+    return env.from_source(Endless(1, 2), WatermarkStrategy.no_watermarks(), "endless")
+
+
+def names(launch: FakeLaunch) -> list[list[str]]:
+    return [[node.name for vertex in handle.graph.vertices for node in vertex.operators] for handle in launch.handles]
+
+
+def test_execute_waits_and_returns_the_result(env: StreamExecutionEnvironment, launch: FakeLaunch) -> None:
+    env.from_collection([1]).print()
+    result = env.execute("my job")
+    assert (launch.handles[0].graph.name, result.get_net_runtime()) == ("my job", 12)
+    assert result.get_job_id() == launch.handles[0].client.job_id
+
+
+def test_execute_raises_what_the_job_failed_with(env: StreamExecutionEnvironment, launch: FakeLaunch) -> None:
+    launch.error = JobExecutionError("0" * 32, "job", "ValueError: bad")
+    env.from_collection([1]).print()
+    with pytest.raises(JobExecutionError, match="bad"):
+        env.execute()
+
+
+def test_execute_async_returns_the_client(env: StreamExecutionEnvironment, launch: FakeLaunch) -> None:
+    env.from_collection([1]).print()
+    assert env.execute_async().get_job_status().result() is JobStatus.FINISHED
+
+
+@pytest.mark.parametrize(
+    ("configured", "given", "expected"),
+    [
+        (None, None, "Flink Streaming Job"),
+        ("configured", None, "configured"),
+        ("configured", "given", "given"),
+        (None, "given", "given"),
+    ],
+)
+def test_name_of_the_job(configured: str | None, given: str | None, expected: str, launch: FakeLaunch) -> None:
+    configuration = Configuration()
+    if configured is not None:
+        configuration.set_string("pipeline.name", configured)
+    env = StreamExecutionEnvironment.get_execution_environment(configuration)
+    env.from_collection([1]).print()
+    if given is None:
+        env.execute_async()
+    else:
+        env.execute(given)
+    assert launch.handles[0].graph.name == expected
+
+
+def test_each_execution_runs_what_was_added_since_the_last(env: StreamExecutionEnvironment, launch: FakeLaunch) -> None:
+    numbers = env.from_collection([1]).map(abs).name("shared")
+    numbers.print().name("first")
+    env.execute()
+    numbers.filter(bool).name("second")
+    env.execute()
+    assert names(launch) == [["Source: Collection", "shared", "first"], ["Source: Collection", "shared", "second"]]
+
+
+def test_an_operator_without_a_sink_runs(env: StreamExecutionEnvironment, launch: FakeLaunch) -> None:
+    env.from_collection([1]).map(abs)
+    env.execute()
+    assert names(launch) == [["Source: Collection", "Map"]]
+
+
+def test_nothing_to_run_is_refused(env: StreamExecutionEnvironment, launch: FakeLaunch) -> None:
+    env.from_collection([1]).rebalance()
+    with pytest.raises(EmptyJobError, match="'nothing' has no operators"):
+        env.execute("nothing")
+    with pytest.raises(EmptyJobError):
+        env.explain()
+    assert launch.handles == []
+
+
+def test_after_an_execution_there_is_nothing_to_run(env: StreamExecutionEnvironment, launch: FakeLaunch) -> None:
+    env.from_collection([1]).print()
+    env.execute()
+    with pytest.raises(EmptyJobError):
+        env.execute()
+
+
+def test_close_forgets_what_was_built(env: StreamExecutionEnvironment) -> None:
+    env.from_collection([1]).print()
+    env.close()
+    with pytest.raises(EmptyJobError):
+        env.execute()
+
+
+def test_later_settings_do_not_change_a_job_that_runs(env: StreamExecutionEnvironment, launch: FakeLaunch) -> None:
+    env.from_collection([1]).print()
+    env.execute()
+    env.set_parallelism(9)
+    assert not launch.handles[0].configuration.contains_key("parallelism.default")
+
+
+def test_classes_of_the_main_script_travel_with_the_job(
+    env: StreamExecutionEnvironment, launch: FakeLaunch, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import pickle
+    import sys
+
+    point = type("Point", (), {"__module__": "__main__"})
+    monkeypatch.setattr(sys.modules["__main__"], "Point", point, raising=False)
+    env.from_collection([1]).print()
+    env.execute()
+    packed = launch.handles[0].main_classes
+    assert packed is not None
+    assert pickle.loads(packed)["Point"] is point
+
+
+# --------------------------------------------------------------------------------------------------------- collecting
+
+
+def test_collect_gives_the_records_of_its_own_operator(env: StreamExecutionEnvironment, launch: FakeLaunch) -> None:
+    launch.records = [1, 2, 3]
+    with collect(env.from_collection([1]).map(abs)) as records:
+        assert list(records) == [1, 2, 3]
+    [handle] = launch.handles
+    [node] = [node for node in handle.graph.vertices[-1].operators if node.kind is OperatorKind.COLLECT]
+    assert handle.asked_uids == [node.uid]
+    assert handle.graph.name == "DataStream Collect"
+    assert not handle.client.cancelled
+
+
+def test_collect_runs_the_other_sinks_too(env: StreamExecutionEnvironment, launch: FakeLaunch) -> None:
+    numbers = env.from_collection([1])
+    numbers.print()
+    list(collect(numbers))
+    assert names(launch) == [["Source: Collection", "Print to Std. Out", "Collect"]]
+
+
+def test_collect_with_a_limit_is_a_list_and_cancels_the_rest(
+    env: StreamExecutionEnvironment, launch: FakeLaunch
+) -> None:
+    launch.records = [1, 2, 3]
+    assert env.from_collection([1]).execute_and_collect("some", limit=2) == [1, 2]
+    assert launch.handles[0].client.cancelled
+    assert launch.handles[0].graph.name == "some"
+
+
+def test_collect_with_a_limit_above_the_number_cancels_nothing(
+    env: StreamExecutionEnvironment, launch: FakeLaunch
+) -> None:
+    launch.records = [1, 2]
+    assert env.from_collection([1]).execute_and_collect(limit=5) == [1, 2]
+    assert not launch.handles[0].client.cancelled
+
+
+def test_closing_early_cancels_the_job_and_ends_the_records(
+    env: StreamExecutionEnvironment, launch: FakeLaunch
+) -> None:
+    launch.records = [1, 2, 3]
+    records = collect(env.from_collection([1]))
+    assert records.next() == 1
+    records.close()
+    records.close()
+    assert list(records) == []
+    assert launch.handles[0].client.cancelled
+
+
+def test_collecting_from_a_failed_job_raises_once_and_is_over(
+    env: StreamExecutionEnvironment, launch: FakeLaunch
+) -> None:
+    launch.records, launch.error = [1], JobExecutionError("0" * 32, "job", "ValueError: bad")
+    with collect(env.from_collection([1])) as records:
+        assert next(records) == 1
+        with pytest.raises(JobExecutionError, match="bad"):
+            next(records)
+        assert list(records) == []
+    assert not launch.handles[0].client.cancelled
+
+
+# ------------------------------------------------------------------------------------------------------- runtime mode
+
+
+def test_batch_mode_is_refused_with_a_way_out(env: StreamExecutionEnvironment, launch: FakeLaunch) -> None:
+    env.set_runtime_mode(RuntimeExecutionMode.BATCH).from_collection([1]).print()
+    with pytest.raises(UnsupportedOperationError, match=r"execution.runtime-mode = BATCH .* set .* to STREAMING"):
+        env.execute()
+    assert launch.handles == []
+    env.set_runtime_mode(RuntimeExecutionMode.STREAMING).execute()
+    assert len(launch.handles) == 1
+
+
+def test_batch_mode_over_an_unbounded_source_names_the_source(env: StreamExecutionEnvironment) -> None:
+    endless(env.set_runtime_mode(RuntimeExecutionMode.BATCH)).print()
+    with pytest.raises(UnsupportedOperationError, match=r"'Source: endless' at test_execution.py:\d+ never comes to"):
+        env.execute()
+
+
+def test_automatic_mode_is_batch_when_all_sources_are_bounded(env: StreamExecutionEnvironment) -> None:
+    env.set_runtime_mode(RuntimeExecutionMode.AUTOMATIC).from_collection([1]).print()
+    with pytest.raises(UnsupportedOperationError, match=r"AUTOMATIC is not supported: all sources are bounded"):
+        env.execute()
+
+
+def test_automatic_mode_is_streaming_with_an_unbounded_source(
+    env: StreamExecutionEnvironment, launch: FakeLaunch
+) -> None:
+    env.set_runtime_mode(RuntimeExecutionMode.AUTOMATIC)
+    endless(env).union(env.from_collection([1])).print()
+    env.execute()
+    assert len(launch.handles) == 1
