@@ -233,7 +233,17 @@ def lock(arguments: list[str]) -> int:
 
 def clean(_: list[str]) -> int:
     """Remove the environment and everything else that was made here."""
-    for pattern in (".venv*", "build", "dist", "out", "src/*.egg-info", ".*_cache", ".hypothesis", "**/__pycache__"):
+    for pattern in (
+        ".venv*",
+        ".bench",
+        "build",
+        "dist",
+        "out",
+        "src/*.egg-info",
+        ".*_cache",
+        ".hypothesis",
+        "**/__pycache__",
+    ):
         for path in ROOT.glob(pattern):
             shutil.rmtree(path, ignore_errors=True) if path.is_dir() else path.unlink(missing_ok=True)
     return 0

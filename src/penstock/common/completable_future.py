@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from concurrent.futures import CancelledError, Future
-from typing import TYPE_CHECKING, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -11,6 +11,7 @@ if TYPE_CHECKING:
 __all__ = ["CompletableFuture"]
 
 T = TypeVar("T")
+U = TypeVar("U")
 
 
 class CompletableFuture(Generic[T]):
@@ -31,16 +32,16 @@ class CompletableFuture(Generic[T]):
         self._future = future
 
     @staticmethod
-    def completed(value: T) -> CompletableFuture[T]:
+    def completed(value: U) -> CompletableFuture[U]:
         """Make an answer that is already there."""
-        future: Future[T] = Future()
+        future: Future[U] = Future()
         future.set_result(value)
         return CompletableFuture(future)
 
     @staticmethod
-    def failed(error: BaseException) -> CompletableFuture[T]:
+    def failed(error: BaseException) -> CompletableFuture[Any]:
         """Make an answer that is already known to be an error."""
-        future: Future[T] = Future()
+        future: Future[Any] = Future()
         future.set_exception(error)
         return CompletableFuture(future)
 

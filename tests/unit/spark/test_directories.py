@@ -71,15 +71,18 @@ def test_what_a_killed_process_left_is_swept_and_what_a_living_one_holds_is_not(
     held.remove()
 
 
-def test_only_the_newest_logs_are_kept(tmp_path: Path) -> None:
+def test_only_the_newest_logs_are_kept_and_those_of_living_runs(tmp_path: Path) -> None:
+    living = directories.RunDirectory(tmp_path)
+    os.utime(living.log_file, (0, 0))
     for age in range(15):
         run = directories.RunDirectory(tmp_path)
         os.utime(run.log_file, (age, age))
         run.remove()
     last = run.log_file
-    logs = list(last.parent.glob("*.log"))
-    assert len(logs) == 10
-    assert last in logs
+    logs = set(last.parent.glob("*.log"))
+    assert len(logs - {living.log_file}) == 10
+    assert {last, living.log_file} <= logs
+    living.remove()
 
 
 def test_base_that_is_a_file_is_an_error(tmp_path: Path) -> None:

@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import threading
+import time
 from queue import SimpleQueue
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Final, Protocol
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+
+#: What runs at the end of a job has this long.
+_PATIENCE_S: Final = 10.0
 
 
 class Background(Protocol):
@@ -25,8 +30,12 @@ class Background(Protocol):
         """Run something after a time."""
         ...
 
-    def close(self) -> None:
-        """Take no more work, and do not wait for what runs."""
+    def close(self, *, wait: bool) -> None:
+        """Take no more work.
+
+        Args:
+            wait: Give what runs some seconds to end, as cleaning up does at the end of a job.
+        """
         ...
 
 
@@ -41,13 +50,25 @@ class Threads:
         self._name = name
         self._epochs: SimpleQueue[Callable[[], None] | None] = SimpleQueue()
         self._timers: set[threading.Timer] = set()
+        self._running: set[threading.Thread] = set()
         self._lock = threading.Lock()
         self._closed = False
-        self._start(self._run_epochs, "epochs")
+        self._thread(self._run_epochs, "epochs").start()
 
     def run(self, work: Callable[[], None]) -> None:
         """Run something on a thread of its own."""
-        self._start(work, "background")
+
+        def body() -> None:
+            try:
+                work()
+            finally:
+                with self._lock:
+                    self._running.discard(thread)
+
+        thread = self._thread(body, "background")
+        with self._lock:
+            self._running.add(thread)
+        thread.start()
 
     def run_epoch(self, work: Callable[[], None]) -> None:
         """Run something on the thread of the epochs."""
@@ -70,18 +91,21 @@ class Threads:
             self._timers.add(timer)
         timer.start()
 
-    def close(self) -> None:
-        """Take no more work, and do not wait for what runs."""
+    def close(self, *, wait: bool) -> None:
+        """Take no more work, and give what runs some seconds."""
         with self._lock:
             self._closed = True
-            timers = list(self._timers)
+            timers, running = list(self._timers), list(self._running)
         for timer in timers:
             timer.cancel()
         self._epochs.put(None)
+        last = time.monotonic() + _PATIENCE_S
+        for thread in running if wait else ():
+            thread.join(max(0.0, last - time.monotonic()))
 
     def _run_epochs(self) -> None:
         while (work := self._epochs.get()) is not None:
             work()
 
-    def _start(self, work: Callable[[], None], kind: str) -> None:
-        threading.Thread(target=work, name=f"{self._name}-{kind}", daemon=True).start()
+    def _thread(self, work: Callable[[], None], kind: str) -> threading.Thread:
+        return threading.Thread(target=work, name=f"{self._name}-{kind}", daemon=True)

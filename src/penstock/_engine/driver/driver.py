@@ -89,7 +89,7 @@ class JobDriver:
         """Yield what an operator collects."""
         return self.results.records(uid)
 
-    # ------------------------------------------------------------------------------------------ JobListener, on the loop
+    # ----------------------------------------------------------------------------------------- JobListener, on the loop
 
     def on_status(self, status: JobStatus) -> None:
         """Take note of a new status; a terminal one shows when the job's result is there as well."""
@@ -106,7 +106,7 @@ class JobDriver:
             self._job_id = self._loop.coordinator.job_id
             self._named.set()
 
-    # --------------------------------------------------------------------------------------------------------- the thread
+    # ------------------------------------------------------------------------------------------------------- the thread
 
     def start(self, loop: JobLoop) -> None:
         """Run the loop on a thread of its own."""
@@ -119,7 +119,7 @@ class JobDriver:
         _log.info("Penstock %s starts job %r", __version__, self.job_name)
         try:
             ending = loop.run()
-        except Exception as error:
+        except Exception as error:  # noqa: BLE001 - a bug of ours must reach whoever waits for the result
             _log.exception("Job %r broke off", self.job_name)
             ending = Ending(JobStatus.FAILED, job_error(error, self._job_id, self.job_name), None)
         self._named.set()

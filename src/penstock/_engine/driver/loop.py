@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from penstock._engine.coordinator import events as ev
 from penstock._engine.coordinator import instructions as do
 from penstock._engine.driver.failures import job_error
+from penstock.common.job_status import JobStatus
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
     from penstock._engine.driver.records import RecordKeeper
     from penstock._engine.driver.results import Results
     from penstock._engine.gateway.progress import JobListener, JobProgress
-    from penstock.common.job_status import JobStatus
+
 
 _log = logging.getLogger("penstock")
 
@@ -122,8 +123,8 @@ class JobLoop:
                     self._perform_all(self._coordinator.handle(event, self._now_ms))
             return self._ending
         finally:
+            self._background.close(wait=self._ending is not None and self._ending.status is not JobStatus.SUSPENDED)
             self._committers.close()
-            self._background.close()
 
     def perform(self, instruction: do.Instruction) -> None:
         """Do one thing that the coordinator wants done."""

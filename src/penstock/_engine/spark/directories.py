@@ -6,6 +6,7 @@ left behind is known and removed by the next one.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shutil
 import stat
@@ -93,10 +94,15 @@ class RunDirectory:
 
 
 def _new_log_file(directory: Path, name: str) -> Path:
-    """An empty log file named after the run; only the newest logs are kept."""
-    logs = sorted(directory.glob("*.log"), key=lambda log: log.stat().st_mtime)
-    for old in logs[: 1 - _LOGS_KEPT]:
+    """An empty log file named after the run; of runs that ended only the newest are kept."""
+    ended: list[tuple[float, Path]] = []
+    for log in directory.glob("*.log"):
+        with contextlib.suppress(FileNotFoundError):  # another process may tidy up at the same time
+            if not (directory.parent / log.stem).exists():
+                ended.append((log.stat().st_mtime, log))
+    for _, old in sorted(ended)[: 1 - _LOGS_KEPT]:
         old.unlink(missing_ok=True)
+        old.with_name(f"{old.name}.1").unlink(missing_ok=True)  # what the log rolled over to
     log = directory / f"{name}.log"
     log.touch(mode=0o600)
     return log

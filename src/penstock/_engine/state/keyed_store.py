@@ -89,8 +89,9 @@ class KeyedStore(MemoryStore):
         return best
 
     def _settle_name(self, name: Position) -> None:
-        unused = set(self._names) - {name}
-        self._passed[:] = [position for position in self._passed if position not in unused]
+        # The name that the local version gets is the one that lineages will have.
+        self._passed.remove(name)
+        self._passed.append(name)
         super()._settle_name(name)
 
     def _take(self, step: Step) -> None:

@@ -68,7 +68,7 @@ class ReaderInfo:
     location: str = ""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)  # no slots: with them Python 3.11 cannot make a subscripted generic class
 class SplitsAssignment(Generic[SplitT]):
     """Which splits go to which reader.
 

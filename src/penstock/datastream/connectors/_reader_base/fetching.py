@@ -26,7 +26,7 @@ E = TypeVar("E")
 SplitT = TypeVar("SplitT", bound=SourceSplit)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)  # no slots: with them Python 3.11 cannot make a subscripted generic class
 class RecordsWithSplitIds(Generic[E]):
     """What one fetch brought.
 

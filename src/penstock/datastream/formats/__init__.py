@@ -1,0 +1,1 @@
+"""Formats of files and messages (``pyflink.datastream.formats``)."""

@@ -1,0 +1,1 @@
+"""The parts of :mod:`penstock.datastream.formats.csv`."""

@@ -1,0 +1,203 @@
+"""Reads CSV: whole lines are cut out of the file, and Arrow parses them block by block."""
+
+from __future__ import annotations
+
+import csv
+import datetime
+import io
+import re
+from decimal import Decimal
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from penstock.common.typeinfo import BasicType, BasicTypeInfo, RowTypeInfo, SqlTimeTypeInfo, Types
+from penstock.common.types import RowKind, make_row
+from penstock.datastream.connectors._file_system.formats import cut_evenly, is_compressed, open_unpacked, read_lines
+from penstock.datastream.connectors.file_system import FilePart, StreamFormat
+from penstock.datastream.formats._arrow_types import arrow_type
+from penstock.datastream.formats._csv.schema import CsvSchema
+from penstock.errors import SourceFileError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from penstock.common.typeinfo import TypeInformation
+    from penstock.datastream.connectors.file_system import InputFile
+    from penstock.datastream.formats._csv.schema import CsvColumn
+
+_COMMENT = re.compile(rb"^#.*(?:\n|\Z)", re.MULTILINE)
+
+# What Arrow reads as text and Python turns into values.
+_OF_TEXT: dict[TypeInformation, Callable[[str], Any]] = {
+    Types.BIG_INT(): int,
+    Types.BIG_DEC(): Decimal,
+    Types.SQL_TIME(): datetime.time.fromisoformat,
+}
+_SINGLE_OF_TEXT: dict[BasicType, Callable[[str], Any]] = {
+    BasicType.STRING: str,
+    BasicType.CHAR: str,
+    BasicType.BOOLEAN: lambda text: text.lower() == "true",
+    BasicType.FLOAT: float,
+    BasicType.DOUBLE: float,
+    BasicType.BIG_DEC: Decimal,
+}
+
+
+class CsvReaderFormat(StreamFormat):
+    """Lines of CSV as Row, with the names and types of a schema.
+
+    A file is read in parts only where no quoted value can hold a line feed; see
+    ``CsvSchemaBuilder.set_multiline_values`` and ``disable_quote_char``.
+
+    Source: ``pyflink.datastream.formats.csv.CsvReaderFormat``.
+    """
+
+    def __init__(self, schema: CsvSchema) -> None:
+        self._schema = schema
+        self._dialect = schema.dialect
+        for column in schema.columns:
+            _check_type(column)
+
+    @staticmethod
+    def for_schema(schema: CsvSchema | RowTypeInfo) -> CsvReaderFormat:
+        """Return the format of a schema.
+
+        Args:
+            schema: A CsvSchema, or the type of the rows for a file without header.
+
+        Raises:
+            ValueError: A column's type cannot be read from CSV.
+        """
+        return CsvReaderFormat(CsvSchema.for_row_type(schema) if isinstance(schema, RowTypeInfo) else schema)
+
+    def get_produced_type(self) -> RowTypeInfo:
+        """Return the type of the rows."""
+        return self._schema.row_type
+
+    def cut(self, file: InputFile, part_size: int) -> list[FilePart]:
+        """Return byte ranges where lines are records, else the whole file."""
+        lines_are_records = self._dialect.quote_char is None or not self._dialect.multiline_values
+        if is_compressed(file.path) or not lines_are_records:
+            return super().cut(file, part_size)
+        return cut_evenly(file.size, part_size)
+
+    def read(self, file: InputFile, part: FilePart) -> Iterator[tuple[list[Any], int]]:
+        """Read the records that begin in the part; the position counts bytes."""
+        first_lines = int(self._dialect.use_header) + int(self._dialect.skip_first_data_row)
+        names = self._column_names(file)
+        columns = self._schema.columns
+        field_names = [column.name for column in columns]
+        converters = [_converter(column, self._dialect.null_value) for column in columns]
+        quotes_in = self._quotes_in if self._dialect.quote_char and self._dialect.multiline_values else None
+        for data, position in read_lines(file, part, quotes_in):
+            block = data
+            if position == len(data):
+                block = data.split(b"\n", first_lines)[-1] if data.count(b"\n") >= first_lines else b""
+            if self._dialect.allow_comments:
+                block = _COMMENT.sub(b"", block)
+            if not block.strip():
+                continue
+            try:
+                values = self._parse(block, names)
+                converted = [
+                    column if convert is None else [convert(value) for value in column]
+                    for column, convert in zip(values, converters, strict=True)
+                ]
+            except ValueError as error:  # Arrow's errors are ValueErrors too
+                reason = (
+                    f"the lines between bytes {position - len(data)} and {position} do not fit the schema "
+                    f"{self._schema} ({error}); repair the file, or change the schema"
+                )
+                raise SourceFileError(file.path, reason) from error
+            yield [make_row(field_names, row, RowKind.INSERT) for row in zip(*converted, strict=True)], position
+
+    def _parse(self, block: bytes, names: list[str]) -> list[list[Any]]:
+        from pyarrow import csv as arrow_csv
+
+        dialect, columns = self._dialect, self._schema.columns
+        table = arrow_csv.read_csv(
+            io.BytesIO(block),
+            read_options=arrow_csv.ReadOptions(column_names=names, use_threads=False, block_size=len(block) + 1),
+            parse_options=arrow_csv.ParseOptions(
+                delimiter=dialect.column_separator,
+                quote_char=dialect.quote_char or False,
+                escape_char=dialect.escape_char or False,
+                newlines_in_values=dialect.quote_char is not None and dialect.multiline_values,
+            ),
+            convert_options=arrow_csv.ConvertOptions(
+                column_types={column.name: _parsed_type(column) for column in columns},
+                include_columns=[column.name for column in columns],
+                # Text stays as it is here: for it, only the null value is None, which its converter knows.
+                null_values=["", dialect.null_value or ""],
+                strings_can_be_null=False,
+            ),
+        )
+        return [table.column(column.name).to_pylist() for column in columns]
+
+    def _quotes_in(self, data: bytes) -> int:
+        """Count the quotes of a text; behind an escape sign a quote is none."""
+        if self._dialect.escape_char is not None:
+            data = re.sub(re.escape(self._dialect.escape_char).encode() + b".", b"", data, flags=re.DOTALL)
+        return data.count((self._dialect.quote_char or "").encode())
+
+    def _column_names(self, file: InputFile) -> list[str]:
+        """Return the names of the file's columns: its header, or the schema's."""
+        wanted = [column.name for column in self._schema.columns]
+        if not self._dialect.use_header:
+            return wanted
+        with open_unpacked(file) as stream:
+            line = stream.readline().decode("utf-8-sig", errors="replace")
+        quote = self._dialect.quote_char
+        reader = csv.reader(
+            io.StringIO(line),
+            delimiter=self._dialect.column_separator,
+            quotechar=quote,
+            quoting=csv.QUOTE_NONE if quote is None else csv.QUOTE_MINIMAL,
+        )
+        found = next(reader, list[str]())
+        missing = [name for name in wanted if name not in found]
+        if line and (missing or (self._dialect.strict_headers and found != wanted)):
+            reason = (
+                f"its header is {', '.join(found)}, and the schema's columns are {', '.join(wanted)}; "
+                "change the schema, or take the file out of the source's paths"
+            )
+            raise SourceFileError(file.path, reason)
+        return found
+
+
+def _check_type(column: CsvColumn) -> None:
+    if column.separator is not None:
+        _element_converter(column)
+    elif column.type_info not in _OF_TEXT:
+        arrow_type(column.type_info, column.name)
+
+
+def _parsed_type(column: CsvColumn) -> Any:
+    as_text = column.separator is not None or column.type_info in _OF_TEXT
+    return arrow_type(Types.STRING() if as_text else column.type_info, column.name)
+
+
+def _converter(column: CsvColumn, null_value: str | None) -> Callable[[str], Any] | None:
+    """Return what turns the text of a column into its values, None where Arrow has done it."""
+    if column.separator is not None:
+        return partial(_elements, column.separator, _element_converter(column), null_value)
+    convert = _OF_TEXT.get(column.type_info)
+    if convert is not None:
+        return lambda text: None if not text or text == null_value else convert(text)
+    if null_value is not None and _parsed_type(column) == arrow_type(Types.STRING(), column.name):
+        return lambda text: None if text == null_value else text
+    return None
+
+
+def _elements(separator: str, convert: Callable[[str], Any], null_value: str | None, text: str) -> list[Any] | None:
+    if text == null_value:
+        return None
+    return [convert(part) for part in text.split(separator)] if text else []
+
+
+def _element_converter(column: CsvColumn) -> Callable[[str], Any]:
+    element_type = getattr(column.type_info, "elem_type", None)
+    if isinstance(element_type, BasicTypeInfo) and not isinstance(element_type, SqlTimeTypeInfo):
+        return _SINGLE_OF_TEXT.get(element_type.basic_type, int)
+    msg = f"The column {column.name!r} is {column.type_info}, but arrays in CSV can hold single values only."
+    raise ValueError(msg)

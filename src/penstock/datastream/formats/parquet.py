@@ -1,0 +1,259 @@
+"""Parquet files as source and as sink (``pyflink.datastream.formats.parquet``)."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from typing import TYPE_CHECKING, Any, BinaryIO, cast
+
+from penstock.common.serialization import BulkWriter, BulkWriterFactory
+from penstock.common.types import Row, RowKind, make_row
+from penstock.datastream.connectors.file_system import BulkFormat, FilePart
+from penstock.datastream.formats._arrow_types import arrow_schema
+from penstock.errors import SourceFileError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    import pyarrow as pa
+
+    from penstock.common.typeinfo import RowTypeInfo
+    from penstock.datastream.connectors.file_system import InputFile
+
+__all__ = ["ParquetBulkWriters", "ParquetColumnarRowInputFormat", "ParquetFormat"]
+
+_BATCH_ROWS = 8192
+_ROW_GROUP_BYTES = 64 * 1024 * 1024
+
+
+class _ParquetInput(BulkFormat):
+    """Reads row groups; a subclass says which columns, and what a record is made of."""
+
+    def __init__(self, columns: Sequence[str] | None, batch_size: int) -> None:
+        self._columns = None if columns is None else list(columns)
+        self._batch_size = batch_size
+
+    @abstractmethod
+    def record_maker(self, names: list[str]) -> Callable[[tuple[Any, ...]], Any]:
+        """Return what makes a record of the values of the columns with these names."""
+
+    def cut(self, file: InputFile, part_size: int) -> list[FilePart]:
+        """Return runs of row groups; the file's footer must be readable."""
+        with file.open() as stream:
+            metadata = self._opened(file, stream).metadata
+        parts: list[FilePart] = []
+        start = size = 0
+        for group in range(metadata.num_row_groups):
+            size += metadata.row_group(group).total_byte_size
+            if size >= part_size or group == metadata.num_row_groups - 1:
+                parts.append(FilePart(start, group + 1, size))
+                start, size = group + 1, 0
+        return parts
+
+    def read(self, file: InputFile, part: FilePart) -> Iterator[tuple[list[Any], int]]:
+        """Read row groups batch by batch; the position counts the rows of the part."""
+        import pyarrow as pa
+
+        with file.open() as stream:
+            parquet = self._opened(file, stream)
+            names = self._columns or list(parquet.schema_arrow.names)
+            make = self.record_maker(names)
+            position, done = 0, part.position or 0
+            for group in range(part.start, part.end):
+                rows = parquet.metadata.row_group(group).num_rows
+                if position + rows <= done:
+                    position += rows
+                    continue
+                try:
+                    for batch in parquet.iter_batches(self._batch_size, [group], names, use_threads=False):
+                        begin = min(max(0, done - position), batch.num_rows)
+                        position += batch.num_rows
+                        if begin < batch.num_rows:
+                            columns = [batch.column(name)[begin:].to_pylist() for name in names]
+                            yield list(map(make, zip(*columns, strict=True))), position
+                except (pa.ArrowException, OSError) as error:
+                    reason = f"its row group {group} is damaged ({error}); restore the file from a copy"
+                    raise SourceFileError(file.path, reason) from error
+
+    def _opened(self, file: InputFile, stream: BinaryIO) -> Any:
+        import pyarrow as pa
+        import pyarrow.parquet as pq
+
+        try:
+            parquet = pq.ParquetFile(stream)
+        except (pa.ArrowException, OSError) as error:
+            reason = f"it is no Parquet file, or is damaged ({error}); restore it, or take it out of the source's paths"
+            raise SourceFileError(file.path, reason) from error
+        missing = [name for name in self._columns or () if name not in parquet.schema_arrow.names]
+        if missing:
+            reason = f"it has no column {', '.join(missing)}; its columns are {', '.join(parquet.schema_arrow.names)}"
+            raise SourceFileError(file.path, reason)
+        return parquet
+
+
+class ParquetFormat(_ParquetInput):
+    """Rows as dicts by column name; ours, it needs no type.
+
+    Args:
+        columns: The columns to read; all by default.
+
+    Example:
+        >>> from penstock.datastream.connectors.file_system import FileSource
+        >>> source = FileSource.for_bulk_file_format(ParquetFormat(["id", "price"]), "/data/*.parquet").build()
+    """
+
+    def __init__(self, columns: Sequence[str] | None = None) -> None:
+        super().__init__(columns, _BATCH_ROWS)
+
+    def record_maker(self, names: list[str]) -> Callable[[tuple[Any, ...]], dict[str, Any]]:
+        """Return what makes a dict."""
+        return lambda values: dict(zip(names, values, strict=True))
+
+
+class ParquetColumnarRowInputFormat(_ParquetInput):
+    """Rows as Row, with the columns and the order of a row type.
+
+    Source: ``pyflink.datastream.formats.parquet.ParquetColumnarRowInputFormat``.
+
+    Args:
+        row_type: Names and types of the columns to read.
+        hadoop_config: Not used here; PyFlink's parameter.
+        batch_size: How many rows to read at a time.
+        is_utc_timestamp: Not used here: timestamps come as the file has them.
+        is_case_sensitive: Not used here: names are compared as they are.
+    """
+
+    def __init__(
+        self,
+        row_type: RowTypeInfo,
+        hadoop_config: Any = None,
+        batch_size: int = 2048,
+        is_utc_timestamp: bool = False,
+        is_case_sensitive: bool = True,
+    ) -> None:
+        del hadoop_config, is_utc_timestamp, is_case_sensitive
+        super().__init__(row_type.get_field_names(), batch_size)
+        self._row_type = row_type
+
+    def record_maker(self, names: list[str]) -> Callable[[tuple[Any, ...]], Row]:
+        """Return what makes a Row."""
+        return lambda values: make_row(names, values, RowKind.INSERT)
+
+    def get_produced_type(self) -> RowTypeInfo:
+        """Return the row type."""
+        return self._row_type
+
+
+class ParquetBulkWriters:
+    """Makes what writes the file sink's Parquet files.
+
+    Source: ``pyflink.datastream.formats.parquet.ParquetBulkWriters``.
+    """
+
+    @staticmethod
+    def for_row_type(
+        row_type: RowTypeInfo, hadoop_config: Any = None, utc_timestamp: bool = False
+    ) -> BulkWriterFactory:
+        """Write rows of a type.
+
+        Args:
+            row_type: Names and types of the columns.
+            hadoop_config: Not used here; PyFlink's parameter.
+            utc_timestamp: Not used here: timestamps are written as they are.
+
+        Raises:
+            ValueError: A field's type has no counterpart in Parquet.
+        """
+        del hadoop_config, utc_timestamp
+        return _ParquetWriterFactory(arrow_schema(row_type))
+
+    @staticmethod
+    def for_schema(schema: pa.Schema | None = None) -> BulkWriterFactory:
+        """Write dicts, rows or tuples by an Arrow schema; ours.
+
+        Args:
+            schema: Names and types of the columns; by default those of the first records of each file, which then have
+                to be dicts or rows with names.
+        """
+        return _ParquetWriterFactory(schema)
+
+
+class _ParquetWriterFactory(BulkWriterFactory):
+    def __init__(self, schema: pa.Schema | None) -> None:
+        self._schema = schema
+
+    def create(self, stream: BinaryIO) -> BulkWriter:
+        return _ParquetWriter(stream, self._schema)
+
+
+class _ParquetWriter(BulkWriter):
+    """Collects records into batches and batches into row groups."""
+
+    def __init__(self, stream: BinaryIO, schema: pa.Schema | None) -> None:
+        self._stream, self._schema = stream, schema
+        self._writer: Any = None
+        self._records: list[Any] = []
+        self._batches: list[Any] = []
+
+    def add_element(self, element: Any) -> None:
+        self._records.append(element)
+        if len(self._records) >= _BATCH_ROWS:
+            self._make_batch()
+
+    def add_elements(self, elements: list[Any]) -> None:
+        self._records += elements
+        if len(self._records) >= _BATCH_ROWS:
+            self._make_batch()
+
+    def flush(self) -> None:
+        self._make_batch()
+
+    def finish(self) -> None:
+        self._make_batch()
+        self._write_row_group()
+        if self._writer is not None:
+            self._writer.close()
+
+    def _make_batch(self) -> None:
+        import pyarrow as pa
+
+        records, self._records = self._records, []
+        if not records:
+            return
+        try:
+            if self._schema is None:
+                self._schema = pa.RecordBatch.from_pylist(list(map(_as_dict, records))).schema
+            columns = zip(*(_values(record, self._schema.names) for record in records), strict=True)
+            arrays = [pa.array(list(column), type_) for column, type_ in zip(columns, self._schema.types, strict=True)]
+        except (pa.ArrowException, TypeError, ValueError, KeyError) as error:
+            names = "not known yet" if self._schema is None else ", ".join(map(str, self._schema))
+            msg = f"Records such as {records[0]!r:.200} do not fit the Parquet file's columns ({names}): {error}"
+            raise ValueError(msg) from error
+        batch = pa.RecordBatch.from_arrays(arrays, schema=self._schema)  # pyright: ignore[reportUnknownMemberType]
+        self._batches.append(batch)
+        if sum(batch.nbytes for batch in self._batches) >= _ROW_GROUP_BYTES:
+            self._write_row_group()
+
+    def _write_row_group(self) -> None:
+        import pyarrow as pa
+        import pyarrow.parquet as pq
+
+        if not self._batches or self._schema is None:
+            return
+        if self._writer is None:
+            self._writer = pq.ParquetWriter(self._stream, self._schema)
+        table = pa.Table.from_batches(self._batches)
+        self._writer.write_table(table, row_group_size=table.num_rows)
+        self._batches = []
+
+
+def _as_dict(record: Any) -> dict[str, Any]:
+    return record.as_dict(recursive=True) if isinstance(record, Row) else dict(record)
+
+
+def _values(record: Any, names: list[str]) -> list[Any]:
+    """Return a record's values by column: of dicts and rows by name, of the rest by position."""
+    if isinstance(record, dict):
+        fields = cast("dict[str, Any]", record)
+        return [fields.get(name) for name in names]
+    values = record.get_fields_by_names(names) if isinstance(record, Row) else list(record)
+    return [value.as_dict(recursive=True) if isinstance(value, Row) else value for value in values]

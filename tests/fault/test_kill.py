@@ -1,0 +1,67 @@
+"""Real kills: the process group of a job gets SIGKILL, the job starts again, and its files hold exactly the truth."""
+
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from collections import defaultdict
+from pathlib import Path
+
+import pytest
+
+JOB = Path(__file__).with_name("counting_job.py")
+NUMBERS = 60_000
+KEYS = 97
+KILLS = 5
+#: Longest wait for a sign of life; a busy machine starts a JVM slowly.
+PATIENCE_S = 240
+
+
+def start(directory: Path) -> subprocess.Popen[bytes]:
+    with (directory / "log").open("ab") as log:
+        return subprocess.Popen(
+            [sys.executable, str(JOB), str(directory), str(NUMBERS)], stdout=log, stderr=log, start_new_session=True
+        )
+
+
+def kill_at_work(directory: Path, rng: random.Random) -> None:
+    """Start the job, and kill its whole process group at some moment after it has checkpointed anew."""
+    before = checkpoints(directory)
+    process = start(directory)
+    deadline = time.monotonic() + PATIENCE_S
+    while checkpoints(directory) - before == set():
+        assert process.poll() is None, (directory / "log").read_text()
+        assert time.monotonic() < deadline, "the job made no checkpoint"
+        time.sleep(0.05)
+    time.sleep(rng.uniform(0.0, 2.5))
+    os.killpg(process.pid, signal.SIGKILL)
+    process.wait()
+
+
+def checkpoints(directory: Path) -> set[Path]:
+    return set(directory.glob("checkpoints/*/chk-*/_metadata"))
+
+
+def truth() -> set[tuple[int, int]]:
+    """Return (key, count) for each record: every key counts up by one."""
+    counts: dict[int, int] = defaultdict(int)
+    for number in range(NUMBERS):
+        counts[number % KEYS] += 1
+    return {(key, count) for key, total in counts.items() for count in range(1, total + 1)}
+
+
+@pytest.mark.fault
+def test_files_hold_each_record_once_after_the_job_was_killed_five_times(tmp_path: Path) -> None:
+    rng = random.Random(20131)
+    for _ in range(KILLS):
+        kill_at_work(tmp_path, rng)
+    process = start(tmp_path)
+    assert process.wait(PATIENCE_S) == 0, (tmp_path / "log").read_text()
+
+    files = [path for path in (tmp_path / "out").rglob("*") if path.is_file() and not path.name.startswith(".")]
+    lines = [line for path in files for line in path.read_text().splitlines()]
+    rows = [tuple(map(int, line.split(","))) for line in lines]
+    assert sorted(number for _, number, _ in rows) == list(range(NUMBERS))
+    assert {(key, count) for key, _, count in rows} == truth()

@@ -1,0 +1,148 @@
+"""Whatever goes wrong and in whatever order, the coordinator keeps its rules and the output is right in the end."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import replace
+from itertools import count
+from random import Random
+from typing import TYPE_CHECKING, Any
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tests.unit.driver.world import TargetCommitter, TargetSink, TARGETS, World, numbers_job, published
+
+from penstock._engine.coordinator import events as ev
+from penstock._engine.coordinator import instructions as do
+from penstock._engine.coordinator.phases import STATUS_MOVES
+from penstock._engine.plan.epoch_plan import EpochInfrastructureError
+from penstock._engine.protocol.control import Failure
+from penstock.common.job_status import JobStatus
+from penstock.errors import CheckpointStorageError
+
+if TYPE_CHECKING:
+    from penstock._engine.driver.loop import JobLoop
+    from penstock._engine.plan.epoch_plan import EpochOutcome
+
+LIMIT = 24
+_names = count()
+
+
+class CrashError(BaseException):
+    """Stands for SIGKILL."""
+
+
+class UnreliableSink(TargetSink):
+    """A sink whose commits sometimes fail, or are put off, before or after they are done."""
+
+    def __init__(self, target: str, seed: int) -> None:
+        super().__init__(target)
+        self.seed = seed
+
+    def create_committer(self, context: Any) -> UnreliableCommitter:
+        return UnreliableCommitter(TARGETS.setdefault(self.target, {}), Random(self.seed))
+
+
+class UnreliableCommitter(TargetCommitter):
+    def __init__(self, published: dict[str, tuple[int, ...]], chance: Random) -> None:
+        super().__init__(published)
+        self.chance = chance
+
+    def commit(self, requests: Any) -> None:
+        last = max((int(name.split("-")[1]) for name in self.published), default=0)
+        assert all(request.checkpoint_id >= last for request in requests), "an older checkpoint after a newer one"
+        mood = self.chance.random()
+        if mood < 0.1:
+            raise ConnectionError("before")
+        for request in requests:
+            if self.chance.random() < 0.2:
+                request.retry_later()
+            else:
+                super().commit([request])
+        if mood > 0.9:
+            raise ConnectionError("after")
+
+
+def lost(_: EpochOutcome) -> EpochOutcome:
+    raise EpochInfrastructureError("an executor is gone")
+
+
+def failed(_: EpochOutcome) -> EpochOutcome:
+    failure = Failure("map", "map", 1, 0, "job.py:3", "7", "ValueError: bad", "Traceback", None)
+    return replace(_, acks=(), failures=(failure,))
+
+
+def torn(outcome: EpochOutcome) -> EpochOutcome:
+    """One subtask read an attempt of its sender that is not the one that answered."""
+    first, *rest = outcome.acks
+    return replace(outcome, acks=(replace(first, token=first.token + 1_000_000), *rest))
+
+
+def doubled(outcome: EpochOutcome) -> EpochOutcome:
+    return replace(outcome, acks=(*outcome.acks, outcome.acks[0]))
+
+
+def missing(outcome: EpochOutcome) -> EpochOutcome:
+    return replace(outcome, acks=outcome.acks[1:])
+
+
+TROUBLES = st.dictionaries(st.integers(1, 15), st.sampled_from([lost, failed, torn, doubled, missing]), max_size=5)
+
+
+class Saboteur:
+    """Gets in the way of a driver's steps, and checks the rules after each of them."""
+
+    def __init__(self, loop: JobLoop, seed: int, crash_at: int | None, cancel_at: int | None) -> None:
+        self.loop = loop
+        self.chance = Random(seed)
+        self.crash_at, self.cancel_at = crash_at, cancel_at
+        self.steps = 0
+        self.status = JobStatus.INITIALIZING
+        self.perform = loop.perform
+        loop.perform = self.sabotage  # type: ignore[method-assign]
+
+    def sabotage(self, instruction: do.Instruction) -> None:
+        self.loop.coordinator.validate()
+        self.steps += 1
+        if self.steps == self.crash_at:
+            raise CrashError
+        if self.steps == self.cancel_at:
+            self.loop._mailbox.post(ev.CancelRequested())
+        if isinstance(instruction, do.ChangeStatus) and instruction.status is not self.status:
+            assert instruction.status in STATUS_MOVES[self.status], (self.status, instruction.status)
+            self.status = instruction.status
+        if isinstance(instruction, do.PutRecord) and self.chance.random() < 0.15:
+            if self.chance.random() < 0.5:  # it arrives, but its answer is lost
+                self.loop._handlers[do.PutRecord](instruction)
+            self.loop._mailbox.post(ev.RecordUncertain(CheckpointStorageError("memory://", "the line is dead")))
+            return
+        self.perform(instruction)
+
+
+@settings(max_examples=150, deadline=None)
+@given(data=st.data(), seed=st.integers(0, 1_000_000))
+def test_any_troubles_and_crashes_leave_the_right_output(data: st.DataObject, seed: int) -> None:
+    name = f"property-{next(_names)}"
+    for _ in range(data.draw(st.integers(1, 4))):
+        graph = numbers_job(name, limit=LIMIT, split_size=4, sink=UnreliableSink(name, seed))
+        world = World(graph, random=Random(seed), patience=3, trouble=data.draw(TROUBLES))
+        driver, loop = world.driver(f"memory://{name}", interval="1 s", recover="latest")
+        stops = st.none() | st.integers(1, 150)
+        Saboteur(loop, seed, crash_at=data.draw(stops), cancel_at=data.draw(stops))
+        try:
+            driver.run(loop)
+        except CrashError:
+            continue
+        assert driver.status in {JobStatus.FINISHED, JobStatus.CANCELED}, driver.result.exception()
+        loop.coordinator.validate()
+
+    seen = published(name)
+    assert all(times == 1 for times in seen.values())
+    world = World(numbers_job(name, limit=LIMIT, split_size=4))
+    driver, loop = world.driver(f"memory://{name}", interval="1 s", recover="latest")
+    driver.run(loop)
+    if driver.status is JobStatus.FAILED:  # cancelled before there was a checkpoint: latest has nothing to go on from
+        assert "before its first checkpoint" in str(driver.result.exception())
+        assert not seen
+    else:
+        assert published(name) == Counter(range(LIMIT))

@@ -1,0 +1,304 @@
+"""A world for drivers: a job that counts in no time, a clock that jumps, threads that run when nothing else does."""
+
+from __future__ import annotations
+
+import pickle
+import random
+from collections import Counter
+from dataclasses import dataclass, field, replace
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+import cloudpickle
+
+from penstock._engine.driver.assembly import Surroundings, assemble
+from penstock._engine.graph.job_graph import JobEdge, JobGraph, JobVertex, OperatorKind, OperatorNode, PartitionerKind
+from penstock._engine.plan.epoch_plan import EpochOutcome
+from penstock._engine.plan.levels import build_plan
+from penstock._engine.protocol.control import ChannelStatus, OperatorAck, SubtaskAck, decode, encode
+from penstock._engine.protocol.events import AddSplits, NoMoreSplits, ReaderState, decode_event
+from penstock._engine.protocol.rows import MAX_WATERMARK, channel_number
+from penstock._engine.protocol.versioned import pack
+from penstock.common.configuration import Configuration
+from penstock.datastream.connectors import base
+
+
+
+
+#: What committers have published, by name of the target: committable -> its numbers.
+TARGETS: dict[str, dict[str, tuple[int, ...]]] = {}
+
+
+class Numbers(base.Source):
+    """The numbers from 0 up to a limit, in splits of one size."""
+
+    def __init__(self, limit: int, split_size: int) -> None:
+        self.limit, self.split_size = limit, split_size
+
+    def get_boundedness(self):
+        return base.Boundedness.BOUNDED
+
+    def create_enumerator(self, enum_context):
+        splits = [(start, min(start + self.split_size, self.limit)) for start in range(0, self.limit, self.split_size)]
+        return NumbersEnumerator(enum_context, splits)
+
+    def restore_enumerator(self, enum_context, checkpoint):
+        return NumbersEnumerator(enum_context, checkpoint)
+
+    def create_reader(self, reader_context):
+        raise AssertionError("the world reads splits itself")
+
+
+class NumbersEnumerator(base.SplitEnumerator):
+    def __init__(self, context, splits) -> None:
+        self.context, self.splits = context, list(splits)
+
+    def start(self) -> None:
+        pass
+
+    def handle_split_request(self, subtask_id, requester_hostname) -> None:
+        if self.splits:
+            self.context.assign_split(self.splits.pop(0), subtask_id)
+        else:
+            self.context.signal_no_more_splits(subtask_id)
+
+    def add_splits_back(self, splits, subtask_id) -> None:
+        self.splits[:0] = splits
+
+    def add_reader(self, subtask_id) -> None:
+        pass
+
+    def snapshot_state(self, checkpoint_id):
+        return list(self.splits)
+
+
+class TargetSink(base.Sink, base.SupportsCommitter):
+    """Publishes what a committable names, once, to one of TARGETS."""
+
+    def __init__(self, target: str) -> None:
+        self.target = target
+
+    def create_writer(self, context):
+        raise AssertionError("the world writes itself")
+
+    def create_committer(self, context):
+        return TargetCommitter(TARGETS.setdefault(self.target, {}))
+
+
+class TargetCommitter(base.Committer):
+    def __init__(self, published) -> None:
+        self.published = published
+
+    def commit(self, requests) -> None:
+        for request in requests:
+            name, numbers = request.get_committable()
+            self.published.setdefault(name, numbers)
+
+
+def numbers_job(
+    target: str, *, limit: int = 40, split_size: int = 5, readers: int = 2, writers: int = 2, sink: Any = None
+) -> JobGraph:
+    """Return a job of two vertices: numbers, and by number a sink."""
+    source = OperatorNode("numbers", "Source: numbers", OperatorKind.SOURCE, _members(source=Numbers(limit, split_size)))
+    writer = OperatorNode("target", "Sink: target", OperatorKind.SINK_WRITER, _members(sink=sink or TargetSink(target)))
+    collect = OperatorNode("seen", "collect", OperatorKind.COLLECT, _members(as_text=False), parent=0)
+    return JobGraph(
+        "numbers",
+        (
+            JobVertex(0, "Source: numbers", (source,), readers, 128),
+            JobVertex(1, "Sink: target", (writer, collect), writers, 128),
+        ),
+        (JobEdge(0, 0, 0, None, 1, 0, PartitionerKind.HASH),),
+    )
+
+
+def _members(**members: Any) -> bytes:
+    return cloudpickle.dumps(members)
+
+
+@dataclass
+class World:
+    """Clock, threads and Spark of one driver, all driven from the loop's own thread."""
+
+    graph: JobGraph
+    random: random.Random = field(default_factory=lambda: random.Random(0))
+    #: Records that a source subtask reads in an epoch at most, whatever its budget.
+    patience: int = 1_000_000
+    #: By number of the run: makes it fail in place of an outcome, or changes the outcome.
+    trouble: dict[int, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.time_ms = 1_000_000
+        self.pending: list[Any] = []
+        self.timers: list[tuple[int, Any]] = []
+        self.runs = 0
+        self.plan = build_plan(self.graph)
+        self._tokens = count(1)
+
+    # Clock
+
+    def now_ms(self) -> int:
+        return self.time_ms
+
+    def receive(self, letters, until_ms):
+        while letters.empty():
+            due = min((moment for moment, _ in self.timers), default=None)
+            if self.pending:
+                self.pending.pop(self.random.randrange(len(self.pending)))()
+            elif due is not None and (until_ms is None or due <= until_ms):
+                self.time_ms = max(self.time_ms, due)
+                work = next(timer for timer in self.timers if timer[0] == due)
+                self.timers.remove(work)
+                work[1]()
+            elif until_ms is not None:
+                self.time_ms = max(self.time_ms, until_ms)
+                return None
+            else:
+                raise AssertionError("the driver waits for something that nobody will send")
+        return letters.get()
+
+    # Background
+
+    def run_epoch(self, work) -> None:
+        self.pending.append(work)
+
+    def later(self, delay_ms, work) -> None:
+        self.timers.append((self.time_ms + delay_ms, work))
+
+    def close(self, *, wait: bool) -> None:
+        while self.pending and wait:
+            self.pending.pop()()
+        self.pending.clear()
+        self.timers.clear()
+
+    # EpochRunner, and Background.run: told apart by what they are given
+
+    def run(self, work):
+        if callable(work):
+            self.pending.append(work)
+            return None
+        self.runs += 1
+        trouble = self.trouble.get(self.runs)
+        if isinstance(trouble, BaseException):
+            raise trouble
+        outcome = self._outcome(work)
+        self.time_ms += 100
+        return trouble(outcome) if trouble else outcome
+
+    def cancel(self) -> None:
+        pass
+
+    def _outcome(self, epoch) -> EpochOutcome:
+        acks: list[SubtaskAck] = []
+        inboxes: dict[int, list[int]] = {}
+        ended: set[int] = set()
+        tokens: dict[tuple[int, int], int] = {}
+        for level in epoch.levels:
+            for dispatch in (one for slot in level.slots for one in slot):
+                tokens[dispatch.vertex, dispatch.subtask] = next(self._tokens)
+                if dispatch.vertex == 0:
+                    ack = self._read(dispatch, epoch.checkpoint_id, inboxes)
+                    if ack.finished:
+                        ended.add(channel_number(0, dispatch.subtask))
+                else:
+                    ack = self._write(dispatch, epoch.checkpoint_id, inboxes.get(dispatch.subtask, []), ended, tokens)
+                acks.append(replace(ack, token=tokens[dispatch.vertex, dispatch.subtask]))
+        return EpochOutcome(tuple(acks), ())
+
+    def _read(self, dispatch, checkpoint_id, inboxes) -> SubtaskAck:
+        part = dispatch.operators["numbers"]
+        state = decode(part.state, ReaderState) if part.state else None
+        splits = [pickle.loads(split) for split in state.splits] if state else []
+        complete = state.no_more_splits if state else False
+        for event in map(decode_event, part.events):
+            if isinstance(event, AddSplits):
+                splits += [pickle.loads(split) for split in event.splits]
+            complete = complete or isinstance(event, NoMoreSplits)
+        left = min(dispatch.max_records, self.patience)
+        read = 0
+        while splits and left:
+            start, end = splits.pop(0)
+            taken = min(left, end - start)
+            for number in range(start, start + taken):
+                inboxes.setdefault(number % self.graph.vertices[1].parallelism, []).append(number)
+            if start + taken < end:
+                splits.insert(0, (start + taken, end))
+            left, read = left - taken, read + taken
+        finished = complete and not splits
+        asks = (read > 0 or state is None) and not splits and not complete
+        written = tuple(pickle.dumps(split) for split in splits)
+        ack = OperatorAck(
+            state=encode(ReaderState(written, 1, complete)), split_requests=int(asks), more_available=bool(splits)
+        )
+        return _ack(dispatch, checkpoint_id, {"numbers": ack}, finished=finished, records_in=read)
+
+    def _write(self, dispatch, checkpoint_id, numbers, ended, tokens) -> SubtaskAck:
+        senders = self.plan.channels_into(1, dispatch.subtask)
+        reads = {
+            channel: tokens[0, sender]
+            for channel, sender in zip(senders, self.plan.senders(self.graph.edges[0], dispatch.subtask), strict=True)
+            if (0, sender) in tokens
+        }
+        channels = {
+            channel: ChannelStatus(ended=channel in ended or dispatch.channels.get(channel, ChannelStatus()).ended)
+            for channel in senders
+        }
+        finished = all(status.ended for status in channels.values())
+        committables = ()
+        if numbers:
+            name = f"{dispatch.subtask}-{checkpoint_id}-{tokens[1, dispatch.subtask]}"
+            committables = (pack(1, pickle.dumps((name, tuple(numbers)))),)
+        operators = {
+            "target": OperatorAck(committables=committables),
+            "seen": OperatorAck(outputs=(pickle.dumps(numbers),) if numbers else ()),
+        }
+        ack = _ack(dispatch, checkpoint_id, operators, finished=finished, records_in=len(numbers))
+        return replace(ack, reads=reads, channels=channels)
+
+    def driver(self, directory: str | Path, **settings: str):
+        """Make a driver in this world; settings are keys with '_' for '.'."""
+        configuration = Configuration()
+        configuration.set_string("execution.checkpointing.dir", str(directory))
+        for key, value in settings.items():
+            configuration.set_string(KEYS[key], value)
+        surroundings = Surroundings(self, 2, Path("/nonexistent/penstock-state"), (), self, self)
+        return assemble(self.graph, configuration, None, surroundings)
+
+
+def _ack(dispatch, checkpoint_id, operators, *, finished, records_in) -> SubtaskAck:
+    return SubtaskAck(
+        vertex=dispatch.vertex,
+        subtask=dispatch.subtask,
+        checkpoint_id=checkpoint_id,
+        token=0,
+        reads={},
+        operators=operators,
+        channels={},
+        finished=finished,
+        watermark=MAX_WATERMARK if finished else 0,
+        records_in=records_in,
+        records_out=records_in,
+        bytes_out=8 * records_in,
+        busy_ms=10,
+        started_ms=0,
+        ended_ms=10,
+    )
+
+
+#: Short names for the keys that tests set.
+KEYS = {
+    "interval": "execution.checkpointing.interval",
+    "recover": "execution.state-recovery.path",
+    "job_id": "penstock.job-id",
+    "restart": "restart-strategy.type",
+    "attempts": "restart-strategy.fixed-delay.attempts",
+    "retained": "execution.checkpointing.num-retained",
+    "retention": "execution.checkpointing.externalized-checkpoint-retention",
+    "retries": "sink.committer.retries",
+}
+
+
+def published(target: str) -> Counter[int]:
+    """Return how often each number was published."""
+    return Counter(number for numbers in TARGETS.get(target, {}).values() for number in numbers)

@@ -1,0 +1,91 @@
+from __future__ import annotations
+
+import importlib.util
+import shutil
+import sys
+from pathlib import Path
+from types import ModuleType, SimpleNamespace
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.fixture
+def dev(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ModuleType:
+    """The script, with an environment that is not made yet in a directory of the test's own."""
+    spec = importlib.util.spec_from_file_location("dev", ROOT / "dev.py")
+    assert spec
+    assert spec.loader
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    monkeypatch.setattr(module, "VENV", tmp_path / ".venv")
+    monkeypatch.setattr(module, "STAMP", tmp_path / ".venv" / "stamp")
+    return module
+
+
+def test_makefile_has_a_recipe_for_each_chore_and_each_calls_the_script(dev: ModuleType) -> None:
+    lines = (ROOT / "Makefile").read_text().splitlines()
+    recipes = {
+        line.partition(":")[0]: lines[number + 1].split() for number, line in enumerate(lines) if line[:1].islower()
+    }
+    assert recipes.keys() == dev.CHORES.keys()
+    for name, recipe in recipes.items():
+        assert recipe[:3] == ["@$(PYTHON)", "dev.py", name]
+
+
+def test_help_lists_every_chore_once(dev: ModuleType, capsys: pytest.CaptureFixture[str]) -> None:
+    assert dev.main([]) == 0
+    listed = [line.split()[0] for line in capsys.readouterr().out.splitlines() if line.startswith("  ")]
+    assert sorted(listed) == sorted(dev.CHORES)
+
+
+def test_unknown_chore_is_answered_with_those_that_exist(dev: ModuleType, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        dev.main(["tset"])
+    assert "there is no chore 'tset'; there are demo, test" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("version", [(3, 8, 1), (3, 14, 0)])
+def test_unsupported_python_alone_on_the_path_is_said_plainly(
+    dev: ModuleType, version: tuple[int, int, int], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(sys, "version_info", version)
+    monkeypatch.setattr(shutil, "which", lambda _name: None)
+    with pytest.raises(SystemExit):
+        dev.use_supported_python()
+    assert f"this is Python 3.{version[1]}; Penstock needs Python 3.11, 3.12 or 3.13" in capsys.readouterr().err
+
+
+def test_full_disk_is_said_before_anything_is_made(
+    dev: ModuleType, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(shutil, "disk_usage", lambda _path: SimpleNamespace(free=500_000_000))
+    with pytest.raises(SystemExit):
+        dev.main(["test"])
+    assert "0.5 GB free; the environment needs 3 GB" in capsys.readouterr().err
+    assert not dev.VENV.exists()
+
+
+def test_python_without_venv_says_what_to_install(
+    dev: ModuleType, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(shutil, "disk_usage", lambda _path: SimpleNamespace(free=10**10))
+    monkeypatch.setitem(sys.modules, "ensurepip", None)
+    with pytest.raises(SystemExit):
+        dev.main(["test"])
+    assert "no module ensurepip. On Debian and Ubuntu: sudo apt install python3-venv" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("log", "meaning"),
+    [
+        ("OSError: [Errno 28] No space left on device", "The disk is full"),
+        ("NewConnectionError: ... Temporary failure in name resolution\nNo matching distribution found", "no network"),
+        ("ERROR: THESE PACKAGES DO NOT MATCH THE HASHES", "do not trust"),
+        ("ERROR: No matching distribution found for lmdb", "lacks a package"),
+        ("ERROR: something new", "All of its output is in"),
+    ],
+)
+def test_failure_of_pip_is_explained(dev: ModuleType, log: str, meaning: str) -> None:
+    assert meaning in dev.explain_pip_failure(log)
