@@ -10,8 +10,6 @@ from collections.abc import Callable, Collection, Iterable
 from pathlib import Path
 from typing import Any
 
-from penstock.datastream.connectors.number_seq import NumberSequenceSource
-
 from penstock.common import Configuration, Duration, Time, WatermarkStrategy
 from penstock.common.watermark_strategy import TimestampAssigner
 from penstock.datastream import AggregateFunction, DataStream, KeyedProcessFunction, StreamExecutionEnvironment
@@ -25,6 +23,7 @@ from penstock.datastream.connectors.base import (
     SupportsCommitter,
     WriterInitContext,
 )
+from penstock.datastream.connectors.number_seq import NumberSequenceSource
 from penstock.datastream.functions import RuntimeContext
 from penstock.datastream.state import ValueStateDescriptor
 from penstock.datastream.window import TumblingEventTimeWindows

@@ -233,7 +233,7 @@ def test_no_fetch_runs_between_a_snapshot_and_the_next_poll(reader: Reader, outp
     fed.feed.put(Batch({"a": [2]}))
     assert not reader.is_available(50)
     assert fed.feed.qsize() == 1
-    poll_until(reader, output)
+    reader.poll_next(output)
     assert reader.is_available(WAIT_MS)
     poll_until(reader, output)
     assert output.records == [1, 2]

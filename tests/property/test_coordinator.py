@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.unit.driver.world import TargetCommitter, TargetSink, TARGETS, World, numbers_job, published
+from tests.unit.driver.world import TARGETS, TargetCommitter, TargetSink, World, numbers_job, published
 
 from penstock._engine.coordinator import events as ev
 from penstock._engine.coordinator import instructions as do

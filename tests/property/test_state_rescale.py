@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 from tests.unit.state.checkpoints import ABSENT, MAX_PARALLELISM, Checkpoints, contents, write
 
 from penstock._engine.protocol.keys import key_group, key_group_range, subtask_of_key_group
+from penstock._engine.protocol.state_handle import rescale
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -43,12 +44,7 @@ class Subtasks:
             for subtask, part in enumerate(self.parts)
         ]
         for part in self.parts:
-            part.lineage = tuple(
-                handle
-                for root in roots
-                for handle in root
-                if handle.key_groups[0] < part.key_groups.stop and handle.key_groups[1] >= part.key_groups.start
-            )
+            part.lineage = rescale(roots, part.key_groups)
 
     def share_files(self, files: dict[str, bytes], checkpoint_id: int) -> None:
         for part in self.parts:
@@ -57,6 +53,28 @@ class Subtasks:
 
     def owner(self, key: Any) -> int:
         return subtask_of_key_group(key_group(key, MAX_PARALLELISM), self.parallelism, MAX_PARALLELISM)
+
+    def catch_up(self) -> None:
+        for store, part in zip(self.stores, self.parts, strict=True):
+            store.catch_up(part.lineage)
+
+    def drop(self, namespaces: set[Any]) -> None:
+        for store in self.stores:
+            for namespace in namespaces:
+                store.table("count").drop(namespace)
+
+    def write(self, writes: list[Any]) -> None:
+        for namespace, key, value in writes:
+            write(self.stores[self.owner(key)].table("count").pane(namespace), key, value)
+
+    def flip(self, changes: set[Any], timers: set[Any]) -> None:
+        for time, key in changes:
+            domain = self.stores[self.owner(key)].timers("event")
+            (domain.delete if (time, key) in timers else domain.register)(time, key)
+
+    def end_epoch(self, *, cut: bool) -> None:
+        for store, part in zip(self.stores, self.parts, strict=True):
+            (part.cut if cut else part.end_epoch)(store)
 
     def check(self, entries: dict[Any, Any], timers: set[Any]) -> None:
         for subtask, store in enumerate(self.stores):
@@ -82,30 +100,19 @@ def test_rescaled_state_is_the_same_state(tmp_path_factory: pytest.TempPathFacto
         subtasks = Subtasks(parallelism, tmp_path_factory.mktemp(f"run-{run}"), roots, memory_bytes)
         subtasks.share_files(files, checkpoint_id)
         for writes, drops, changes, cut in todo:
-            for store, part in zip(subtasks.stores, subtasks.parts, strict=True):
-                store.catch_up(part.lineage)
+            subtasks.catch_up()
             subtasks.check(entries, timers)
-            for namespace in drops:
-                for store in subtasks.stores:
-                    store.table("count").drop(namespace)
-                entries = {place: value for place, value in entries.items() if place[1] != namespace}
-            for namespace, key, value in writes:
-                write(subtasks.stores[subtasks.owner(key)].table("count").pane(namespace), key, value)
-                entries[key, namespace] = value
+            subtasks.drop(drops)
+            subtasks.write(writes)
+            subtasks.flip(changes, timers)
+            subtasks.end_epoch(cut=cut)
+            entries = {place: value for place, value in entries.items() if place[1] not in drops}
+            entries |= {(key, namespace): value for namespace, key, value in writes}
             entries = {place: value for place, value in entries.items() if value is not ABSENT}
-            for time, key in changes:
-                domain = subtasks.stores[subtasks.owner(key)].timers("event")
-                (domain.delete if (time, key) in timers else domain.register)(time, key)
             timers ^= changes
-            for store, part in zip(subtasks.stores, subtasks.parts, strict=True):
-                if cut:
-                    part.cut(store)
-                else:
-                    part.end_epoch(store)
             checkpoint_id += 1
         roots = [part.lineage for part in subtasks.parts]
     final = Subtasks(5, tmp_path_factory.mktemp("final"), roots, 1 << 26)
     final.share_files(files, checkpoint_id)
-    for store, part in zip(final.stores, final.parts, strict=True):
-        store.catch_up(part.lineage)
+    final.catch_up()
     final.check(entries, timers)

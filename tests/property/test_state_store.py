@@ -187,4 +187,4 @@ class Processes(RuleBasedStateMachine):
 
 
 TestProcesses = Processes.TestCase
-TestProcesses.settings = settings(max_examples=8, stateful_step_count=25, deadline=None)
+TestProcesses.settings = settings(max_examples=40, stateful_step_count=30, deadline=None)

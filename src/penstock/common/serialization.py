@@ -209,7 +209,11 @@ class _SimpleStringEncoder(Encoder):
         stream.write(f"{record_text(element, self._type_info)}\n".encode(self._charset))
 
     def encode_all(self, elements: list[Any], stream: BinaryIO) -> None:
-        texts = [record_text(element, self._type_info) for element in elements]
+        type_info = self._type_info
+        if type_info is None or type_info == Types.STRING():
+            texts = [element if type(element) is str else record_text(element, type_info) for element in elements]
+        else:
+            texts = [record_text(element, type_info) for element in elements]
         texts.append("")
         stream.write("\n".join(texts).encode(self._charset))
 

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 __all__ = ["SourceCheckpoint", "SourceContract", "SourceRun"]
 
-_MOST_EPOCHS = 10_000
+_MOST_EPOCHS = 5_000
 _WAIT_MS = 1000
 
 

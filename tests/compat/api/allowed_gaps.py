@@ -71,7 +71,6 @@ ALLOWED_GAPS: dict[str, str] = {
     "datastream.data_stream:KeyedStream.cache": _CACHE,
     "datastream.formats.csv:*": _CONNECTORS,
     "datastream.formats.json:*": _CONNECTORS,
-    "datastream.formats.parquet:*": _CONNECTORS,
     "datastream.functions:AllWindowFunction": _WINDOWS,
     "datastream.functions:ProcessAllWindowFunction": _WINDOWS,
     "datastream.functions:AsyncFunction": _ASYNC,

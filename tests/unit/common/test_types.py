@@ -122,3 +122,8 @@ def test_names_can_be_given_later() -> None:
     row = Row(1, 2)
     row.set_field_names(["a", "b"])
     assert row == Row(a=1, b=2)
+
+
+def test_parts_are_where_programs_for_pyflink_look() -> None:
+    assert vars(Row(a=1))["_fields"] == ["a"]
+    assert Row(1).__dict__.get("_fields") is None

@@ -97,10 +97,17 @@ class TargetCommitter(base.Committer):
 
 
 def numbers_job(
-    target: str, *, limit: int = 40, split_size: int = 5, readers: int = 2, writers: int = 2, sink: Any = None
+    target: str,
+    *,
+    limit: int = 40,
+    split_size: int = 5,
+    readers: int = 2,
+    writers: int = 2,
+    sink: Any = None,
+    source_uid: str = "numbers",
 ) -> JobGraph:
     """Return a job of two vertices: numbers, and by number a sink."""
-    source = OperatorNode("numbers", "Source: numbers", OperatorKind.SOURCE, _members(source=Numbers(limit, split_size)))
+    source = OperatorNode(source_uid, "Source: numbers", OperatorKind.SOURCE, _members(source=Numbers(limit, split_size)))
     writer = OperatorNode("target", "Sink: target", OperatorKind.SINK_WRITER, _members(sink=sink or TargetSink(target)))
     collect = OperatorNode("seen", "collect", OperatorKind.COLLECT, _members(as_text=False), parent=0)
     return JobGraph(
@@ -256,10 +263,11 @@ class World:
         ack = _ack(dispatch, checkpoint_id, operators, finished=finished, records_in=len(numbers))
         return replace(ack, reads=reads, channels=channels)
 
-    def driver(self, directory: str | Path, **settings: str):
+    def driver(self, directory: str | None, **settings: str):
         """Make a driver in this world; settings are keys with '_' for '.'."""
         configuration = Configuration()
-        configuration.set_string("execution.checkpointing.dir", str(directory))
+        if directory is not None:
+            configuration.set_string("execution.checkpointing.dir", directory)
         for key, value in settings.items():
             configuration.set_string(KEYS[key], value)
         surroundings = Surroundings(self, 2, Path("/nonexistent/penstock-state"), (), self, self)

@@ -1,14 +1,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from tests.unit.state.checkpoints import ABSENT, Checkpoints, contents, read, write, write_all
 
 from penstock._engine.protocol.keys import normal_key
 from penstock.errors import StaleAttemptError
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 
 @pytest.fixture
@@ -334,3 +336,56 @@ def test_local_version_grows_past_its_first_map(
     assert len(contents(store)) == 1_001
     waiting.catch_up(checkpoints.lineage)
     assert len(contents(waiting)) == 1_001
+
+
+def test_outdated_attempt_never_writes_to_a_version_that_went_past_it(
+    checkpoints: Checkpoints, directory: Path
+) -> None:
+    zombie, store = (checkpoints.keyed_store(directory, memory_bytes=1) for _ in range(2))
+    run(checkpoints, zombie, {1: "a"})
+    run(checkpoints, zombie, {1: "b"})
+    outdated = checkpoints.lineage
+    run(checkpoints, store, {1: "c"}, epochs=2)
+    store.catch_up(checkpoints.lineage)
+    with pytest.raises(StaleAttemptError):
+        zombie.catch_up(outdated)
+    fresh = checkpoints.keyed_store(directory)
+    fresh.catch_up(checkpoints.lineage)
+    assert contents(fresh)[1, ()] == "c"
+
+
+def test_savepoint_beside_the_chain_does_not_name_the_local_version(checkpoints: Checkpoints, directory: Path) -> None:
+    store = checkpoints.keyed_store(directory, memory_bytes=1)
+    run(checkpoints, store, {1: "a"})
+    b"".join(store.snapshot(2, 777))
+    store.catch_up(checkpoints.lineage)
+    checkpoints.reads.clear()
+    fresh = checkpoints.keyed_store(directory)
+    fresh.catch_up(checkpoints.lineage)
+    assert checkpoints.reads == []
+    assert contents(fresh)[1, ()] == "a"
+
+
+def test_version_that_another_process_moved_already_is_not_written_again(
+    checkpoints: Checkpoints, directory: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first, second = (checkpoints.keyed_store(directory, memory_bytes=1) for _ in range(2))
+    run(checkpoints, first, {1: "a"})
+    second.catch_up(checkpoints.lineage)
+    second.delta(98, 98)
+    monkeypatch.setattr("penstock._engine.state.local_version.pickles.dump", pytest.fail)
+    first.catch_up(checkpoints.lineage)
+    assert contents(first)[1, ()] == "a"
+
+
+def test_deleted_keys_leave_memory_once_the_local_version_has_none(checkpoints: Checkpoints, directory: Path) -> None:
+    store = checkpoints.keyed_store(directory, memory_bytes=1)
+    store.catch_up(())
+    write_all(store, {1: "a", 2: "b"})
+    checkpoints.end_epoch(store)
+    store.catch_up(checkpoints.lineage)
+    write_all(store, {1: ABSENT, 2: ABSENT})
+    checkpoints.end_epoch(store)
+    store.catch_up(checkpoints.lineage)
+    assert store.table("count").pane().hot == {}
+    assert contents(store) == {}

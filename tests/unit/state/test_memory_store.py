@@ -1,15 +1,17 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from tests.unit.state.checkpoints import ABSENT, Checkpoints, contents, write, write_all
 
 from penstock._engine.protocol.keys import normal_key
-from penstock._engine.state.memory_store import MemoryStore
 from penstock._engine.state.state_file import Op, read_index
 from penstock.errors import CorruptCheckpointError, UnpicklableStateError
+
+if TYPE_CHECKING:
+    from penstock._engine.state.memory_store import MemoryStore
 
 
 def ops(data: bytes | None) -> list[tuple[Op, str, int]]:
@@ -187,7 +189,7 @@ def test_value_that_cannot_be_pickled_fails_the_epoch_and_the_next_try_starts_cl
     checkpoints.end_epoch(store)
     store.catch_up(checkpoints.lineage)
     write_all(store, {2: (line for line in "abc")})
-    with pytest.raises(UnpicklableStateError, match="State 'count' holds a builtins.generator for key 2"):
+    with pytest.raises(UnpicklableStateError, match=r"State 'count' holds a builtins\.generator for key 2"):
         store.delta(2, 2)
     store.catch_up(checkpoints.lineage)
     assert contents(store) == {(1, ()): "a"}

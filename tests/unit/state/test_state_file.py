@@ -17,6 +17,10 @@ def put(keys: list[Any], values: list[Any], key_groups: tuple[int, int] = ALL) -
     return Chunk(Op.PUT, "count", "value", False, (0, 10), key_groups, keys, values)
 
 
+def read(data: bytes, path: str = "f") -> list[Chunk]:
+    return list(read_state_file(data, path, range(128), 128))
+
+
 def write(*chunks: Chunk) -> bytes:
     writer = StateFileWriter()
     return b"".join([*map(writer.add, chunks), writer.finish()])
@@ -30,12 +34,12 @@ def test_chunks_come_back_in_their_order() -> None:
         Chunk(Op.PUT, "users", "value", True, (), ALL, [b"t1"], ["v"], [("a", 1)]),
         Chunk(Op.TIMER_SET, "event", "", False, (), ALL, ["a", "b"], [5, (6, (0, 10))]),
     ]
-    assert list(read_state_file(write(*chunks), "f")) == chunks
+    assert read(write(*chunks)) == chunks
 
 
 @pytest.mark.parametrize("key", [2**64, -(2**63) - 1, "\ud800", "", 2**63, -(2**63)], ids=repr)
 def test_any_int_and_str_can_be_a_key(key: Any) -> None:
-    (chunk,) = read_state_file(write(put([key, 1], ["a", "b"])), "f")
+    (chunk,) = read(write(put([key, 1], ["a", "b"])))
     assert chunk.keys == [key, 1]
 
 
@@ -45,7 +49,7 @@ def test_index_tells_what_is_in_a_file_without_reading_values() -> None:
 
 
 def test_file_without_chunks_is_a_file() -> None:
-    assert list(read_state_file(write(), "f")) == []
+    assert read(write()) == []
 
 
 @pytest.mark.parametrize("mask", [0x01, 0x80])
@@ -54,7 +58,7 @@ def test_any_flipped_bit_is_found_and_names_the_file(mask: int) -> None:
     for position in range(len(data)):
         damaged = data[:position] + bytes((data[position] ^ mask,)) + data[position + 1 :]
         with pytest.raises(CorruptCheckpointError) as caught:
-            list(read_state_file(damaged, "chk-3/sum-0"))
+            read(damaged, "chk-3/sum-0")
         assert caught.value.path == "chk-3/sum-0"
 
 
@@ -62,13 +66,13 @@ def test_any_truncation_is_found() -> None:
     data = write(put(list(range(50)), list(range(50))))
     for size in range(len(data)):
         with pytest.raises(CorruptCheckpointError):
-            list(read_state_file(data[:size], "f"))
+            read(data[:size])
 
 
 def test_other_format_version_is_named() -> None:
     data = bytearray(write(put([1], [1])))
     data[7] = 9
-    with pytest.raises(CorruptCheckpointError, match="format version 9.*reads version 1"):
+    with pytest.raises(CorruptCheckpointError, match=r"format version 9.*reads version 1"):
         read_index(bytes(data), "f")
 
 
@@ -102,7 +106,7 @@ def test_value_that_cannot_be_pickled_is_named() -> None:
 
 
 def test_value_that_only_cloudpickle_takes_is_stored() -> None:
-    (chunk,) = read_state_file(write(put([1], [lambda x: x + 1])), "f")
+    (chunk,) = read(write(put([1], [lambda x: x + 1])))
     assert chunk.values is not None
     assert chunk.values[0](1) == 2
 
@@ -116,7 +120,7 @@ class Refuses:
 
 def test_value_that_cannot_be_unpickled_names_the_state() -> None:
     with pytest.raises(CorruptCheckpointError, match=r"state 'count' cannot be unpickled \(ValueError"):
-        list(read_state_file(write(put([1], [Refuses()])), "f"))
+        read(write(put([1], [Refuses()])))
 
 
 def test_chunks_grow_and_shrink_with_the_size_of_values() -> None:
@@ -129,7 +133,7 @@ def test_chunks_grow_and_shrink_with_the_size_of_values() -> None:
 
 def test_stored_files_of_earlier_builds_stay_readable() -> None:
     data = Path(__file__).with_name("format-1.state").read_bytes()
-    assert [(chunk.op, chunk.keys, chunk.values) for chunk in read_state_file(data, "f")] == [
+    assert [(chunk.op, chunk.keys, chunk.values) for chunk in read(data)] == [
         (Op.DROP, [], None),
         (Op.DELETE, ["gone"], None),
         (Op.PUT, [1, "b", b"t\x02i1"], [1, {"x": [2.5]}, None]),

@@ -1,11 +1,15 @@
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import pytest
 from tests.unit.state.checkpoints import Checkpoints, contents, read, write
 
-from penstock._engine.state.memory_store import MemoryStore
 from penstock._engine.state.table import ABSENT, MISSING
 from penstock.errors import StateDescriptorError
+
+if TYPE_CHECKING:
+    from penstock._engine.state.memory_store import MemoryStore
 
 
 @pytest.fixture

@@ -50,7 +50,10 @@ class LocalFileSystem:
     def create(self, path: str) -> BinaryIO:
         """Open a new file for writing."""
         local = _local(path)
+        missing = [folder for folder in local.parents if not folder.exists()]
         local.parent.mkdir(parents=True, exist_ok=True)
+        for folder in missing:
+            _sync_folder(folder.parent)
         return local.open("xb", buffering=1024 * 1024)
 
     def finish(self, path: str, stream: BinaryIO) -> None:
@@ -64,18 +67,20 @@ class LocalFileSystem:
         """Link a single file, concatenate several; the target's name appears last and in one step."""
         final = _local(target)
         sources = [_local(path) for path in staged]
+        published = False
+        if not final.exists():
+            try:
+                source = sources[0] if len(sources) == 1 else _concatenate(sources, final)
+                published = _name_once(source, final)
+            except FileNotFoundError:
+                # Another committer was faster: it deletes the staged files once the target stands.
+                published = False
+        # Also when an earlier try named it: that one may not have come this far, and the staged files go next.
         if final.exists():
-            return False
-        try:
-            source = sources[0] if len(sources) == 1 else _concatenate(sources, final)
-            published = _name_once(source, final)
-        except FileNotFoundError:
-            # Another committer was faster: it deletes the staged files once the target stands.
-            published = False
-        if published:
             _sync_folder(final.parent)
-        for left_over in final.parent.glob(f"{glob.escape(_joined_prefix(final))}*"):
-            left_over.unlink(missing_ok=True)
+        if len(sources) > 1:
+            for left_over in final.parent.glob(f"{glob.escape(_joined_prefix(final))}*"):
+                left_over.unlink(missing_ok=True)
         return published
 
     def size_of(self, path: str) -> int | None:

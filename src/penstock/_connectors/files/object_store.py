@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import fnmatch
+import io
 import tempfile
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, BinaryIO, cast
@@ -16,8 +17,36 @@ from penstock._connectors.files.filesystem import FileStatus, is_hidden
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
+    from obstore import ReadableFile
+
 _IN_MEMORY_BYTES = 16 * 1024 * 1024
+_READ_BYTES = 8 * 1024 * 1024
 _MAGIC = "*?["
+
+
+class _RawObject(io.RawIOBase):
+    """An object as Python's buffered readers want it."""
+
+    def __init__(self, reader: ReadableFile) -> None:
+        self._reader = reader
+
+    def readable(self) -> bool:
+        return True
+
+    def seekable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any, /) -> int:
+        view = memoryview(buffer)
+        data = self._reader.read(len(view))
+        view[: len(data)] = memoryview(data)
+        return len(data)
+
+    def seek(self, offset: int, whence: int = io.SEEK_SET, /) -> int:
+        return self._reader.seek(offset, whence)
+
+    def tell(self) -> int:
+        return self._reader.tell()
 
 
 class ObjectFileSystem:
@@ -45,7 +74,7 @@ class ObjectFileSystem:
     def open(self, path: str) -> BinaryIO:
         """Open an object for reading."""
         root, key = _split(path)
-        return cast("BinaryIO", obstore.open_reader(_store(root), key))
+        return cast("BinaryIO", io.BufferedReader(_RawObject(obstore.open_reader(_store(root), key)), _READ_BYTES))
 
     def create(self, path: str) -> BinaryIO:
         """Open a new object for writing; nothing is there before ``finish``."""
@@ -69,7 +98,7 @@ class ObjectFileSystem:
             if len(staged) == 1:
                 obstore.copy(store, _split(staged[0])[1], key)
             else:
-                obstore.put(store, key, (bytes(obstore.get(store, _split(path)[1]).bytes()) for path in staged))
+                _concatenate(store, [_split(path)[1] for path in staged], key)
         except FileNotFoundError:
             return False
         return True
@@ -95,6 +124,15 @@ class ObjectFileSystem:
         for status in self._list(*_split(folder)):
             if status.path.rpartition("/")[2].startswith("."):
                 yield status
+
+
+def _concatenate(store: Any, keys: list[str], target: str) -> None:
+    """Upload several objects as one, which appears when all of it is there."""
+    readers = [obstore.open_reader(store, key) for key in keys]  # all of them, before the upload begins
+    with obstore.open_writer(store, target) as writer:
+        for reader in readers:
+            while len(data := reader.read(_READ_BYTES)):
+                writer.write(data)
 
 
 def _split(path: str) -> tuple[str, str]:

@@ -166,7 +166,7 @@ class FileWriter(StatefulSinkWriter[Any, FileWriterState], CommittingSinkWriter[
             block = elements if len(elements) <= _BLOCK else elements[start : start + _BLOCK]
             part = self._parts.get(bucket_id)
             if part is not None and policy.should_roll_on_event(part.info(), block[0]):
-                self._roll(self._parts.pop(bucket_id))
+                self._roll(part)
                 part = None
             if part is None:
                 part = self._parts[bucket_id] = _Part(UnfinishedPart(bucket_id, (), 0, now, now))
@@ -211,7 +211,8 @@ class FileWriter(StatefulSinkWriter[Any, FileWriterState], CommittingSinkWriter[
     def _roll_if(self, is_finished: Callable[[PartFileInfo], bool]) -> None:
         for bucket_id, part in list(self._parts.items()):
             if is_finished(part.info()):
-                self._roll(self._parts.pop(bucket_id))
+                self._roll(part)
+                del self._parts[bucket_id]
 
     def flush(self, end_of_input: bool) -> None:
         """Finish what the policy, a bulk format or the end of the input ends; make all else durable."""

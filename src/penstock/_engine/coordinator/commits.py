@@ -62,6 +62,11 @@ class CommitLedger:
         """Let `start` return all commits that were put off."""
         self._waiting.clear()
 
+    def give_up(self, uid: str) -> None:
+        """Take note that a sink's oldest commit failed and is not to be tried again in this run."""
+        self._running.remove(uid)
+        self._waiting.add(uid)
+
     def failed(self, uid: str) -> None:
         """Take note that a sink's oldest commit failed; it is still the next one."""
         self._running.remove(uid)

@@ -159,11 +159,6 @@ class JobState:
             self._history[subtask] = (*self._history.get(subtask, ())[1 - _HISTORY :], (checkpoint_id, ack.token))
         self.progress = self._progress(cut, checkpoint_id)
 
-    def adopt(self, document: JobSnapshot, checkpoint_id: int) -> None:
-        """Take up a checkpoint of this driver whose record was given up and has arrived after all."""
-        self.snapshot = document
-        self.ledger.add(commit for commit in document.outstanding if commit.checkpoint_id == checkpoint_id)
-
     def outputs(self, acks: tuple[SubtaskAck, ...]) -> tuple[Output, ...]:
         """Return what an epoch printed and collected, by operator and subtask."""
         found: list[Output] = []

@@ -75,6 +75,9 @@ RUNNING: Final = frozenset(
 #: The phases in which what runs comes to its end, and no new work begins.
 STOPPING: Final = frozenset({Phase.TEARDOWN, Phase.FAILING, Phase.CANCELLING})
 
+#: The phases of an epoch between its end and its commit point.
+CUT: Final = frozenset({Phase.CUTTING, Phase.STORING, Phase.AWAITING_ROOM, Phase.RECORDING})
+
 _ONWARD: Final[dict[Phase, frozenset[Phase]]] = {
     Phase.STARTING: frozenset({Phase.CREATED, Phase.ENDED}),
     Phase.CREATED: frozenset({Phase.RECOVERING}) | STOPPING,

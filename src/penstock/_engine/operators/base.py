@@ -7,15 +7,19 @@ keeps between epochs is a bonus, because the next epoch may run in another proce
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from penstock._engine.operators.batch import Batch
-from penstock._engine.protocol.control import OperatorAck, OperatorRestore
+from penstock._engine.protocol.control import OperatorAck
+from penstock._engine.protocol.rows import MIN_WATERMARK
 
 if TYPE_CHECKING:
-    from penstock._engine.state.keyed_store import KeyedStore
+    from collections.abc import Callable, Iterable
+
+    from penstock._engine.protocol.control import OperatorRestore
+    from penstock._engine.protocol.state_handle import StateHandle
+    from penstock._engine.state.memory_store import MemoryStore
     from penstock.metrics.metricbase import MetricGroup
 
 #: A batch for the main output (None) or for the side output of that id.
@@ -37,6 +41,8 @@ class EpochContext:
     current: bool
     #: The checkpoint that the subtask's state stems from; 0 at a fresh start.
     completed_checkpoint: int
+    #: The watermark that the operator's input stands at, wherever the epochs before this one ran.
+    watermark: int = MIN_WATERMARK
     #: Write a snapshot of keyed state in place of a delta.
     full_snapshot: bool = False
 
@@ -58,9 +64,9 @@ class OperatorContext:
     clock: Callable[[], int]
     metrics: MetricGroup
     #: Makes the operator's keyed store; only keyed operators call it.
-    keyed_store: Callable[[], KeyedStore]
+    keyed_store: Callable[[], MemoryStore]
     #: Puts keyed state into the checkpoint: (store, epoch) -> handle for the ack.
-    save_keyed_state: Callable[[KeyedStore, EpochContext], Any]
+    save_keyed_state: Callable[[MemoryStore, EpochContext], StateHandle | None]
 
 
 class Operator(ABC):
@@ -70,7 +76,6 @@ class Operator(ABC):
     the input `end_input` and `finish`, and `snapshot` at each epoch's end. `close` comes in every case.
     """
 
-    #: True when outputs never depend on earlier records: nothing to snapshot.
     context: OperatorContext
 
     def __init__(self) -> None:
@@ -79,10 +84,10 @@ class Operator(ABC):
         self._cursor: Any = iter(())
 
     def open(self, context: OperatorContext) -> None:
-        """Get ready; a user's open() runs here."""
+        """Get ready; a user's function is opened here."""
         self.context = context
 
-    def begin_epoch(self, epoch: EpochContext) -> None:
+    def begin_epoch(self, epoch: EpochContext) -> None:  # noqa: B027 - most operators have nothing to do
         """Take up the state that the epoch starts from."""
 
     @abstractmethod
@@ -109,12 +114,16 @@ class Operator(ABC):
         """Return the earliest pending processing-time timer, None without one."""
         return None
 
+    def output_watermark(self, input_watermark: int) -> int:
+        """Return where the watermark of the output stands at an epoch's start, given that of the input."""
+        return input_watermark
+
     def is_idle(self, *, upstream_idle: bool) -> bool:
         """Return whether the output of this operator is idle, given its input."""
         return upstream_idle
 
-    def close(self) -> None:
-        """Release what open() took; a user's close() runs here."""
+    def close(self) -> None:  # noqa: B027 - most operators have nothing to do
+        """Release what was taken since `open`, also when that failed; a user's function is closed here."""
 
     def iterate(self, records: list[Any]) -> Any:
         """Return an iterator over records that `record_in_hand` can ask where it stands."""

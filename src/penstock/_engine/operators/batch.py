@@ -1,12 +1,14 @@
-"""A batch: the records that operators hand each other at once, with their timestamps and the watermarks between them."""
+"""A batch: the records that operators hand each other at once, with their timestamps and watermarks."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from penstock._engine.protocol.rows import NO_TIMESTAMP
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
 
 
 @dataclass(slots=True)

@@ -13,7 +13,7 @@ from penstock.errors import UnsupportedOperationError
 
 if TYPE_CHECKING:
     from penstock._engine.operators.base import OperatorContext
-    from penstock._engine.state.keyed_store import KeyedStore
+    from penstock._engine.state.memory_store import MemoryStore
     from penstock._engine.state.timers import Timers
     from penstock.datastream.state import ValueState, ValueStateDescriptor
     from penstock.metrics.metricbase import MetricGroup
@@ -25,7 +25,9 @@ _NEEDS_KEY = "keyed state belongs to the records of one key; use it after key_by
 class EngineRuntimeContext(RuntimeContext):
     """The runtime context of one operator subtask; with keyed state where the operator has a store."""
 
-    def __init__(self, context: OperatorContext, store: KeyedStore | None = None, key: KeyContext | None = None) -> None:
+    def __init__(
+        self, context: OperatorContext, store: MemoryStore | None = None, key: KeyContext | None = None
+    ) -> None:
         self._context = context
         self._store = store
         self._key = key

@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import pickle
-from collections.abc import Iterable
-from typing import Any
+from typing import TYPE_CHECKING, Any, cast
 
 import cloudpickle  # pyright: ignore[reportMissingTypeStubs]
 
 from penstock._engine.operators.base import NOTHING, EpochContext, Operator, OperatorContext, Output
-from penstock._engine.operators.batch import Batch
 from penstock._engine.protocol.control import OperatorAck
 from penstock._engine.protocol.versioned import pack, unpack
 from penstock.common.record_text import record_text
-from penstock.common.typeinfo import TypeInformation
 from penstock.datastream.connectors.base import (
     CommittingSinkWriter,
     Sink,
@@ -22,7 +19,13 @@ from penstock.datastream.connectors.base import (
     SupportsCommitter,
     SupportsWriterState,
 )
-from penstock.metrics.metricbase import MetricGroup
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from penstock._engine.operators.batch import Batch
+    from penstock.common.typeinfo import TypeInformation
+    from penstock.metrics.metricbase import MetricGroup
 
 
 class WriterContext:
@@ -45,6 +48,12 @@ class SinkWriterOperator(Operator):
     def __init__(self, sink: Sink[Any]) -> None:
         super().__init__()
         self.sink = sink
+        self.with_state: SupportsWriterState[Any, Any] | None = (
+            cast("SupportsWriterState[Any, Any]", sink) if isinstance(sink, SupportsWriterState) else None
+        )
+        self.with_commits: SupportsCommitter[Any] | None = (
+            cast("SupportsCommitter[Any]", sink) if isinstance(sink, SupportsCommitter) else None
+        )
         self.writer: SinkWriter[Any] | None = None
         self._state: bytes | None = None
 
@@ -53,10 +62,10 @@ class SinkWriterOperator(Operator):
         state = self._state if epoch.current else epoch.restore.state
         self._state = None
         context = WriterContext(self.context, epoch)
-        if state is not None and isinstance(self.sink, SupportsWriterState):
-            serializer = self.sink.get_writer_state_serializer()
+        if state is not None and self.with_state is not None:
+            serializer = self.with_state.get_writer_state_serializer()
             items = [serializer.deserialize(*unpack(item)) for item in pickle.loads(state)]
-            self.writer = self.sink.restore_writer(context, items)
+            self.writer = self.with_state.restore_writer(context, items)
         else:
             self.writer = self.sink.create_writer(context)
 
@@ -75,14 +84,15 @@ class SinkWriterOperator(Operator):
         self.iterate([])
         writer.flush(finished)
         committables: tuple[bytes, ...] = ()
-        if isinstance(writer, CommittingSinkWriter) and isinstance(self.sink, SupportsCommitter):
-            to_commit = self.sink.get_committable_serializer()
-            version = to_commit.get_version()
-            committables = tuple(pack(version, to_commit.serialize(item)) for item in writer.prepare_commit())
-        if isinstance(writer, StatefulSinkWriter) and isinstance(self.sink, SupportsWriterState):
-            serializer = self.sink.get_writer_state_serializer()
+        if self.with_commits is not None and isinstance(writer, CommittingSinkWriter):
+            serializer = self.with_commits.get_committable_serializer()
             version = serializer.get_version()
-            items = writer.snapshot_state(epoch.checkpoint_id)
+            prepared = cast("CommittingSinkWriter[Any, Any]", writer).prepare_commit()
+            committables = tuple(pack(version, serializer.serialize(item)) for item in prepared)
+        if self.with_state is not None and isinstance(writer, StatefulSinkWriter):
+            serializer = self.with_state.get_writer_state_serializer()
+            version = serializer.get_version()
+            items = cast("StatefulSinkWriter[Any, Any]", writer).snapshot_state(epoch.checkpoint_id)
             self._state = pickle.dumps([pack(version, serializer.serialize(item)) for item in items])
         self._close_writer()
         return OperatorAck(state=self._state, committables=committables)

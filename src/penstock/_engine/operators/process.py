@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from penstock._engine.operators.base import EpochContext, Operator, OperatorContext, Output
 from penstock._engine.operators.batch import Batch, BatchBuilder
@@ -14,12 +13,17 @@ from penstock._engine.operators.context import (
     KeyedTimerService,
     RecordContext,
 )
-from penstock._engine.operators.keyed import KeyedOperator, normal_keys
+from penstock._engine.operators.copies import IMMUTABLE, separate
+from penstock._engine.operators.keyed import KeyedOperator
 from penstock._engine.protocol.rows import NO_TIMESTAMP
-from penstock._engine.state.timers import Timers
 from penstock._engine.state.value_state import KeyContext
 from penstock.datastream.output_tag import OutputTag
 from penstock.datastream.time_domain import TimeDomain
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from penstock._engine.state.timers import Timers
 
 
 class SideOutputs:
@@ -40,7 +44,7 @@ class SideOutputs:
             if item.__class__ is tuple and item and item[0].__class__ is OutputTag and len(item) == 2:
                 self._side(item[0].tag_id, item[1], timestamp)
             else:
-                main.append(item)
+                main.append(item if item.__class__ in IMMUTABLE else separate(item))
         if self.stamps_main and len(main) > before:
             self.main.timestamps.extend([timestamp] * (len(main) - before))
 
@@ -48,7 +52,7 @@ class SideOutputs:
         side = self.sides.get(tag_id)
         if side is None:
             side = self.sides[tag_id] = BatchBuilder()
-        side.records.append(value)
+        side.records.append(separate(value))
         side.timestamps.append(timestamp)
 
     def watermark(self, value: int) -> None:
@@ -76,6 +80,9 @@ class ProcessOperator(Operator):
         super().open(context)
         self.timers = EngineTimerService(context)
         self.function.open(EngineRuntimeContext(context))
+
+    def begin_epoch(self, epoch: EpochContext) -> None:
+        self.timers.watermark = epoch.watermark
 
     def process(self, batch: Batch, input_index: int) -> Iterable[Output]:
         context = RecordContext(self.timers)
@@ -105,6 +112,7 @@ class KeyedProcessOperator(KeyedOperator):
     def __init__(self, function: Any, key_selector: Any) -> None:
         super().__init__(key_selector)
         self.function = function
+        self._function_opened = False
         self.key = KeyContext()
         self.event_timers: Timers
         self.processing_timers: Timers
@@ -115,13 +123,13 @@ class KeyedProcessOperator(KeyedOperator):
         self.event_timers = self.store.timers("event-time")
         self.processing_timers = self.store.timers("processing-time")
         self.timers = KeyedTimerService(context, self.key, self.event_timers, self.processing_timers)
-        self._function_opened = False
 
     def begin_epoch(self, epoch: EpochContext) -> None:
         super().begin_epoch(epoch)
+        self.timers.watermark = epoch.watermark
         if not self._function_opened:  # behind catch_up, so that open() can read state's declared kind
-            self.function.open(EngineRuntimeContext(self.context, self.store, self.key))
             self._function_opened = True
+            self.function.open(EngineRuntimeContext(self.context, self.store, self.key))
 
     def process(self, batch: Batch, input_index: int) -> Iterable[Output]:
         out = SideOutputs(with_timestamps=batch.timestamps is not None)
@@ -138,23 +146,13 @@ class KeyedProcessOperator(KeyedOperator):
         whole = start == 0 and stop == len(batch.records)
         records = batch.records if whole else batch.records[start:stop]
         stamps = batch.timestamps[start:stop] if batch.timestamps is not None else [NO_TIMESTAMP] * (stop - start)
-        keys = self.keys_of(records)
+        keys, normals = self.keys_of(records)
         context, call, key = KeyedRecordContext(self.timers, self.key), self.function.process_element, self.key
-        main = out.main.records
-        stamping = out.stamps_main
-        triples = zip(self.iterate(records), keys, normal_keys(keys), stamps, strict=True)
-        for value, key.key, key.normal, context.at in triples:  # noqa: B020 - the key context is moved along
+        triples = zip(self.iterate(records), keys, normals, stamps, strict=True)
+        for value, key.key, key.normal, context.at in triples:
             results = call(value, context)
-            if results is None:
-                continue
-            before = len(main)
-            for item in results:
-                if item.__class__ is tuple and item and item[0].__class__ is OutputTag:
-                    out.extend((item,), context.at)
-                else:
-                    main.append(item)
-            if stamping:
-                out.main.timestamps.extend([context.at] * (len(main) - before))
+            if results is not None:
+                out.extend(results, context.at)
 
     def _fire(self, timers: Timers, limit: int, domain: TimeDomain, out: SideOutputs) -> None:
         due = timers.next()
@@ -162,14 +160,15 @@ class KeyedProcessOperator(KeyedOperator):
             return
         context = KeyedRecordContext(self.timers, self.key)
         context.domain = domain
+        self.iterate([])
         out.stamps_main = True
         missing = len(out.main.records) - len(out.main.timestamps)
         out.main.timestamps.extend([NO_TIMESTAMP] * missing)
         for timestamp, self.key.normal, _namespace, self.key.key in timers.pop_due(limit):
-            context.at = timestamp if domain is TimeDomain.EVENT_TIME else NO_TIMESTAMP
+            context.at = timestamp
             results = self.function.on_timer(timestamp, context)
             if results is not None:
-                out.extend(results, context.at)
+                out.extend(results, timestamp if domain is TimeDomain.EVENT_TIME else NO_TIMESTAMP)
 
     def on_processing_time(self, now_ms: int) -> Iterable[Output]:
         due = self.processing_timers.next()
@@ -185,4 +184,3 @@ class KeyedProcessOperator(KeyedOperator):
     def close(self) -> None:
         if self._function_opened:
             self.function.close()
-        super().close()

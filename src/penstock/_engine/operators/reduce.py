@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from penstock._engine.operators.base import OperatorContext, Output
 from penstock._engine.operators.batch import Batch
 from penstock._engine.operators.context import EngineRuntimeContext
-from penstock._engine.operators.keyed import KeyedOperator, may_change, normal_keys, separate
+from penstock._engine.operators.copies import any_may_change, separate
+from penstock._engine.operators.keyed import KeyedOperator
 from penstock._engine.state.table import ABSENT, MISSING, Pane
 from penstock.datastream.functions import Function
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from penstock._engine.operators.base import OperatorContext, Output
 
 
 class ReduceOperator(KeyedOperator):
@@ -29,9 +33,9 @@ class ReduceOperator(KeyedOperator):
             self.function.open(EngineRuntimeContext(context))
 
     def process(self, batch: Batch, input_index: int) -> Iterable[Output]:
-        keys = normal_keys(self.keys_of(batch.records))
+        _, keys = self.keys_of(batch.records)
         # A function may fold into its first argument and return it. What was emitted must not change any more then.
-        if batch.records and (may_change(batch.records[0]) or may_change(batch.records[-1])):
+        if any_may_change(batch.records):
             reduced = self._reduce_apart(batch.records, keys)
         else:
             reduced = self._reduce(batch.records, keys)
@@ -66,4 +70,3 @@ class ReduceOperator(KeyedOperator):
     def close(self) -> None:
         if isinstance(self.function, Function):
             self.function.close()
-        super().close()

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import pickle
 import time
-from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
@@ -19,7 +18,11 @@ from penstock._engine.protocol.rows import MIN_WATERMARK
 from penstock.common.configuration import Configuration
 from penstock.common.watermark_strategy import WatermarkKind, WatermarkStrategy
 from penstock.datastream.connectors.base import InputStatus, ReaderOutput, Source, SourceOutput, SourceReader
-from penstock.metrics.metricbase import MetricGroup
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from penstock.metrics.metricbase import MetricGroup
 
 #: Longest wait for a reader that has splits but nothing ready, before its share of the epoch ends.
 _PATIENCE_MS = 50
@@ -290,6 +293,9 @@ class SourceOperator(Operator):
     def process(self, batch: Batch, input_index: int) -> Iterator[Output]:
         """Pass on what the runtime puts in: the last watermark."""
         yield None, batch
+
+    def output_watermark(self, input_watermark: int) -> int:
+        return self._output.top
 
     def is_idle(self, *, upstream_idle: bool) -> bool:
         return self._output.is_idle()

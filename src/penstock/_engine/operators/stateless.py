@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from itertools import chain, compress
-from typing import Any
+from itertools import compress
+from typing import TYPE_CHECKING, Any, Final
 
 from penstock._engine.operators.base import NOTHING, Operator, OperatorContext, Output
 from penstock._engine.operators.batch import Batch
 from penstock._engine.operators.context import EngineRuntimeContext
+from penstock._engine.operators.copies import IMMUTABLE, separate
 from penstock.common.record_shape import record_shaper
-from penstock.common.typeinfo import TypeInformation
 from penstock.datastream.functions import Function
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from penstock.common.typeinfo import TypeInformation
+
+_STAYS_AS_IT_IS: Final = IMMUTABLE | {tuple}
 
 
 class FunctionOperator(Operator):
@@ -39,7 +45,9 @@ class MapOperator(FunctionOperator):
         super().__init__(function, "map")
 
     def process(self, batch: Batch, input_index: int) -> Iterable[Output]:
-        records = list(map(self.call, self.iterate(batch.records)))
+        call = self.call
+        # Not map(), here and below: it takes a StopIteration that a function lets out for the end of the records.
+        records = [call(record) for record in self.iterate(batch.records)]
         return ((None, Batch(records, batch.timestamps, batch.watermarks)),)
 
 
@@ -50,10 +58,11 @@ class FilterOperator(FunctionOperator):
         super().__init__(function, "filter")
 
     def process(self, batch: Batch, input_index: int) -> Iterable[Output]:
+        call = self.call
         if batch.timestamps is None and not batch.watermarks:
-            records = list(filter(self.call, self.iterate(batch.records)))
+            records = [record for record in self.iterate(batch.records) if call(record)]
             return ((None, Batch(records)),) if records else NOTHING
-        kept = [bool(keep) for keep in map(self.call, self.iterate(batch.records))]
+        kept = [bool(call(record)) for record in self.iterate(batch.records)]
         watermarks = [(sum(kept[:position]), watermark) for position, watermark in batch.watermarks]
         timestamps = None if batch.timestamps is None else list(compress(batch.timestamps, kept))
         return ((None, Batch(list(compress(batch.records, kept)), timestamps, watermarks)),)
@@ -72,7 +81,12 @@ class FlatMapOperator(FunctionOperator):
 
     def _explode(self, records: list[Any]) -> Iterable[Output]:
         call = self.call
-        exploded: list[Any] = list(chain.from_iterable(call(record) or () for record in self.iterate(records)))
+        exploded: list[Any] = [
+            item if item.__class__ in _STAYS_AS_IT_IS else separate(item)
+            for record in self.iterate(records)
+            if (result := call(record)) is not None
+            for item in result
+        ]
         return ((None, Batch(exploded)),) if exploded else NOTHING
 
     def _explode_stamped(self, batch: Batch) -> Batch:
@@ -82,7 +96,7 @@ class FlatMapOperator(FunctionOperator):
         for record in self.iterate(batch.records):
             result = call(record)
             if result is not None:
-                records.extend(result)
+                records.extend([item if item.__class__ in _STAYS_AS_IT_IS else separate(item) for item in result])
             ends.append(len(records))
         timestamps: list[int] | None = None
         if batch.timestamps is not None:

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import pickle
-from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import cloudpickle  # pyright: ignore[reportMissingTypeStubs]
 
@@ -14,6 +13,9 @@ from penstock._engine.operators.batch import Batch
 from penstock._engine.protocol.control import OperatorAck
 from penstock._engine.protocol.rows import MAX_WATERMARK, MIN_WATERMARK, NO_TIMESTAMP
 from penstock.common.watermark_strategy import WatermarkKind, WatermarkOutput, WatermarkStrategy
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +82,7 @@ class Watermarker:
         output = self._output
         output.marks, output.position = [], 0
         if self._strategy.kind is WatermarkKind.BOUNDED and stamps:
-            self._greatest = max(self._greatest, max(stamps))
+            self._greatest = max(self._greatest, *stamps)
             if self._periodic:
                 output.position = len(records)
                 output.emit_watermark(max(self._greatest - self._strategy.bound_ms - 1, MIN_WATERMARK))
@@ -160,6 +162,9 @@ class WatermarksOperator(Operator):
     def on_processing_time(self, now_ms: int) -> Iterable[Output]:
         watermark = self.marker.periodic()
         return () if watermark is None else ((None, Batch([], None, [(0, watermark)])),)
+
+    def output_watermark(self, input_watermark: int) -> int:
+        return self.marker.watermark
 
     def is_idle(self, *, upstream_idle: bool) -> bool:
         return self.marker.is_idle(self.context.clock())

@@ -5,20 +5,24 @@ A window's timer is implied by its pane: all keys of a window fire at one waterm
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
 from heapq import heappop, heappush
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from penstock._engine.operators.base import EpochContext, OperatorContext, Output
 from penstock._engine.operators.batch import Batch, BatchBuilder
-from penstock._engine.operators.keyed import KeyedOperator, normal_keys
+from penstock._engine.operators.copies import separate
+from penstock._engine.operators.keyed import KeyedOperator
 from penstock._engine.operators.window_function import WindowResults, window_results
 from penstock._engine.operators.window_strategy import PaneStrategy
-from penstock._engine.protocol.keys import NormalKey
-from penstock._engine.protocol.rows import MAX_WATERMARK, MIN_WATERMARK
-from penstock._engine.state.table import ABSENT, Pane, Table
-from penstock.common.typeinfo import TypeInformation
+from penstock._engine.protocol.rows import MAX_WATERMARK, MIN_WATERMARK, NO_TIMESTAMP
 from penstock.datastream.window import TimeWindow, TumblingEventTimeWindows
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from penstock._engine.operators.base import EpochContext, OperatorContext, Output
+    from penstock._engine.protocol.keys import NormalKey
+    from penstock._engine.state.table import Pane, Table
+    from penstock.common.typeinfo import TypeInformation
 
 
 class WindowOperator(KeyedOperator):
@@ -37,6 +41,7 @@ class WindowOperator(KeyedOperator):
         self,
         key_selector: Any,
         assigner: TumblingEventTimeWindows,
+        *,
         allowed_lateness_ms: int,
         late_tag: str | None,
         strategy: PaneStrategy,
@@ -53,22 +58,20 @@ class WindowOperator(KeyedOperator):
         #: Ends of windows that have yet to fire, and of those that have fired but still take late records.
         self.open_windows: list[tuple[int, int]] = []
         self.fired_windows: list[tuple[int, int]] = []
-        self._late = 0
+        self._results_opened = False
 
     def open(self, context: OperatorContext) -> None:
         super().open(context)
         self.table = self.store.table("window-contents", kind=self.strategy.kind, keep_keys=True)
         self.strategy.open(context)
         self._late_counter = context.metrics.counter("numLateRecordsDropped")
-        self._results_opened = False
 
     def begin_epoch(self, epoch: EpochContext) -> None:
         super().begin_epoch(epoch)
         if not self._results_opened:
-            self.results.open(self.context, self.store)
             self._results_opened = True
-        if not epoch.current:
-            self.watermark = MIN_WATERMARK if epoch.restore.state is None else int(epoch.restore.state)
+            self.results.open(self.context, self.store)
+        self.watermark = epoch.watermark
         windows = [(end, start) for start, end in self.table.namespaces()]
         self.open_windows = sorted(window for window in windows if window[0] - 1 > self.watermark)
         self.fired_windows = sorted(window for window in windows if window[0] - 1 <= self.watermark)
@@ -81,7 +84,7 @@ class WindowOperator(KeyedOperator):
             if watermark is not None:
                 self._advance(watermark, out)
                 out.add_watermark(watermark)
-        if late.records and self.late_tag is not None:
+        if self.late_tag is not None and late.records:
             yield self.late_tag, late.build()
         yield None, out.build()
 
@@ -89,10 +92,9 @@ class WindowOperator(KeyedOperator):
 
     def _add(self, batch: Batch, start: int, stop: int, out: BatchBuilder, late: BatchBuilder) -> None:
         records = batch.records[start:stop]
-        if batch.timestamps is None:
-            self.assigner.assign_windows(records[0], MIN_WATERMARK, None)  # pyright: ignore[reportArgumentType] - raises
-            return
-        stamps = batch.timestamps[start:stop]
+        stamps = batch.timestamps[start:stop] if batch.timestamps is not None else [NO_TIMESTAMP]
+        if NO_TIMESTAMP in stamps:
+            self.assigner.assign_windows(None, NO_TIMESTAMP, None)  # raises  # pyright: ignore[reportArgumentType]
         size, offset = self.assigner.size_ms, self.assigner.offset_ms
         starts = [stamp - (stamp - offset) % size for stamp in stamps]
         distinct = set(starts)
@@ -100,34 +102,35 @@ class WindowOperator(KeyedOperator):
         if closed:
             self._set_aside(records, stamps, starts, closed, late)
             kept = [place for place, first in enumerate(starts) if first not in closed]
-            records, stamps, starts = ([column[place] for place in kept] for column in (records, stamps, starts))
+            records, starts = [records[place] for place in kept], [starts[place] for place in kept]
             distinct -= closed
-        keys = self.keys_of(records)
-        normals = normal_keys(keys)
+        keys, normals = self.keys_of(records)
         panes = {first: self._pane(first) for first in distinct}
-        cursor = self.iterate(records)
-        if len(panes) == 1:
-            self.strategy.add_all(next(iter(panes.values())), normals, cursor)
-        else:
-            self.strategy.add_each([panes[first] for first in starts], normals, cursor)
         if normals is not keys:
             for first, normal, key in zip(starts, normals, keys, strict=True):
                 panes[first].remember(normal, key)
         fired = {first for first in distinct if first + size - 1 <= self.watermark}
-        for first, normal in zip(starts, normals, strict=True) if fired else ():
-            if first in fired:
-                self._emit_key(panes[first], normal, out)
+        cursor = self.iterate(records)
+        if fired:
+            for first, normal in zip(starts, normals, strict=True):
+                self.strategy.add_all(panes[first], [normal], cursor)
+                if first in fired:
+                    self._emit_key(panes[first], normal, out)
+        elif len(panes) == 1:
+            self.strategy.add_all(next(iter(panes.values())), normals, cursor)
+        else:
+            self.strategy.add_each([panes[first] for first in starts], normals, cursor)
 
     def _set_aside(
         self, records: list[Any], stamps: list[int], starts: list[int], closed: set[int], late: BatchBuilder
     ) -> None:
         """Take out the records whose window is gone."""
-        for record, stamp, first in zip(records, stamps, starts, strict=True):
-            if first in closed:
-                late.records.append(record)
-                late.timestamps.append(stamp)
+        gone = [place for place, first in enumerate(starts) if first in closed]
         if self.late_tag is None:
-            self._late_counter.inc(len(late.records))
+            self._late_counter.inc(len(gone))
+            return
+        late.records.extend(records[place] for place in gone)
+        late.timestamps.extend(stamps[place] for place in gone)
 
     def _pane(self, first: int) -> Pane:
         """Return the pane of a window, noting a new one."""
@@ -145,50 +148,50 @@ class WindowOperator(KeyedOperator):
     def _advance(self, watermark: int, out: BatchBuilder) -> None:
         """Fire and clear what is due by a watermark, in time order."""
         self.watermark = watermark
+        self.iterate([])
         while self.open_windows and self.open_windows[0][0] - 1 <= watermark:
             end, first = heappop(self.open_windows)
             window = TimeWindow(first, end)
             self.results.begin(window, watermark)
-            self._emit(window, self.table.pane((first, end)), out)
+            self._emit(window, self._entries(self.table.pane((first, end))), out)
             heappush(self.fired_windows, (end, first))
         while self.fired_windows and _clears_at(self.fired_windows[0][0], self.lateness_ms) <= watermark:
             end, first = heappop(self.fired_windows)
             self._clear(TimeWindow(first, end))
 
-    def _emit(self, window: TimeWindow, pane: Pane, out: BatchBuilder) -> None:
+    def _emit(self, window: TimeWindow, entries: Iterable[tuple[Any, Any]], out: BatchBuilder) -> None:
         before = len(out.records)
-        out.records.extend(self.results.of_pane(self._entries(pane)))
+        out.records.extend(self.results.of_pane(entries))
         out.timestamps.extend([window.max_timestamp()] * (len(out.records) - before))
 
     def _emit_key(self, pane: Pane, normal: NormalKey, out: BatchBuilder) -> None:
         """Fire one key of a window that has fired before, for a record that came late but not too late."""
-        first, end = pane.namespace
-        self.results.begin(TimeWindow(first, end), self.watermark)
-        before = len(out.records)
-        out.records.extend(self.results.of_pane([(pane.key_of(normal), pane.hot[normal])]))
-        out.timestamps.extend([end - 1] * (len(out.records) - before))
+        window = TimeWindow(*pane.namespace)
+        self.results.begin(window, self.watermark)
+        self._emit(window, [(pane.key_of(normal), self._given_out(pane.hot[normal]))], out)
 
     def _entries(self, pane: Pane) -> Iterator[tuple[Any, Any]]:
         for normal, value in list(pane.items()):
-            if value is not ABSENT:
-                yield pane.key_of(normal), value
+            yield pane.key_of(normal), self._given_out(value)
+
+    def _given_out(self, value: Any) -> Any:
+        """Return a pane's value for a result: apart from the pane as long as late records may come to that."""
+        return separate(value) if self.lateness_ms else value
 
     def _clear(self, window: TimeWindow) -> None:
         namespace = (window.start, window.end)
         if self.results.clears:
             self.results.begin(window, self.watermark)
-            self.results.clear([key for key, _ in self._entries(self.table.pane(namespace))])
+            pane = self.table.pane(namespace)
+            self.results.clear([pane.key_of(normal) for normal, _ in list(pane.items())])
         self.table.drop(namespace)
 
-    def snapshot(self, epoch: EpochContext, *, finished: bool) -> Any:
-        ack = super().snapshot(epoch, finished=finished)
-        return type(ack)(keyed_state=ack.keyed_state, state=str(self.watermark).encode())
-
     def close(self) -> None:
-        self.strategy.close()
-        if self._results_opened:
-            self.results.close()
-        super().close()
+        try:
+            self.strategy.close()
+        finally:
+            if self._results_opened:
+                self.results.close()
 
 
 def _clears_at(end: int, lateness_ms: int) -> int:
@@ -199,6 +202,7 @@ def _clears_at(end: int, lateness_ms: int) -> int:
 def window_operator(
     key_selector: Any,
     assigner: TumblingEventTimeWindows,
+    *,
     allowed_lateness_ms: int,
     late_tag: str | None,
     strategy: str,
@@ -210,4 +214,11 @@ def window_operator(
     del accumulator_type  # accumulators are pickled as they are
     panes = PaneStrategy.named(strategy, function)
     results = window_results(strategy, function, window_function)
-    return WindowOperator(key_selector, assigner, allowed_lateness_ms, late_tag, panes, results)
+    return WindowOperator(
+        key_selector,
+        assigner,
+        allowed_lateness_ms=allowed_lateness_ms,
+        late_tag=late_tag,
+        strategy=panes,
+        results=results,
+    )

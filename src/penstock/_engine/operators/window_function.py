@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import Any
+from typing import TYPE_CHECKING, Any, cast
 
-from penstock._engine.operators.base import OperatorContext
 from penstock._engine.operators.context import EngineRuntimeContext
+from penstock._engine.operators.copies import separate
 from penstock._engine.protocol.keys import normal_key
-from penstock._engine.state.keyed_store import KeyedStore
 from penstock._engine.state.value_state import KeyContext, StoredValueState
 from penstock.datastream.functions import ProcessWindowFunction, WindowFunction
-from penstock.datastream.state import ValueState, ValueStateDescriptor
 from penstock.datastream.window import TimeWindow
-from penstock.errors import UnsupportedOperationError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from penstock._engine.operators.base import OperatorContext
+    from penstock._engine.state.memory_store import MemoryStore
+    from penstock.datastream.state import ValueState, ValueStateDescriptor
 
 
 class WindowResults:
@@ -24,7 +27,7 @@ class WindowResults:
     def __init__(self, function: Any, *, aggregated: bool) -> None:
         self._result = function.get_result if aggregated else None
 
-    def open(self, context: OperatorContext, store: KeyedStore) -> None:
+    def open(self, context: OperatorContext, store: MemoryStore) -> None:
         """Get ready."""
 
     def begin(self, window: TimeWindow, watermark: int) -> None:
@@ -51,12 +54,13 @@ class FunctionResults(WindowResults):
         super().__init__(function, aggregated=strategy == "aggregate")
         self._many = strategy == "elements"
         self._function = window_function
+        kind: type[Any] = type(window_function)
+        self._apply: Any = window_function.apply if issubclass(kind, WindowFunction) else None
         self._context: WindowContext
-        self.clears = isinstance(window_function, ProcessWindowFunction) and (
-            type(window_function).clear is not ProcessWindowFunction.clear
-        )
+        own_clear = getattr(kind, "clear", None)
+        self.clears = own_clear is not None and own_clear is not cast("Any", ProcessWindowFunction).clear
 
-    def open(self, context: OperatorContext, store: KeyedStore) -> None:
+    def open(self, context: OperatorContext, store: MemoryStore) -> None:
         self._context = WindowContext(context, store)
         self._function.open(EngineRuntimeContext(context, store, self._context.key))
 
@@ -64,16 +68,16 @@ class FunctionResults(WindowResults):
         self._context.at, self._context.watermark = window, watermark
 
     def of_pane(self, entries: Iterable[tuple[Any, Any]]) -> Iterable[Any]:
-        context, function, result = self._context, self._function, self._result
+        context, apply, result = self._context, self._apply, self._result
         for key, value in entries:
             context.turn_to(key)
             elements = value if self._many else [value if result is None else result(value)]
-            if isinstance(function, WindowFunction):
-                produced = function.apply(key, context.at, elements)
+            if apply is not None:
+                produced = apply(key, context.at, elements)
             else:
-                produced = function.process(key, context, elements)
+                produced = self._function.process(key, context, elements)
             if produced is not None:
-                yield from produced
+                yield from map(separate, produced)
 
     def clear(self, keys: list[Any]) -> None:
         for key in keys:
@@ -87,7 +91,7 @@ class FunctionResults(WindowResults):
 class WindowContext(ProcessWindowFunction.Context[TimeWindow]):
     """The context of the window and key at hand."""
 
-    def __init__(self, context: OperatorContext, store: KeyedStore) -> None:
+    def __init__(self, context: OperatorContext, store: MemoryStore) -> None:
         self._clock = context.clock
         self._runtime = context
         self._store = store
@@ -116,10 +120,8 @@ class WindowContext(ProcessWindowFunction.Context[TimeWindow]):
 
     def state_of_window(self, descriptor: ValueStateDescriptor) -> ValueState[Any]:
         """Return a value of the key at hand in the window at hand."""
-        if "/" in descriptor.get_name():
-            raise UnsupportedOperationError(f"window state {descriptor.get_name()!r}", "its name cannot contain '/'")
-        name = f"{descriptor.get_name()}/{self.at.start}/{self.at.end}"
-        return StoredValueState(self._store.table(name, kind="value"), self.key)
+        table = self._store.table(descriptor.get_name(), kind="value")
+        return StoredValueState(table, self.key, (self.at.start, self.at.end))
 
 
 class _WindowState(EngineRuntimeContext):

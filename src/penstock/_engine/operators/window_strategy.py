@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from penstock._engine.operators.base import OperatorContext
 from penstock._engine.operators.context import EngineRuntimeContext
-from penstock._engine.protocol.keys import NormalKey
+from penstock._engine.operators.copies import separate
 from penstock._engine.state.table import ABSENT, MISSING, Pane
 from penstock.datastream.functions import Function
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from penstock._engine.operators.base import OperatorContext
+    from penstock._engine.protocol.keys import NormalKey
 
 
 class PaneStrategy(ABC):
@@ -39,7 +43,7 @@ class PaneStrategy(ABC):
 
     @abstractmethod
     def add_all(self, pane: Pane, keys: list[NormalKey], records: Iterator[Any]) -> None:
-        """Fold records into one pane."""
+        """Fold records into one pane; takes as many from the iterator as there are keys."""
 
     def add_each(self, panes: list[Pane], keys: list[NormalKey], records: Iterator[Any]) -> None:
         """Fold each record into a pane of its own; runs of one pane are folded at once."""
@@ -48,22 +52,8 @@ class PaneStrategy(ABC):
             stop = start + 1
             while stop < count and panes[stop] is panes[start]:
                 stop += 1
-            self.add_all(panes[start], keys[start:stop], _Take(records, stop - start))
+            self.add_all(panes[start], keys[start:stop], records)
             start = stop
-
-
-class _Take(Iterator[Any]):
-    """The next few items of an iterator, leaving the rest in it."""
-
-    def __init__(self, items: Iterator[Any], count: int) -> None:
-        self._items = items
-        self._left = count
-
-    def __next__(self) -> Any:
-        if self._left == 0:
-            raise StopIteration
-        self._left -= 1
-        return next(self._items)
 
 
 class ReducePanes(PaneStrategy):
@@ -79,7 +69,8 @@ class ReducePanes(PaneStrategy):
             before = get(key, MISSING)
             if before is MISSING:
                 before = load(key)
-            hot[key] = value if before is ABSENT else call(before, value)
+            # One object may stand for several records, and a function may fold into its first argument.
+            hot[key] = separate(value) if before is ABSENT else call(before, value)
         pane.dirty.update(keys)
 
 

@@ -3,10 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
-from penstock._engine.protocol.control import Failure, LevelDispatch, SubtaskAck
+from penstock._engine.protocol.control import Failure, LogLine, SubtaskAck, decode
+from penstock._engine.protocol.rows import RowKind
 from penstock.errors import JobRunError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from penstock._engine.protocol.control import LevelDispatch
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,6 +32,26 @@ class EpochOutcome:
     acks: tuple[SubtaskAck, ...]
     #: Errors of user functions; with any, the epoch is void.
     failures: tuple[Failure, ...]
+    #: What user functions logged.
+    log: tuple[LogLine, ...] = ()
+
+    @staticmethod
+    def of_rows(rows: Iterable[tuple[int, bytes]]) -> EpochOutcome:
+        """Sort the rows that came out of the last level, each as (kind, payload)."""
+        acks: list[SubtaskAck] = []
+        failures: list[Failure] = []
+        log: list[LogLine] = []
+        for kind, payload in rows:
+            match RowKind(kind):
+                case RowKind.ACK:
+                    acks.append(decode(bytes(payload), SubtaskAck))
+                case RowKind.FAILURE:
+                    failures.append(decode(bytes(payload), Failure))
+                case RowKind.LOG:
+                    log += decode(bytes(payload), list[LogLine])
+                case _:
+                    pass
+        return EpochOutcome(tuple(acks), tuple(failures), tuple(log))
 
 
 class EpochInfrastructureError(JobRunError):

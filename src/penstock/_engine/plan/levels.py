@@ -6,7 +6,6 @@ through carriers: its rows are handed on unread. Used by the driver to plan an e
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -14,6 +13,8 @@ from penstock._engine.graph.job_graph import JobEdge, JobGraph, PartitionerKind
 from penstock._engine.protocol.rows import channel_number, subtask_target
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from penstock._engine.protocol.control import LevelDispatch, SubtaskDispatch
 
 
@@ -89,11 +90,13 @@ def plan_epoch(
     for vertices in plan.levels:
         subtasks = [dispatches[key] for key in sorted(dispatches) if key[0] in vertices]
         width = max(1, min(len(subtasks), slots))
+        rank = dict.fromkeys(vertices, 0)
         by_slot: list[list[SubtaskDispatch]] = [[] for _ in range(width)]
         for dispatch in subtasks:
-            # Subtask i of every vertex goes to the same slot; vertices of one subtask are spread.
+            # Subtask i of every vertex goes to the same slot as long as all run; vertices of one subtask are spread.
             alone = plan.graph.vertices[dispatch.vertex].parallelism == 1
-            slot = (vertices.index(dispatch.vertex) if alone else dispatch.subtask) % width
+            slot = (vertices.index(dispatch.vertex) if alone else rank[dispatch.vertex]) % width
+            rank[dispatch.vertex] += 1
             by_slot[slot].append(dispatch)
             placement[subtask_target(dispatch.vertex, dispatch.subtask)] = slot
         placed.append(tuple(_rotated(_share_time(slot), rotation) for slot in by_slot))

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Literal, TypeAlias
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Literal, TypeAlias
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,10 +24,26 @@ class StateHandle:
     size: int
     entries: int
     checksum: int
-    #: First and last key group of the subtask that wrote it.
+    #: First and last key group to read from the file: those of the subtask that wrote it, fewer after a rescale.
     key_groups: tuple[int, int]
 
 
 #: The handles that add up to a subtask's state, in the order in which they are read: snapshots first (several after a
-#: rescale, with the deltas of the subtasks that wrote them), then the subtask's own accepted deltas.
+#: rescale, each with the deltas on top of it), then the subtask's own accepted deltas.
 Lineage: TypeAlias = tuple[StateHandle, ...]
+
+
+def rescale(lineages: Iterable[Lineage], key_groups: range) -> Lineage:
+    """Return the lineage of a new subtask, given those of all old subtasks of its operator.
+
+    Args:
+        lineages: The old subtasks' lineages.
+        key_groups: The key groups of the new subtask.
+    """
+    result: list[StateHandle] = []
+    for lineage in lineages:
+        for handle in lineage:
+            first, last = max(handle.key_groups[0], key_groups.start), min(handle.key_groups[1], key_groups.stop - 1)
+            if first <= last:
+                result.append(replace(handle, key_groups=(first, last)))
+    return tuple(result)

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import pickle
-from collections.abc import Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import cloudpickle  # pyright: ignore[reportMissingTypeStubs]
 
 from penstock._engine.operators.batch import Batch
 from penstock._engine.protocol.rows import MAX_PAYLOAD_BYTES
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 
 def encode_batch(batch: Batch) -> bytes:
@@ -33,12 +35,17 @@ def cut(batch: Batch) -> Iterator[bytes]:
     if len(payload) <= MAX_PAYLOAD_BYTES or len(batch.records) <= 1:
         yield payload
         return
-    middle = len(batch.records) // 2
-    stamps = batch.timestamps
-    front = [mark for mark in batch.watermarks if mark[0] < middle]
-    back = [(position - middle, mark) for position, mark in batch.watermarks if position >= middle]
-    yield from cut(Batch(batch.records[:middle], None if stamps is None else stamps[:middle], front))
-    yield from cut(Batch(batch.records[middle:], None if stamps is None else stamps[middle:], back))
+    count, stamps = len(batch.records), batch.timestamps
+    # A little more parts than the bytes ask for, as their records differ in size; one that is too large is cut again.
+    step = max(1, count * MAX_PAYLOAD_BYTES // (len(payload) + len(payload) // 4))
+    for start in range(0, count, step):
+        end = start + step
+        watermarks = [
+            (position - start, mark)
+            for position, mark in batch.watermarks
+            if start <= position < end or (position >= count <= end)
+        ]
+        yield from cut(Batch(batch.records[start:end], None if stamps is None else stamps[start:end], watermarks))
 
 
 def fragments(payload: bytes) -> list[bytes]:

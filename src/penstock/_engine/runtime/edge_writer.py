@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
-from penstock._engine.graph.job_graph import JobEdge
-from penstock._engine.operators.batch import Batch
-from penstock._engine.plan.levels import ExecutionPlan
 from penstock._engine.protocol.control import ChannelStatus
-from penstock._engine.protocol.rows import MIN_WATERMARK, RowKind, channel_number, subtask_target
+from penstock._engine.protocol.rows import MAX_PAYLOAD_BYTES, MIN_WATERMARK, RowKind, channel_number, subtask_target
 from penstock._engine.runtime.blocks import cut, fragments
 from penstock._engine.runtime.routing import Outlet, make_router
-from penstock._engine.runtime.row_buffer import RowBuffer
+from penstock._engine.runtime.row_buffer import Row
 
-#: Records that wait for one receiver before they become a block.
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from penstock._engine.graph.job_graph import JobEdge
+    from penstock._engine.operators.batch import Batch
+    from penstock._engine.plan.levels import ExecutionPlan
+    from penstock._engine.runtime.row_buffer import RowBuffer
+
+#: Records that wait for one receiver before they become a block: at first, until their size is known, and at most.
+_FIRST_BLOCK_RECORDS: Final = 512
 _BLOCK_RECORDS: Final = 8192
 
 
@@ -31,6 +36,7 @@ class EdgeWriter:
         self._router = make_router(edge, self._outlets, sender, target.parallelism, target.max_parallelism)
         self._seq = [0] * len(self.receivers)
         self._stamped: bool | None = None
+        self._block_records = _FIRST_BLOCK_RECORDS
         self.watermark = MIN_WATERMARK
         self.records_out = 0
         self.bytes_out = 0
@@ -44,7 +50,7 @@ class EdgeWriter:
             slots: target -> slot of the next level that its rows go to.
         """
         self._rows, self._token = rows, token
-        self._slots = [slots[target] for target in self._targets if target in slots]
+        self._slots = [slots[target] for target in self._targets]
         for outlet in self._outlets:
             outlet.take()
         self._seq = [0] * len(self.receivers)
@@ -59,9 +65,7 @@ class EdgeWriter:
         stamps, start = batch.timestamps, 0
         for position, watermark in batch.watermarks:
             if start < position:
-                self._router.route(
-                    batch.records[start:position], None if stamps is None else stamps[start:position]
-                )
+                self._router.route(batch.records[start:position], None if stamps is None else stamps[start:position])
             start = position
             self.watermark = max(self.watermark, watermark)
             for outlet in self._outlets:
@@ -71,18 +75,17 @@ class EdgeWriter:
         elif start < len(batch.records):
             self._router.route(batch.records[start:], None if stamps is None else stamps[start:])
         for place, outlet in enumerate(self._outlets):
-            if len(outlet.records) >= _BLOCK_RECORDS:
+            if len(outlet.records) >= self._block_records:
                 self._send(place)
 
     def _be_stamped(self, stamped: bool) -> None:
         """Make all outlets take stamped records, or records without timestamps."""
-        if self._stamped is not stamped:
-            if self._stamped is not None:
-                self.flush()
-            self._stamped = stamped
+        if self._stamped is stamped:
+            return
+        self.flush()
+        self._stamped = stamped
         for outlet in self._outlets:
-            if stamped and outlet.timestamps is None:
-                outlet.timestamps = []
+            outlet.timestamps = [] if stamped else None
 
     def flush(self) -> None:
         """Send all that waits."""
@@ -96,23 +99,25 @@ class EdgeWriter:
         batch = outlet.take()
         if self._stamped:
             outlet.timestamps = []
+        before = self.bytes_out
         for payload in cut(batch):
             *head, last = fragments(payload)
             for part in head:
                 self._row(place, RowKind.FRAGMENT, part)
             self._row(place, RowKind.DATA, last)
+        if batch.records:
+            record_bytes = (self.bytes_out - before) / len(batch.records)
+            self._block_records = max(1, min(_BLOCK_RECORDS, int(MAX_PAYLOAD_BYTES / record_bytes)))
 
     def _row(self, place: int, kind: RowKind, payload: bytes) -> None:
         seq = self._seq[place]
-        self._rows.add(self._slots[place], self._targets[place], self.channel, seq, self._token, kind, payload)
+        self._rows.add(Row(self._slots[place], self._targets[place], self.channel, seq, self._token, kind, payload))
         self._seq[place] = seq + 1
         self.bytes_out += len(payload)
 
     def counts(self) -> list[tuple[int, int, int]]:
         """Return (channel, target, rows sent) for each receiver that rows were sent to."""
-        return [
-            (self.channel, target, count) for target, count in zip(self._targets, self._seq, strict=True) if count
-        ]
+        return [(self.channel, target, count) for target, count in zip(self._targets, self._seq, strict=True) if count]
 
     def status(self, *, idle: bool, ended: bool) -> ChannelStatus:
         """Return the status of the edge's channels at the end of an epoch."""

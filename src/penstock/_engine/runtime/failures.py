@@ -5,12 +5,12 @@ A user error never leaves a task as a Spark failure: Spark would run the functio
 
 from __future__ import annotations
 
+import os
 import pickle
 import reprlib
 import sysconfig
 import traceback
 from pathlib import Path
-from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final
 
 import cloudpickle  # pyright: ignore[reportMissingTypeStubs]
@@ -19,10 +19,13 @@ import penstock
 from penstock._engine.protocol.control import Failure
 
 if TYPE_CHECKING:
+    from types import TracebackType
+
     from penstock._engine.graph.job_graph import OperatorNode
 
-_HERE: Final = str(Path(penstock.__file__).parent)
-_STDLIB: Final = sysconfig.get_paths()["stdlib"]
+_HERE: Final = str(Path(penstock.__file__).parent) + os.sep
+#: Where libraries are, in which the line that raised says less than the user's line that called them.
+_LIBRARIES: Final = tuple({sysconfig.get_paths()[name] + os.sep for name in ("stdlib", "purelib", "platlib")})
 _REPR: Final = reprlib.Repr()
 _REPR.maxstring = _REPR.maxother = 200
 _REPR.maxtuple = _REPR.maxlist = _REPR.maxdict = 10
@@ -45,7 +48,9 @@ def short_repr(value: Any) -> str:
         return f"<{type(value).__name__} whose repr raises {type(error).__name__}>"
 
 
-def describe_failure(error: BaseException, node: OperatorNode | None, record: str | None, place: tuple[int, int]) -> Failure:
+def describe_failure(
+    error: BaseException, node: OperatorNode | None, record: str | None, place: tuple[int, int]
+) -> Failure:
     """Return what the driver shows of an error.
 
     Args:
@@ -55,7 +60,6 @@ def describe_failure(error: BaseException, node: OperatorNode | None, record: st
         place: Vertex and subtask.
     """
     frames = _user_frames(error.__traceback__)
-    last = frames[-1] if frames else None
     lines = ["Traceback (most recent call last):\n", *traceback.format_list(frames)] if frames else []
     text = "".join(traceback.format_exception_only(error)).strip()
     try:
@@ -68,7 +72,7 @@ def describe_failure(error: BaseException, node: OperatorNode | None, record: st
         uid="" if node is None else node.uid,
         vertex=place[0],
         subtask=place[1],
-        location="" if last is None else f"{last.filename}:{last.lineno}",
+        location=_location(frames, node),
         record=record,
         error=text,
         traceback="".join([*lines, text]) if node is not None else "".join(traceback.format_exception(error)),
@@ -76,10 +80,17 @@ def describe_failure(error: BaseException, node: OperatorNode | None, record: st
     )
 
 
+def _location(frames: list[traceback.FrameSummary], node: OperatorNode | None) -> str:
+    """Return the user's line nearest to the error; where no function of theirs ran, the one that made the operator."""
+    if frames:
+        own = [frame for frame in frames if not frame.filename.startswith(_LIBRARIES)]
+        nearest = own[-1] if own else frames[0]
+        return f"{nearest.filename}:{nearest.lineno}"
+    return "" if node is None else node.created_at
+
+
 def _user_frames(trace: TracebackType | None) -> list[traceback.FrameSummary]:
-    """Return the frames from the user's function on; all of them when none is the user's."""
+    """Return the frames from the user's function on, without those of ours that lie between; none if none is theirs."""
     frames = list(traceback.extract_tb(trace))
-    for start, frame in enumerate(frames):
-        if not frame.filename.startswith(_HERE):
-            return [frame for frame in frames[start:] if not frame.filename.startswith(_HERE)]
-    return frames
+    first = next((start for start, frame in enumerate(frames) if not frame.filename.startswith(_HERE)), len(frames))
+    return [frame for frame in frames[first:] if not frame.filename.startswith(_HERE)]

@@ -2,26 +2,28 @@
 
 from __future__ import annotations
 
+import contextlib
 import gc
 import secrets
-from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
-from penstock._engine.operators.batch import Batch
 from penstock._engine.protocol.control import Closing, LevelDispatch, decode, encode
 from penstock._engine.protocol.rows import DRIVER, RowKind, slot_of_target, slot_target, subtask_target
 from penstock._engine.runtime.blocks import decode_batch
 from penstock._engine.runtime.failures import OperatorError, describe_failure
-from penstock._engine.runtime.row_buffer import RowBuffer
+from penstock._engine.runtime.row_buffer import Row, RowBuffer, rows_of
 from penstock._engine.runtime.subtask import SubtaskRuntime
 from penstock._engine.runtime.task_log import TaskLog
 from penstock._engine.runtime.worker_cache import CACHE
 from penstock.errors import InternalError
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
     import pyarrow as pa
 
     from penstock._engine.plan.levels import ExecutionPlan
+    from penstock._engine.runtime.worker_cache import WorkerCache
 
 #: Blocks of many small tuples are no garbage: let Python's collector look at them less often than after 700.
 _GC_THRESHOLDS: Final = (200_000, 20, 50)
@@ -30,40 +32,44 @@ _GC_THRESHOLDS: Final = (200_000, 20, 50)
 class LevelTask:
     """One attempt at one slot of one level."""
 
-    def __init__(self, dispatch: LevelDispatch, slot: int) -> None:
+    def __init__(self, dispatch: LevelDispatch, slot: int, cache: WorkerCache) -> None:
         self._dispatch = dispatch
         self._slot = slot
+        self._cache = cache
         self._token = secrets.randbits(62)
         self._rows = RowBuffer()
         self._log = TaskLog()
         self._plan: ExecutionPlan
-        #: By target.
+        #: By target: those that this task holds, to be closed unless the cache takes them.
         self._subtasks: dict[int, SubtaskRuntime] = {}
+        #: Vertex and subtask that are at work.
+        self._at = (0, 0)
         self._fragments: dict[tuple[int, int], list[bytes]] = {}
         self._expected_seq: dict[tuple[int, int], int] = {}
         self._announced: dict[tuple[int, int], int] = {}
+        #: A failed epoch is void as a whole: what is left to do is to pass on rows for the driver.
         self._failed = False
 
     def run(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Run the slot's subtasks over the rows from above and yield rows; user errors become a row, too."""
         gc.set_threshold(*_GC_THRESHOLDS)
-        rows = iter(batches)
+        rows = rows_of(batches) if self._dispatch.level > 0 else iter(())
         with self._log.listening():
-            yield from self._run_guarded(rows)
+            try:
+                yield from self._run_guarded(rows)
+            finally:
+                self._close_subtasks()
         if self._failed:
-            # Rows for the driver still have to pass; everything else is void.
-            for batch in rows:
-                self._pass_driver_rows(batch)
-                yield from self._ready()
-        self._close_slot()
+            yield from self._void(rows)
         self._log.send(self._rows, self._next_slot(DRIVER, 0), self._token)
         yield self._rows.drain()
 
-    def _run_guarded(self, rows: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    def _run_guarded(self, rows: Iterator[Row]) -> Iterator[pa.RecordBatch]:
         try:
             yield from self._begin()
             yield from self._read_rows(rows)
-            yield from self._end()
+            if not self._failed:
+                yield from self._end()
         except OperatorError as error:
             self._fail(error.__cause__ or error, error)
         except Exception as error:  # noqa: BLE001 - Spark must not run user functions again because of our bug either
@@ -72,15 +78,18 @@ class LevelTask:
     # ------------------------------------------------------------------------------------------------------ the epoch
 
     def _begin(self) -> Iterator[pa.RecordBatch]:
-        dispatch = self._dispatch
-        self._plan = CACHE.turn_to(dispatch)
-        storage = CACHE.storage(dispatch)
+        dispatch, cache = self._dispatch, self._cache
+        self._plan = cache.turn_to(dispatch)
         for part in dispatch.slots[self._slot]:
-            place = part.vertex, part.subtask
-            self._log.turn_to(self._plan.graph.vertices[part.vertex].name, part.subtask)
-            self._at = place
-            runtime = CACHE.take(dispatch, part) or SubtaskRuntime(self._plan, dispatch, place, storage)
-            self._subtasks[subtask_target(*place)] = runtime
+            self._at = part.vertex, part.subtask
+            runtime = cache.take(dispatch, part)
+            is_new = runtime is None
+            if runtime is None:
+                runtime = SubtaskRuntime(self._plan, dispatch, self._at, cache.storage(dispatch), cache.clock)
+            self._subtasks[subtask_target(*self._at)] = runtime
+            self._turn_to(runtime)
+            if is_new:
+                runtime.open(dispatch)
             for edge in runtime.edges:
                 edge.begin_epoch(self._rows, self._token, self._slots_towards(edge.edge.target, edge.channel))
             for _ in runtime.begin_epoch(part, dispatch.checkpoint_id, self._token):
@@ -91,58 +100,81 @@ class LevelTask:
                 for _ in runtime.read_source():
                     yield from self._ready()
 
-    def _read_rows(self, rows: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        if self._dispatch.level == 0:
-            return
-        for batch in rows:
-            _, targets, channels, seqs, tokens, kinds, payloads = batch.columns
-            columns = (targets.to_pylist(), channels.to_pylist(), seqs.to_pylist(), tokens.to_pylist())
-            for place, (target, channel, seq, token, kind) in enumerate(
-                zip(*columns, kinds.to_pylist(), strict=True)
-            ):
-                payload = payloads[place]
-                if not self._is_mine(target):
-                    self._carry(target, channel, seq, token, kind, payload.as_py())
-                elif kind == RowKind.CLOSING:
-                    yield from self._take_closing(decode(payload.as_py(), Closing), token)
-                else:
-                    yield from self._take_block(target, channel, seq, kind, payload)
-                if self._failed:
-                    return
+    def _read_rows(self, rows: Iterator[Row]) -> Iterator[pa.RecordBatch]:
+        for row in rows:
+            if not self._is_mine(row.target):
+                self._carry(row)
+            elif row.kind == RowKind.CLOSING:
+                yield from self._take_closing(decode(row.payload, Closing), row.token)
+            else:
+                yield from self._take_block(row)
+            if self._failed:
+                return
             yield from self._ready()
 
     def _end(self) -> Iterator[pa.RecordBatch]:
-        if self._failed:
-            return
         for target, runtime in self._subtasks.items():
             self._turn_to(runtime)
             self._check_complete(target, runtime)
             for _ in runtime.end_epoch():
                 yield from self._ready()
-        slot = self._next_slot(DRIVER, 0)
         for runtime in self._subtasks.values():
             self._turn_to(runtime)
-            ack = encode(runtime.acknowledge())
-            self._rows.add(slot, DRIVER, 0, 0, self._token, RowKind.ACK, ack)
-            CACHE.put(self._dispatch, runtime)
+            self._tell_driver(RowKind.ACK, encode(runtime.acknowledge()))
             yield from self._ready()
+        self._close_channels()
+        for runtime in self._subtasks.values():
+            if runtime.has_finished:  # it is not scheduled again
+                self._turn_to(runtime)
+                runtime.close()
+        for target in list(self._subtasks):
+            runtime = self._subtasks.pop(target)
+            if not runtime.has_finished:
+                self._cache.put(self._dispatch, runtime)
+
+    def _fail(self, error: BaseException, where: OperatorError | None) -> None:
+        """Void the epoch: drop what was not sent, and tell the driver."""
+        node = None if where is None else where.node
+        record = None if where is None else where.record
+        failure = describe_failure(error, node, record, self._at)
+        self._failed = True
+        self._rows.keep_driver_rows()
+        self._tell_driver(RowKind.FAILURE, encode(failure))
+
+    def _void(self, rows: Iterator[Row]) -> Iterator[pa.RecordBatch]:
+        """Pass on the driver's rows of a failed epoch, and let the next level know."""
+        for row in rows:
+            if row.target == DRIVER:
+                self._carry(row)
+                yield from self._ready()
+        for slot in range(self._width_below()):
+            target = slot_target(self._dispatch.level + 1, slot)
+            payload = encode(Closing({}, [], failed=True))
+            self._rows.add(Row(slot, target, 0, 0, self._token, RowKind.CLOSING, payload))
+
+    def _close_subtasks(self) -> None:
+        """Close what an epoch leaves that failed here or above, or whose task was ended."""
+        for runtime in self._subtasks.values():
+            with contextlib.suppress(Exception):  # it never hides the earlier failure
+                runtime.close()
+        self._subtasks.clear()
 
     # ------------------------------------------------------------------------------------------------------- rows in
 
-    def _take_block(self, target: int, channel: int, seq: int, kind: int, payload: Any) -> Iterator[pa.RecordBatch]:
-        name = target, channel
-        if seq != self._expected_seq.get(name, 0):
-            raise InternalError(f"rows of channel {channel} to {target} came out of order: {seq}")
-        self._expected_seq[name] = seq + 1
-        if kind == RowKind.FRAGMENT:
-            self._fragments.setdefault(name, []).append(payload.as_py())
+    def _take_block(self, row: Row) -> Iterator[pa.RecordBatch]:
+        name = row.target, row.channel
+        if row.seq != self._expected_seq.get(name, 0):
+            msg = f"rows of channel {row.channel} to {row.target} came out of order: {row.seq}"
+            raise InternalError(msg)
+        self._expected_seq[name] = row.seq + 1
+        if row.kind == RowKind.FRAGMENT:
+            self._fragments.setdefault(name, []).append(row.payload)
             return
         parts = self._fragments.pop(name, None)
-        content = payload.as_buffer() if parts is None else b"".join([*parts, payload.as_py()])
-        runtime = self._subtasks[target]
+        runtime = self._subtasks[row.target]
         self._turn_to(runtime)
-        batch: Batch = decode_batch(content)
-        for _ in runtime.receive(channel, batch, 0):
+        batch = decode_batch(row.payload if parts is None else b"".join([*parts, row.payload]))
+        for _ in runtime.receive(row.channel, batch, 0):
             yield from self._ready()
 
     def _take_closing(self, closing: Closing, token: int) -> Iterator[pa.RecordBatch]:
@@ -161,110 +193,88 @@ class LevelTask:
     def _check_complete(self, target: int, runtime: SubtaskRuntime) -> None:
         missing = runtime.valve.missing()
         if missing:
-            raise InternalError(f"{runtime.vertex.name} ({runtime.place[1]}) got no end of channels {missing}")
+            msg = f"{runtime.vertex.name} ({runtime.place[1]}) got no end of channels {missing}"
+            raise InternalError(msg)
         for (receiver, channel), count in self._announced.items():
             if receiver == target and self._expected_seq.get((receiver, channel), 0) != count:
-                raise InternalError(f"channel {channel} to {receiver} lost rows: {count} were sent")
+                msg = f"channel {channel} to {receiver} lost rows: {count} were sent"
+                raise InternalError(msg)
 
     def _is_mine(self, target: int) -> bool:
         if target < DRIVER:
             return slot_of_target(target) == (self._dispatch.level, self._slot)
         return target in self._subtasks
 
-    def _carry(self, target: int, channel: int, seq: int, token: int, kind: int, payload: bytes) -> None:
-        self._rows.add(self._next_slot(target, channel), target, channel, seq, token, kind, payload)
-
-    def _pass_driver_rows(self, batch: pa.RecordBatch) -> None:
-        _, targets, channels, seqs, tokens, kinds, payloads = (column.to_pylist() for column in batch.columns)
-        for row in zip(targets, channels, seqs, tokens, kinds, payloads, strict=True):
-            if row[0] == DRIVER:
-                self._carry(*row)
+    def _turn_to(self, runtime: SubtaskRuntime) -> None:
+        self._at = runtime.place
+        self._log.turn_to(runtime)
 
     # ------------------------------------------------------------------------------------------------------ rows out
 
+    def _tell_driver(self, kind: RowKind, payload: bytes) -> None:
+        self._rows.add(Row(self._next_slot(DRIVER, 0), DRIVER, 0, 0, self._token, kind, payload))
+
+    def _carry(self, row: Row) -> None:
+        self._rows.add(row._replace(slot=self._next_slot(row.target, row.channel)))
+
+    def _width_below(self) -> int:
+        """Return the number of slots of the next level, 0 below the last one."""
+        widths, below = self._dispatch.widths, self._dispatch.level + 1
+        return widths[below] if below < len(widths) else 0
+
     def _next_slot(self, target: int, channel: int) -> int:
         """Return the slot of the next level that a row goes through or to."""
-        widths, level = self._dispatch.widths, self._dispatch.level
-        if target == DRIVER or level + 1 >= len(widths):
+        if target == DRIVER:
             return 0
         if target < DRIVER:
             at, slot = slot_of_target(target)
         else:
             at, slot = self._plan.level_of[target >> 16], self._dispatch.placement[target]
-        return slot if at == level + 1 else channel % widths[level + 1]
+        return slot if at == self._dispatch.level + 1 else channel % self._width_below()
 
     def _slots_towards(self, vertex: int, channel: int) -> dict[int, int]:
         """Return target -> next slot for the receivers of a vertex."""
         count = self._plan.graph.vertices[vertex].parallelism
         targets = [subtask_target(vertex, subtask) for subtask in range(count)]
-        return {
-            target: self._next_slot(target, channel) for target in targets if target in self._dispatch.placement
-        }
+        return {target: self._next_slot(target, channel) for target in targets if target in self._dispatch.placement}
 
-    def _close_slot(self) -> None:
-        """Send the end of all channels from this slot, one row for each slot that it may have sent to."""
-        if self._failed:
-            # A failed epoch is void as a whole: what comes after only has to pass on rows for the driver.
-            for level in range(self._dispatch.level + 1, len(self._dispatch.widths)):
-                for slot in range(self._dispatch.widths[level]):
-                    self._add_closing(level, slot, Closing({}, [], failed=True))
-            return
-        by_level: dict[int, Closing] = {}
+    def _close_channels(self) -> None:
+        """Send the end of all channels from this slot to each slot that may read them.
+
+        It must not overtake the data of its channels. Channels that pass through the same carriers on their way, all of
+        them where there is none, share a row.
+        """
+        dispatch, below = self._dispatch, self._dispatch.level + 1
+        closings: dict[tuple[int, ...], Closing] = {}
         for runtime in self._subtasks.values():
             statuses = runtime.edge_statuses()
             for edge in runtime.edges:
                 level = self._plan.level_of[edge.edge.target]
-                closing = by_level.setdefault(level, Closing({}, []))
+                way = (level, *(edge.channel % width for width in dispatch.widths[below:level]))
+                closing = closings.setdefault(way, Closing({}, []))
                 closing.channels[edge.channel] = statuses[edge.channel]
                 closing.rows.extend(edge.counts())
-        for level, closing in by_level.items():
-            for slot in range(self._dispatch.widths[level]):
-                self._add_closing(level, slot, closing)
-
-    def _add_closing(self, level: int, slot: int, closing: Closing) -> None:
-        target = slot_target(level, slot)
-        # A closing row must come behind the data of all its channels: carriers keep the order only within one slot.
-        through = range(self._dispatch.widths[self._dispatch.level + 1])
-        if level == self._dispatch.level + 1:
-            self._rows.add(slot, target, 0, 0, self._token, RowKind.CLOSING, encode(closing))
-            return
-        for carrier in through:
-            channels = {channel: status for channel, status in closing.channels.items() if channel % len(through) == carrier}
-            rows = [row for row in closing.rows if row[0] % len(through) == carrier]
-            if channels or closing.failed:
-                part = Closing(channels, rows, failed=closing.failed)
-                self._rows.add(carrier, target, carrier, 0, self._token, RowKind.CLOSING, encode(part))
+        for (level, *_), closing in closings.items():
+            channel, payload = next(iter(closing.channels)), encode(closing)
+            for slot in range(dispatch.widths[level]):
+                target = slot_target(level, slot)
+                row = Row(self._next_slot(target, channel), target, channel, 0, self._token, RowKind.CLOSING, payload)
+                self._rows.add(row)
 
     def _ready(self) -> Iterator[pa.RecordBatch]:
         if self._rows.is_ready:
             yield self._rows.drain()
 
-    def _turn_to(self, runtime: SubtaskRuntime) -> None:
-        self._at = runtime.place
-        self._log.turn_to(runtime.vertex.name, runtime.place[1])
 
-    def _fail(self, error: BaseException, where: OperatorError | None) -> None:
-        """Void the epoch: drop what was not sent, close the subtasks, and tell the driver."""
-        node = None if where is None else where.node
-        record = None if where is None else where.record
-        failure = describe_failure(error, node, record, getattr(self, "_at", (0, 0)))
-        self._rows.clear()
-        self._failed = True
-        for runtime in self._subtasks.values():
-            try:
-                runtime.close()
-            except Exception:  # noqa: BLE001, S110, PERF203 - never hides the earlier failure
-                pass
-        slot = 0
-        self._rows.add(slot, DRIVER, 0, 0, self._token, RowKind.FAILURE, encode(failure))
-
-
-def run_level(dispatch: bytes, slot: int, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+def run_level(
+    dispatch: bytes, slot: int, batches: Iterable[pa.RecordBatch], cache: WorkerCache = CACHE
+) -> Iterator[pa.RecordBatch]:
     """Run one slot of one level: what a Spark task calls.
 
     Args:
         dispatch: The encoded LevelDispatch.
         slot: The partition of the task.
         batches: Rows of the level above; for level 0 whatever Spark gives.
+        cache: What the worker keeps between epochs.
     """
-    yield from LevelTask(decode(dispatch, LevelDispatch), slot).run(batches)
+    yield from LevelTask(decode(dispatch, LevelDispatch), slot, cache).run(batches)

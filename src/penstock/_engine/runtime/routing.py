@@ -5,13 +5,15 @@ from __future__ import annotations
 import pickle
 import random
 from abc import ABC, abstractmethod
-from collections.abc import Callable
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from penstock._engine.graph.job_graph import JobEdge, PartitionerKind
 from penstock._engine.operators.batch import Batch
 from penstock._engine.protocol.keys import key_group, normal_key, subtask_of_key_group
 from penstock.errors import PartitionError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 #: Keys whose receiver is remembered.
 _ROUTES: Final = 1 << 20
@@ -151,7 +153,7 @@ def make_router(edge: JobEdge, outlets: list[Outlet], sender: int, parallelism: 
         case PartitionerKind.HASH:
             select = getattr(members["key_selector"], "get_key", members["key_selector"])
             routes = KeyRoutes(parallelism, max_parallelism)
-            return TargetRouter(outlets, lambda records: routes.of(list(map(select, records))))
+            return TargetRouter(outlets, lambda records: routes.of([select(record) for record in records]))
         case PartitionerKind.CUSTOM:
             return TargetRouter(outlets, _custom(members["partitioner"], members["key_selector"], parallelism))
         case PartitionerKind.SHUFFLE:
@@ -165,14 +167,16 @@ def make_router(edge: JobEdge, outlets: list[Outlet], sender: int, parallelism: 
 
 
 def _custom(partitioner: Any, key_selector: Any, parallelism: int) -> Callable[[list[Any]], list[int]]:
-    partition = getattr(partitioner, "partition", partitioner)
+    partition: Callable[[Any, int], object] = getattr(partitioner, "partition", partitioner)
     select = getattr(key_selector, "get_key", key_selector)
 
-    def targets(records: list[Any]) -> list[int]:
-        chosen = [partition(select(record), parallelism) for record in records]
-        for target in chosen:
-            if not 0 <= target < parallelism:
-                raise PartitionError(target, parallelism)
-        return chosen
+    receivers: dict[object, int] = {receiver: receiver for receiver in range(parallelism)}
 
-    return targets
+    def target(record: Any) -> int:
+        chosen = partition(select(record), parallelism)
+        try:
+            return receivers[chosen]
+        except (KeyError, TypeError):
+            raise PartitionError(chosen, parallelism) from None
+
+    return lambda records: [target(record) for record in records]

@@ -1,46 +1,68 @@
-"""Rows on their way out of a task, gathered into Arrow batches of a useful size."""
+"""The rows of an epoch, read from Arrow batches and gathered into Arrow batches of a useful size."""
 
 from __future__ import annotations
 
-from typing import Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
 
 import pyarrow as pa
 
-_COLUMNS: Final = ("slot", "target", "channel", "seq", "token", "kind", "payload")
+from penstock._engine.protocol.rows import DRIVER
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
 _TYPES: Final = (pa.int32(), pa.int32(), pa.int32(), pa.int64(), pa.int64(), pa.int32(), pa.binary())
 #: An Arrow batch is handed to Spark once it holds that much.
 _READY_BYTES: Final = 1 << 20
 _READY_ROWS: Final = 256
 
 
+class Row(NamedTuple):
+    """One row, see `protocol.rows`."""
+
+    #: The slot of the next level that it goes to or through.
+    slot: int
+    target: int
+    channel: int
+    seq: int
+    token: int
+    kind: int
+    payload: bytes
+
+
+def rows_of(batches: Iterable[pa.RecordBatch]) -> Iterator[Row]:
+    """Iterate the rows of Arrow batches."""
+    for batch in batches:
+        *heads, payloads = cast("list[Any]", batch.columns)  # pyright: ignore[reportUnknownMemberType]
+        for place, head in enumerate(zip(*(column.to_pylist() for column in heads), strict=True)):
+            yield Row(*head, payload=payloads[place].as_py())  # one at a time: a payload has megabytes
+
+
 class RowBuffer:
     """Takes rows, gives Arrow batches."""
 
     def __init__(self) -> None:
-        self._rows: list[tuple[int, int, int, int, int, int, bytes]] = []
+        self._rows: list[Row] = []
         self._bytes = 0
 
-    def add(self, slot: int, target: int, channel: int, seq: int, token: int, kind: int, payload: bytes) -> None:
+    def add(self, row: Row) -> None:
         """Take one row."""
-        self._rows.append((slot, target, channel, seq, token, kind, payload))
-        self._bytes += len(payload)
+        self._rows.append(row)
+        self._bytes += len(row.payload)
 
     @property
     def is_ready(self) -> bool:
         """Whether there is enough for an Arrow batch."""
         return self._bytes >= _READY_BYTES or len(self._rows) >= _READY_ROWS
 
-    def __len__(self) -> int:
-        return len(self._rows)
-
     def drain(self) -> pa.RecordBatch:
         """Return all rows as one Arrow batch."""
-        columns = zip(*self._rows, strict=True) if self._rows else [()] * len(_COLUMNS)
+        columns: Any = zip(*self._rows, strict=True) if self._rows else [()] * len(_TYPES)
         arrays = [pa.array(column, kind) for column, kind in zip(columns, _TYPES, strict=True)]
-        self.clear()
-        return pa.RecordBatch.from_arrays(arrays, names=list(_COLUMNS))
+        self._rows, self._bytes = [], 0
+        return cast("Any", pa.RecordBatch).from_arrays(arrays, names=list(Row._fields))
 
-    def clear(self) -> None:
-        """Drop all rows."""
-        self._rows = []
-        self._bytes = 0
+    def keep_driver_rows(self) -> None:
+        """Drop all rows but those for the driver."""
+        self._rows = [row for row in self._rows if row.target == DRIVER]
+        self._bytes = sum(len(row.payload) for row in self._rows)

@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 import time
-import zlib
-from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
-from penstock._engine.graph.job_graph import JobVertex
 from penstock._engine.operators.base import EpochContext, Operator, OperatorContext, Output
 from penstock._engine.operators.batch import Batch, watermark_only
 from penstock._engine.operators.factory import create_operator
 from penstock._engine.operators.source import ReadLimits, SourceOperator
-from penstock._engine.plan.levels import ExecutionPlan
 from penstock._engine.protocol.control import (
     ChannelStatus,
     LevelDispatch,
@@ -22,19 +19,29 @@ from penstock._engine.protocol.control import (
     OperatorRestore,
     SubtaskAck,
     SubtaskDispatch,
+    encode,
 )
 from penstock._engine.protocol.keys import key_group_range
 from penstock._engine.protocol.paths import shared_path
 from penstock._engine.protocol.rows import MAX_WATERMARK
-from penstock._engine.protocol.state_handle import StateHandle
 from penstock._engine.runtime.edge_writer import EdgeWriter
 from penstock._engine.runtime.failures import OperatorError
 from penstock._engine.runtime.valve import Valve
 from penstock._engine.state.keyed_store import KeyedStore
-from penstock._engine.storage.checkpoint_storage import CheckpointStorage
 from penstock.common.configuration import Configuration
 from penstock.common.option_table import CHECKPOINT_INLINE_THRESHOLD, STATE_MEMORY
 from penstock.metrics.in_memory import InMemoryMetricGroup
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+
+    from penstock._engine.graph.job_graph import JobVertex, OperatorNode
+    from penstock._engine.plan.levels import ExecutionPlan
+    from penstock._engine.protocol.state_handle import StateHandle
+    from penstock._engine.state.memory_store import MemoryStore
+    from penstock._engine.storage.checkpoint_storage import CheckpointStorage
+
+T = TypeVar("T")
 
 #: Outputs of print and collect above this size lie in the storage, with their path in the ack.
 _INLINE_OUTPUT_BYTES: Final = 64 << 10
@@ -54,30 +61,36 @@ class SubtaskRuntime:
     """A subtask with opened operators; kept from epoch to epoch where possible."""
 
     def __init__(
-        self, plan: ExecutionPlan, dispatch: LevelDispatch, place: tuple[int, int], storage: CheckpointStorage
+        self,
+        plan: ExecutionPlan,
+        dispatch: LevelDispatch,
+        place: tuple[int, int],
+        storage: CheckpointStorage,
+        clock: Callable[[], int],
     ) -> None:
         self.place = place
         self.vertex: JobVertex = plan.graph.vertices[place[0]]
         self.edges: list[EdgeWriter] = []
         self._plan = plan
         self._storage = storage
+        self._clock = clock
         self._job_id = dispatch.job_id
         self._local = Path(dispatch.local_directory)
         configuration = Configuration.from_dict(dispatch.configuration)
         self._inline_bytes = configuration.get(CHECKPOINT_INLINE_THRESHOLD)
         self._memory_bytes = configuration.get(STATE_MEMORY)
         self.metrics = [InMemoryMetricGroup() for _ in self.vertex.operators]
-        self._nodes = [_Node(create_operator(node.kind.value, node.payload)) for node in self.vertex.operators]
+        self._nodes = [_Node(_create(node)) for node in self.vertex.operators]
         self._connect()
         self._opened = 0
+        self._running = 0
         #: (checkpoint id, token) of the last epoch that it ran.
         self.position: tuple[int, int] | None = None
-        try:
-            for position in range(len(self._nodes)):
-                self._guard(position, lambda place=position: self._open(place, dispatch))
-        except BaseException:
-            self.close()
-            raise
+
+    @property
+    def operator_name(self) -> str:
+        """The operator that runs now or ran last."""
+        return self.vertex.operators[self._running].name
 
     def _connect(self) -> None:
         for position, node in enumerate(self.vertex.operators):
@@ -87,6 +100,11 @@ class SubtaskRuntime:
             writer = EdgeWriter(self._plan, edge, self.place[1])
             self._nodes[edge.source_operator].edges.setdefault(edge.output_tag, []).append(writer)
             self.edges.append(writer)
+
+    def open(self, dispatch: LevelDispatch) -> None:
+        """Open all operators; `close` is due also when this fails."""
+        for position in range(len(self._nodes)):
+            self._call(position, self._open, position, dispatch)
 
     def _open(self, position: int, dispatch: LevelDispatch) -> None:
         node, vertex = self.vertex.operators[position], self.vertex
@@ -102,7 +120,7 @@ class SubtaskRuntime:
                 max_parallelism=vertex.max_parallelism,
                 job_attempt=dispatch.job_attempt,
                 configuration=dispatch.configuration,
-                clock=now_ms,
+                clock=self._clock,
                 metrics=self.metrics[position],
                 keyed_store=lambda: self._make_store(node.uid),
                 save_keyed_state=lambda store, epoch: self._save_keyed_state(node.uid, store, epoch),
@@ -130,29 +148,20 @@ class SubtaskRuntime:
         assert handle.path is not None
         return self._storage.read(handle.path)
 
-    def _save_keyed_state(self, uid: str, store: KeyedStore, epoch: EpochContext) -> StateHandle | None:
-        if epoch.full_snapshot:
-            data: bytes | None = b"".join(store.snapshot(epoch.checkpoint_id, epoch.token))
-        else:
-            data = store.delta(epoch.checkpoint_id, epoch.token)
+    def _save_keyed_state(self, uid: str, store: MemoryStore, epoch: EpochContext) -> StateHandle | None:
+        data = (
+            b"".join(store.snapshot(epoch.checkpoint_id, epoch.token))
+            if epoch.full_snapshot
+            else store.delta(epoch.checkpoint_id, epoch.token)
+        )
         if data is None:
             return None
-        groups = key_group_range(self.place[1], self.vertex.parallelism, self.vertex.max_parallelism)
         path = None
         if len(data) > self._inline_bytes:
             path = shared_path(self._job_id, uid, self.place[1], epoch.checkpoint_id, epoch.token)
             self._storage.put(path, data)
-        return StateHandle(
-            checkpoint_id=epoch.checkpoint_id,
-            token=epoch.token,
-            kind="snapshot" if epoch.full_snapshot else "delta",
-            path=path,
-            inline=data if path is None else None,
-            size=len(data),
-            entries=0,
-            checksum=zlib.crc32(data),
-            key_groups=(groups.start, groups.stop - 1),
-        )
+        kind = "snapshot" if epoch.full_snapshot else "delta"
+        return store.describe(data, kind, epoch.checkpoint_id, epoch.token, path)
 
     # ------------------------------------------------------------------------------------------------------ the epoch
 
@@ -161,23 +170,30 @@ class SubtaskRuntime:
         current = self.position is not None and self.position == (dispatch.history or (None,))[-1]
         self.position = None  # void until the epoch is accepted
         self._dispatch, self._token, self._checkpoint_id = dispatch, token, checkpoint_id
-        self._started_ms, self._busy, self._records_in = now_ms(), 0.0, 0
+        self._started_ms, self._busy, self._records_in = self._clock(), 0.0, 0
         self._finished = False
         self.reads: dict[int, int] = {}
         self.valve = Valve(self._plan.channels_into(*self.place), dispatch.channels)
         self._epochs: list[EpochContext] = []
         start = time.perf_counter()
+        watermarks: list[int] = []
         for position, node in enumerate(self.vertex.operators):
+            watermark = self.valve.watermark if node.parent is None else watermarks[node.parent]
             epoch = EpochContext(
                 checkpoint_id=checkpoint_id,
                 token=token,
                 restore=dispatch.operators.get(node.uid, OperatorRestore()),
                 current=current,
                 completed_checkpoint=dispatch.completed_checkpoint,
+                watermark=watermark,
                 full_snapshot=dispatch.full_snapshot,
             )
             self._epochs.append(epoch)
-            self._guard(position, lambda place=position, at=epoch: self._nodes[place].operator.begin_epoch(at))
+            operator = self._nodes[position].operator
+            self._call(position, operator.begin_epoch, epoch)
+            watermarks.append(operator.output_watermark(watermark))
+        for edge in self.edges:
+            edge.watermark = watermarks[edge.edge.source_operator]
         yield from self._on_processing_time()
         self._busy += time.perf_counter() - start
 
@@ -188,7 +204,7 @@ class SubtaskRuntime:
         dispatch = self._dispatch
         limits = ReadLimits(dispatch.max_records, dispatch.max_bytes, dispatch.max_time_ms)
         start = time.perf_counter()
-        for _, batch in self._outputs(0, lambda: head.read(limits)):
+        for _, batch in self._outputs(0, head.read, limits):
             self._records_in += len(batch.records)
             yield from self._forward(0, None, batch)
         self._busy += time.perf_counter() - start
@@ -231,7 +247,7 @@ class SubtaskRuntime:
         inputs = sorted(set(self._plan.channels_into(*self.place).values())) or [0]
         for position, node in enumerate(self._nodes):
             for index in inputs if position == 0 else [0]:
-                for tag, batch in self._outputs(position, lambda at=node, one=index: at.operator.end_input(one)):
+                for tag, batch in self._outputs(position, node.operator.end_input, index):
                     yield from self._forward(position, tag, batch)
             for tag, batch in self._outputs(position, node.operator.finish):
                 yield from self._forward(position, tag, batch)
@@ -244,10 +260,8 @@ class SubtaskRuntime:
         for position, node in enumerate(self.vertex.operators):
             operator = self._nodes[position].operator
             epoch = self._epochs[position]
-            ack: OperatorAck = self._guard(
-                position, lambda at=operator, now=epoch: at.snapshot(now, finished=self._finished)
-            )
-            metrics = self.metrics[position].snapshot()
+            ack: OperatorAck = self._call(position, partial(operator.snapshot, epoch, finished=self._finished))
+            metrics = _figures(self.metrics[position])
             acks[node.uid] = self._outside(node.uid, replace(ack, metrics=metrics) if metrics else ack)
             due = operator.next_timer_ms()
             if due is not None and not self._finished:
@@ -269,7 +283,7 @@ class SubtaskRuntime:
             bytes_out=sum(edge.bytes_out for edge in self.edges),
             busy_ms=int(self._busy * 1000),
             started_ms=self._started_ms,
-            ended_ms=now_ms(),
+            ended_ms=self._clock(),
             next_timer_ms=min(timers, default=None),
         )
 
@@ -277,8 +291,8 @@ class SubtaskRuntime:
         """Move large outputs into the storage."""
         if sum(map(len, ack.outputs)) <= _INLINE_OUTPUT_BYTES:
             return ack
-        path = shared_path(self._job_id, uid, self.place[1], self._checkpoint_id, self._token, ".out")
-        self._storage.put(path, encode_outputs(ack.outputs))
+        path = shared_path(self._job_id, uid, self.place[1], self._checkpoint_id, self._token, suffix=".out")
+        self._storage.put(path, encode(ack.outputs))
         return replace(ack, outputs=(), outputs_path=path)
 
     def edge_statuses(self) -> dict[int, ChannelStatus]:
@@ -291,29 +305,33 @@ class SubtaskRuntime:
             edge.channel: edge.status(idle=idle[edge.edge.source_operator], ended=self._finished) for edge in self.edges
         }
 
+    @property
+    def has_finished(self) -> bool:
+        """Whether it will never be scheduled again."""
+        return self._finished
+
     def close(self) -> None:
-        """Close all opened operators; the first error is raised behind the last close()."""
-        errors: list[Exception] = []
-        for node in self._nodes[: self._opened]:
+        """Close all operators that were opened, or were to be; their first error is raised in the end."""
+        opened, self._opened = self._opened, 0
+        errors: list[OperatorError] = []
+        for position in range(opened):
             try:
-                node.operator.close()
-            except Exception as error:  # noqa: BLE001, PERF203 - each opened function gets its close()
+                self._call(position, self._nodes[position].operator.close)
+            except OperatorError as error:
                 errors.append(error)
-        self._opened = 0
         if errors:
             raise errors[0]
 
     # ---------------------------------------------------------------------------------------------------- the chain
 
     def _on_processing_time(self) -> Iterator[None]:
-        now = now_ms()
+        now_ms = self._clock()
         for position, node in enumerate(self._nodes):
-            for tag, batch in self._outputs(position, lambda at=node: at.operator.on_processing_time(now)):
+            for tag, batch in self._outputs(position, node.operator.on_processing_time, now_ms):
                 yield from self._forward(position, tag, batch)
 
     def _push(self, position: int, batch: Batch, input_index: int) -> Iterator[None]:
-        operator = self._nodes[position].operator
-        for tag, out in self._outputs(position, lambda: operator.process(batch, input_index)):
+        for tag, out in self._outputs(position, self._nodes[position].operator.process, batch, input_index):
             yield from self._forward(position, tag, out)
 
     def _forward(self, position: int, tag: str | None, batch: Batch) -> Iterator[None]:
@@ -325,7 +343,10 @@ class SubtaskRuntime:
             yield from self._push(child, batch, 0)
         edges = node.edges.get(tag, ())
         for edge in edges:
-            self._guard(position, lambda at=edge: at.write(batch))
+            try:
+                edge.write(batch)
+            except Exception as error:
+                raise OperatorError(self.vertex.operators[position], has_record=False, record=None) from error
         if edges:
             yield None
         if tag is None and batch.watermarks:
@@ -336,26 +357,42 @@ class SubtaskRuntime:
         for side in (node.children.keys() | node.edges.keys()) - {None}:
             yield from self._forward(position, side, watermark_only(watermark))
 
-    def _outputs(self, position: int, run: Any) -> Iterator[Output]:
+    def _outputs(self, position: int, run: Callable[..., Iterable[Output]], *arguments: Any) -> Iterator[Output]:
         """Iterate an operator's outputs, naming the operator in what it raises."""
-        outputs: Iterable[Output] = self._guard(position, run)
-        iterator = iter(outputs)
-        while (output := self._guard(position, lambda: next(iterator, None))) is not None:
+        outputs = iter(self._call(position, run, *arguments))
+        step: Callable[[], Output | None] = partial(next, outputs, None)
+        while (output := self._guard(position, step)) is not None:
             yield output
 
-    def _guard(self, position: int, run: Any) -> Any:
+    def _call(self, position: int, run: Callable[..., T], *arguments: Any) -> T:
+        """Call an operator that has no record in hand yet."""
+        self._nodes[position].operator.iterate([])
+        return self._guard(position, run, *arguments)
+
+    def _guard(self, position: int, run: Callable[..., T], *arguments: Any) -> T:
+        self._running = position
         try:
-            return run()
-        except OperatorError:
-            raise
-        except Exception as error:
+            return run(*arguments)
+        except (Exception, SystemExit) as error:  # Spark would take an exit for the loss of its worker, and try again
             has_record, record = self._nodes[position].operator.record_in_hand()
             raise OperatorError(self.vertex.operators[position], has_record=has_record, record=record) from error
 
 
-def encode_outputs(blocks: Iterable[bytes]) -> bytes:
-    """Join blocks of output, each behind its length."""
-    return b"".join(len(block).to_bytes(8, "little") + block for block in blocks)
+def _create(node: OperatorNode) -> Operator:
+    try:
+        return create_operator(node.kind.value, node.payload)
+    except Exception as error:  # a module that is not installed here, for one
+        raise OperatorError(node, has_record=False, record=None) from error
+
+
+def _figures(metrics: InMemoryMetricGroup) -> dict[str, float]:
+    """Return a subtask's metrics by name; a figure that is not the only one of its metric has its own name behind."""
+    return {
+        name if figure in {"count", "value"} else f"{name}.{figure}": value
+        for name, metric in metrics.snapshot().items()
+        for figure, value in metric.items()
+        if isinstance(value, int | float)
+    }
 
 
 def now_ms() -> int:

@@ -3,16 +3,35 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator
+import time
 from contextlib import contextmanager
-from typing import Final
+from typing import TYPE_CHECKING, Final, Protocol
 
 from penstock._engine.protocol.control import LogLine, encode
 from penstock._engine.protocol.rows import DRIVER, RowKind
-from penstock._engine.runtime.row_buffer import RowBuffer
+from penstock._engine.runtime.row_buffer import Row
+
+if TYPE_CHECKING:
+    from collections.abc import Generator
+
+    from penstock._engine.runtime.row_buffer import RowBuffer
 
 #: Lines of one task and epoch that are kept; of more, only their number.
 _MOST_LINES: Final = 1000
+
+
+class Speaker(Protocol):
+    """Whose lines are logged: a subtask."""
+
+    @property
+    def operator_name(self) -> str:
+        """The operator that runs now."""
+        ...
+
+    @property
+    def place(self) -> tuple[int, int]:
+        """Its vertex and subtask."""
+        ...
 
 
 class TaskLog(logging.Handler):
@@ -22,26 +41,26 @@ class TaskLog(logging.Handler):
         super().__init__(logging.INFO)
         self._lines: list[LogLine] = []
         self._dropped = 0
-        self._operator, self._subtask = "", 0
+        self._speaker: Speaker | None = None
 
-    def turn_to(self, operator: str, subtask: int) -> None:
+    def turn_to(self, speaker: Speaker) -> None:
         """Say whose lines come next."""
-        self._operator, self._subtask = operator, subtask
+        self._speaker = speaker
 
     def emit(self, record: logging.LogRecord) -> None:
         """Take a record."""
         if len(self._lines) >= _MOST_LINES:
             self._dropped += 1
             return
-        message = record.getMessage()
-        if record.exc_info:
-            message = f"{message}\n{logging.Formatter().formatException(record.exc_info)}"
-        self._lines.append(
-            LogLine(record.name, record.levelno, message, record.created, self._operator, self._subtask)
-        )
+        try:
+            text = self.format(record)
+        except Exception:  # noqa: BLE001 - as logging itself does with a line that does not fit its arguments
+            self.handleError(record)
+            return
+        self._lines.append(self._line(record.name, record.levelno, text, record.created))
 
     @contextmanager
-    def listening(self) -> Iterator[None]:
+    def listening(self) -> Generator[None]:
         """Collect from the root logger."""
         root = logging.getLogger()
         level = root.level
@@ -59,6 +78,11 @@ class TaskLog(logging.Handler):
         """Put the lines into a row for the driver."""
         if self._dropped:
             text = f"{self._dropped} more lines were logged in this epoch and are not shown"
-            self._lines.append(LogLine("penstock", logging.WARNING, text, 0.0, self._operator, self._subtask))
+            self._lines.append(self._line("penstock", logging.WARNING, text, time.time()))
         if self._lines:
-            rows.add(slot, DRIVER, 0, 0, token, RowKind.LOG, encode(self._lines))
+            rows.add(Row(slot, DRIVER, 0, 0, token, RowKind.LOG, encode(self._lines)))
+
+    def _line(self, logger: str, level: int, text: str, created: float) -> LogLine:
+        speaker = self._speaker
+        operator, subtask = ("", 0) if speaker is None else (speaker.operator_name, speaker.place[1])
+        return LogLine(logger, level, text, created, operator, subtask)

@@ -1,38 +1,49 @@
 """The watermark of a subtask: the minimum over its channels, none of which may be read ahead of the others.
 
-A channel counts as idle or ended only once its control row of this epoch was read; until then it counts with its last
-watermark. So no record is late because channels are read one after the other.
+A channel counts as idle or ended only once its control row of this epoch was read; until then it holds the watermark
+where it is. So no record is late because channels are read one after the other. As in Flink's StatusWatermarkValve, a
+channel that comes back with a watermark behind the subtask's is left out until it has caught up, and when all channels
+are idle, the greatest of their watermarks counts. A channel that has ended is left out while others have not: Flink
+would take its MAX_WATERMARK when those others are idle, and everything that they send later would be late.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
 from penstock._engine.protocol.control import ChannelStatus
 from penstock._engine.protocol.rows import MAX_WATERMARK, MIN_WATERMARK
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+_UNHEARD = ChannelStatus()
 
 
 class Valve:
     """Follows the channels of one subtask through an epoch.
 
     Args:
-        channels: The channels that it reads: number -> input index.
+        channels: The channels that it reads.
         known: How far each was at the end of the last epoch; one that is not named has not spoken yet.
     """
 
-    def __init__(self, channels: Mapping[int, int], known: Mapping[int, ChannelStatus]) -> None:
-        start = ChannelStatus()
-        self._inputs = dict(channels)
-        self._statuses = {channel: known.get(channel, start) for channel in channels}
-        self._marks = {
-            channel: MAX_WATERMARK if status.ended else status.watermark for channel, status in self._statuses.items()
-        }
+    def __init__(self, channels: Iterable[int], known: Mapping[int, ChannelStatus]) -> None:
+        statuses = {channel: known.get(channel, _UNHEARD) for channel in channels}
+        self._ended = {channel for channel, status in statuses.items() if status.ended}
+        #: Of channels that have not ended.
+        self._marks = {channel: status.watermark for channel, status in statuses.items() if not status.ended}
+        #: By the control rows of this epoch: those that are idle, and those that have a say.
         self._idle: set[int] = set()
-        self._closed = {channel for channel, status in self._statuses.items() if status.ended}
-        self.watermark = min(self._marks.values(), default=MIN_WATERMARK)
+        self._counting = {channel for channel in self._marks if not statuses[channel].idle}
+        self._unread = set(self._marks)
+        #: The subtask's watermark.
+        self.watermark = MIN_WATERMARK
+        self._rise()
+        self._counting = set(self._marks)
 
     def __contains__(self, channel: int) -> bool:
-        return channel in self._marks
+        return channel in self._marks or channel in self._ended
 
     def advance(self, channel: int, watermark: int) -> int | None:
         """Take a channel's watermark; return the subtask's when that rises, else None."""
@@ -40,7 +51,6 @@ class Valve:
         if watermark <= before:
             return None
         self._marks[channel] = watermark
-        self._idle.discard(channel)
         return self._rise() if before <= self.watermark else None
 
     def combine(self, channel: int, marks: list[tuple[int, int]] | tuple[()]) -> list[tuple[int, int]] | tuple[()]:
@@ -52,20 +62,24 @@ class Valve:
 
     def close(self, channel: int, status: ChannelStatus) -> int | None:
         """Take a channel's control row; return the subtask's watermark when that rises, else None."""
-        self._closed.add(channel)
-        self._marks[channel] = MAX_WATERMARK if status.ended else max(self._marks[channel], status.watermark)
-        if status.idle and not status.ended:
-            self._idle.add(channel)
+        self._unread.discard(channel)
+        if status.ended:
+            self._ended.add(channel)
+            self._marks.pop(channel, None)
         else:
-            self._idle.discard(channel)
-        self._statuses[channel] = ChannelStatus(
-            max(self._statuses[channel].watermark, status.watermark), status.idle, status.ended
-        )
+            self._marks[channel] = max(self._marks[channel], status.watermark)
+            if status.idle:
+                self._idle.add(channel)
+        if status.ended or status.idle or status.watermark < self.watermark:
+            self._counting.discard(channel)
         return self._rise()
 
     def _rise(self) -> int | None:
-        speaking = [mark for channel, mark in self._marks.items() if channel not in self._idle]
-        risen = min(speaking, default=self.watermark)
+        """Raise the watermark to where the channels that have a say are; return it when that is a rise."""
+        if self._counting:
+            risen = min(map(self._marks.__getitem__, self._counting))
+        else:
+            risen = max(self._marks.values(), default=MAX_WATERMARK if self._ended else MIN_WATERMARK)
         if risen <= self.watermark:
             return None
         self.watermark = risen
@@ -73,27 +87,23 @@ class Valve:
 
     def missing(self) -> list[int]:
         """Return the channels whose control row has not come."""
-        return [channel for channel in self._marks if channel not in self._closed]
-
-    def ended_inputs(self) -> set[int]:
-        """Return the inputs all of whose channels have ended."""
-        inputs = set(self._inputs.values())
-        return inputs - {self._inputs[channel] for channel, status in self._statuses.items() if not status.ended}
+        return sorted(self._unread)
 
     def has_ended(self) -> bool:
         """Return whether all channels have ended."""
-        return all(status.ended for status in self._statuses.values())
+        return not self._marks
 
     def is_idle(self) -> bool:
         """Return whether all channels that have not ended are idle."""
-        speaking = [channel for channel, status in self._statuses.items() if not status.ended]
-        return bool(speaking) and all(channel in self._idle for channel in speaking)
+        return bool(self._marks) and self._idle >= self._marks.keys()
 
     def statuses(self) -> dict[int, ChannelStatus]:
-        """Return where each channel stands, for the next epoch."""
-        return {
-            channel: ChannelStatus(
-                status.watermark if status.ended else self._marks[channel], status.idle, status.ended
-            )
-            for channel, status in self._statuses.items()
+        """Return where each channel stands, for the next epoch; a valve made from them has this one's watermark.
+
+        A channel that has yet to catch up is noted as an idle one: neither has a say before its next control row.
+        """
+        still_open = {
+            channel: ChannelStatus(max(mark, self.watermark), channel not in self._counting)
+            for channel, mark in self._marks.items()
         }
+        return still_open | {channel: ChannelStatus(MAX_WATERMARK, ended=True) for channel in self._ended}

@@ -13,22 +13,30 @@ import pickle
 import sys
 from typing import TYPE_CHECKING, Any
 
-from penstock._engine.graph.job_graph import JobGraph
 from penstock._engine.plan.levels import ExecutionPlan, build_plan
-from penstock._engine.runtime.subtask import SubtaskRuntime
+from penstock._engine.runtime.subtask import now_ms
 from penstock._engine.storage.checkpoint_storage import CheckpointStorage, open_storage
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from penstock._engine.graph.job_graph import JobGraph
     from penstock._engine.protocol.control import LevelDispatch, SubtaskDispatch
+    from penstock._engine.runtime.subtask import SubtaskRuntime
 
 #: A subtask's entry: one start of a job, its attempt, vertex and subtask.
 _Key = tuple[str, int, int, int]
 
 
 class WorkerCache:
-    """The entries of this process."""
+    """The entries of this process; tests simulate several processes with several caches.
 
-    def __init__(self) -> None:
+    Args:
+        clock: The time in milliseconds since the epoch, for the processing time of what runs here.
+    """
+
+    def __init__(self, clock: Callable[[], int] = now_ms) -> None:
+        self.clock = clock
         self._plans: dict[str, ExecutionPlan] = {}
         self._subtasks: dict[_Key, SubtaskRuntime] = {}
         self._storages: dict[tuple[str, tuple[tuple[str, str], ...]], CheckpointStorage] = {}
@@ -39,6 +47,9 @@ class WorkerCache:
         run = dispatch.run_id, dispatch.job_attempt
         if run != self._run:
             self.close()
+            if run[0] != self._run[0]:
+                self._plans.clear()
+                self._storages.clear()
             self._run = run
         for entry in dispatch.python_path:
             if entry not in sys.path:

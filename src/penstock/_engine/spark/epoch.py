@@ -12,14 +12,14 @@ from pyspark import TaskContext
 from pyspark.sql.types import BinaryType, IntegerType, LongType, StructField, StructType
 
 from penstock._engine.plan.epoch_plan import EpochCancelledError, EpochInfrastructureError, EpochOutcome
-from penstock._engine.protocol.control import Failure, LogLine, SubtaskAck, decode, encode
-from penstock._engine.protocol.rows import RowKind
+from penstock._engine.protocol.control import encode
 
 if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import DataFrame
 
     from penstock._engine.plan.epoch_plan import EpochPlan
+    from penstock._engine.protocol.control import LogLine
     from penstock._engine.spark.session import SparkHandle
 
 # A schema object is parsed once; the same as DDL text costs a call to the JVM for each level and epoch.
@@ -60,7 +60,9 @@ class SparkEpochRunner:
                 self._cancelled.clear()
                 raise EpochCancelledError(plan.checkpoint_id) from error
             raise EpochInfrastructureError(plan.checkpoint_id, str(error)) from error
-        return _outcome(rows)
+        outcome = EpochOutcome.of_rows(rows)
+        _log(outcome.log)
+        return outcome
 
     def cancel(self) -> None:
         """Interrupt the running epoch; without one, the next `run` raises at once."""
@@ -80,24 +82,7 @@ class SparkEpochRunner:
         return partial(_task, encode(plan.levels[level]))
 
 
-def _outcome(rows: list[Any]) -> EpochOutcome:
-    """Sort the rows that reached the driver."""
-    acks: list[SubtaskAck] = []
-    failures: list[Failure] = []
-    for kind, payload in rows:
-        match RowKind(kind):
-            case RowKind.ACK:
-                acks.append(decode(bytes(payload), SubtaskAck))
-            case RowKind.FAILURE:
-                failures.append(decode(bytes(payload), Failure))
-            case RowKind.LOG:
-                _log(decode(bytes(payload), list[LogLine]))
-            case _:
-                pass
-    return EpochOutcome(tuple(acks), tuple(failures))
-
-
-def _log(lines: list[LogLine]) -> None:
+def _log(lines: tuple[LogLine, ...]) -> None:
     """Put what tasks logged into the program's log."""
     for line in lines:
         logger = logging.getLogger(line.logger)

@@ -11,7 +11,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from penstock._engine.state.environment import private_directory
-from penstock._engine.state.local_version import LocalVersion, MovedError, entry_of, find_versions, new_version
+from penstock._engine.state.local_version import NOWHERE, LocalVersion, MovedError, entry_of, find_versions, new_version
 from penstock._engine.state.memory_store import MemoryStore
 from penstock._engine.state.table import ABSENT, Pane
 from penstock.errors import StaleAttemptError
@@ -76,8 +76,8 @@ class KeyedStore(MemoryStore):
         super()._start_over(way, places)
         self._local, self._passed = None, []
         best = -1
-        for version in find_versions(self._directory, self._key_groups, self._max_parallelism):
-            place = -1 if version.position is None else places.get(version.position, -1)
+        for version in self._versions():
+            place = places.get(version.position, -1)
             if place > best:
                 best, self._local = place, version
             elif place < 0 and way[-1].position in version.meta.history:
@@ -94,9 +94,12 @@ class KeyedStore(MemoryStore):
         self._passed.append(name)
         super()._settle_name(name)
 
-    def _take(self, step: Step) -> None:
-        super()._take(step)
-        if self._pending_bytes() > self._memory_bytes // 2:
+    def _take(self, step: Step, places: dict[Position, int]) -> None:
+        super()._take(step, places)
+        # Another process may have moved the local version to where this store only arrives later.
+        if self._pending_bytes() > self._memory_bytes // 2 and not any(
+            places.get(version.position, -1) > places[step.position] for version in self._versions()
+        ):
             self._move_local()
 
     def _absorb(self, chunk: Chunk) -> None:
@@ -144,11 +147,13 @@ class KeyedStore(MemoryStore):
         """Return the version to move: the furthest of those that stand where this store has passed, or a new one."""
         if self._passed:
             places = {position: place for place, position in enumerate(self._passed)}
-            versions = find_versions(self._directory, self._key_groups, self._max_parallelism)
-            usable = [version for version in versions if version.position in places]
+            usable = [version for version in self._versions() if version.position in places]
             if usable:
-                return max(usable, key=lambda version: places[cast("Position", version.position)])
+                return max(usable, key=lambda version: places[version.position])
         return self._local or new_version(self._directory, self._key_groups, self._max_parallelism)
+
+    def _versions(self) -> list[LocalVersion]:
+        return find_versions(self._directory, self._key_groups, self._max_parallelism)
 
     def _attach(self, local: LocalVersion) -> None:
         """Make the panes look at a version."""
@@ -183,17 +188,16 @@ class KeyedStore(MemoryStore):
         except MovedError as moved:
             raise self._stale(moved.position) from moved
         pane.hot[normal] = value
-        if value is not ABSENT and pane.table.keep_keys:
+        if value is not ABSENT:
             pane.remember(normal, original)
         return value
 
     def scan_groups(self, pane: Pane) -> Iterator[tuple[int, NormalKey, Any]]:
         """Iterate a pane's entries in the local version by ascending key group."""
-        keep_keys = pane.table.keep_keys
         try:
             for group, key, stored in cast("LocalVersion", self._local).scan(pane.stored):
                 normal, value, original = entry_of(key, stored)
-                if keep_keys and normal not in pane.hot:
+                if normal not in pane.hot:
                     pane.remember(normal, original)
                 yield group, normal, value
         except MovedError as moved:
@@ -224,10 +228,10 @@ class KeyedStore(MemoryStore):
         # With room for nothing, still not at every turn.
         self._room = max(1_000, limit - entries, entries // 4)
 
-    def _stale(self, found: Position | None, wanted: Position | None = None) -> StaleAttemptError:
+    def _stale(self, found: Position, wanted: Position | None = None) -> StaleAttemptError:
         uid, subtask_index = self._owner
         checkpoint_id = (wanted or self._passed[-1])[0]
-        where = "no checkpoint (it was removed)" if found is None else f"checkpoint {found[0]}, attempt {found[1]:x}"
+        where = "no checkpoint (it was removed)" if found == NOWHERE else f"checkpoint {found[0]}, attempt {found[1]:x}"
         return StaleAttemptError(uid, subtask_index, checkpoint_id, where)
 
 

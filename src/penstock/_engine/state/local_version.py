@@ -36,6 +36,8 @@ if TYPE_CHECKING:
 
 _LAYOUT: Final = 1
 _VERSION_KEY: Final = b"version"
+#: The position of a version that holds no state yet.
+NOWHERE: Final = (-1, -1)
 #: Positions that a version remembers having passed: a task that wants one of them is outdated.
 _HISTORY: Final = 64
 
@@ -61,8 +63,8 @@ class Meta(msgspec.Struct):
     layout: int
     key_groups: tuple[int, int]
     max_parallelism: int
-    #: None while a restore is filling it: of no use to anybody else.
-    position: tuple[int, int] | None
+    #: `NOWHERE` while a restore is filling it: of no use to anybody else.
+    position: tuple[int, int]
     #: Positions that it went through, oldest first.
     history: list[tuple[int, int]]
     next_pane: int
@@ -87,7 +89,7 @@ class MovedError(Exception):
         position: Where it is.
     """
 
-    def __init__(self, position: Position | None) -> None:
+    def __init__(self, position: Position) -> None:
         super().__init__(position)
         self.position = position
 
@@ -113,12 +115,12 @@ class LocalVersion:
             self._read_directory(transaction)
 
     @property
-    def position(self) -> Position | None:
-        """Where it was when it was last looked at."""
+    def position(self) -> Position:
+        """Where it was when it was last looked at; `NOWHERE` while a restore is filling it."""
         return self.meta.position
 
     def _read_directory(self, transaction: lmdb.Transaction) -> None:
-        self.meta = Meta(_LAYOUT, self._key_groups, self._max_parallelism, None, [], 1)
+        self.meta = Meta(_LAYOUT, self._key_groups, self._max_parallelism, NOWHERE, [], 1)
         self.panes: dict[tuple[str, Namespace, bool], PaneRecord] = {}
         for key, value in transaction.cursor(self._environment.meta):
             if key == _VERSION_KEY:
@@ -166,9 +168,9 @@ class LocalVersion:
     def _check(self, transaction: lmdb.Transaction) -> None:
         """Make sure that what a transaction reads lies below the caller's memory and not beyond it."""
         raw = transaction.get(_VERSION_KEY, db=self._environment.meta)
-        position = None if raw is None else msgspec.msgpack.decode(raw, type=Meta).position
+        position = NOWHERE if raw is None else msgspec.msgpack.decode(raw, type=Meta).position
         # Only the store that fills a version without a position knows of it.
-        if position not in self.passed and (position, self.position) != (None, None):
+        if position not in self.passed and (position, self.position) != (NOWHERE, NOWHERE):
             raise MovedError(position)
 
     def release(self) -> None:
@@ -211,7 +213,7 @@ class LocalVersion:
             if domain.pending:
                 self._write_timers(transaction, domain)
         meta = self.meta
-        meta.position = passed[-1] if passed else None
+        meta.position = passed[-1] if passed else NOWHERE
         meta.history = [*meta.history, *(position for position in passed if position not in meta.history)][-_HISTORY:]
         transaction.put(_VERSION_KEY, msgspec.msgpack.encode(meta), db=self._environment.meta)
 
@@ -308,7 +310,7 @@ def find_versions(directory: Path, key_groups: range, max_parallelism: int) -> l
             continue  # damaged, or being removed: the checkpoint has it all
         meta = version.meta
         own = (_LAYOUT, (key_groups.start, key_groups.stop - 1), max_parallelism)
-        if meta.position is not None and (meta.layout, meta.key_groups, meta.max_parallelism) == own:
+        if meta.position != NOWHERE and (meta.layout, meta.key_groups, meta.max_parallelism) == own:
             versions.append(version)
     return versions
 

@@ -8,8 +8,6 @@ an epoch left without one of these holds what never happened: the next `catch_up
 
 from __future__ import annotations
 
-import gc
-from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Literal
 from zlib import crc32
 
@@ -23,7 +21,7 @@ from penstock._engine.state.timers import Entry, Timers
 from penstock.errors import CorruptCheckpointError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Generator, Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
     from penstock._engine.protocol.state_handle import Lineage
 
@@ -96,7 +94,7 @@ class MemoryStore:
         else:
             self._settle_name(way[here].position)
         for step in way[here + 1 :]:
-            self._take(step)
+            self._take(step, places)
         self._caught_up(places)
         self._running = True
 
@@ -113,12 +111,11 @@ class MemoryStore:
         """Note which name of the state in memory the checkpoint took."""
         self._names = [name]
 
-    def _take(self, step: Step) -> None:
-        """Apply one step's files."""
+    def _take(self, step: Step, places: dict[Position, int]) -> None:
+        """Apply one step's files; `places` has all positions on the way."""
         for handle in step.handles:
             for chunk in self._chunks_of(handle):
-                with _no_collection():
-                    self._absorb(chunk)
+                self._absorb(chunk)
         self._arrived_at(step.position)
 
     def _arrived_at(self, position: Position) -> None:
@@ -134,7 +131,8 @@ class MemoryStore:
             reason = f"it is damaged or was cut off ({len(data)} bytes are there, {handle.size} were written)"
             raise CorruptCheckpointError(path, reason)
         self._learn_entry_size(2 * handle.size, handle.entries)  # files are about half of what is in them
-        wanted = None if handle.key_groups == self._range() else self._key_groups
+        first, last = handle.key_groups
+        wanted = range(max(first, self._key_groups.start), min(last + 1, self._key_groups.stop))
         return read_state_file(data, path, wanted, self._max_parallelism)
 
     def _absorb(self, chunk: Chunk) -> None:
@@ -196,12 +194,11 @@ class MemoryStore:
         writer = StateFileWriter()
         chunker = Chunker(self._key_groups, self._max_parallelism, writer)
         pieces: list[bytes] = []
-        with _no_collection():
-            for pane in self._panes():
-                pieces += map(writer.add, chunker.pane_changes(pane))
-            for timers in self._timers.values():
-                pieces += map(writer.add, chunker.timer_changes(timers))
-            self._end_epoch()
+        for pane in self._panes():
+            pieces += map(writer.add, chunker.pane_changes(pane))
+        for timers in self._timers.values():
+            pieces += map(writer.add, chunker.timer_changes(timers))
+        self._end_epoch()
         if not pieces:
             return None
         self._arrived_at((checkpoint_id, token))
@@ -305,15 +302,3 @@ class MemoryStore:
 
 def _entry(normal: NormalKey, namespace: tuple[int, ...]) -> Entry:
     return (normal, namespace) if namespace else normal
-
-
-@contextmanager
-def _no_collection() -> Generator[None]:
-    """Hold the cyclic garbage collector off while many objects that stay are made."""
-    enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if enabled:
-            gc.enable()

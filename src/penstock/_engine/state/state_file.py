@@ -140,23 +140,21 @@ class StateFileWriter:
         return head + index + _TRAILER.pack(len(index), crc32(index), _MAGIC)
 
 
-def read_state_file(
-    data: bytes, path: str, key_groups: range | None = None, max_parallelism: int = 0
-) -> Iterator[Chunk]:
+def read_state_file(data: bytes, path: str, key_groups: range, max_parallelism: int) -> Iterator[Chunk]:
     """Iterate the operations of a file, those on other key groups left out.
 
     Args:
         data: The whole file.
         path: Its name, for errors.
-        key_groups: What to read; None for all.
-        max_parallelism: The number of key groups; only needed with `key_groups`.
+        key_groups: What to read.
+        max_parallelism: The number of all key groups.
 
     Raises:
         CorruptCheckpointError: The file is damaged, cut off, or of another format version.
     """
     for info in read_index(data, path):
         first, last = info.key_groups
-        if key_groups is None or (first in key_groups and last in key_groups):
+        if first in key_groups and last in key_groups:
             yield _read_chunk(data, path, info)
         elif first < key_groups.stop and last >= key_groups.start:
             yield _only(_read_chunk(data, path, info), key_groups, max_parallelism)

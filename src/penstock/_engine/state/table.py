@@ -111,8 +111,11 @@ class Pane:
         return next(self.items(), None) is None
 
     def remember(self, normal: NormalKey, original: Any) -> None:
-        """Keep the key that a normal key stands for; only needed where the normal key is bytes."""
-        if type(normal) is bytes:
+        """Keep the key that a normal key stands for, where that is bytes and the table keeps keys.
+
+        To be called with each write of such a key: it is stored beside the value, and replaced with it.
+        """
+        if type(normal) is bytes and self.table.keep_keys:
             self.originals[normal] = original
 
     def key_of(self, normal: NormalKey) -> Any:

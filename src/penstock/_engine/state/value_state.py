@@ -9,7 +9,7 @@ from penstock.datastream.state import ValueState
 
 if TYPE_CHECKING:
     from penstock._engine.protocol.keys import NormalKey
-    from penstock._engine.state.table import Table
+    from penstock._engine.state.table import Namespace, Table
 
 
 class KeyContext:
@@ -28,14 +28,15 @@ class StoredValueState(ValueState[Any]):
     """One value per key.
 
     Args:
-        table: Where the values are; its pane of the namespace () is used.
+        table: Where the values are.
         context: Says for which key.
+        namespace: Of which pane; any but () is good for the running epoch only.
     """
 
     __slots__ = ("_context", "_dirty", "_hot", "_load")
 
-    def __init__(self, table: Table, context: KeyContext) -> None:
-        pane = table.pane()
+    def __init__(self, table: Table, context: KeyContext, namespace: Namespace = ()) -> None:
+        pane = table.pane(namespace)
         self._context = context
         # These stay the same objects as long as the store lives.
         self._hot = pane.hot

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 from penstock.common.typeinfo import (
     BasicArrayTypeInfo,
@@ -13,7 +13,6 @@ from penstock.common.typeinfo import (
     ObjectArrayTypeInfo,
     PrimitiveArrayTypeInfo,
     RowTypeInfo,
-    SqlTimeTypeInfo,
     Types,
 )
 
@@ -82,8 +81,8 @@ def _single_type(type_info: TypeInformation, name: str) -> Any:
     }
     if isinstance(type_info, BasicTypeInfo) and type_info.basic_type in basic:
         return basic[type_info.basic_type]
-    if isinstance(type_info, SqlTimeTypeInfo):
-        return times[cast("TypeInformation", type_info)]
+    if type_info in times:
+        return times[type_info]
     msg = (
         f"The field {name!r} has the type {type_info}, which columnar files do not have; use numbers, text, truth "
         "values, dates and times, bytes, and lists, maps and rows of these."

@@ -68,7 +68,7 @@ class _ParquetInput(BulkFormat):
                         begin = min(max(0, done - position), batch.num_rows)
                         position += batch.num_rows
                         if begin < batch.num_rows:
-                            columns = [batch.column(name)[begin:].to_pylist() for name in names]
+                            columns = [_python_values(batch.column(name)[begin:]) for name in names]
                             yield list(map(make, zip(*columns, strict=True))), position
                 except (pa.ArrowException, OSError) as error:
                     reason = f"its row group {group} is damaged ({error}); restore the file from a copy"
@@ -223,9 +223,12 @@ class _ParquetWriter(BulkWriter):
             if self._schema is None:
                 self._schema = pa.RecordBatch.from_pylist(list(map(_as_dict, records))).schema
             columns = zip(*(_values(record, self._schema.names) for record in records), strict=True)
-            arrays = [pa.array(list(column), type_) for column, type_ in zip(columns, self._schema.types, strict=True)]
+            typed = zip(columns, self._schema.types, strict=True)
+            arrays = [pa.array(_arrow_values(column, type_), type_) for column, type_ in typed]
         except (pa.ArrowException, TypeError, ValueError, KeyError) as error:
-            names = "not known yet" if self._schema is None else ", ".join(map(str, self._schema))
+            names = "not known yet"
+            if self._schema is not None:
+                names = ", ".join(map("{}: {}".format, self._schema.names, self._schema.types))
             msg = f"Records such as {records[0]!r:.200} do not fit the Parquet file's columns ({names}): {error}"
             raise ValueError(msg) from error
         batch = pa.RecordBatch.from_arrays(arrays, schema=self._schema)  # pyright: ignore[reportUnknownMemberType]
@@ -246,14 +249,29 @@ class _ParquetWriter(BulkWriter):
         self._batches = []
 
 
+def _python_values(column: Any) -> list[Any]:
+    import pyarrow as pa
+
+    values = column.to_pylist()
+    if pa.types.is_map(column.type):  # Arrow gives lists of pairs
+        return [None if value is None else dict(value) for value in values]
+    return values
+
+
 def _as_dict(record: Any) -> dict[str, Any]:
     return record.as_dict(recursive=True) if isinstance(record, Row) else dict(record)
 
 
-def _values(record: Any, names: list[str]) -> list[Any]:
+def _values(record: Any, names: list[str]) -> Sequence[Any]:
     """Return a record's values by column: of dicts and rows by name, of the rest by position."""
     if isinstance(record, dict):
-        fields = cast("dict[str, Any]", record)
-        return [fields.get(name) for name in names]
-    values = record.get_fields_by_names(names) if isinstance(record, Row) else list(record)
-    return [value.as_dict(recursive=True) if isinstance(value, Row) else value for value in values]
+        return list(map(cast("dict[str, Any]", record).get, names))
+    return record.get_fields_by_names(names) if isinstance(record, Row) else record
+
+
+def _arrow_values(column: Sequence[Any], arrow_type: Any) -> Sequence[Any]:
+    import pyarrow as pa
+
+    if not pa.types.is_nested(arrow_type):
+        return column
+    return [value.as_dict(recursive=True) if isinstance(value, Row) else value for value in column]

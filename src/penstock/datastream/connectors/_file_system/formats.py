@@ -12,16 +12,17 @@ import gzip
 import io
 import lzma
 from abc import ABC, abstractmethod
+from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import PurePosixPath
-from typing import TYPE_CHECKING, Any, BinaryIO, Protocol, cast
+from typing import TYPE_CHECKING, Any, BinaryIO, Protocol
 
 from penstock.common.typeinfo import Types
 from penstock.errors import SourceFileError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Generator, Iterator
 
     from penstock.common.typeinfo import TypeInformation
 
@@ -197,11 +198,16 @@ def is_compressed(path: str) -> bool:
     return PurePosixPath(path).suffix.lower() in _DECOMPRESSORS
 
 
-def open_unpacked(file: InputFile) -> BinaryIO:
+@contextmanager
+def open_unpacked(file: InputFile) -> Generator[BinaryIO]:
     """Open a file, and unpack it on the way when its name says that it is compressed."""
-    stream = file.open()
     unpack = _DECOMPRESSORS.get(PurePosixPath(file.path).suffix.lower())
-    return stream if unpack is None else cast("BinaryIO", unpack(stream))
+    with file.open() as stream:
+        if unpack is None:
+            yield stream
+        else:
+            with unpack(stream) as unpacked:
+                yield unpacked
 
 
 def cut_evenly(size: int, part_size: int) -> list[FilePart]:

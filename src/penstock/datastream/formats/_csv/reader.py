@@ -10,7 +10,7 @@ from decimal import Decimal
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from penstock.common.typeinfo import BasicType, BasicTypeInfo, RowTypeInfo, SqlTimeTypeInfo, Types
+from penstock.common.typeinfo import BasicType, BasicTypeInfo, RowTypeInfo, Types
 from penstock.common.types import RowKind, make_row
 from penstock.datastream.connectors._file_system.formats import cut_evenly, is_compressed, open_unpacked, read_lines
 from penstock.datastream.connectors.file_system import FilePart, StreamFormat
@@ -197,7 +197,7 @@ def _elements(separator: str, convert: Callable[[str], Any], null_value: str | N
 
 def _element_converter(column: CsvColumn) -> Callable[[str], Any]:
     element_type = getattr(column.type_info, "elem_type", None)
-    if isinstance(element_type, BasicTypeInfo) and not isinstance(element_type, SqlTimeTypeInfo):
+    if isinstance(element_type, BasicTypeInfo):
         return _SINGLE_OF_TEXT.get(element_type.basic_type, int)
     msg = f"The column {column.name!r} is {column.type_info}, but arrays in CSV can hold single values only."
     raise ValueError(msg)

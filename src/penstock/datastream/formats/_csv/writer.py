@@ -13,7 +13,7 @@ from penstock.common.types import Row
 from penstock.datastream.formats._csv.schema import CsvSchema
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
 
 class CsvEncoder(Encoder):
@@ -36,6 +36,9 @@ class CsvEncoder(Encoder):
 
     def __init__(self, schema: CsvSchema | RowTypeInfo) -> None:
         self._schema = CsvSchema.for_row_type(schema) if isinstance(schema, RowTypeInfo) else schema
+        self._names = [column.name for column in self._schema.columns]
+        self._separators = [column.separator for column in self._schema.columns]
+        self._null = self._schema.dialect.null_value or ""
 
     def encode(self, element: Any, stream: BinaryIO) -> None:
         """Write one record: a Row, a dict by column name, or a tuple by position."""
@@ -43,7 +46,20 @@ class CsvEncoder(Encoder):
 
     def encode_all(self, elements: list[Any], stream: BinaryIO) -> None:
         """Write a block of records."""
-        stream.write(_lines(self._schema, (_texts(self._schema, element) for element in elements)))
+        stream.write(_lines(self._schema, map(self._texts, elements)))
+
+    def _texts(self, record: Any) -> list[str]:
+        if isinstance(record, dict):
+            values: Sequence[Any] = list(map(cast("dict[str, Any]", record).get, self._names))
+        else:
+            values = record.get_fields_by_names(self._names) if isinstance(record, Row) else record
+        if len(values) != len(self._names):
+            msg = f"The record {record!r:.200} has {len(values)} values, and {self._schema} has {len(self._names)} columns."
+            raise ValueError(msg)
+        return [
+            value if type(value) is str else self._null if value is None else _text(value, separator)
+            for value, separator in zip(values, self._separators, strict=True)
+        ]
 
 
 class CsvBulkWriters:
@@ -99,23 +115,6 @@ def _lines(schema: CsvSchema, rows: Iterable[list[str]]) -> bytes:
     )
     writer.writerows(rows)
     return text.getvalue().encode("utf-8")
-
-
-def _texts(schema: CsvSchema, record: Any) -> list[str]:
-    names = [column.name for column in schema.columns]
-    if isinstance(record, dict):
-        fields = cast("dict[str, Any]", record)
-        values: list[Any] = [fields.get(name) for name in names]
-    else:
-        values = record.get_fields_by_names(names) if isinstance(record, Row) else list(record)
-    if len(values) != len(names):
-        msg = f"The record {record!r:.200} has {len(values)} values, and {schema} has {len(names)} columns."
-        raise ValueError(msg)
-    null = schema.dialect.null_value or ""
-    return [
-        null if value is None else _text(value, column.separator)
-        for value, column in zip(values, schema.columns, strict=True)
-    ]
 
 
 def _text(value: Any, separator: str | None) -> str:

@@ -1,25 +1,44 @@
-"""What the coordinator has told the driver, and what of it has not been answered yet."""
+"""The phase of a job, what its coordinator has told the driver, and what of that has not been answered yet."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from penstock._engine.coordinator.instructions import Instruction, PutRecord, Wake
+from penstock._engine.coordinator.instructions import ChangeStatus, Instruction, PutRecord, Wake
+from penstock._engine.coordinator.phases import MOVES, STATUS, Phase
+from penstock.errors import InternalError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from penstock._engine.coordinator.chain import Chain
+    from penstock._engine.coordinator.retention import Retention
     from penstock._engine.protocol.metadata import Record
+    from penstock.common.job_status import JobStatus
 
 #: A record whose outcome is unknown is put again this often, each time after twice the pause.
 MAX_RECORD_TRIES: Final = 5
 _RECORD_PAUSE_MS: Final = 200
 
 
-class Outbox:
-    """Instructions on their way to the driver, alarms, and the unanswered: one call, one epoch, one record at most."""
+class Desk:
+    """Where a job's coordinator works: its phase, outgoing instructions, alarms, and what is unanswered.
+
+    The unanswered is at most one *call* (an instruction that the driver answers before it takes the next event), one
+    epoch and one record.
+    """
+
+    #: Set once the job is claimed.
+    chain: Chain
+    retention: Retention
 
     def __init__(self) -> None:
+        self.phase = Phase.STARTING
+        self.status: JobStatus = STATUS[Phase.STARTING]
+        #: The time of the event at hand.
+        self.now_ms = 0
+        #: Times that the job was restarted.
+        self.job_attempt = 0
         self._instructions: list[Instruction] = []
         self._alarms: dict[int, Callable[[], None]] = {}
         self._next_alarm = 1
@@ -34,6 +53,19 @@ class Outbox:
     def awaiting(self) -> bool:
         """Whether an answer is still to come."""
         return self.calling or self.epoch_running or self.record is not None
+
+    def go(self, phase: Phase) -> None:
+        """Move on to a phase; raises InternalError when it cannot follow."""
+        if phase not in MOVES[self.phase]:
+            raise InternalError(f"A job cannot go from phase {self.phase.name} to {phase.name}.")
+        self.phase = phase
+        self.show(STATUS.get(phase, self.status))
+
+    def show(self, status: JobStatus) -> None:
+        """Show a status, when it is a new one."""
+        if status is not self.status:
+            self.status = status
+            self.emit(ChangeStatus(status))
 
     def emit(self, *instructions: Instruction) -> None:
         """Give instructions."""

@@ -1,0 +1,148 @@
+"""Epoch after epoch: what a running job does between two breaks.
+
+settle → run → accept → cut → record, and again. The record's answer arrives at the job's coordinator, which knows
+whether the job still runs by then.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, TypeAlias
+
+from penstock._engine.coordinator import events as ev
+from penstock._engine.coordinator import instructions as do
+from penstock._engine.coordinator.phases import RUNNING, Phase
+from penstock._engine.protocol.control import Failure
+from penstock._engine.protocol.metadata import RecordKind
+from penstock.errors import InternalError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from penstock._engine.coordinator.desk import Desk
+    from penstock._engine.coordinator.job_state import Cut, JobState
+
+#: What failed: a user's function in a task, or an exception on the driver.
+Cause: TypeAlias = Failure | Exception
+
+#: An epoch that is void or lost is run again at once, this often in a row; then it counts as a failure of the job.
+MAX_EPOCH_ATTEMPTS: Final = 10
+
+
+class EpochCycle:
+    """Runs the epochs of one job.
+
+    Args:
+        desk: The coordinator's desk.
+        state: What epochs work on.
+        fail: Called when the job has to break off.
+        finish: Called when all subtasks have finished.
+    """
+
+    def __init__(self, desk: Desk, state: JobState, fail: Callable[[Cause], None], finish: Callable[[], None]) -> None:
+        self._desk = desk
+        self._state = state
+        self._fail = fail
+        self._finish = finish
+        #: The epoch between its end and its commit point.
+        self.cut: Cut | None = None
+        self._attempt = 1
+        self._rotation = 0
+
+    def reset(self) -> None:
+        """Forget the epoch at hand; called when the job breaks off."""
+        self.cut = None
+        self._attempt = 1
+
+    def assigned(self, assigned: ev.Assigned) -> None:
+        """Take what enumerators assigned; a pause is over with that."""
+        if self._desk.phase not in RUNNING:
+            return
+        for uid, by_subtask in assigned.items():
+            self._state.sources[uid].assigned(by_subtask)
+        if self._desk.phase is Phase.PAUSED and assigned:
+            self._run()
+
+    def settle(self, completed: int) -> None:
+        """Let enumerators hear of a completed checkpoint, 0 for none, and of what their readers sent."""
+        self._desk.go(Phase.SETTLING)
+        deliveries = {uid: source.deliver() for uid, source in self._state.sources.items()}
+        heard = {uid: delivery for uid, delivery in deliveries.items() if delivery is not None}
+        if completed or heard:
+            self._desk.call(do.CallEnumerators(completed, heard))
+        else:
+            self.next_epoch()
+
+    def next_epoch(self) -> None:
+        """Begin the next epoch, now or when there is something to do, or find that there is none."""
+        if self._state.snapshot.finished:
+            self._finish()
+            return
+        pause_ms = self._state.pause_ms(self._desk.now_ms)
+        if pause_ms:
+            self._desk.go(Phase.PAUSED)
+            self._desk.alarm(pause_ms, self._pause_over)
+        else:
+            self._run()
+
+    def _pause_over(self) -> None:
+        if self._desk.phase is Phase.PAUSED:  # else splits came in between, or the job breaks off
+            self._run()
+
+    def _run(self) -> None:
+        desk, chain = self._desk, self._desk.chain
+        desk.go(Phase.EPOCH)
+        desk.epoch_running = True
+        self._rotation += 1
+        dispatches = self._state.dispatches(chain.parent.checkpoint_id if chain.parent else 0, desk.now_ms)
+        desk.emit(do.RunEpoch(chain.next_id, self._attempt, desk.job_attempt, self._rotation, dispatches))
+
+    def over(self, event: ev.EpochEnded | ev.EpochLost | ev.EpochBroke) -> None:
+        """Go on after an epoch: it counts, or is run again, or fails the job."""
+        match event:
+            case ev.EpochLost(error):
+                self._run_again(error)
+            case ev.EpochBroke(error):
+                self._fail(error)
+            case ev.EpochEnded(outcome, wall_ms):
+                checkpoint_id = self._desk.chain.next_id
+                if outcome.failures:
+                    self._fail(outcome.failures[0])
+                elif reason := self._state.why_void(checkpoint_id, outcome.acks):
+                    self._run_again(InternalError(f"Epoch {checkpoint_id} does not count: {reason}."))
+                else:
+                    self._attempt = 1
+                    self.cut = self._state.accept(outcome.acks, wall_ms)
+                    self._desk.go(Phase.CUTTING)
+                    self._desk.call(do.SnapshotEnumerators(checkpoint_id))
+
+    def _run_again(self, error: Exception) -> None:
+        """Run an epoch again that Spark lost, or whose tasks disagree: nobody's fault, so no restart is counted."""
+        self._desk.retention.orphans_possible(self._desk.now_ms)
+        self._attempt += 1
+        if self._attempt > MAX_EPOCH_ATTEMPTS:
+            self._fail(error)
+            return
+        self._desk.emit(do.Log(f"Epoch {self._desk.chain.next_id} runs again, attempt {self._attempt}", error))
+        self._run()
+
+    def snapshotted(self, event: ev.EnumeratorsSnapshotted) -> None:
+        """Go on with the enumerators' snapshots."""
+        assert self.cut is not None
+        chain = self._desk.chain
+        self.cut, files = self._state.snapshotted(self.cut, chain.job_id, chain.next_id, event.snapshots)
+        if files:
+            self._desk.go(Phase.STORING)
+            self._desk.call(do.StoreState(files))
+        else:
+            self.record()
+
+    def record(self) -> None:
+        """Put the record, once no sink has more than one checkpoint outstanding."""
+        if not self._state.ledger.has_room:
+            if self._desk.phase is not Phase.AWAITING_ROOM:
+                self._desk.go(Phase.AWAITING_ROOM)
+            return
+        assert self.cut is not None
+        self._desk.go(Phase.RECORDING)
+        document = self._state.document(self.cut)
+        self._desk.put(self._desk.chain.make(RecordKind.CHECKPOINT, self._desk.now_ms, document))

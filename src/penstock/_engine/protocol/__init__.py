@@ -1,0 +1,1 @@
+"""What crosses a process boundary or a restart."""

@@ -1,0 +1,1 @@
+"""Keyed state: tables and timers in memory, deltas and snapshots, the committed version on local disk."""

@@ -1,0 +1,478 @@
+"""A harness for user functions: one operator subtask with records, watermarks and time in the hands of a test.
+
+What Flink's ``KeyedOneInputStreamOperatorTestHarness`` and its like are. The function runs in the operator that jobs run
+it in, over keyed state in memory; no Spark, no threads, no files.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from penstock._engine.operators.base import EpochContext, Operator, OperatorContext
+from penstock._engine.operators.batch import Batch, watermark_only
+from penstock._engine.operators.keyed import KeyedOperator
+from penstock._engine.operators.process import KeyedProcessOperator, ProcessOperator
+from penstock._engine.operators.reduce import ReduceOperator
+from penstock._engine.operators.stateless import FilterOperator, FlatMapOperator, MapOperator
+from penstock._engine.operators.window import window_operator
+from penstock._engine.protocol.control import OperatorRestore
+from penstock._engine.protocol.keys import key_group, key_group_range, normal_key
+from penstock._engine.protocol.rows import MAX_WATERMARK, MIN_WATERMARK, NO_TIMESTAMP
+from penstock._engine.protocol.state_handle import StateHandle, rescale
+from penstock._engine.state.memory_store import MemoryStore
+from penstock.metrics.in_memory import InMemoryMetricGroup
+from penstock.testing.clock import ManualClock
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+    from types import TracebackType
+
+    from penstock._engine.operators.base import Output
+    from penstock._engine.protocol.state_handle import Lineage
+    from penstock.datastream.functions import (
+        AggregateFunction,
+        FilterFunction,
+        FlatMapFunction,
+        KeyedProcessFunction,
+        KeySelector,
+        MapFunction,
+        ProcessFunction,
+        ProcessWindowFunction,
+        ReduceFunction,
+        WindowFunction,
+    )
+    from penstock.datastream.output_tag import OutputTag
+    from penstock.datastream.window import TumblingEventTimeWindows
+
+__all__ = ["OperatorHarness", "OperatorSnapshot", "StreamRecord", "Watermark"]
+
+
+@dataclass(frozen=True, slots=True)
+class StreamRecord:
+    """A record that came out.
+
+    Args:
+        value: The record.
+        timestamp: Milliseconds since the epoch; None when it has none.
+    """
+
+    value: Any
+    timestamp: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Watermark:
+    """A watermark that came out.
+
+    Args:
+        timestamp: Milliseconds since the epoch.
+    """
+
+    timestamp: int
+
+
+@dataclass(frozen=True, slots=True)
+class OperatorSnapshot:
+    """The state of one subtask, as a checkpoint would hold it; made by :meth:`OperatorHarness.snapshot`."""
+
+    parallelism: int
+    watermark: int
+    lineage: Lineage
+    state: bytes | None
+
+
+class OperatorHarness:
+    """One subtask of one operator, made by one of the ``for_`` methods.
+
+    The function is opened at the first use, and closed by :meth:`close`, or at the end of a ``with`` block.
+
+    Args:
+        operator: The operator.
+        subtask_index: Which subtask it is, counted from 0.
+        parallelism: How many subtasks there are.
+        max_parallelism: The number of key groups.
+
+    Source: org.apache.flink.streaming.util.KeyedOneInputStreamOperatorTestHarness, ProcessFunctionTestHarnesses.
+
+    Example:
+        >>> from penstock.datastream.functions import KeyedProcessFunction
+        >>> from penstock.datastream.state import ValueStateDescriptor
+        >>> class Count(KeyedProcessFunction):
+        ...     def open(self, runtime_context):
+        ...         self.count = runtime_context.get_state(ValueStateDescriptor("count"))
+        ...
+        ...     def process_element(self, value, ctx):
+        ...         self.count.update((self.count.value() or 0) + 1)
+        ...         ctx.timer_service().register_event_time_timer(60_000)
+        ...
+        ...     def on_timer(self, timestamp, ctx):
+        ...         yield ctx.get_current_key(), self.count.value()
+        >>> with OperatorHarness.for_keyed_process(Count(), lambda word: word) as harness:
+        ...     harness.process_elements(["to", "be", "or", "not", "to", "be"], timestamp=1_000)
+        ...     harness.process_watermark(60_000)
+        ...     harness.values()
+        [('to', 2), ('be', 2), ('or', 1), ('not', 1)]
+    """
+
+    def __init__(
+        self, operator: Operator, *, subtask_index: int = 0, parallelism: int = 1, max_parallelism: int = 128
+    ) -> None:
+        #: The processing time.
+        self.clock = ManualClock()
+        self.metrics = InMemoryMetricGroup()
+        self._operator = operator
+        self._subtask = subtask_index
+        self._parallelism = parallelism
+        self._max_parallelism = max_parallelism
+        self._key_groups = key_group_range(subtask_index, parallelism, max_parallelism)
+        self._files: dict[str, bytes] = {}
+        self._start = OperatorSnapshot(parallelism, MIN_WATERMARK, (), None)
+        self._checkpoint_id = 0
+        self._opened = self._ended = False
+        self._watermark = MIN_WATERMARK
+        self._output: list[StreamRecord | Watermark] = []
+        self._sides: dict[str, list[StreamRecord]] = {}
+
+    # ----------------------------------------------------------------------------------------------------- makers
+
+    @classmethod
+    def for_map(cls, function: MapFunction | Callable[[Any], Any], **subtask: int) -> OperatorHarness:
+        """Return a harness for the function of ``DataStream.map``.
+
+        Args:
+            function: The function.
+            **subtask: ``subtask_index``, ``parallelism`` and ``max_parallelism``, here and below.
+        """
+        return cls(MapOperator(function), **subtask)
+
+    @classmethod
+    def for_flat_map(cls, function: FlatMapFunction | Callable[[Any], Any], **subtask: int) -> OperatorHarness:
+        """Return a harness for the function of ``DataStream.flat_map``."""
+        return cls(FlatMapOperator(function), **subtask)
+
+    @classmethod
+    def for_filter(cls, function: FilterFunction | Callable[[Any], bool], **subtask: int) -> OperatorHarness:
+        """Return a harness for the function of ``DataStream.filter``."""
+        return cls(FilterOperator(function), **subtask)
+
+    @classmethod
+    def for_process(cls, function: ProcessFunction, **subtask: int) -> OperatorHarness:
+        """Return a harness for the function of ``DataStream.process``."""
+        return cls(ProcessOperator(function), **subtask)
+
+    @classmethod
+    def for_keyed_process(
+        cls, function: KeyedProcessFunction, key_selector: KeySelector | Callable[[Any], Any], **subtask: int
+    ) -> OperatorHarness:
+        """Return a harness for the function of ``KeyedStream.process``."""
+        return cls(KeyedProcessOperator(function, key_selector), **subtask)
+
+    @classmethod
+    def for_reduce(
+        cls,
+        function: ReduceFunction | Callable[[Any, Any], Any],
+        key_selector: KeySelector | Callable[[Any], Any],
+        **subtask: int,
+    ) -> OperatorHarness:
+        """Return a harness for the function of ``KeyedStream.reduce``."""
+        return cls(ReduceOperator(function, key_selector), **subtask)
+
+    @classmethod
+    def for_window(
+        cls,
+        key_selector: KeySelector | Callable[[Any], Any],
+        window_assigner: TumblingEventTimeWindows,
+        *,
+        reduce: ReduceFunction | Callable[[Any, Any], Any] | None = None,
+        aggregate: AggregateFunction | None = None,
+        function: WindowFunction[Any, Any, Any, Any] | ProcessWindowFunction[Any, Any, Any, Any] | None = None,
+        allowed_lateness_ms: int = 0,
+        side_output_late_data: OutputTag | None = None,
+        **subtask: int,
+    ) -> OperatorHarness:
+        """Return a harness for the functions of a ``WindowedStream``.
+
+        Args:
+            key_selector: Of the keyed stream.
+            window_assigner: The windows.
+            reduce: The function of ``reduce``.
+            aggregate: The function of ``aggregate``, in its place.
+            function: The function of ``apply`` or ``process``, or the window function beside one of those two.
+            allowed_lateness_ms: As ``WindowedStream.allowed_lateness`` sets it, in milliseconds.
+            side_output_late_data: As ``WindowedStream.side_output_late_data`` sets it.
+            **subtask: ``subtask_index``, ``parallelism`` and ``max_parallelism``.
+
+        Raises:
+            ValueError: Both reduce and aggregate are given, or no function at all.
+
+        Example:
+            >>> from penstock.common.time import Time
+            >>> from penstock.datastream.window import TumblingEventTimeWindows
+            >>> minutes = TumblingEventTimeWindows.of(Time.minutes(1))
+            >>> with OperatorHarness.for_window(lambda pair: pair[0], minutes, reduce=max) as harness:
+            ...     harness.process_element(("a", 7), 10_000)
+            ...     harness.process_element(("a", 9), 20_000)
+            ...     harness.process_watermark(59_999)
+            ...     harness.output()
+            [StreamRecord(value=('a', 9), timestamp=59999), Watermark(timestamp=59999)]
+        """
+        if reduce is not None and aggregate is not None:
+            msg = "A window has either a reduce or an aggregate function, not both."
+            raise ValueError(msg)
+        if reduce is None and aggregate is None and function is None:
+            msg = "A window needs a function: reduce, aggregate, or one for all records of a window."
+            raise ValueError(msg)
+        strategy = "reduce" if reduce is not None else "aggregate" if aggregate is not None else "elements"
+        operator = window_operator(
+            key_selector,
+            window_assigner,
+            allowed_lateness_ms=allowed_lateness_ms,
+            late_tag=None if side_output_late_data is None else side_output_late_data.tag_id,
+            strategy=strategy,
+            function=aggregate if reduce is None else reduce,
+            window_function=function,
+        )
+        return cls(operator, **subtask)
+
+    # ----------------------------------------------------------------------------------------------------- input
+
+    def process_element(self, value: Any, timestamp: int | None = None) -> None:
+        """Let one record in.
+
+        Args:
+            value: The record.
+            timestamp: Its timestamp in milliseconds since the epoch; None for a record that has none.
+
+        Raises:
+            ValueError: The record's key belongs to another subtask, or the input has ended.
+        """
+        self.process_elements([value], timestamp)
+
+    def process_elements(self, values: Iterable[Any], timestamp: int | None = None) -> None:
+        """Let several records in, as they come in jobs: in one batch.
+
+        Args:
+            values: The records.
+            timestamp: Of all of them, in milliseconds since the epoch.
+
+        Raises:
+            ValueError: A record's key belongs to another subtask, or the input has ended.
+        """
+        self.open()
+        self._check_input()
+        records = list(values)
+        if isinstance(self._operator, KeyedOperator):
+            for record in records:
+                self._check_key(self._operator.select(record))
+        self._take(self._operator.process(Batch(records, None if timestamp is None else [timestamp] * len(records)), 0))
+
+    def process_watermark(self, timestamp: int) -> None:
+        """Let a watermark in; one that does not rise has no effect, as in a job.
+
+        Args:
+            timestamp: Milliseconds since the epoch.
+
+        Raises:
+            ValueError: The input has ended.
+        """
+        self.open()
+        self._check_input()
+        if timestamp > self._watermark:
+            self._watermark = timestamp
+            self._take(self._operator.process(watermark_only(timestamp), 0))
+
+    def set_processing_time(self, now_ms: int) -> None:
+        """Turn the clock and fire what is due.
+
+        Args:
+            now_ms: Milliseconds since the epoch.
+
+        Raises:
+            ValueError: The clock would go back.
+        """
+        self.open()
+        self.clock.set(now_ms)
+        self._take(self._operator.on_processing_time(now_ms))
+
+    def end_input(self) -> None:
+        """End the input as a bounded source does: the last watermark, then the operator's own end.
+
+        Raises:
+            ValueError: The input has ended before.
+        """
+        self.process_watermark(MAX_WATERMARK)
+        self._take(self._operator.end_input(0))
+        self._take(self._operator.finish())
+        self._ended = True
+
+    # ----------------------------------------------------------------------------------------------------- output
+
+    def output(self) -> list[StreamRecord | Watermark]:
+        """Return the main output so far: records and watermarks."""
+        return list(self._output)
+
+    def values(self) -> list[Any]:
+        """Return the records of the main output so far."""
+        return [item.value for item in self._output if isinstance(item, StreamRecord)]
+
+    def side_output(self, tag: OutputTag) -> list[StreamRecord]:
+        """Return the records of a side output so far.
+
+        Args:
+            tag: The side output.
+        """
+        return list(self._sides.get(tag.tag_id, ()))
+
+    def clear_output(self) -> None:
+        """Forget all output so far."""
+        self._output.clear()
+        self._sides.clear()
+
+    # ------------------------------------------------------------------------------------------------------ state
+
+    def snapshot(self) -> OperatorSnapshot:
+        """Take a checkpoint of the subtask; it goes on afterwards.
+
+        Raises:
+            UnpicklableStateError: The state holds something that cannot be pickled.
+        """
+        self.open()
+        epoch = self._epoch(self._start, current=True)
+        ack = self._operator.snapshot(epoch, finished=self._ended)
+        lineage = () if ack.keyed_state is None else (ack.keyed_state,)
+        taken = OperatorSnapshot(self._parallelism, self._watermark, lineage, ack.state)
+        self._start = taken
+        self._begin(taken, current=True)
+        return taken
+
+    def restore(self, *snapshots: OperatorSnapshot) -> None:
+        """Start from checkpoints of all subtasks of an operator, at this or another parallelism.
+
+        As in Flink, the watermark starts anew when the parallelism has changed.
+
+        Args:
+            *snapshots: Of each of the old subtasks; of the one alone when the parallelism stays the same.
+
+        Raises:
+            ValueError: The harness was used before, or there is no snapshot.
+
+        Example:
+            >>> total = lambda a, b: (a[0], a[1] + b[1])
+            >>> before = OperatorHarness.for_reduce(total, lambda pair: pair[0])
+            >>> before.process_element(("a", 1))
+            >>> after = OperatorHarness.for_reduce(total, lambda pair: pair[0])
+            >>> after.restore(before.snapshot())
+            >>> after.process_element(("a", 10))
+            >>> after.values()
+            [('a', 11)]
+        """
+        if self._opened or not snapshots:
+            msg = "restore needs a new harness and at least one snapshot."
+            raise ValueError(msg)
+        same = all(snapshot.parallelism == self._parallelism for snapshot in snapshots)
+        only = snapshots[0] if same and len(snapshots) == 1 else None
+        self._start = OperatorSnapshot(
+            self._parallelism,
+            MIN_WATERMARK if only is None else only.watermark,
+            rescale((snapshot.lineage for snapshot in snapshots), self._key_groups),
+            None if only is None else only.state,
+        )
+
+    # ------------------------------------------------------------------------------------------------------- life
+
+    def open(self) -> None:
+        """Open the function; the first use of the harness does it, too."""
+        if self._opened:
+            return
+        self._opened = True
+        self._operator.open(
+            OperatorContext(
+                job_id="0" * 32,
+                job_name="harness",
+                operator_name=type(self._operator).__name__,
+                uid="operator",
+                subtask=self._subtask,
+                parallelism=self._parallelism,
+                max_parallelism=self._max_parallelism,
+                job_attempt=0,
+                configuration={},
+                clock=self.clock.now_ms,
+                metrics=self.metrics,
+                keyed_store=lambda: MemoryStore(self._key_groups, self._max_parallelism, _inline),
+                save_keyed_state=_save,
+            )
+        )
+        self._watermark = self._start.watermark
+        self._begin(self._start, current=False)
+
+    def close(self) -> None:
+        """Close the function, if it was opened."""
+        if self._opened:
+            self._operator.close()
+
+    def __enter__(self) -> OperatorHarness:
+        self.open()
+        return self
+
+    def __exit__(
+        self,
+        exc_type: type[BaseException] | None,
+        exc_val: BaseException | None,
+        exc_tb: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def _begin(self, start: OperatorSnapshot, *, current: bool) -> None:
+        self._checkpoint_id += 1
+        self._operator.begin_epoch(self._epoch(start, current=current))
+        self._take(self._operator.on_processing_time(self.clock.now_ms()))
+
+    def _epoch(self, start: OperatorSnapshot, *, current: bool) -> EpochContext:
+        return EpochContext(
+            checkpoint_id=self._checkpoint_id,
+            token=self._checkpoint_id,
+            restore=OperatorRestore(start.lineage, start.state),
+            current=current,
+            completed_checkpoint=self._checkpoint_id - 1,
+            watermark=self._watermark,
+            full_snapshot=True,
+        )
+
+    def _check_input(self) -> None:
+        if self._ended:
+            msg = "The input of this harness has ended."
+            raise ValueError(msg)
+
+    def _check_key(self, key: Any) -> None:
+        group = key_group(normal_key(key), self._max_parallelism)
+        if group not in self._key_groups:
+            msg = (
+                f"Key {key!r} is in key group {group}; subtask {self._subtask} of {self._parallelism} has the groups "
+                f"{self._key_groups.start} to {self._key_groups.stop - 1}."
+            )
+            raise ValueError(msg)
+
+    def _take(self, outputs: Iterable[Output]) -> None:
+        for tag_id, batch in outputs:
+            records = [
+                StreamRecord(value, None if timestamp == NO_TIMESTAMP else timestamp)
+                for value, timestamp in zip(batch.records, batch.timestamps_or_none_marks(), strict=True)
+            ]
+            if tag_id is not None:
+                self._sides.setdefault(tag_id, []).extend(records)
+                continue
+            for start, stop, watermark in batch.segments():
+                self._output += records[start:stop]
+                if watermark is not None:
+                    self._output.append(Watermark(watermark))
+
+
+def _save(store: MemoryStore, epoch: EpochContext) -> StateHandle:
+    data = b"".join(store.snapshot(epoch.checkpoint_id, epoch.token))
+    return store.describe(data, "snapshot", epoch.checkpoint_id, epoch.token, None)
+
+
+def _inline(handle: StateHandle) -> bytes:
+    assert handle.inline is not None
+    return handle.inline

@@ -1,0 +1,156 @@
+"""Runs the epochs of a job in this process, without Spark: what a Spark job would do, task after task.
+
+It can also do what Spark does on a bad day: give a subtask to another Python worker, run a task twice, let readers see
+different attempts of one task, lose an epoch. All of it comes from one seed, so a run can be repeated.
+"""
+
+from __future__ import annotations
+
+import gc
+import random
+import threading
+import time
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from penstock._engine.plan.epoch_plan import EpochCancelledError, EpochInfrastructureError, EpochOutcome
+from penstock._engine.protocol.control import encode
+from penstock._engine.runtime.level import run_level
+from penstock._engine.runtime.worker_cache import WorkerCache
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from penstock._engine.plan.epoch_plan import EpochPlan
+    from penstock._engine.protocol.control import LevelDispatch
+
+__all__ = ["Chaos", "InProcessEpochRunner"]
+
+
+@dataclass(frozen=True, slots=True)
+class Chaos:
+    """What goes wrong, each as a probability.
+
+    Args:
+        retries: That a task runs twice and its second output is taken.
+        mixtures: That of a task which runs twice some readers get the first output and others the second, as when Spark
+            repeats a stage of which it lost a part. The epoch is void then; its acknowledgements tell.
+        losses: That Spark loses the epoch while one of its levels runs.
+
+    Example:
+        >>> Chaos(retries=0.1)
+        Chaos(retries=0.1, mixtures=0.0, losses=0.0)
+    """
+
+    retries: float = 0.0
+    mixtures: float = 0.0
+    losses: float = 0.0
+
+
+class InProcessEpochRunner:
+    """Runs epochs in this process; takes the place of the runner on Spark.
+
+    Each simulated worker keeps what a Python worker of Spark would keep between epochs: opened functions, readers,
+    state in memory. Each task runs in a worker chosen at random.
+
+    Args:
+        workers: The number of simulated Python workers.
+        hosts: The number of simulated machines over which they are spread, each with a local disk of its own.
+        chaos: What goes wrong.
+        seed: Of all that is left to chance.
+        clock: Returns the time in milliseconds since the epoch, for processing time; the real one when left out.
+
+    Example:
+        >>> runner = InProcessEpochRunner(workers=3, chaos=Chaos(retries=0.1), seed=7)
+        >>> len(runner.workers)
+        3
+        >>> runner.close()
+    """
+
+    def __init__(
+        self,
+        *,
+        workers: int = 1,
+        hosts: int = 1,
+        chaos: Chaos | None = None,
+        seed: int = 0,
+        clock: Callable[[], int] | None = None,
+    ) -> None:
+        self.workers = [WorkerCache(clock or _now_ms) for _ in range(workers)]
+        self.chaos = chaos or Chaos()
+        self._hosts = hosts
+        self._random = random.Random(seed)  # noqa: S311 - no secret
+        self._cancelled = threading.Event()
+
+    def run(self, plan: EpochPlan) -> EpochOutcome:
+        """Run one epoch to its end and return what its subtasks acknowledged.
+
+        Raises:
+            EpochInfrastructureError: The epoch was lost, by chance.
+            EpochCancelledError: ``cancel`` was called.
+        """
+        thresholds = gc.get_threshold()
+        try:
+            return self._run(plan)
+        finally:
+            gc.set_threshold(*thresholds)
+
+    def cancel(self) -> None:
+        """Interrupt the running epoch at its next task; without one, the next ``run`` raises at once."""
+        self._cancelled.set()
+
+    def close(self) -> None:
+        """End the simulated workers: all opened functions are closed."""
+        for worker in self.workers:
+            worker.close()
+
+    def _run(self, plan: EpochPlan) -> EpochOutcome:
+        inputs: list[list[pa.RecordBatch]] = [[] for _ in range(plan.levels[0].widths[0])]
+        for level in plan.levels:
+            outputs = [self._run_task(plan, level, slot, batches) for slot, batches in enumerate(inputs)]
+            if level.level + 1 == len(plan.levels):
+                last = [attempts[-1] for attempts in outputs]
+                break
+            width = level.widths[level.level + 1]
+            inputs = [[part for attempts in outputs for part in self._read(attempts, slot)] for slot in range(width)]
+        return EpochOutcome.of_rows(
+            (kind, payload)
+            for batches in last
+            for batch in batches
+            for kind, payload in zip(batch["kind"].to_pylist(), batch["payload"].to_pylist(), strict=True)
+        )
+
+    def _run_task(
+        self, plan: EpochPlan, level: LevelDispatch, slot: int, batches: list[pa.RecordBatch]
+    ) -> list[list[pa.RecordBatch]]:
+        """Return the outputs that readers may get: one, or those of two attempts."""
+        if self._cancelled.is_set():
+            self._cancelled.clear()
+            raise EpochCancelledError(plan.checkpoint_id)
+        if self._happens(self.chaos.losses):
+            raise EpochInfrastructureError(plan.checkpoint_id, "an executor was lost (simulated)")
+        if self._happens(self.chaos.mixtures):
+            return [self._attempt(level, slot, batches) for _ in range(2)]
+        if self._happens(self.chaos.retries):
+            self._attempt(level, slot, batches)
+        return [self._attempt(level, slot, batches)]
+
+    def _attempt(self, level: LevelDispatch, slot: int, batches: list[pa.RecordBatch]) -> list[pa.RecordBatch]:
+        number = self._random.randrange(len(self.workers))
+        local = replace(level, local_directory=f"{level.local_directory}/host-{number % self._hosts}")
+        return list(run_level(encode(local), slot, iter(batches), self.workers[number]))
+
+    def _read(self, attempts: list[list[pa.RecordBatch]], slot: int) -> list[pa.RecordBatch]:
+        """Return what one slot of the next level gets of a task's output."""
+        read = [batch.filter(pc.equal(batch["slot"], slot)) for batch in self._random.choice(attempts)]
+        return [batch for batch in read if batch.num_rows]
+
+    def _happens(self, probability: float) -> bool:
+        return probability > 0 and self._random.random() < probability
+
+
+def _now_ms() -> int:
+    return time.time_ns() // 1_000_000

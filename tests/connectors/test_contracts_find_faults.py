@@ -1,0 +1,160 @@
+"""The contracts fail connectors that are wrong in the ways that matter."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from penstock._connectors.files.committer import FileCommitter
+from penstock._connectors.number_sequence import NumberSequenceReader, NumberSequenceSplit
+from penstock.common.serialization import Encoder
+from penstock.datastream.connectors.base import Committer, InputStatus, SplitEnumeratorContext
+from penstock.datastream.connectors.file_system import BucketAssigner, FileSink
+from penstock.datastream.connectors.number_seq import NumberSequenceSource
+from penstock.testing.sink_contract import SinkContract, SinkUnderTest
+from penstock.testing.source_contract import SourceContract, SourceRun
+from penstock.testing.sources import ABORT, EOF, ListSource, ListSourceAbort
+
+if TYPE_CHECKING:
+    from collections.abc import Collection
+    from pathlib import Path
+
+    from penstock.datastream.connectors.base import (
+        CommitRequest,
+        CommitterInitContext,
+        ReaderOutput,
+        SourceReaderContext,
+    )
+
+NUMBERS = range(1, 20_001)
+
+
+class BrokenReader(NumberSequenceReader):
+    """Breaks one promise."""
+
+    def __init__(self, context: SourceReaderContext, fault: str) -> None:
+        super().__init__(context)
+        self._fault = fault
+
+    def snapshot_state(self, checkpoint_id: int) -> list[NumberSequenceSplit]:
+        splits = super().snapshot_state(checkpoint_id)
+        if self._fault == "snapshot goes back by one":
+            return [replace(split, next=max(1, split.next - 1)) for split in splits]
+        return splits[1:] if self._fault == "snapshot loses the split at hand" else splits
+
+    def poll_next(self, output: ReaderOutput[int]) -> InputStatus:
+        status = super().poll_next(output)
+        if self._fault == "ends early" and status is InputStatus.NOTHING_AVAILABLE:
+            return InputStatus.END_OF_INPUT
+        return status
+
+    def close(self) -> None:
+        if self._fault == "closes once" and self._no_more_splits is None:
+            raise RuntimeError(self._fault)
+        super().close()
+        self._no_more_splits = None  # type: ignore[assignment]
+
+
+class BrokenSource(NumberSequenceSource):
+    def __init__(self, fault: str) -> None:
+        super().__init__(NUMBERS[0], NUMBERS[-1])
+        self._fault = fault
+
+    def create_reader(self, reader_context: SourceReaderContext) -> NumberSequenceReader:
+        return BrokenReader(reader_context, self._fault)
+
+    def create_enumerator(self, enum_context: SplitEnumeratorContext[NumberSequenceSplit]) -> Any:
+        enumerator = super().create_enumerator(enum_context)
+        if self._fault == "enumerator forgets":
+            enumerator.snapshot_state = lambda checkpoint_id: []  # type: ignore[method-assign]
+        return enumerator
+
+
+def test_contract_passes_the_same_source_without_a_fault() -> None:
+    SourceContract(lambda: BrokenSource("none"), NUMBERS).check_all()
+
+
+@pytest.mark.parametrize("fault", ["snapshot goes back by one", "snapshot loses the split at hand", "closes once"])
+def test_contract_finds_a_broken_reader(fault: str) -> None:
+    with pytest.raises((AssertionError, RuntimeError)):
+        SourceContract(lambda: BrokenSource(fault), NUMBERS).check_all()
+
+
+def test_contract_finds_missing_records() -> None:
+    with pytest.raises(AssertionError, match="1 records missing, such as \\['0'\\]"):
+        SourceContract(lambda: BrokenSource("none"), range(20_001)).check_each_record_once()
+
+
+def test_contract_finds_records_too_many() -> None:
+    with pytest.raises(AssertionError, match="1 records too many, such as \\['20000'\\]"):
+        SourceContract(lambda: BrokenSource("none"), range(1, 20_000)).check_each_record_once()
+
+
+class BrokenCommitter(FileCommitter):
+    def __init__(self, fault: str) -> None:
+        self._fault = fault
+
+    def commit(self, requests: Collection[CommitRequest[Any]]) -> None:
+        if self._fault == "commits nothing":
+            return
+        if self._fault == "drops all but the first":
+            requests = list(requests)[:1]
+        if self._fault == "commits copies":
+            for request in requests:
+                part = request.get_committable()
+                for segment in part.segments:
+                    copy = f"{part.target}-{id(request)}"
+                    with open(segment, "rb") as source, open(copy, "wb") as target:  # noqa: PTH123
+                        target.write(source.read())
+            return
+        super().commit(requests)
+
+
+class BrokenSink(FileSink):
+    fault = ""
+
+    def create_committer(self, context: CommitterInitContext) -> Committer[Any]:
+        return BrokenCommitter(self.fault)
+
+
+class ByParity(BucketAssigner):
+    def get_bucket_id(self, element: Any, timestamp: int | None, processing_time_ms: int) -> str:
+        return str(int(element) % 2)
+
+
+@pytest.mark.parametrize("fault", ["commits nothing", "drops all but the first", "commits copies"])
+def test_contract_finds_a_broken_committer(tmp_path: Path, fault: str) -> None:
+    targets = 0
+
+    def make() -> SinkUnderTest:
+        nonlocal targets
+        targets += 1
+        folder = tmp_path / str(targets)
+        built = FileSink.for_row_format(str(folder), Encoder.simple_string_encoder())
+        sink = BrokenSink(built.with_bucket_assigner(ByParity()).build()._options)
+        sink.fault = fault
+        return SinkUnderTest(
+            sink, lambda: [line for path in folder.rglob("part-*") for line in path.read_text().split()]
+        )
+
+    with pytest.raises(AssertionError):
+        SinkContract(make, [str(number) for number in range(90)]).check_all()
+
+
+def test_list_source_aborts_once_and_goes_on_after_the_restore() -> None:
+    source = ListSource([0, 1, ABORT, 2])
+    run = SourceRun(source)
+    checkpoint = run.epoch(polls=1)
+    with pytest.raises(ListSourceAbort, match="position 2"):
+        run.epoch()
+    again = SourceRun(source, 1, checkpoint)
+    assert [*run.records[:1], *again.run_to_end()] == [0, 1, 2]
+
+
+def test_list_source_ends_at_eof_once(tmp_path: Path) -> None:
+    folder = str(tmp_path)
+    first = SourceRun(ListSource([0, EOF, 1], happened_in=folder))
+    assert first.run_to_end() == [0]
+    assert SourceRun(ListSource([0, EOF, 1], happened_in=folder)).run_to_end() == [0, 1]

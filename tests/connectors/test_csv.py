@@ -1,0 +1,211 @@
+"""CSV, compared with DuckDB where the two should agree."""
+
+from __future__ import annotations
+
+import csv
+import datetime
+from decimal import Decimal
+from typing import TYPE_CHECKING, Any
+
+import duckdb
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from penstock.common.typeinfo import Types
+from penstock.common.types import Row
+from penstock.datastream.connectors.file_system import BucketAssigner, FileSink, FileSource
+from penstock.datastream.formats.csv import CsvBulkWriters, CsvEncoder, CsvReaderFormat, CsvSchema
+from penstock.errors import SourceFileError
+from penstock.testing.connector_contexts import TestEnumeratorContext
+from penstock.testing.sink_contract import SinkContract, SinkRun, SinkUnderTest
+from penstock.testing.source_contract import SourceContract, SourceRun
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from penstock.common.typeinfo import RowTypeInfo
+
+PEOPLE = CsvSchema.builder().add_string_column("name").add_number_column("age")
+
+
+def read(path: Path, schema: CsvSchema | RowTypeInfo, parallelism: int = 1) -> list[Row]:
+    source = FileSource.for_record_stream_format(CsvReaderFormat.for_schema(schema), str(path)).build()
+    return SourceRun(source, parallelism).run_to_end()
+
+
+def values(rows: list[Row]) -> list[tuple[Any, ...]]:
+    return [tuple(row) for row in rows]
+
+
+TEXTS = st.text(st.sampled_from('ab,"\n ü;'), max_size=8)
+
+
+@settings(deadline=None, max_examples=60)
+@given(rows=st.lists(st.tuples(TEXTS, st.integers(-(2**63), 2**63 - 1)), min_size=1, max_size=40))
+def test_quoted_values_with_anything_in_them_are_read_as_written(
+    tmp_path_factory: pytest.TempPathFactory, rows: list[tuple[str, int]]
+) -> None:
+    path = tmp_path_factory.mktemp("csv") / "a.csv"
+    with path.open("w", encoding="utf-8", newline="") as file:
+        csv.writer(file, lineterminator="\n").writerows(rows)
+    assert values(read(path, PEOPLE.build())) == rows
+
+
+def test_large_file_with_line_feeds_in_values_passes_the_contract(tmp_path: Path) -> None:
+    rows = [(f'a\n{"x" * 200}\n"{number}"', number) for number in range(5000)]
+    path = tmp_path / "a.csv"
+    with path.open("w", encoding="utf-8", newline="") as file:
+        csv.writer(file).writerows(rows)
+    make = FileSource.for_record_stream_format(CsvReaderFormat.for_schema(PEOPLE.build()), str(path)).build
+    SourceContract(make, [Row(name=name, age=age) for name, age in rows]).check_all()
+
+
+def test_types_are_those_of_the_schema_as_in_duckdb(tmp_path: Path) -> None:
+    path = tmp_path / "a.csv"
+    path.write_text(
+        "i,f,t,b,d,ts,dec\n"
+        "1,0.5,one,true,2024-02-29,2024-02-29 12:30:00.25,12.340\n"
+        ',,"",,,,\n'
+        '-3,1e3,"x,y",false,1999-12-31,1999-12-31 00:00:00,0.1\n'
+    )
+    builder = CsvSchema.builder().set_use_header().set_strict_headers()
+    for name, type_info in {
+        "i": Types.INT(),
+        "f": Types.DOUBLE(),
+        "t": Types.STRING(),
+        "b": Types.BOOLEAN(),
+        "d": Types.SQL_DATE(),
+        "ts": Types.SQL_TIMESTAMP(),
+    }.items():
+        builder.add_column(name, type_info)
+    rows = values(read(path, builder.add_number_column("dec", Types.BIG_DEC()).build()))
+    query = (
+        "select * from read_csv(?, header=true, columns={i:'INT',f:'DOUBLE',t:'VARCHAR',b:'BOOLEAN',d:'DATE',"
+        "ts:'TIMESTAMP',dec:'DECIMAL(9,3)'})"
+    )
+    expected = duckdb.sql(query, params=[str(path)]).fetchall()
+    assert [row[:2] + row[3:] for row in rows] == [row[:2] + row[3:] for row in expected]
+    assert [row[2] for row in rows] == ["one", "", "x,y"]
+    assert str(rows[0][6]) == "12.340"
+
+
+def test_header_decides_the_order_and_other_columns_are_left_out(tmp_path: Path) -> None:
+    path = tmp_path / "a.csv"
+    path.write_text("\ufeffage,other,name\n36,x,ada\n", "utf-8")
+    schema = PEOPLE.build()
+    assert values(read(path, CsvSchema(schema.columns, CsvSchema.builder().set_use_header()._dialect))) == [("ada", 36)]
+
+
+@pytest.mark.parametrize("strict", [True, False])
+def test_header_that_does_not_fit_is_named(tmp_path: Path, strict: bool) -> None:
+    path = tmp_path / "a.csv"
+    path.write_text("age,name\n36,ada\n" if strict else "name,years\nada,36\n")
+    builder = CsvSchema.builder().add_columns_from(PEOPLE.build()).set_use_header().set_strict_headers(strict)
+    with pytest.raises(SourceFileError, match=r"its header is .* columns are name, age"):
+        read(path, builder.build())
+
+
+def test_dialect_of_a_file_is_followed(tmp_path: Path) -> None:
+    path = tmp_path / "a.csv"
+    path.write_text("skipped\n# comment\n'a|b'|NA|x;y;z\nNA|7|\n")
+    schema = (
+        CsvSchema.builder()
+        .add_string_column("s")
+        .add_number_column("n")
+        .add_array_column("l")
+        .set_column_separator("|")
+        .set_quote_char("'")
+        .set_null_value("NA")
+        .set_allow_comments()
+        .set_skip_first_data_row()
+        .build()
+    )
+    assert values(read(path, schema)) == [("a|b", None, ["x", "y", "z"]), (None, 7, [])]
+
+
+def test_arrays_of_numbers_and_escape_signs(tmp_path: Path) -> None:
+    path = tmp_path / "a.csv"
+    path.write_text('"say \\"hi\\"\nthere",1;2\n')
+    schema = CsvSchema.builder().add_string_column("s").add_array_column("n", ";", Types.LONG())
+    assert values(read(path, schema.set_escape_char("\\").build())) == [('say "hi"\nthere', [1, 2])]
+
+
+def test_row_type_is_a_schema_without_header(tmp_path: Path) -> None:
+    path = tmp_path / "a.csv"
+    path.write_text("ada,36\r\n")
+    rows = read(path, Types.ROW_NAMED(["name", "age"], [Types.STRING(), Types.INT()]))
+    assert rows == [Row(name="ada", age=36)]
+
+
+def test_file_without_multiline_values_is_read_in_parts(tmp_path: Path) -> None:
+    path = tmp_path / "a.csv"
+    rows = [(f"name {number} {'x' * 100}", number) for number in range(30_000)]
+    with path.open("w", encoding="utf-8", newline="") as file:
+        csv.writer(file).writerows([("name", "age"), *rows])
+    builder = CsvSchema.builder().add_columns_from(PEOPLE.build()).set_use_header()
+    for schema, parts in ((builder.build(), 1), (builder.set_multiline_values(False).build(), 4)):
+        source = FileSource.for_record_stream_format(CsvReaderFormat.for_schema(schema), str(path)).build()
+        assert len(source.create_enumerator(TestEnumeratorContext()).snapshot_state(1).splits) == parts
+        assert sorted(values(SourceRun(source, 3).run_to_end()), key=lambda row: row[1]) == rows
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [("ada,many\n", "do not fit the schema"), ("ada,1,2\n", "do not fit the schema"), ('"ada,1\n', "never closes")],
+)
+def test_line_that_does_not_fit_is_an_error_with_its_place(tmp_path: Path, text: str, said: str) -> None:
+    path = tmp_path / "a.csv"
+    path.write_text(text)
+    with pytest.raises(SourceFileError, match=said):
+        read(path, PEOPLE.build())
+
+
+def test_schema_refuses_what_csv_cannot_hold() -> None:
+    with pytest.raises(ValueError, match="different names"):
+        CsvSchema.builder().build()
+    with pytest.raises(ValueError, match="one ASCII sign"):
+        CsvSchema.builder().set_quote_char("''")
+    with pytest.raises(ValueError, match="'bad'"):
+        CsvReaderFormat.for_schema(Types.ROW_NAMED(["bad"], [Types.INSTANT()]))
+
+
+def csv_rows(folder: Path) -> list[Row]:
+    files = [path for path in folder.rglob("*") if path.is_file() and not path.name.startswith(".")]
+    return [row for path in files for row in read(path, PEOPLE.build())]
+
+
+def test_row_encoder_passes_the_sink_contract(tmp_path: Path) -> None:
+    targets = 0
+
+    def make() -> SinkUnderTest:
+        nonlocal targets
+        targets += 1
+        folder = tmp_path / str(targets)
+        sink = FileSink.for_row_format(str(folder), CsvEncoder(PEOPLE.build())).build()
+        return SinkUnderTest(sink, lambda: csv_rows(folder))
+
+    SinkContract(make, [Row(name=f'a,"{number}"\n', age=number) for number in range(600)]).check_all()
+
+
+def test_bulk_files_have_a_header_and_duckdb_reads_them(tmp_path: Path) -> None:
+    schema = (
+        CsvSchema.builder()
+        .add_string_column("s")
+        .add_column("d", Types.SQL_DATE())
+        .add_number_column("n", Types.BIG_DEC())
+        .add_boolean_column("b")
+        .set_use_header()
+        .build()
+    )
+    sink = FileSink.for_bulk_format(str(tmp_path), CsvBulkWriters.for_schema(schema)).with_bucket_assigner(
+        BucketAssigner.base_path_bucket_assigner()
+    )
+    rows = [('a "b",\nc', datetime.date(2024, 1, 31), Decimal("1.50"), True), ("d", None, None, False)]
+    run = SinkRun(sink.build())
+    run.commit(run.epoch([rows[0], dict(zip("sdnb", rows[1], strict=True))]))
+    found = duckdb.sql(
+        "select * from read_csv(?, header=true, columns={s:'VARCHAR',d:'DATE',n:'DECIMAL(9,2)',b:'BOOLEAN'})",
+        params=[f"{tmp_path}/part-*"],
+    ).fetchall()
+    assert found == rows

@@ -1,0 +1,338 @@
+from __future__ import annotations
+
+import os
+import pickle
+import re
+import subprocess
+import sys
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from penstock._connectors.files.staging import list_segments
+from penstock._connectors.files.writer import FileWriter, FileWriterState
+from penstock.common.serialization import Encoder
+from penstock.common.typeinfo import Types
+from penstock.common.types import Row
+from penstock.datastream.connectors.file_system import (
+    BucketAssigner,
+    FileSink,
+    OnCheckpointRollingPolicy,
+    OutputFileConfig,
+    PartFileInfo,
+    RollingPolicy,
+)
+from penstock.datastream.formats.parquet import ParquetBulkWriters
+from penstock.errors import SinkFileError
+from penstock.testing.connector_contexts import TestCommitRequest, TestCommitterContext, TestWriterContext, requests_for
+from penstock.testing.sink_contract import SinkRun
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from penstock._connectors.files.staging import FinishedPart
+
+
+def builder_for(folder: Path) -> FileSink.RowFormatBuilder:
+    return FileSink.for_row_format(str(folder), Encoder.simple_string_encoder()).with_bucket_assigner(
+        BucketAssigner.base_path_bucket_assigner()
+    )
+
+
+def visible(folder: Path) -> list[Path]:
+    return sorted(path for path in folder.rglob("*") if path.is_file() and not path.name.startswith("."))
+
+
+def hidden(folder: Path) -> list[Path]:
+    return sorted(path for path in folder.rglob(".*") if path.is_file())
+
+
+def writer_for(
+    sink: FileSink, now: list[int], states: Iterable[FileWriterState] = (), context: TestWriterContext | None = None
+) -> FileWriter:
+    return FileWriter(context or TestWriterContext(), sink._options, list(states), lambda: now[0])
+
+
+def epoch_of(writer: FileWriter, *elements: Any) -> tuple[list[FinishedPart], list[FileWriterState]]:
+    if elements:
+        writer.write_all(list(elements))
+    writer.flush(False)
+    return writer.prepare_commit(), writer.snapshot_state(1)
+
+
+def commit(sink: FileSink, parts: Iterable[FinishedPart]) -> list[TestCommitRequest]:
+    requests = requests_for(list(parts))
+    sink.create_committer(TestCommitterContext()).commit(requests)
+    return requests
+
+
+def test_part_stays_hidden_and_open_over_epochs_until_the_policy_ends_it(tmp_path: Path) -> None:
+    sink = builder_for(tmp_path).build()
+    now = [0]
+    writer = writer_for(sink, now)
+    for epoch in range(59):
+        now[0] = epoch * 1000
+        parts, states = epoch_of(writer, f"line {epoch}")
+        assert parts == []
+    assert visible(tmp_path) == []
+    assert len(states[0].parts[0].segments) == 59
+    now[0] = 60_000
+    parts, states = epoch_of(writer)
+    assert len(parts) == 1
+    assert states[0].parts == ()
+    commit(sink, parts)
+    assert [path.read_text() for path in visible(tmp_path)] == ["".join(f"line {n}\n" for n in range(59))]
+    assert hidden(tmp_path) == []
+
+
+def test_part_without_a_record_for_the_inactivity_interval_ends(tmp_path: Path) -> None:
+    sink = builder_for(tmp_path).with_rolling_policy(RollingPolicy.default_rolling_policy(10**9, 10**9, 500)).build()
+    now = [0]
+    writer = writer_for(sink, now)
+    assert epoch_of(writer, "a")[0] == []
+    now[0] = 499
+    assert epoch_of(writer)[0] == []
+    now[0] = 500
+    assert len(epoch_of(writer)[0]) == 1
+
+
+def test_age_is_looked_at_between_checkpoints_too(tmp_path: Path) -> None:
+    policy = RollingPolicy.default_rolling_policy(10**9, 1000, 10**9)
+    sink = builder_for(tmp_path).with_rolling_policy(policy).with_bucket_check_interval(1000).build()
+    now = [0]
+    writer = writer_for(sink, now)
+    for second in range(4):
+        now[0] = second * 1000
+        writer.write_all(["x"])
+    writer.flush(False)
+    assert len(writer.prepare_commit()) == 2
+
+
+def test_size_ends_a_part_within_an_epoch(tmp_path: Path) -> None:
+    sink = builder_for(tmp_path).with_rolling_policy(RollingPolicy.default_rolling_policy(part_size=5000)).build()
+    run = SinkRun(sink)
+    run.commit(run.epoch([f"{number:09}" for number in range(10_000)], end_of_input=True))
+    sizes = [path.stat().st_size for path in visible(tmp_path)]
+    assert sum(sizes) == 100_000
+    assert len(sizes) > 5
+
+
+def test_buckets_of_one_epoch_make_one_committable_each(tmp_path: Path) -> None:
+    class ByLetter(BucketAssigner):
+        def get_bucket_id(self, element: str, timestamp: int | None, processing_time_ms: int) -> str:
+            return f"letter={element[0]}/t={timestamp}"
+
+    sink = builder_for(tmp_path).with_bucket_assigner(ByLetter()).build()
+    writer = writer_for(sink, [0])
+    writer.write_all(["a1", "b1", "a2", "c1"], [1, 2, 1, None])
+    writer.flush(True)
+    parts = writer.prepare_commit()
+    assert len(parts) == 3
+    commit(sink, parts)
+    found = {str(path.parent.relative_to(tmp_path)): path.read_text() for path in visible(tmp_path)}
+    assert found == {"letter=a/t=1": "a1\na2\n", "letter=b/t=2": "b1\n", "letter=c/t=None": "c1\n"}
+
+
+def test_default_bucket_is_the_hour_of_writing_in_the_given_zone(tmp_path: Path) -> None:
+    assigner = BucketAssigner.date_time_bucket_assigner("yyyy-MM-dd--HH", "Asia/Tokyo")
+    moment = int(datetime(2024, 12, 31, 16, 30, tzinfo=UTC).timestamp() * 1000)
+    sink = builder_for(tmp_path).with_bucket_assigner(assigner).build()
+    writer = writer_for(sink, [moment])
+    writer.write_all(["x"])
+    writer.flush(True)
+    commit(sink, writer.prepare_commit())
+    assert [path.parent.name for path in visible(tmp_path)] == ["2025-01-01--01"]
+
+
+def test_unknown_zone_and_pattern_fail_where_they_are_given() -> None:
+    with pytest.raises(ValueError, match="Mars/Olympus"):
+        BucketAssigner.date_time_bucket_assigner(timezone_id="Mars/Olympus")
+    with pytest.raises(ValueError, match="date pattern"):
+        BucketAssigner.date_time_bucket_assigner("bad!")
+
+
+def test_names_have_prefix_unique_part_counter_and_suffix(tmp_path: Path) -> None:
+    config = OutputFileConfig.builder().with_part_prefix("out").with_part_suffix(".txt").build()
+    sink = (
+        builder_for(tmp_path)
+        .with_output_file_config(config)
+        .with_rolling_policy(RollingPolicy.on_checkpoint_rolling_policy())
+        .build()
+    )
+    run = SinkRun(sink, 2)
+    for _ in range(2):
+        run.commit(run.epoch(["a"], ["b"]))
+    matches = [re.fullmatch(r"out-([0-9a-f]{32})-(\d+)\.txt", path.name) for path in visible(tmp_path)]
+    assert len({match[1] for match in matches if match}) == 2
+    assert sorted(int(match[2]) for match in matches if match) == [0, 0, 1, 1]
+
+
+def test_counter_goes_on_in_a_writer_made_anew(tmp_path: Path) -> None:
+    sink = builder_for(tmp_path).with_rolling_policy(RollingPolicy.on_checkpoint_rolling_policy()).build()
+    run = SinkRun(sink, keep_writers=False)
+    for _ in range(3):
+        run.commit(run.epoch(["a"]))
+    assert sorted(path.name.rpartition("-")[2] for path in visible(tmp_path)) == ["0", "1", "2"]
+
+
+def test_parts_of_one_bucket_from_two_writers_become_one_open_and_one_finished(tmp_path: Path) -> None:
+    sink = builder_for(tmp_path).build()
+    states = [epoch_of(writer_for(sink, [0]), text)[1][0] for text in ("a", "b")]
+    merged = writer_for(sink, [0], states)
+    parts, state = epoch_of(merged, "c")
+    assert len(parts) == 1
+    assert len(state[0].parts) == 1
+    merged.flush(True)
+    commit(sink, [*parts, *merged.prepare_commit()])
+    assert sorted(path.read_text() for path in visible(tmp_path)) == ["a\nc\n", "b\n"]
+
+
+def test_segments_name_job_checkpoint_and_attempt_so_that_orphans_are_found(tmp_path: Path) -> None:
+    sink = builder_for(tmp_path).build()
+    context = TestWriterContext(job_id="ab12", checkpoint_id=7, attempt_token="t0ken")
+    epoch_of(writer_for(sink, [0], context=context), "a")
+    segment = next(list_segments(str(tmp_path)))
+    assert (segment.job_id, segment.checkpoint_id, segment.token) == ("ab12", 7, "t0ken")
+    assert Path(segment.path).read_text() == "a\n"
+
+
+def test_closing_removes_only_what_no_checkpoint_knows(tmp_path: Path) -> None:
+    sink = builder_for(tmp_path).build()
+    writer = writer_for(sink, [0])
+    epoch_of(writer, "kept")
+    writer.write_all(["lost"])
+    assert len(hidden(tmp_path)) == 2
+    writer.close()
+    assert [path.read_text() for path in hidden(tmp_path)] == ["kept\n"]
+
+
+def test_typed_records_are_written_as_their_type_prints(tmp_path: Path) -> None:
+    sink = builder_for(tmp_path).build().for_type(Types.ROW([Types.INT(), Types.STRING()]))
+    run = SinkRun(sink)
+    run.commit(run.epoch([Row(1, "a")], end_of_input=True))
+    assert visible(tmp_path)[0].read_text() == "+I[1,a]\n"
+
+
+def test_bulk_formats_refuse_a_policy_that_leaves_files_open(tmp_path: Path) -> None:
+    builder = FileSink.for_bulk_format(str(tmp_path), ParquetBulkWriters.for_schema())
+    with pytest.raises(ValueError, match="DefaultRollingPolicy"):
+        builder.with_rolling_policy(RollingPolicy.default_rolling_policy())
+
+    class AlsoBySize(OnCheckpointRollingPolicy):
+        def should_roll_on_event(self, part: PartFileInfo, element: Any) -> bool:
+            return part.size > 1000
+
+    builder.with_rolling_policy(AlsoBySize())
+
+
+@pytest.mark.parametrize("bucket", ["../out", "/etc", "a/../../b"])
+def test_bucket_outside_of_the_path_is_refused(tmp_path: Path, bucket: str) -> None:
+    class Bad(BucketAssigner):
+        def get_bucket_id(self, element: Any, timestamp: int | None, processing_time_ms: int) -> str:
+            return bucket
+
+    writer = writer_for(builder_for(tmp_path).with_bucket_assigner(Bad()).build(), [0])
+    with pytest.raises(SinkFileError, match="not below"):
+        writer.write_all(["x"])
+
+
+def test_path_that_cannot_be_written_is_named(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    writer = writer_for(builder_for(tmp_path / "file" / "below").build(), [0])
+    with pytest.raises(SinkFileError, match="below"):
+        writer.write_all(["x"])
+
+
+def two_segments(sink: FileSink) -> FinishedPart:
+    writer = writer_for(sink, [0])
+    epoch_of(writer, "first")
+    writer.write_all(["second"])
+    writer.flush(True)
+    return writer.prepare_commit()[0]
+
+
+def test_published_file_that_somebody_took_away_is_not_written_again(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    sink = builder_for(tmp_path).build()
+    part = two_segments(sink)
+    commit(sink, [part])
+    Path(part.target).unlink()
+    requests = commit(sink, [part])
+    assert requests[0].already_committed
+    assert visible(tmp_path) == []
+    assert "gone since" in caplog.text
+
+
+def test_foreign_file_under_a_parts_name_is_an_error_and_nothing_is_lost(tmp_path: Path) -> None:
+    sink = builder_for(tmp_path).build()
+    part = two_segments(sink)
+    Path(part.target).write_text("not ours")
+    with pytest.raises(SinkFileError, match="Move the other file away"):
+        commit(sink, [part])
+    assert [Path(segment).read_text() for segment in part.segments] == ["first\n", "second\n"]
+
+
+KILLED_COMMITS = """
+import os, pickle, shutil, sys
+from dataclasses import replace
+from pathlib import Path
+from penstock._connectors.files.committer import FileCommitter
+from penstock.testing.connector_contexts import TestCommitRequest
+
+template, parts = sys.argv[1], pickle.load(sys.stdin.buffer)
+STEPS = ("open", "os.link", "os.rename", "os.remove", "os.listdir", "os.scandir")
+steps = kill_at = None
+
+def count(event, args):
+    global steps
+    if steps is not None and event in STEPS:
+        steps += 1
+        if steps == kill_at:
+            os._exit(9)  # as kill -9: nothing is flushed, no finally runs
+
+def commit(folder, at):
+    global steps, kill_at
+    moved = [
+        replace(part, target=part.target.replace(template, folder),
+                segments=tuple(segment.replace(template, folder) for segment in part.segments))
+        for part in parts
+    ]
+    child = os.fork()
+    if child == 0:
+        steps, kill_at = 0, at
+        FileCommitter().commit([TestCommitRequest(part) for part in moved])
+        os._exit(0)
+    return os.waitpid(child, 0)[1]
+
+sys.addaudithook(count)
+commit(shutil.copytree(template, f"{template}-warm"), None)
+shutil.rmtree(f"{template}-warm")
+for step in range(1, 1000):
+    folder = shutil.copytree(template, f"{template}-{step}")
+    died = commit(folder, step) != 0
+    shutil.copytree(folder, f"{template}-{step}-killed")
+    assert commit(folder, None) == 0
+    if not died:
+        break
+"""
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+def test_committer_killed_before_any_of_its_steps_publishes_once_when_it_is_repeated(tmp_path: Path) -> None:
+    folder = tmp_path / "out"
+    sink = builder_for(folder).build()
+    single = writer_for(sink, [0])
+    single.write_all(["single"])
+    single.flush(True)
+    parts = [two_segments(sink), *single.prepare_commit()]
+    subprocess.run([sys.executable, "-c", KILLED_COMMITS, str(folder)], input=pickle.dumps(parts), check=True)
+    killed = list(tmp_path.glob("*-killed"))
+    assert len(killed) > 10
+    for seen in killed:
+        assert {path.read_text() for path in visible(seen)} <= {"first\nsecond\n", "single\n"}
+        after = seen.with_name(seen.name.removesuffix("-killed"))
+        assert sorted(path.read_text() for path in visible(after)) == ["first\nsecond\n", "single\n"]
+        assert hidden(after) == []

@@ -1,0 +1,238 @@
+from __future__ import annotations
+
+import gzip
+import lzma
+import os
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from penstock._connectors.files.filesystem import FileStatus, filesystem_of
+from penstock._connectors.files.source import FileSourceSplit
+from penstock.common.time import Duration
+from penstock.datastream.connectors.base import Boundedness
+from penstock.datastream.connectors.file_system import (
+    FileEnumeratorProvider,
+    FilePart,
+    FileSource,
+    FileSplitAssignerProvider,
+    StreamFormat,
+)
+from penstock.errors import SourceFileError
+from penstock.testing.connector_contexts import TestEnumeratorContext
+from penstock.testing.source_contract import SourceRun
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+TEXT = StreamFormat.text_line_format()
+
+
+def read_all(*paths: str | Path, charset: str = "UTF-8", parallelism: int = 1) -> list[str]:
+    source = FileSource.for_record_stream_format(StreamFormat.text_line_format(charset), *map(str, paths)).build()
+    return SourceRun(source, parallelism).run_to_end()
+
+
+def read_parts(path: Path, bounds: Sequence[int]) -> list[str]:
+    status = filesystem_of(str(path)).find(str(path))[0]
+    lines: list[str] = []
+    for start, end in pairwise(bounds):
+        for block, _ in TEXT.read(status, FilePart(start, end, end - start)):
+            lines += block
+    return lines
+
+
+LINES = st.lists(st.text(st.characters(exclude_characters="\n\r", exclude_categories=["Cs"]), max_size=12), max_size=30)
+
+
+@settings(deadline=None, max_examples=200)
+@given(lines=LINES, ending=st.sampled_from(["\n", "\r\n"]), ends_with_one=st.booleans(), data=st.data())
+def test_byte_ranges_of_any_text_give_its_lines_once_and_in_order(
+    tmp_path_factory: pytest.TempPathFactory, lines: list[str], ending: str, ends_with_one: bool, data: st.DataObject
+) -> None:
+    content = ending.join(lines).encode() + (ending.encode() if ends_with_one else b"")
+    path = tmp_path_factory.mktemp("text") / "file.txt"
+    path.write_bytes(content)
+    cuts = data.draw(st.lists(st.integers(0, len(content)), max_size=6))
+    expected = content.decode().replace("\r\n", "\n").split("\n")
+    if not expected[-1]:
+        expected.pop()
+    assert read_parts(path, [0, *sorted(cuts), len(content)]) == expected
+
+
+@settings(deadline=None, max_examples=30)
+@given(lines=LINES, cut=st.integers(0, 400))
+def test_reading_goes_on_from_any_position_that_was_reported(
+    tmp_path_factory: pytest.TempPathFactory, lines: list[str], cut: int
+) -> None:
+    path = tmp_path_factory.mktemp("text") / "file.txt"
+    path.write_text("".join(f"{line}\n" for line in lines) * 40, "utf-8", newline="")
+    status = filesystem_of(str(path)).find(str(path))[0]
+    part = FilePart(min(cut, status.size), status.size, 0)
+    blocks = list(TEXT.read(status, part))
+    for index, (_, position) in enumerate(blocks):
+        rest = [line for block, _ in TEXT.read(status, FilePart(part.start, part.end, 0, position)) for line in block]
+        assert rest == [line for block, _ in blocks[index + 1 :] for line in block]
+
+
+def test_folders_are_read_recursively_without_hidden_names(tmp_path: Path) -> None:
+    for name in ("b.txt", "a/x.txt", "a/_no.txt", ".no", "_dir/no.txt", "a/.dir/no.txt"):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(name)
+    assert read_all(tmp_path) == ["a/x.txt", "b.txt"]
+
+
+def test_globs_and_several_paths_give_each_file_once(tmp_path: Path) -> None:
+    for name in ("1.txt", "2.txt", "3.csv", "_4.txt", "sub/5.txt"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text(name)
+    assert read_all(tmp_path / "*.txt") == ["1.txt", "2.txt"]
+    assert read_all(tmp_path / "**" / "*.txt", tmp_path / "3.csv", tmp_path / "1.txt") == [
+        *("1.txt", "2.txt", "sub/5.txt", "3.csv")
+    ]
+
+
+def test_file_named_like_a_glob_is_that_file(tmp_path: Path) -> None:
+    (tmp_path / "a[1].txt").write_text("this")
+    (tmp_path / "a1.txt").write_text("not this")
+    assert read_all(tmp_path / "a[1].txt") == ["this"]
+
+
+@pytest.mark.parametrize("name", ["gone.txt", "*.gone", "gone/"])
+def test_path_that_stands_for_nothing_is_an_error_at_enumeration(tmp_path: Path, name: str) -> None:
+    source = FileSource.for_record_stream_format(TEXT, f"{tmp_path}/{name}").build()
+    with pytest.raises(SourceFileError, match="no such file"):
+        source.create_enumerator(TestEnumeratorContext())
+
+
+def test_empty_folder_and_empty_file_have_no_lines(tmp_path: Path) -> None:
+    assert read_all(tmp_path) == []
+    (tmp_path / "empty.txt").touch()
+    assert read_all(tmp_path, parallelism=3) == []
+
+
+def test_file_that_vanishes_after_enumeration_is_named(tmp_path: Path) -> None:
+    path = tmp_path / "a.txt"
+    path.write_text("a\n")
+    run = SourceRun(FileSource.for_record_stream_format(TEXT, str(path)).build())
+    path.unlink()
+    with pytest.raises(SourceFileError, match=r"a\.txt.*gone since"):
+        run.run_to_end()
+
+
+def test_file_that_was_cut_short_is_named(tmp_path: Path) -> None:
+    path = tmp_path / "a.txt"
+    path.write_text("a\n" * 100)
+    run = SourceRun(FileSource.for_record_stream_format(TEXT, str(path)).build())
+    path.write_text("a\n")
+    with pytest.raises(SourceFileError, match="had 200 bytes"):
+        run.run_to_end()
+
+
+def test_bytes_outside_of_the_charset_are_an_error_with_their_place(tmp_path: Path) -> None:
+    path = tmp_path / "a.txt"
+    path.write_bytes(b"fine\n" + "für\n".encode("latin-1"))
+    with pytest.raises(SourceFileError, match=r"bytes from 6 on are no utf-8"):
+        read_all(path)
+    assert read_all(path, charset="ISO-8859-1") == ["fine", "für"]
+
+
+def test_wide_charsets_are_read_and_resumed_by_lines(tmp_path: Path) -> None:
+    path = tmp_path / "a.txt"
+    lines = [f"{number} ü\u0a0a" for number in range(60_000)]
+    path.write_text("\r\n".join(lines), "utf-16", newline="")
+    assert read_all(path, charset="UTF-16") == lines
+    source = FileSource.for_record_stream_format(StreamFormat.text_line_format("UTF-16"), str(path)).build()
+    run = SourceRun(source)
+    checkpoint = run.epoch(polls=1)
+    assert 0 < len(run.records) < len(lines)
+    assert run.records + SourceRun(source, 1, checkpoint).run_to_end() == lines
+
+
+@pytest.mark.parametrize(("suffix", "pack"), [(".gz", gzip.compress), (".xz", lzma.compress)])
+def test_compressed_files_are_unpacked_and_resumed(tmp_path: Path, suffix: str, pack: Any) -> None:
+    path = tmp_path / f"a.txt{suffix}"
+    lines = [f"line {number}" for number in range(60_000)]
+    path.write_bytes(pack("\n".join(lines).encode()))
+    run = SourceRun(FileSource.for_record_stream_format(TEXT, str(path)).build(), keep_readers=False)
+    assert run.run_to_end(polls=1) == lines
+
+
+def test_damaged_archive_is_named(tmp_path: Path) -> None:
+    path = tmp_path / "a.txt.gz"
+    path.write_bytes(gzip.compress(b"line\n" * 1000)[:-20])
+    with pytest.raises(SourceFileError, match=r"a\.txt\.gz.*unpacked"):
+        read_all(path)
+
+
+def test_large_files_are_cut_for_all_readers_unless_told_otherwise(tmp_path: Path) -> None:
+    path = tmp_path / "a.txt"
+    path.write_bytes(b"x" * 1023 + b"\n")
+    os.truncate(path, 8 * 1024 * 1024)
+    builder = FileSource.for_record_stream_format(TEXT, str(path)).set_split_assigner(
+        FileSplitAssignerProvider.locality_aware_split_assigner()
+    )
+    for provider, parts in (
+        (FileEnumeratorProvider.default_splittable_file_enumerator(), 8),
+        (FileEnumeratorProvider.default_non_splittable_file_enumerator(), 1),
+    ):
+        enumerator = builder.set_file_enumerator(provider).build().create_enumerator(TestEnumeratorContext(2))
+        assert len(enumerator.snapshot_state(1).splits) == parts
+
+
+def test_many_small_files_need_few_epochs(tmp_path: Path) -> None:
+    for number in range(2000):
+        (tmp_path / f"{number:04}.txt").write_text(f"{number}\n")
+    run = SourceRun(FileSource.for_record_stream_format(TEXT, str(tmp_path)).build(), 4)
+    assert sorted(map(int, run.run_to_end())) == list(range(2000))
+    assert run.checkpoint_id < 40
+
+
+def test_monitoring_reads_new_files_once_and_never_ends(tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_text("a")
+    source = (
+        FileSource.for_record_stream_format(TEXT, str(tmp_path)).monitor_continuously(Duration.of_seconds(1)).build()
+    )
+    assert source.get_boundedness() is Boundedness.CONTINUOUS_UNBOUNDED
+    run = SourceRun(source, 2)
+    for _ in range(3):
+        run.epoch()
+    (tmp_path / "b.txt").write_text("b")
+    run.context.run_async_calls()
+    checkpoint = run.epoch()
+    assert run.records == ["a", "b"]
+    assert not run.finished
+    again = SourceRun(source, 2, checkpoint)
+    again.context.run_async_calls()
+    (tmp_path / "c.txt").write_text("c")
+    again.context.run_async_calls()
+    again.epoch()
+    again.epoch()
+    assert again.records == ["c"]
+
+
+def test_error_while_monitoring_fails_the_enumerator(tmp_path: Path) -> None:
+    folder = tmp_path / "in"
+    folder.mkdir()
+    source = FileSource.for_record_stream_format(TEXT, str(folder)).monitor_continuously(Duration.of_seconds(1)).build()
+    run = SourceRun(source)
+    folder.rmdir()
+    with pytest.raises(SourceFileError, match="no such file"):
+        run.context.run_async_calls()
+
+
+def test_builder_refuses_no_path_and_no_time() -> None:
+    with pytest.raises(ValueError, match="at least one path"):
+        FileSource.for_record_stream_format(TEXT)
+    with pytest.raises(ValueError, match="at least 1 ms"):
+        FileSource.for_record_stream_format(TEXT, "/x").monitor_continuously(Duration.of_millis(0))
+
+
+def test_split_ids_tell_the_parts_of_a_file_apart() -> None:
+    status = FileStatus("/a", 10, 0)
+    splits = [FileSourceSplit(status, FilePart(start, start + 5, 5)) for start in (0, 5)]
+    assert len({split.split_id() for split in splits}) == 2

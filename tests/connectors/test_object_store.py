@@ -1,0 +1,84 @@
+"""The file connectors over obstore, whose memory store lives as long as the process."""
+
+from __future__ import annotations
+
+import itertools
+
+import obstore
+import pytest
+
+from penstock._connectors.files.filesystem import filesystem_of
+from penstock._connectors.files.object_store import ObjectFileSystem, _store
+from penstock._connectors.files.staging import list_segments
+from penstock.common.serialization import Encoder
+from penstock.datastream.connectors.file_system import FileSink, FileSource, RollingPolicy, StreamFormat
+from penstock.errors import SourceFileError
+from penstock.testing.connector_contexts import TestEnumeratorContext
+from penstock.testing.sink_contract import SinkContract, SinkRun, SinkUnderTest
+from penstock.testing.source_contract import SourceContract, SourceRun
+
+ROOT = "memory://"
+numbers = itertools.count()
+
+
+def new_folder() -> str:
+    return f"{ROOT}/folder-{next(numbers)}"
+
+
+def put(path: str, content: bytes) -> None:
+    filesystem = ObjectFileSystem()
+    stream = filesystem.create(path)
+    stream.write(content)
+    filesystem.finish(path, stream)
+
+
+def visible_lines(folder: str) -> list[str]:
+    try:
+        found = filesystem_of(folder).find(folder)
+    except FileNotFoundError:
+        return []
+    return [line for status in found for line in bytes(status.open().read()).decode().splitlines()]
+
+
+def test_text_source_contract() -> None:
+    folder = new_folder()
+    lines = [f"line {number} {'x' * 50}" for number in range(8000)]
+    for name in ("a.txt", "sub/b.txt"):
+        put(f"{folder}/{name}", "\n".join(lines).encode())
+    put(f"{folder}/_hidden.txt", b"no")
+    put(f"{folder}-other/c.txt", b"no")
+    make = FileSource.for_record_stream_format(StreamFormat.text_line_format(), folder).build
+    SourceContract(make, [*lines, *lines]).check_all()
+
+
+def test_globs_match_keys() -> None:
+    folder = new_folder()
+    for name in ("a.txt", "b.csv", "c.txt"):
+        put(f"{folder}/{name}", name.encode())
+    source = FileSource.for_record_stream_format(StreamFormat.text_line_format(), f"{folder}/*.txt").build()
+    assert SourceRun(source).run_to_end() == ["a.txt", "c.txt"]
+
+
+def test_prefix_without_objects_is_an_error_at_enumeration() -> None:
+    source = FileSource.for_record_stream_format(StreamFormat.text_line_format(), new_folder()).build()
+    with pytest.raises(SourceFileError, match="no such file"):
+        source.create_enumerator(TestEnumeratorContext())
+
+
+@pytest.mark.parametrize(
+    "policy", [RollingPolicy.default_rolling_policy(), RollingPolicy.on_checkpoint_rolling_policy()]
+)
+def test_row_sink_contract(policy: RollingPolicy) -> None:
+    def make() -> SinkUnderTest:
+        folder = new_folder()
+        builder = FileSink.for_row_format(folder, Encoder.simple_string_encoder()).with_rolling_policy(policy)
+        return SinkUnderTest(builder.build(), lambda: visible_lines(folder))
+
+    SinkContract(make, [str(number) for number in range(2500)]).check_all()
+
+
+def test_orphans_are_listed() -> None:
+    folder = new_folder()
+    SinkRun(FileSink.for_row_format(folder, Encoder.simple_string_encoder()).build()).epoch(["a"])
+    assert [segment.checkpoint_id for segment in list_segments(folder)] == [1]
+    assert len(list(obstore.list(_store(ROOT), folder.removeprefix(f"{ROOT}/")))) == 1

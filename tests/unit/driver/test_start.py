@@ -1,0 +1,175 @@
+"""Which job a driver runs, and what it starts from."""
+
+from __future__ import annotations
+
+import itertools
+
+import pytest
+from tests.unit.driver.world import World, numbers_job, published
+
+from penstock._engine.coordinator import events as ev
+from penstock._engine.coordinator import instructions as do
+from penstock._engine.protocol.metadata import Record, RecordKind, decode_record
+from penstock._engine.protocol.paths import checkpoint_ids, job_id_of_name, metadata_path
+from penstock._engine.storage.checkpoint_storage import open_storage
+from penstock.common.job_status import JobStatus
+from penstock.errors import CorruptCheckpointError, NoCheckpointError, UnclaimedStateError
+
+JOB_ID = "0123456789abcdef" * 2
+_names = itertools.count()
+
+
+@pytest.fixture
+def name() -> str:
+    return f"start-{next(_names)}"
+
+
+def run(name: str, *, world: World | None = None, cancel_after: int | None = None, **settings: str):
+    """Run a job; with a number of epochs, it is cancelled after that many."""
+    world = world or World(numbers_job(name, limit=40, split_size=20), patience=3)
+    driver, loop = world.driver(f"memory://{name}", interval="1 s", **settings)
+    perform, epochs = loop.perform, itertools.count(1)
+
+    def watched(instruction: do.Instruction) -> None:
+        perform(instruction)
+        if isinstance(instruction, do.Publish) and next(epochs) == cancel_after:
+            loop._mailbox.post(ev.CancelRequested())
+
+    loop.perform = watched
+    driver.run(loop)
+    return driver, world
+
+
+def chain(name: str, job_id: str) -> list[Record]:
+    storage = open_storage(f"memory://{name}")
+    ids = checkpoint_ids(storage.names(job_id))
+    return [decode_record(storage.read(metadata_path(job_id, number)), "") for number in ids]
+
+
+def test_job_without_an_id_gets_a_random_one_each_time(name: str) -> None:
+    first, second = (run(name)[0].job_id for _ in range(2))
+    assert first != second
+    assert sorted(open_storage(f"memory://{name}").names("")) == sorted([first, second])
+
+
+def test_first_job_of_a_name_that_asks_for_latest_is_found_by_its_name(name: str) -> None:
+    driver, _ = run(name, recover="latest")
+    assert driver.job_id == job_id_of_name("numbers")
+
+
+def test_latest_finds_a_job_that_had_a_random_id(name: str) -> None:
+    first, _ = run(name, cancel_after=3)
+    second, _ = run(name, recover="latest")
+    assert second.job_id == first.job_id
+    assert published(name) == dict.fromkeys(range(40), 1)
+
+
+def test_latest_after_finished_reports_that_and_runs_nothing(name: str) -> None:
+    run(name, recover="latest")
+    driver, world = run(name, recover="latest")
+    assert driver.result.result().get_net_runtime() >= 0
+    assert (driver.status, world.runs) == (JobStatus.FINISHED, 0)
+
+
+def test_latest_after_canceled_goes_on_from_the_newest_checkpoint(name: str) -> None:
+    first, _ = run(name, recover="latest", cancel_after=4)
+    assert first.status is JobStatus.CANCELED
+    before = published(name)
+    assert before
+    driver, _ = run(name, recover="latest")
+    assert driver.status is JobStatus.FINISHED
+    assert published(name) == dict.fromkeys(range(40), 1)
+
+
+def test_latest_after_a_cancel_that_kept_nothing_is_an_error(name: str) -> None:
+    run(name, recover="latest", cancel_after=4, retention="DELETE_ON_CANCELLATION")
+    driver, world = run(name, recover="latest")
+    assert driver.status is JobStatus.FAILED
+    assert isinstance(driver.result.exception(), NoCheckpointError)
+    assert world.runs == 0
+
+
+def test_job_that_does_not_ask_for_recovery_starts_afresh_under_the_same_id(name: str) -> None:
+    run(name, job_id=JOB_ID, cancel_after=4)
+    other = f"{name}-again"
+    world = World(numbers_job(other, limit=40, split_size=20))
+    driver, _ = run(name, world=world, job_id=JOB_ID)
+    assert driver.status is JobStatus.FINISHED
+    assert published(other) == dict.fromkeys(range(40), 1)
+
+
+def test_given_path_is_restored_by_another_job_whose_ids_go_on_rising(name: str) -> None:
+    first, _ = run(name, cancel_after=4)
+    assert first.checkpoint is not None
+    taken = int(first.checkpoint.rpartition("-")[2])
+    second, _ = run(name, recover=first.checkpoint)
+    assert second.job_id != first.job_id
+    assert published(name) == dict.fromkeys(range(40), 1)
+    records = chain(name, second.job_id)
+    assert records[0].kind is RecordKind.TAKEOVER
+    assert records[0].parent is not None
+    assert records[0].parent.checkpoint_id == taken
+    assert records[-1].checkpoint_id > taken + 1
+
+
+def test_metadata_file_is_as_good_as_its_directory(name: str) -> None:
+    first, _ = run(name, cancel_after=4)
+    run(name, recover=f"{first.checkpoint}/_metadata")
+    assert published(name) == dict.fromkeys(range(40), 1)
+
+
+def test_path_without_a_checkpoint_is_an_error_that_names_it(name: str) -> None:
+    driver, world = run(name, recover=f"memory://{name}/{JOB_ID}/chk-9")
+    error = driver.result.exception()
+    assert isinstance(error, NoCheckpointError)
+    assert f"memory://{name}/{JOB_ID}/chk-9" in str(error)
+    assert world.runs == 0
+
+
+def test_damaged_newest_checkpoint_is_an_error_that_offers_the_one_before(name: str) -> None:
+    first, _ = run(name, job_id=JOB_ID, cancel_after=4)
+    storage = open_storage(f"memory://{name}")
+    ids = checkpoint_ids(storage.names(JOB_ID))
+    storage.delete([metadata_path(JOB_ID, ids[-1])])  # the terminal record: as if the driver had died
+    data = storage.read(metadata_path(JOB_ID, ids[-2]))
+    storage.put(metadata_path(JOB_ID, ids[-2]), data[:-20])
+    driver, world = run(name, job_id=JOB_ID, recover="latest")
+    error = driver.result.exception()
+    assert isinstance(error, CorruptCheckpointError)
+    assert f"chk-{ids[-2]}" in str(error)
+    assert f"chk-{ids[-3]}" in str(error)
+    assert world.runs == 0
+    assert first.job_id == JOB_ID
+
+
+def test_checkpoint_that_does_not_fit_is_refused_before_the_job_is_claimed(name: str) -> None:
+    first, _ = run(name, job_id=JOB_ID, cancel_after=4)
+    before = [record.checkpoint_id for record in chain(name, JOB_ID)]
+    graph = numbers_job(name, limit=40, split_size=20, source_uid="other")
+    driver, world = run(name, world=World(graph), job_id=JOB_ID, recover="latest")
+    assert isinstance(driver.result.exception(), UnclaimedStateError)
+    assert [record.checkpoint_id for record in chain(name, JOB_ID)] == before
+    assert first.status is JobStatus.CANCELED
+    assert world.runs == 0
+
+
+def test_ids_are_dense_and_each_record_names_the_checkpoint_before(name: str) -> None:
+    driver, _ = run(name, job_id=JOB_ID, cancel_after=6, retained="100")
+    records = chain(name, JOB_ID)
+    assert [record.checkpoint_id for record in records] == list(range(1, len(records) + 1))
+    kinds = [record.kind for record in records]
+    assert kinds == [RecordKind.TAKEOVER, *[RecordKind.CHECKPOINT] * (len(records) - 2), RecordKind.CANCELED]
+    parents = [record.parent and record.parent.checkpoint_id for record in records]
+    assert parents == [None, None, *range(2, len(records))]
+    assert driver.checkpoint == f"memory://{name}/{JOB_ID}/chk-{len(records) - 1}"
+
+
+@pytest.mark.parametrize("readers", [1, 3])
+def test_splits_go_back_to_the_enumerator_at_another_parallelism(name: str, readers: int) -> None:
+    run(name, recover="latest", cancel_after=4)
+    half = published(name)
+    assert 0 < len(half) < 40
+    graph = numbers_job(name, limit=40, split_size=20, readers=readers)
+    driver, _ = run(name, world=World(graph), recover="latest")
+    assert driver.status is JobStatus.FINISHED, driver.result.exception()
+    assert published(name) == dict.fromkeys(range(40), 1)

@@ -1,0 +1,96 @@
+from __future__ import annotations
+
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from penstock._engine.protocol.control import ChannelStatus
+from penstock._engine.protocol.metadata import (
+    Committable,
+    EnumeratorRecord,
+    JobSnapshot,
+    OperatorRecord,
+    OperatorSubtask,
+    OutstandingCommit,
+    Parent,
+    ReaderMessages,
+    Record,
+    RecordKind,
+    VertexRecord,
+    VertexSubtask,
+    decode_record,
+    encode_record,
+)
+from penstock._engine.protocol.state_handle import StateHandle
+from penstock.errors import CorruptCheckpointError
+
+PATH = "/checkpoints/job/chk-7/_metadata"
+
+
+def handle(*, inline: bytes | None = None, path: str | None = None) -> StateHandle:
+    return StateHandle(7, (1 << 63) - 1, "delta", path, inline, 3, 1, 0xFFFFFFFF, (0, 63))
+
+
+def record() -> Record:
+    source = OperatorRecord(
+        "Source: orders",
+        0,
+        1,
+        128,
+        (OperatorSubtask(state=b"\x00splits\xff"),),
+        EnumeratorRecord(b"enumerator", 2, {0: (b"event",)}, (ReaderMessages(0, (b"hello",), 2),)),
+    )
+    window = OperatorRecord(
+        "Window", 1, 1, 128, (OperatorSubtask((handle(inline=b"\x01\x02"), handle(path="a/shared/b")), None, True),)
+    )
+    vertices = (
+        VertexRecord("Source: orders", ("orders",), (VertexSubtask(watermark=-(1 << 63)),)),
+        VertexRecord(
+            "Window", ("window",), (VertexSubtask((1 << 63) - 1, {5: ChannelStatus(9, True, True)}, True, 1_000),)
+        ),
+    )
+    commits = (OutstandingCommit("sink", 6, (Committable(1, b"\x80pickle", 3),)),)
+    snapshot = JobSnapshot(vertices, {"orders": source, "window": window}, commits)
+    return Record(
+        RecordKind.CHECKPOINT, "0" * 32, "orders", 7, "run", "run-3", 1_700_000_000_000, "0.1.0", Parent(6, "job/chk-6"), snapshot
+    )
+
+
+def test_record_is_read_back_as_it_was() -> None:
+    assert decode_record(encode_record(record()), PATH) == record()
+
+
+def test_document_is_json_that_names_its_format_first() -> None:
+    text = encode_record(record()).decode()
+    document = json.loads(text)
+    assert list(document) == ["format", "sha256", "record"]
+    assert document["record"]["job_name"] == "orders"
+    assert document["record"]["snapshot"]["operators"]["window"]["subtasks"][0]["finished"] is True
+    assert len(text.splitlines()) > 20
+
+
+@given(st.integers(0, len(encode_record(record())) - 1))
+def test_document_cut_short_is_refused_by_name(length: int) -> None:
+    data = encode_record(record())[:length]
+    if data.rstrip().endswith(b"}\n}"):  # only white space is missing
+        return
+    with pytest.raises(CorruptCheckpointError, match="chk-7/_metadata"):
+        decode_record(data, PATH)
+
+
+@given(st.integers(0, len(encode_record(record())) - 1), st.integers(1, 255))
+def test_altered_byte_is_noticed_or_changes_nothing(position: int, change: int) -> None:
+    data = bytearray(encode_record(record()))
+    data[position] ^= change
+    try:
+        assert decode_record(bytes(data), PATH) == record()
+    except CorruptCheckpointError as error:
+        assert PATH in str(error)
+
+
+def test_newer_format_is_refused_with_both_numbers() -> None:
+    data = encode_record(record()).replace(b'"format": 1', b'"format": 9')
+    with pytest.raises(CorruptCheckpointError, match="format 9.*format 1"):
+        decode_record(data, PATH)

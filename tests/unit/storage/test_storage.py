@@ -1,0 +1,174 @@
+"""One contract for every kind of storage, and what only a local directory can show."""
+
+from __future__ import annotations
+
+import errno
+import itertools
+import multiprocessing
+import os
+import threading
+from typing import TYPE_CHECKING
+
+import pytest
+
+from penstock._engine.storage.checkpoint_storage import open_storage
+from penstock._engine.storage.object_store import ObjectStorage
+from penstock.errors import CheckpointStorageError, CorruptCheckpointError
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from penstock._engine.storage.checkpoint_storage import CheckpointStorage
+
+_names = itertools.count()
+
+
+@pytest.fixture(params=["directory", "file url", "object store"])
+def storage(request: pytest.FixtureRequest, tmp_path: Path) -> CheckpointStorage:
+    place = tmp_path / "a b" / "checkpoints"
+    urls = {
+        "directory": str(place),
+        "file url": place.as_uri(),
+        "object store": f"memory://{next(_names)}",
+    }
+    return open_storage(urls[request.param])
+
+
+def test_file_is_read_back(storage: CheckpointStorage) -> None:
+    storage.put("job/shared/a", b"one")
+    storage.put("job/shared/a", b"two")
+    assert storage.read("job/shared/a") == storage.find("job/shared/a") == b"two"
+    assert storage.read_range("job/shared/a", 1, 2) == b"wo"
+
+
+def test_missing_file_is_named(storage: CheckpointStorage) -> None:
+    assert storage.find("job/chk-1/_metadata") is None
+    with pytest.raises(CorruptCheckpointError, match="job/chk-1/_metadata"):
+        storage.read("job/chk-1/_metadata")
+    with pytest.raises(CorruptCheckpointError, match="job/chk-1/_metadata"):
+        storage.read_range("job/chk-1/_metadata", 0, 1)
+
+
+def test_file_that_is_too_short_is_named(storage: CheckpointStorage) -> None:
+    storage.put("job/shared/a", b"1234")
+    with pytest.raises(CorruptCheckpointError, match="job/shared/a"):
+        storage.read_range("job/shared/a", 2, 3)
+
+
+def test_second_conditional_put_changes_nothing(storage: CheckpointStorage) -> None:
+    assert storage.put_if_absent("job/chk-1/_metadata", b"first")
+    assert not storage.put_if_absent("job/chk-1/_metadata", b"second")
+    assert storage.read("job/chk-1/_metadata") == b"first"
+
+
+def test_listing_shows_names_below_and_files_at_any_depth(storage: CheckpointStorage) -> None:
+    storage.put("job/chk-10/_metadata", b"ab")
+    storage.put("job/chk-9/_metadata", b"a")
+    storage.put("job/shared/x", b"")
+    assert storage.names("") == ["job"]
+    assert storage.names("job") == ["chk-10", "chk-9", "shared"]
+    assert storage.names("nothing") == storage.files("nothing") == []
+    files = storage.files("job")
+    assert [(file.path, file.size) for file in files] == [
+        ("job/chk-10/_metadata", 2),
+        ("job/chk-9/_metadata", 1),
+        ("job/shared/x", 0),
+    ]
+    assert all(file.modified_ms > 1_600_000_000_000 for file in files)
+
+
+def test_deleting_leaves_no_empty_checkpoint(storage: CheckpointStorage) -> None:
+    storage.put("job/chk-1/_metadata", b"a")
+    storage.put("job/chk-2/_metadata", b"a")
+    storage.delete(["job/chk-1/_metadata", "job/chk-1/gone"])
+    assert storage.names("job") == ["chk-2"]
+
+
+def test_same_storage_opens_by_its_url(storage: CheckpointStorage) -> None:
+    storage.put("job/x", b"x")
+    assert open_storage(storage.url).read("job/x") == b"x"
+
+
+def test_probe_leaves_nothing_behind(storage: CheckpointStorage) -> None:
+    storage.probe()
+    assert storage.names("") == []
+
+
+def test_store_that_overwrites_in_a_conditional_put_is_refused() -> None:
+    class Forgetful(ObjectStorage):
+        def put_if_absent(self, path: str, data: bytes) -> bool:
+            self.put(path, data)
+            return True
+
+    sound = open_storage("memory://forgetful")
+    assert isinstance(sound, ObjectStorage)
+    with pytest.raises(CheckpointStorageError, match="does not refuse to overwrite"):
+        Forgetful(sound.url, sound._store).probe()
+
+
+def test_unknown_kind_of_storage_is_refused_by_its_url() -> None:
+    with pytest.raises(CheckpointStorageError, match="gopher://host/path"):
+        open_storage("gopher://host/path")
+
+
+@pytest.mark.parametrize("kind", ["directory", "object store"])
+def test_of_many_threads_that_put_one_name_one_wins(kind: str, tmp_path: Path) -> None:
+    storage = open_storage(str(tmp_path) if kind == "directory" else "memory://threads")
+    for round_ in range(20):
+        wins: list[int] = []
+        together = threading.Barrier(4)
+
+        def put(number: int, round_: int = round_, wins: list[int] = wins, start: threading.Barrier = together) -> None:
+            start.wait()
+            if storage.put_if_absent(f"job/chk-{round_}/_metadata", b"%d" % number):
+                wins.append(number)
+
+        threads = [threading.Thread(target=put, args=(number,)) for number in range(4)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert [storage.read(f"job/chk-{round_}/_metadata")] == [b"%d" % number for number in wins]
+
+
+def _put_all(directory: str, mark: bytes, rounds: int) -> list[int]:
+    storage = open_storage(directory)
+    return [number for number in range(rounds) if storage.put_if_absent(f"job/chk-{number}/_metadata", mark)]
+
+
+def test_of_two_processes_that_put_the_same_names_each_name_has_one_winner(tmp_path: Path) -> None:
+    with multiprocessing.get_context("spawn").Pool(2) as pool:
+        first, second = pool.starmap(_put_all, [(str(tmp_path), mark, 200) for mark in (b"first", b"second")])
+    storage = open_storage(str(tmp_path))
+    found = {number: storage.read(f"job/chk-{number}/_metadata") for number in range(200)}
+    assert sorted(first + second) == list(range(200))
+    assert found == dict.fromkeys(first, b"first") | dict.fromkeys(second, b"second")
+
+
+def test_no_temporary_file_is_left_or_listed(tmp_path: Path) -> None:
+    storage = open_storage(str(tmp_path))
+    storage.put("job/x", b"1")
+    storage.put_if_absent("job/x", b"2")
+    (tmp_path / "job" / ".tmp-1-abc").write_bytes(b"half")  # a process died here
+    assert storage.names("job") == ["x"]
+    assert [file.path for file in storage.files("job")] == ["job/x"]
+    assert len(list((tmp_path / "job").iterdir())) == 2
+
+
+def test_full_disk_is_said_with_the_path_and_leaves_no_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    storage = open_storage(str(tmp_path))
+
+    def full(descriptor: int, data: bytes) -> int:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(os, "write", full)
+    with pytest.raises(CheckpointStorageError, match=r"job/chk-1/_metadata.*the disk is full"):
+        storage.put_if_absent("job/chk-1/_metadata", b"data")
+    monkeypatch.undo()
+    assert storage.files("") == []
+
+
+def test_path_below_a_file_is_said(tmp_path: Path) -> None:
+    (tmp_path / "file").write_bytes(b"")
+    with pytest.raises(CheckpointStorageError, match="a part of the path is a file"):
+        open_storage(str(tmp_path / "file")).probe()
