@@ -16,7 +16,7 @@ import sys
 import tempfile
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Literal
 
 from penstock._engine.state.keyed_store import KeyedStore
 from penstock._engine.state.table import ABSENT, MISSING
@@ -25,7 +25,7 @@ from penstock._engine.state.value_state import KeyContext, StoredValueState
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from penstock._engine.protocol.state_handle import StateHandle
+    from penstock._engine.protocol.state_handle import Lineage, StateHandle
     from penstock._engine.state.table import Pane
 
 MEMORY_BYTES = 256 << 20
@@ -44,9 +44,8 @@ class Bench:
         self.keys = keys
         self.files: dict[str, bytes] = {}
         self.plain = 0.0
-        self.start = private_mib()
 
-    def timed(self, what: str, action: Callable[[], object]) -> object:
+    def timed(self, what: str, action: Callable[[], Any]) -> Any:
         gc.collect()
         start = time.process_time()
         result = action()
@@ -61,10 +60,12 @@ class Bench:
     def store(self, directory: Path, name: str) -> KeyedStore:
         return KeyedStore(directory / name, range(128), 128, self.read, MEMORY_BYTES)
 
-    def save(self, store: KeyedStore, data: bytes, kind: str, checkpoint_id: int) -> StateHandle:
+    def save(
+        self, store: KeyedStore, data: bytes, kind: Literal["delta", "snapshot"], checkpoint_id: int
+    ) -> StateHandle:
         path = f"{kind}-{checkpoint_id}-{len(self.files)}"
         self.files[path] = data
-        return store.describe(data, kind, checkpoint_id, checkpoint_id, path)  # type: ignore[arg-type]
+        return store.describe(data, kind, checkpoint_id, checkpoint_id, path)
 
 
 def plain_loop(keys: list[int]) -> dict[int, int]:
@@ -90,63 +91,71 @@ def update_state(state: StoredValueState, context: KeyContext, keys: list[int]) 
         state.update((state.value() or 0) + 1)
 
 
-def main(count: int, directory: Path) -> None:
-    keys = random.Random(1).sample(range(100 * count), count)
-    bench = Bench(keys)
-    print(f"{count:,} int keys; private memory at the start {private_mib():.0f} MiB\n")
-    bench.timed("plain dict: read, add, write", lambda: plain_loop(keys))
-
+def in_memory(bench: Bench, directory: Path) -> tuple[KeyedStore, Lineage]:
+    """Three epochs, the third in another store, as Spark hands subtasks around."""
+    keys = bench.keys
     first, second = bench.store(directory, "0"), bench.store(directory, "0")
     first.catch_up(())
     pane = first.table("count").pane()
     bench.timed("epoch 1: update, all keys new", lambda: update(pane, keys))
     data = bench.timed("delta of all keys", lambda: first.delta(1, 1))
+    print(f"{'':48} {len(data) / len(keys):7.1f} bytes a key")
     lineage = (bench.save(first, data, "delta", 1),)
-    print(f"{'':48} {len(data) / count:7.1f} bytes a key")
-
     first.catch_up(lineage)
     bench.timed("epoch 2: update, all keys hot", lambda: update(pane, keys))
     data = bench.timed("delta of all keys", lambda: first.delta(2, 2))
-    lineage += (bench.save(first, data, "delta", 2),)
-
-    second.catch_up(lineage[:1])
+    second.catch_up(lineage)
     second.delta(2, 999)
+    lineage += (bench.save(first, data, "delta", 2),)
     bench.timed("catch-up of another store by one delta", lambda: second.catch_up(lineage))
     context = KeyContext()
     state = StoredValueState(second.table("count"), context)
     bench.timed("epoch 3: ValueState, all keys hot", lambda: update_state(state, context, keys))
     data = bench.timed("delta of all keys", lambda: second.delta(3, 3))
     lineage += (bench.save(second, data, "delta", 3),)
-
-    del first, pane
-    bench.timed("local version moves: all keys", second._move_local)
-    bench.timed("local version moves: all keys overwritten", lambda: move_again(second, keys))
-    second.catch_up(lineage)
-    snapshot = bench.timed("snapshot of all keys", lambda: b"".join(second.snapshot(4, 4)))
-    lineage = (bench.save(second, snapshot, "snapshot", 4),)
-
-    del second, state
-    third = bench.store(directory, "1")
-    bench.timed("restore of the snapshot", lambda: third.catch_up(lineage))
-    bench.timed("local version moves: all keys", third._move_local)
-    del third
-    fourth = bench.store(directory, "1")
-    bench.timed("another store starts from the local version", lambda: fourth.catch_up(lineage))
-    bench.timed("epoch: update, all keys from the local version", lambda: update(fourth.table("count").pane(), keys))
-    fifth = bench.store(directory, "2")
-    fifth.catch_up(lineage)
-    bench.timed(
-        "memory with a second store: epoch and delta",
-        lambda: (update(fifth.table("count").pane(), keys), fourth.delta(5, 5), fifth.delta(5, 5)),
-    )
-    print(f"\nprivate memory at the end, two stores of {count:,} keys: {private_mib():.0f} MiB")
-    assert sum(value for _, value in fifth.table("count").pane().items()) == 4 * count
+    return second, lineage
 
 
-def move_again(store: KeyedStore, keys: list[int]) -> None:
-    store.table("count").pane().pending.update(keys)
-    store._passed.append((3, 4))
-    store._move_local()
+def on_disk(bench: Bench, store: KeyedStore, lineage: Lineage, directory: Path) -> Lineage:
+    """The local version, and a snapshot that replaces the chain."""
+    keys = bench.keys
+    bench.timed("local version moves: all keys new", store._move_local)
+    store.catch_up(lineage)
+    update(store.table("count").pane(), keys)
+    lineage += (bench.save(store, store.delta(4, 4), "delta", 4),)
+    bench.timed("local version moves: all keys again", store._move_local)
+    store.catch_up(lineage)
+    snapshot = bench.timed("snapshot of all keys", lambda: b"".join(store.snapshot(5, 5)))
+    lineage = (bench.save(store, snapshot, "snapshot", 5),)
+    restored = bench.store(directory, "1")
+    bench.timed("restore of the snapshot", lambda: restored.catch_up(lineage))
+    restored._move_local()
+    return lineage
+
+
+def two_subtasks(bench: Bench, lineage: Lineage, directory: Path) -> None:
+    """Memory of a process that runs two subtasks; the first starts from its local version."""
+    keys = bench.keys
+    before = private_mib()
+    cold, loaded = bench.store(directory, "1"), bench.store(directory, "2")
+    bench.timed("another store starts from the local version", lambda: cold.catch_up(lineage))
+    bench.timed("epoch: update, all keys from the local version", lambda: update(cold.table("count").pane(), keys))
+    loaded.catch_up(lineage)
+    update(loaded.table("count").pane(), keys)
+    for store in (cold, loaded):
+        store.delta(6, 6)
+    print(f"\nprivate memory of two stores of {len(keys):,} keys, all changed: {private_mib() - before:.0f} MiB")
+    print(f"private memory of the process, the benchmark's own keys and files included: {private_mib():.0f} MiB")
+    assert sum(value for _, value in loaded.table("count").pane().items()) == 5 * len(keys)
+
+
+def main(count: int, directory: Path) -> None:
+    bench = Bench(random.Random(1).sample(range(100 * count), count))
+    bench.timed("plain dict: read, add, write", lambda: plain_loop(bench.keys))
+    store, lineage = in_memory(bench, directory)
+    lineage = on_disk(bench, store, lineage, directory)
+    del store
+    two_subtasks(bench, lineage, directory)
 
 
 if __name__ == "__main__":

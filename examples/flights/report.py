@@ -114,11 +114,8 @@ def delay_table(report: Report) -> Table:
 
 
 def aircraft_table(report: Report, rows: int = 8) -> Table:
-    table = Table(
-        title="Falling behind: three late departures in a row, each later than the one before",
-        box=box.SIMPLE_HEAD,
-        title_justify="left",
-    )
+    title = "Falling behind: three late departures in a row, each later than the one before"
+    table = Table(title=title, box=box.SIMPLE_HEAD, title_justify="left", padding=(0, 1, 0, 0))
     for name in ("aircraft", "make", "airline"):
         table.add_column(name)
     for name in ("alerts", "worst three"):
@@ -126,7 +123,8 @@ def aircraft_table(report: Report, rows: int = 8) -> Table:
     for alerts in most_alerts(report.alerts)[:rows]:
         worst = max(alerts, key=lambda row: int(row["delay_3"]))
         growth = " → ".join(worst[f"delay_{number}"] for number in (1, 2, 3))
-        table.add_row(worst["tailnum"], worst["aircraft"], worst["airline"], str(len(alerts)), growth)
+        airline = worst["airline"].removesuffix(" Inc.").removesuffix(" Co.")
+        table.add_row(worst["tailnum"], worst["aircraft"], airline, str(len(alerts)), growth)
     return table
 
 

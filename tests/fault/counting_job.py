@@ -5,13 +5,14 @@ Usage: counting_job.py DIRECTORY NUMBERS
 
 import sys
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 from penstock.common import Configuration, Encoder, Types, WatermarkStrategy
 from penstock.datastream import StreamExecutionEnvironment
 from penstock.datastream.connectors.file_system import FileSink
 from penstock.datastream.connectors.number_seq import NumberSequenceSource
-from penstock.datastream.functions import KeyedProcessFunction
+from penstock.datastream.functions import KeyedProcessFunction, RuntimeContext
 from penstock.datastream.state import ValueStateDescriptor
 
 KEYS = 97
@@ -20,16 +21,16 @@ PAUSE_EVERY = 200
 
 
 class Count(KeyedProcessFunction):
-    def open(self, runtime_context):
+    def open(self, runtime_context: RuntimeContext) -> None:
         self.count = runtime_context.get_state(ValueStateDescriptor("count", Types.LONG()))
 
-    def process_element(self, value, ctx):
+    def process_element(self, value: int, ctx: KeyedProcessFunction.Context) -> Iterator[str]:
         count = (self.count.value() or 0) + 1
         self.count.update(count)
         yield f"{ctx.get_current_key()},{value},{count}"
 
 
-def slowly(number):
+def slowly(number: int) -> int:
     if number % PAUSE_EVERY == 0:
         time.sleep(0.02)
     return number

@@ -13,7 +13,9 @@ from penstock.datastream.connectors.reader_base import SequentialSourceReader, S
 if TYPE_CHECKING:
     from penstock.datastream.connectors.base import SourceOutput, SourceReaderContext, SplitEnumeratorContext
 
-_BLOCK = 8192
+#: Records in the first poll, doubled with each: the engine looks at the time between polls, and operators may be slow.
+_FIRST_BLOCK = 16
+_LARGEST_BLOCK = 8192
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,9 +83,11 @@ class CollectionReader(SequentialSourceReader[Any, CollectionSplit]):
 class _CollectionCursor(SplitCursor[Any, CollectionSplit]):
     def __init__(self, records: list[Any], position: int) -> None:
         self._records, self._position = records, position
+        self._block = _FIRST_BLOCK
 
     def poll_next(self, output: SourceOutput[Any]) -> InputStatus:
-        block = self._records[self._position : self._position + _BLOCK]
+        block = self._records[self._position : self._position + self._block]
+        self._block = min(2 * self._block, _LARGEST_BLOCK)
         if block:
             output.collect_all(block)
             self._position += len(block)

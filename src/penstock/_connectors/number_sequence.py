@@ -13,7 +13,9 @@ from penstock.datastream.connectors.reader_base import SequentialSourceReader, S
 if TYPE_CHECKING:
     from penstock.datastream.connectors.base import SourceOutput
 
-_BLOCK = 8192
+#: Records in the first poll, doubled with each: the engine looks at the time between polls, and operators may be slow.
+_FIRST_BLOCK = 16
+_LARGEST_BLOCK = 8192
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,9 +63,11 @@ class _NumberCursor(SplitCursor[int, NumberSequenceSplit]):
     def __init__(self, split: NumberSequenceSplit) -> None:
         self._split = split
         self._next = split.next
+        self._block = _FIRST_BLOCK
 
     def poll_next(self, output: SourceOutput[int]) -> InputStatus:
-        behind = min(self._next + _BLOCK, self._split.end + 1)
+        behind = min(self._next + self._block, self._split.end + 1)
+        self._block = min(2 * self._block, _LARGEST_BLOCK)
         if self._next < behind:
             output.collect_all(list(range(self._next, behind)))
             self._next = behind

@@ -207,16 +207,16 @@ class PartitionError(JobRunError):
     """A custom partitioner named a subtask that does not exist.
 
     Args:
-        target: What it returned.
+        target: What it returned, as text.
         parallelism: The number of subtasks.
     """
 
-    def __init__(self, target: object, parallelism: int) -> None:
+    def __init__(self, target: str, parallelism: int) -> None:
         super().__init__(target, parallelism)
         self.target, self.parallelism = target, parallelism
 
     def __str__(self) -> str:
         return (
-            f"The partitioner returned {self.target!r}, but the receiver has the subtasks 0 to {self.parallelism - 1}. "
+            f"The partitioner returned {self.target}, but there are {self.parallelism} subtasks, counted from 0. "
             "Return a whole number in that range, such as hash(key) % num_partitions."
         )

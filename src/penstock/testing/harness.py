@@ -1,7 +1,7 @@
 """A harness for user functions: one operator subtask with records, watermarks and time in the hands of a test.
 
-What Flink's ``KeyedOneInputStreamOperatorTestHarness`` and its like are. The function runs in the operator that jobs run
-it in, over keyed state in memory; no Spark, no threads, no files.
+What Flink's ``KeyedOneInputStreamOperatorTestHarness`` and its like are. The function runs in the operator that jobs
+run it in, over keyed state in memory; no Spark, no threads, no files.
 """
 
 from __future__ import annotations

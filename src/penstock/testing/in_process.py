@@ -9,16 +9,14 @@ from __future__ import annotations
 import gc
 import random
 import threading
-import time
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
-
-import pyarrow as pa
-import pyarrow.compute as pc
 
 from penstock._engine.plan.epoch_plan import EpochCancelledError, EpochInfrastructureError, EpochOutcome
 from penstock._engine.protocol.control import encode
 from penstock._engine.runtime.level import run_level
+from penstock._engine.runtime.row_buffer import record_batch, rows_of
+from penstock._engine.runtime.subtask import now_ms
 from penstock._engine.runtime.worker_cache import WorkerCache
 
 if TYPE_CHECKING:
@@ -26,6 +24,7 @@ if TYPE_CHECKING:
 
     from penstock._engine.plan.epoch_plan import EpochPlan
     from penstock._engine.protocol.control import LevelDispatch
+    from penstock._engine.runtime.row_buffer import Row
 
 __all__ = ["Chaos", "InProcessEpochRunner"]
 
@@ -79,7 +78,7 @@ class InProcessEpochRunner:
         seed: int = 0,
         clock: Callable[[], int] | None = None,
     ) -> None:
-        self.workers = [WorkerCache(clock or _now_ms) for _ in range(workers)]
+        self.workers = [WorkerCache(clock or now_ms) for _ in range(workers)]
         self.chaos = chaos or Chaos()
         self._hosts = hosts
         self._random = random.Random(seed)  # noqa: S311 - no secret
@@ -108,24 +107,15 @@ class InProcessEpochRunner:
             worker.close()
 
     def _run(self, plan: EpochPlan) -> EpochOutcome:
-        inputs: list[list[pa.RecordBatch]] = [[] for _ in range(plan.levels[0].widths[0])]
+        inputs: list[list[Row]] = [[] for _ in range(plan.levels[0].widths[0])]
         for level in plan.levels:
-            outputs = [self._run_task(plan, level, slot, batches) for slot, batches in enumerate(inputs)]
-            if level.level + 1 == len(plan.levels):
-                last = [attempts[-1] for attempts in outputs]
-                break
-            width = level.widths[level.level + 1]
-            inputs = [[part for attempts in outputs for part in self._read(attempts, slot)] for slot in range(width)]
-        return EpochOutcome.of_rows(
-            (kind, payload)
-            for batches in last
-            for batch in batches
-            for kind, payload in zip(batch["kind"].to_pylist(), batch["payload"].to_pylist(), strict=True)
-        )
+            outputs = [self._run_task(plan, level, slot, rows) for slot, rows in enumerate(inputs)]
+            # Behind the last level there is one reader: the driver.
+            width = (*level.widths, 1)[level.level + 1]
+            inputs = [[row for attempts in outputs for row in self._read(attempts, slot)] for slot in range(width)]
+        return EpochOutcome.of_rows((row.kind, row.payload) for row in inputs[0])
 
-    def _run_task(
-        self, plan: EpochPlan, level: LevelDispatch, slot: int, batches: list[pa.RecordBatch]
-    ) -> list[list[pa.RecordBatch]]:
+    def _run_task(self, plan: EpochPlan, level: LevelDispatch, slot: int, rows: list[Row]) -> list[list[Row]]:
         """Return the outputs that readers may get: one, or those of two attempts."""
         if self._cancelled.is_set():
             self._cancelled.clear()
@@ -133,24 +123,19 @@ class InProcessEpochRunner:
         if self._happens(self.chaos.losses):
             raise EpochInfrastructureError(plan.checkpoint_id, "an executor was lost (simulated)")
         if self._happens(self.chaos.mixtures):
-            return [self._attempt(level, slot, batches) for _ in range(2)]
+            return [self._attempt(level, slot, rows) for _ in range(2)]
         if self._happens(self.chaos.retries):
-            self._attempt(level, slot, batches)
-        return [self._attempt(level, slot, batches)]
+            self._attempt(level, slot, rows)
+        return [self._attempt(level, slot, rows)]
 
-    def _attempt(self, level: LevelDispatch, slot: int, batches: list[pa.RecordBatch]) -> list[pa.RecordBatch]:
+    def _attempt(self, level: LevelDispatch, slot: int, rows: list[Row]) -> list[Row]:
         number = self._random.randrange(len(self.workers))
         local = replace(level, local_directory=f"{level.local_directory}/host-{number % self._hosts}")
-        return list(run_level(encode(local), slot, iter(batches), self.workers[number]))
+        return list(rows_of(run_level(encode(local), slot, iter([record_batch(rows)]), self.workers[number])))
 
-    def _read(self, attempts: list[list[pa.RecordBatch]], slot: int) -> list[pa.RecordBatch]:
+    def _read(self, attempts: list[list[Row]], slot: int) -> list[Row]:
         """Return what one slot of the next level gets of a task's output."""
-        read = [batch.filter(pc.equal(batch["slot"], slot)) for batch in self._random.choice(attempts)]
-        return [batch for batch in read if batch.num_rows]
+        return [row for row in self._random.choice(attempts) if row.slot == slot]
 
     def _happens(self, probability: float) -> bool:
         return probability > 0 and self._random.random() < probability
-
-
-def _now_ms() -> int:
-    return time.time_ns() // 1_000_000

@@ -389,3 +389,15 @@ def test_deleted_keys_leave_memory_once_the_local_version_has_none(checkpoints: 
     store.catch_up(checkpoints.lineage)
     assert store.table("count").pane().hot == {}
     assert contents(store) == {}
+
+
+def test_large_values_count_by_their_size(checkpoints: Checkpoints, directory: Path) -> None:
+    store = checkpoints.keyed_store(directory, memory_bytes=1_000_000)
+    run(checkpoints, store, {normal: bytes(100_000) for normal in range(50)})
+    store.catch_up(checkpoints.lineage)
+    fresh = checkpoints.keyed_store(directory, memory_bytes=1_000_000)
+    fresh.catch_up(checkpoints.lineage)
+    pane = fresh.table("count").pane()
+    for normal in range(50):
+        assert len(read(pane, normal)) == 100_000
+        assert len(pane.hot) <= 6

@@ -21,15 +21,14 @@ class OperatorKind(StrEnum):
     WATERMARKS = "watermarks"  #: watermark_strategy: WatermarkStrategy
     KEYED_PROCESS = "keyed_process"  #: function: KeyedProcessFunction, key_selector
     REDUCE = "reduce"  #: function: Callable | ReduceFunction, key_selector
-    WINDOW = (
-        "window"  #: key_selector, assigner, allowed_lateness_ms, late_tag, strategy ("reduce"|"aggregate"|"elements"),
-    )
-    #: function (ReduceFunction | AggregateFunction | None), window_function (WindowFunction | ProcessWindowFunction | None)
+    #: key_selector, assigner, allowed_lateness_ms, late_tag, strategy ("reduce", "aggregate" or "elements"),
+    #: function (ReduceFunction | AggregateFunction | None),
+    #: window_function (WindowFunction | ProcessWindowFunction | None)
+    WINDOW = "window"
     CONFORM = "conform"  #: type_info: TypeInformation; turns each record into what the declared type says
     SINK_WRITER = "sink_writer"  #: sink: Sink
-    COLLECT = (
-        "collect"  #: type_info: TypeInformation | None, as_text: bool (print: text of each record, else the records)
-    )
+    #: type_info: TypeInformation | None, as_text: bool (print: the text of each record; else the records)
+    COLLECT = "collect"
 
 
 class PartitionerKind(StrEnum):

@@ -54,7 +54,7 @@ class FunctionResults(WindowResults):
         super().__init__(function, aggregated=strategy == "aggregate")
         self._many = strategy == "elements"
         self._function = window_function
-        kind: type[Any] = type(window_function)
+        kind = cast("Any", type(window_function))
         self._apply: Any = window_function.apply if issubclass(kind, WindowFunction) else None
         self._context: WindowContext
         own_clear = getattr(kind, "clear", None)

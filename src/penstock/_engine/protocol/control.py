@@ -48,9 +48,9 @@ class SubtaskDispatch:
     #: Accepted (checkpoint id, token) pairs of this subtask, oldest first, of this run: names usable cache entries.
     history: tuple[tuple[int, int], ...] = ()
     #: By operator uid.
-    operators: dict[str, OperatorRestore] = field(default_factory=dict)
+    operators: dict[str, OperatorRestore] = field(default_factory=dict[str, OperatorRestore])
     #: By channel number (see `plan.channel_number`); a channel not named here has not spoken yet.
-    channels: dict[int, ChannelStatus] = field(default_factory=dict)
+    channels: dict[int, ChannelStatus] = field(default_factory=dict[int, ChannelStatus])
     #: Source subtasks: records and bytes that this epoch may read at most, and for how long it may read.
     max_records: int = 0
     max_bytes: int = 0
@@ -83,13 +83,13 @@ class LevelDispatch:
     program_path: str | None
     #: The checkpoint storage's URL, and the options to open it.
     storage_url: str
-    storage_options: dict[str, str] = field(default_factory=dict)
+    storage_options: dict[str, str] = field(default_factory=dict[str, str])
     #: Directory on the executor's local disk for state; made by the task.
     local_directory: str = ""
     #: Entries of sys.path that a worker on the driver's machine adds, so that the user's modules import.
     python_path: tuple[str, ...] = ()
     #: Effective configuration of the job that tasks look at (plain strings).
-    configuration: dict[str, str] = field(default_factory=dict)
+    configuration: dict[str, str] = field(default_factory=dict[str, str])
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,7 +122,7 @@ class OperatorAck:
     split_requests: int = 0
     more_available: bool = False
     #: User metrics: name -> value.
-    metrics: dict[str, float] = field(default_factory=dict)
+    metrics: dict[str, float] = field(default_factory=dict[str, float])
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from array import array
+from itertools import accumulate
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
 
 import pyarrow as pa
@@ -9,9 +11,17 @@ import pyarrow as pa
 from penstock._engine.protocol.rows import DRIVER
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Sequence
 
-_TYPES: Final = (pa.int32(), pa.int32(), pa.int32(), pa.int64(), pa.int64(), pa.int32(), pa.binary())
+#: Of all columns but the payload, for `array` and for Arrow. Not for pa.array(): its first call imports all of pandas.
+_TYPES: Final = (
+    ("i", pa.int32()),
+    ("i", pa.int32()),
+    ("i", pa.int32()),
+    ("q", pa.int64()),
+    ("q", pa.int64()),
+    ("i", pa.int32()),
+)
 #: An Arrow batch is handed to Spark once it holds that much.
 _READY_BYTES: Final = 1 << 20
 _READY_ROWS: Final = 256
@@ -38,6 +48,18 @@ def rows_of(batches: Iterable[pa.RecordBatch]) -> Iterator[Row]:
             yield Row(*head, payload=payloads[place].as_py())  # one at a time: a payload has megabytes
 
 
+def record_batch(rows: Sequence[Row]) -> pa.RecordBatch:
+    """Return rows as one Arrow batch."""
+    *numbers, payloads = zip(*rows, strict=True) if rows else [()] * (len(_TYPES) + 1)
+    arrays = [
+        pa.Array.from_buffers(kind, len(rows), [None, pa.py_buffer(array(code, column))])
+        for (code, kind), column in zip(_TYPES, numbers, strict=True)
+    ]
+    ends = pa.py_buffer(array("i", accumulate(map(len, payloads), initial=0)))
+    arrays.append(pa.Array.from_buffers(pa.binary(), len(rows), [None, ends, pa.py_buffer(b"".join(payloads))]))
+    return cast("Any", pa.RecordBatch).from_arrays(arrays, names=list(Row._fields))
+
+
 class RowBuffer:
     """Takes rows, gives Arrow batches."""
 
@@ -57,10 +79,8 @@ class RowBuffer:
 
     def drain(self) -> pa.RecordBatch:
         """Return all rows as one Arrow batch."""
-        columns: Any = zip(*self._rows, strict=True) if self._rows else [()] * len(_TYPES)
-        arrays = [pa.array(column, kind) for column, kind in zip(columns, _TYPES, strict=True)]
-        self._rows, self._bytes = [], 0
-        return cast("Any", pa.RecordBatch).from_arrays(arrays, names=list(Row._fields))
+        rows, self._rows, self._bytes = self._rows, [], 0
+        return record_batch(rows)
 
     def keep_driver_rows(self) -> None:
         """Drop all rows but those for the driver."""

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Iterator
 from functools import partial
+from itertools import count
 from typing import TYPE_CHECKING, Any, Final
 
 from pyspark import TaskContext
@@ -15,6 +15,8 @@ from penstock._engine.plan.epoch_plan import EpochCancelledError, EpochInfrastru
 from penstock._engine.protocol.control import encode
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     import pyarrow as pa
     from pyspark.sql import DataFrame
 
@@ -36,6 +38,8 @@ def _task(dispatch: bytes, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.Rec
 
     context = TaskContext.get()
     yield from run_level(dispatch, 0 if context is None else context.partitionId(), batches)
+    for _ in batches:  # Spark keeps a Python worker for the next epoch only if its input was read to the end
+        pass
 
 
 class SparkEpochRunner:
@@ -44,10 +48,13 @@ class SparkEpochRunner:
     def __init__(self, spark: SparkHandle) -> None:
         self._spark = spark
         self._cancelled = threading.Event()
-        self._group = f"penstock-{id(self):x}"
+        self._runs = count(1)
+        self._group = ""
 
     def run(self, plan: EpochPlan) -> EpochOutcome:
         """Run one epoch to its end and return what its subtasks acknowledged."""
+        # A group of its own, and named before the look at the flag: then `cancel` meets one of the two.
+        self._group = f"penstock-{id(self):x}-{next(self._runs)}"
         if self._cancelled.is_set():
             self._cancelled.clear()  # a cancellation is for one epoch: after a restart the job goes on
             raise EpochCancelledError(plan.checkpoint_id)
@@ -67,7 +74,9 @@ class SparkEpochRunner:
     def cancel(self) -> None:
         """Interrupt the running epoch; without one, the next `run` raises at once."""
         self._cancelled.set()
-        self._spark.session.sparkContext.cancelJobGroup(self._group)
+        # Future jobs too: the epoch may be on its way to Spark without having a job there yet.
+        context: Any = self._spark.session.sparkContext
+        context._jsc.sc().cancelJobGroupAndFutureJobs(self._group)
 
     def _frame(self, plan: EpochPlan) -> DataFrame:
         width = plan.levels[0].widths[0]

@@ -14,7 +14,7 @@ from penstock._engine.state.timers import Entry, Timers, split
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-#: Present entries of a pane that lie below it, by ascending key group: (key group, normal key, value).
+#: Entries below a pane that are not hot, by ascending key group: (key group, normal key, value).
 Below: TypeAlias = "Callable[[Pane], Iterator[tuple[int, NormalKey, Any]]]"
 
 
@@ -116,9 +116,8 @@ class Chunker:
             keys = above.pop(group, [])
             values = [hot[normal] for normal in keys]
             while row is not None and row[0] == group:
-                if row[1] not in hot:
-                    keys.append(row[1])
-                    values.append(row[2])
+                keys.append(row[1])
+                values.append(row[2])
                 row = next(stored, None)
             if expired is not None:
                 kept = [(normal, value) for normal, value in zip(keys, values, strict=True) if not expired(value)]

@@ -10,9 +10,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final, cast
 
+from penstock._engine.state import pickles
 from penstock._engine.state.environment import private_directory
 from penstock._engine.state.local_version import NOWHERE, LocalVersion, MovedError, entry_of, find_versions, new_version
-from penstock._engine.state.memory_store import MemoryStore
+from penstock._engine.state.memory_store import MemoryStore, entry_bytes
 from penstock._engine.state.table import ABSENT, Pane
 from penstock.errors import StaleAttemptError
 
@@ -65,7 +66,7 @@ class KeyedStore(MemoryStore):
         self._local: LocalVersion | None = None
         #: Positions from the version below to the one in memory: the version may move among them.
         self._passed: list[Position] = []
-        #: Loads from the local version until memory is looked at again.
+        #: Bytes that may be loaded from the local version until memory counts as full.
         self._room = 0
         #: Entries taken from files since the local version last moved.
         self._absorbed = 0
@@ -85,7 +86,10 @@ class KeyedStore(MemoryStore):
         if self._local is not None:
             self._arrived_at(way[best].position)
             self._attach(self._local)
-            self._load_timers(self._local)
+            try:
+                self._load_timers(self._local)
+            except MovedError:  # by another process, since its position was read
+                return self._start_over(way, places)
         return best
 
     def _settle_name(self, name: Position) -> None:
@@ -96,11 +100,16 @@ class KeyedStore(MemoryStore):
 
     def _take(self, step: Step, places: dict[Position, int]) -> None:
         super()._take(step, places)
-        # Another process may have moved the local version to where this store only arrives later.
-        if self._pending_bytes() > self._memory_bytes // 2 and not any(
-            places.get(version.position, -1) > places[step.position] for version in self._versions()
-        ):
-            self._move_local()
+        if self._pending_bytes() > self._memory_bytes // 2 and not self._is_overtaken(step, places):
+            try:
+                self._move_local()
+            except StaleAttemptError:
+                if not self._is_overtaken(step, places):
+                    raise
+
+    def _is_overtaken(self, step: Step, places: dict[Position, int]) -> bool:
+        """Return whether another process moved the local version to where this store only arrives later."""
+        return any(places.get(version.position, -1) > places[step.position] for version in self._versions())
 
     def _absorb(self, chunk: Chunk) -> None:
         super()._absorb(chunk)
@@ -175,31 +184,32 @@ class KeyedStore(MemoryStore):
         for record in local.panes.values():
             if record.is_timers:
                 timers = self.timers(record.name)
-                for _, _, (timestamp, entry, original) in local.scan(record.pane_id):
-                    timers.insert(timestamp, entry, original)
+                for _, _, raw in local.scan(record.pane_id):
+                    timers.insert(*pickles.load(raw))
 
     def fetch(self, pane: Pane, normal: NormalKey) -> Any:
         """Read a key from the local version into memory."""
         if self._room <= 0:
-            self._make_room()
-        self._room -= 1
+            self._evict()
         try:
-            value, original = cast("LocalVersion", self._local).get(pane.stored, normal)
+            value, original, size = cast("LocalVersion", self._local).get(pane.stored, normal)
         except MovedError as moved:
             raise self._stale(moved.position) from moved
+        self._room -= entry_bytes(size)
         pane.hot[normal] = value
         if value is not ABSENT:
             pane.remember(normal, original)
         return value
 
     def scan_groups(self, pane: Pane) -> Iterator[tuple[int, NormalKey, Any]]:
-        """Iterate a pane's entries in the local version by ascending key group."""
+        """Iterate a pane's entries in the local version that are not hot, by ascending key group."""
         try:
-            for group, key, stored in cast("LocalVersion", self._local).scan(pane.stored):
-                normal, value, original = entry_of(key, stored)
-                if normal not in pane.hot:
+            for group, key, raw in cast("LocalVersion", self._local).scan(pane.stored):
+                entry = entry_of(key, raw, pane.hot)
+                if entry is not None:
+                    normal, value, original = entry
                     pane.remember(normal, original)
-                yield group, normal, value
+                    yield group, normal, value
         except MovedError as moved:
             raise self._stale(moved.position) from moved
 
@@ -220,13 +230,16 @@ class KeyedStore(MemoryStore):
         return self._entry_bytes * (pending + sum(len(timers.pending) for timers in self._timers.values()))
 
     def _make_room(self) -> None:
-        """Let all entries go that the local version has too, once memory is full: no books are kept per entry."""
-        limit = self._memory_bytes // self._entry_bytes
         entries = sum(len(pane.hot) for pane in self._panes())
-        if entries >= limit:
-            entries = sum(map(_evict, self._panes()))
-        # With room for nothing, still not at every turn.
-        self._room = max(1_000, limit - entries, entries // 4)
+        self._room = self._memory_bytes - entries * self._entry_bytes
+        if self._room <= 0:
+            self._evict()
+
+    def _evict(self) -> None:
+        """Let all entries go that the local version has too: no books are kept on single entries."""
+        entries = sum(map(_evict_clean, self._panes()))
+        # Where dirty entries fill memory there is still some room, or each load would end up here.
+        self._room = max(self._memory_bytes - entries * self._entry_bytes, self._memory_bytes // 8)
 
     def _stale(self, found: Position, wanted: Position | None = None) -> StaleAttemptError:
         uid, subtask_index = self._owner
@@ -235,7 +248,7 @@ class KeyedStore(MemoryStore):
         return StaleAttemptError(uid, subtask_index, checkpoint_id, where)
 
 
-def _evict(pane: Pane) -> int:
+def _evict_clean(pane: Pane) -> int:
     """Remove what is neither dirty nor pending from a pane's memory; return how much stays."""
     hot = pane.hot
     if pane.stored and hot:

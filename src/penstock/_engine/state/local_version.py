@@ -29,7 +29,7 @@ from penstock._engine.state.table import ABSENT, Namespace, Pane
 from penstock._engine.state.timers import Entry, Timers, split
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Container, Iterator
     from pathlib import Path
 
     from penstock._engine.state.lineage import Position
@@ -131,22 +131,22 @@ class LocalVersion:
 
     # ---------------------------------------------------------------------------------------------------- reading
 
-    def get(self, pane_id: int, normal: NormalKey) -> tuple[Any, Any]:
-        """Return (value, original key) of a key, (ABSENT, None) without one.
+    def get(self, pane_id: int, normal: NormalKey) -> tuple[Any, Any, int]:
+        """Return (value, original key, size of the pickle) of a key, with ABSENT where there is none.
 
         Raises:
             MovedError: The version moved to where the caller is not.
         """
         encoded = encode_normal(normal)
         key = _PREFIX.pack(pane_id, key_group(normal, self._max_parallelism)) + _stored(encoded)
-        raw = self._reading().get(key)
+        raw = cast("bytes | None", self._reading().get(key))
         if raw is None:
-            return ABSENT, None
-        value = pickles.load(cast("bytes", raw))
-        return value[:2] if _is_wide(encoded) else (value, None)
+            return ABSENT, None, 0
+        value = pickles.load(raw)
+        return (value[0], value[1], len(raw)) if _is_wide(encoded) else (value, None, len(raw))
 
-    def scan(self, pane_id: int) -> Iterator[tuple[int, bytes, Any]]:
-        """Iterate a pane's entries by ascending key group, as (key group, stored key, value as stored)."""
+    def scan(self, pane_id: int) -> Iterator[tuple[int, bytes, bytes]]:
+        """Iterate a pane's entries by ascending key group, as (key group, stored key, pickle)."""
         prefix = _PANE_ID.pack(pane_id)
         with self._environment.read() as transaction:
             self._check(transaction)
@@ -155,7 +155,7 @@ class LocalVersion:
                 for key, raw in cast("Iterator[tuple[bytes, bytes]]", cursor):
                     if not key.startswith(prefix):
                         break
-                    yield _GROUP.unpack_from(key, 4)[0], key[6:], pickles.load(raw)
+                    yield _GROUP.unpack_from(key, 4)[0], key[6:], raw
 
     def _reading(self) -> lmdb.Transaction:
         self._reads += 1
@@ -328,12 +328,17 @@ def new_version(directory: Path, key_groups: range, max_parallelism: int) -> Loc
     return LocalVersion(open_environment(path), key_groups, max_parallelism)
 
 
-def entry_of(encoded: bytes, value: Any) -> tuple[NormalKey, Any, Any]:
-    """Return (normal key, value, original key) of a scanned entry of a pane."""
-    if not _is_wide(encoded):
-        return decode_normal(encoded), value, None
-    value, original, long = value
-    return decode_normal(long or encoded), value, original
+def entry_of(encoded: bytes, raw: bytes, hot: Container[NormalKey]) -> tuple[NormalKey, Any, Any] | None:
+    """Return (normal key, value, original key) of a scanned entry of a pane, None for one that is hot."""
+    if encoded.startswith(_HASHED):
+        value, original, long = pickles.load(raw)
+        normal = decode_normal(long)
+        return None if normal in hot else (normal, value, original)
+    normal = decode_normal(encoded)
+    if normal in hot:  # what is in memory hides it: no need to unpickle
+        return None
+    value = pickles.load(raw)
+    return (normal, value[0], value[1]) if _is_wide(encoded) else (normal, value, None)
 
 
 def _stored(encoded: bytes) -> bytes:

@@ -274,8 +274,7 @@ class MemoryStore:
 
     def _learn_entry_size(self, raw_size: int, entries: int) -> None:
         if entries:
-            # Objects are about twice their pickle; a dict and a set entry and the key come on top.
-            self._entry_bytes = 110 + 2 * raw_size // entries
+            self._entry_bytes = entry_bytes(raw_size // entries)
 
     # ---------------------------------------------------------------------------------------------- for the parts of it
 
@@ -284,12 +283,12 @@ class MemoryStore:
         return ABSENT
 
     def scan(self, pane: Pane) -> Iterator[tuple[NormalKey, Any]]:
-        """Iterate what lies below a pane."""
+        """Iterate what lies below a pane and is not hot."""
         for _, normal, value in self.scan_groups(pane):
             yield normal, value
 
     def scan_groups(self, pane: Pane) -> Iterator[tuple[int, NormalKey, Any]]:
-        """Iterate what lies below a pane by ascending key group, as (key group, normal key, value)."""
+        """Iterate what lies below a pane and is not hot, by ascending key group: (key group, normal key, value)."""
         return iter(())
 
     def _panes(self) -> Iterator[Pane]:
@@ -302,3 +301,8 @@ class MemoryStore:
 
 def _entry(normal: NormalKey, namespace: tuple[int, ...]) -> Entry:
     return (normal, namespace) if namespace else normal
+
+
+def entry_bytes(pickle_bytes: int) -> int:
+    """Estimate what an entry takes in memory: objects twice their pickle, and its places in a dict and in sets."""
+    return 110 + 2 * pickle_bytes

@@ -52,7 +52,7 @@ class Base(Protocol):
         ...
 
     def scan(self, pane: Pane) -> Iterator[tuple[NormalKey, Any]]:
-        """Iterate all stored entries of a pane; notes nothing but the keys' originals."""
+        """Iterate the stored entries of a pane that are not hot; notes nothing but the keys' originals."""
         ...
 
 
@@ -97,14 +97,11 @@ class Pane:
 
     def items(self) -> Iterator[tuple[NormalKey, Any]]:
         """Iterate all present entries; the pane may not be written meanwhile."""
-        hot = self.hot
-        for normal, value in hot.items():
+        for normal, value in self.hot.items():
             if value is not ABSENT:
                 yield normal, value
         if self.stored:
-            for normal, value in self._base.scan(self):
-                if normal not in hot:
-                    yield normal, value
+            yield from self._base.scan(self)
 
     def is_empty(self) -> bool:
         """Return whether no key has a value."""

@@ -80,6 +80,8 @@ class WriterInitContext(Protocol):
     def attempt_token(self) -> str:
         """The name of this try at this epoch, unlike any other's; names of what is staged contain it.
 
+        Made of letters, digits and hyphens, so that it can be a part of a file's or a table's name.
+
         Several attempts of one epoch may run, even at the same time. Only one is accepted; what the others staged is
         never committed, and the token in its name tells it from the rest.
         """

@@ -54,7 +54,8 @@ class CsvEncoder(Encoder):
         else:
             values = record.get_fields_by_names(self._names) if isinstance(record, Row) else record
         if len(values) != len(self._names):
-            msg = f"The record {record!r:.200} has {len(values)} values, and {self._schema} has {len(self._names)} columns."
+            wanted = f"{self._schema} has {len(self._names)} columns"
+            msg = f"The record {record!r:.200} has {len(values)} values, and {wanted}."
             raise ValueError(msg)
         return [
             value if type(value) is str else self._null if value is None else _text(value, separator)

@@ -1,0 +1,221 @@
+"""Jobs without Spark and without a driver: a program, its epochs one by one, and what is accepted of them."""
+
+from __future__ import annotations
+
+import pickle
+import random
+import tempfile
+from collections import Counter
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from penstock._engine.coordinator.acceptance import why_void
+from penstock._engine.coordinator.snapshots import advance, dispatch, fresh_snapshot, unfinished
+from penstock._engine.coordinator.topology import topology_of
+from penstock._engine.graph.chaining import build_job_graph
+from penstock._engine.graph.job_graph import OperatorKind
+from penstock._engine.plan.epoch_plan import EpochOutcome, EpochPlan
+from penstock._engine.plan.levels import build_plan, plan_epoch
+from penstock._engine.protocol.control import LevelDispatch
+from penstock._engine.protocol.events import AddSplits, NoMoreSplits, encode_event
+from penstock._engine.storage.checkpoint_storage import open_storage
+from penstock.common.watermark_strategy import TimestampAssigner, WatermarkStrategy
+from penstock.datastream import StreamExecutionEnvironment
+from penstock.testing.in_process import InProcessEpochRunner
+from penstock.testing.sources import ListSource, ListSplit
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from penstock._engine.graph.job_graph import JobGraph
+    from penstock._engine.protocol.control import Failure, LogLine, SubtaskAck
+    from penstock.datastream import DataStream
+
+UNLIMITED_MS = 3_600_000
+
+
+class Program:
+    """A program for tests: sources that are lists, outputs by name."""
+
+    def __init__(self, place: Path, parallelism: int = 1) -> None:
+        self.env = StreamExecutionEnvironment.get_execution_environment().set_parallelism(parallelism)
+        self._place = place
+
+    def source(self, *lists: Sequence[Any], name: str = "list", timestamps: WatermarkStrategy | None = None) -> DataStream:
+        """Return a stream of lists; the subtasks read them in turn, each polls one record at a time."""
+        events = Path(tempfile.mkdtemp(dir=self._place))
+        source = ListSource(*lists, happened_in=str(events))
+        return self.env.from_source(source, timestamps or WatermarkStrategy.no_watermarks(), name)
+
+    def collect(self, stream: DataStream, name: str = "out") -> None:
+        """Have the records of a stream as an output of that name."""
+        members = {"type_info": None, "as_text": False, "prefix": None}
+        stream._add(OperatorKind.COLLECT, name, members, keep_size=True)
+
+    def graph(self) -> JobGraph:
+        """Return the job graph."""
+        return build_job_graph(self.env._stream_graph("test"))
+
+
+class SecondField(TimestampAssigner):
+    """Timestamps are the second field of a record."""
+
+    def extract_timestamp(self, value: Any, record_timestamp: int) -> int:
+        return value[1]
+
+
+def in_order() -> WatermarkStrategy:
+    """Watermarks of timestamps that rise, taken from the second field."""
+    return WatermarkStrategy.for_monotonous_timestamps().with_timestamp_assigner(SecondField())
+
+
+class EpochFailedError(AssertionError):
+    """A user function failed."""
+
+    def __init__(self, failures: Sequence[Failure]) -> None:
+        super().__init__("\n".join(failure.traceback for failure in failures))
+        self.failures = failures
+
+
+@dataclass
+class Job:
+    """Runs the epochs of a program; what is accepted of them moves it on.
+
+    Sources get their splits in the first epoch: list number i goes to subtask i, in turn.
+    """
+
+    graph: JobGraph
+    place: Path
+    runner: InProcessEpochRunner = field(default_factory=InProcessEpochRunner)
+    slots: int = 2
+    #: Where tasks get the job's configuration from.
+    configuration: dict[str, str] = field(default_factory=dict)
+    run_id: str = "run-1"
+    job_attempt: int = 0
+
+    def __post_init__(self) -> None:
+        self.plan = build_plan(self.graph)
+        self.inputs = topology_of(self.plan).inputs
+        self.snapshot = fresh_snapshot(self.graph)
+        self.checkpoint_id = 0
+        self.history: dict[tuple[int, int], tuple[tuple[int, int], ...]] = {}
+        self.outputs: dict[str, list[Any]] = {}
+        self.acks: dict[tuple[int, int], SubtaskAck] = {}
+        self.log: list[LogLine] = []
+        self.voids = 0
+        self._storage = open_storage(str(self.place / "checkpoints"))
+        self._names = {node.uid: node.name for vertex in self.graph.vertices for node in vertex.operators}
+
+    @property
+    def finished(self) -> bool:
+        return not unfinished(self.snapshot)
+
+    def plan_epoch(self, max_records: int, max_time_ms: int = UNLIMITED_MS) -> EpochPlan:
+        """Return the next epoch."""
+        parts = {}
+        for subtask in unfinished(self.snapshot):
+            part = dispatch(self.snapshot, subtask, self._events, self.history.get(subtask, ()), self.checkpoint_id)
+            if self.graph.vertices[subtask[0]].is_source:
+                part = replace(part, max_records=max_records, max_time_ms=max_time_ms)
+            parts[subtask] = part
+        common = LevelDispatch(
+            job_id="0" * 32,
+            job_name="test",
+            run_id=self.run_id,
+            job_attempt=self.job_attempt,
+            checkpoint_id=self.checkpoint_id + 1,
+            level=0,
+            slots=(),
+            widths=(),
+            placement={},
+            program=pickle.dumps((self.graph, None)),
+            program_path=None,
+            storage_url=str(self.place / "checkpoints"),
+            local_directory=str(self.place / "local"),
+            configuration=self.configuration,
+        )
+        levels = plan_epoch(self.plan, common, parts, self.slots, self.checkpoint_id)
+        return EpochPlan(self.checkpoint_id + 1, 1, levels)
+
+    def try_epoch(self, max_records: int = 1_000_000, max_time_ms: int = UNLIMITED_MS) -> EpochOutcome:
+        """Run an epoch of which nothing is accepted."""
+        outcome = self.runner.run(self.plan_epoch(max_records, max_time_ms))
+        self.log += outcome.log
+        return outcome
+
+    def epoch(self, max_records: int = 1_000_000, max_time_ms: int = UNLIMITED_MS) -> dict[str, list[Any]]:
+        """Run an epoch and accept it; return its outputs by the name of the collector.
+
+        Raises:
+            EpochFailedError: A user function failed.
+        """
+        outcome = self.try_epoch(max_records, max_time_ms)
+        if outcome.failures:
+            raise EpochFailedError(outcome.failures)
+        expected = {subtask: self.inputs.get(subtask, {}) for subtask in unfinished(self.snapshot)}
+        reason = why_void(self.checkpoint_id + 1, outcome.acks, expected)
+        if reason is not None:
+            self.voids += 1
+            return {}
+        return self.accept(outcome)
+
+    def accept(self, outcome: EpochOutcome) -> dict[str, list[Any]]:
+        """Take an epoch's outcome for the truth; return its outputs."""
+        self.checkpoint_id += 1
+        self.snapshot = advance(self.snapshot, outcome.acks, {}, ())
+        outputs: dict[str, list[Any]] = {}
+        for ack in sorted(outcome.acks, key=lambda ack: (ack.vertex, ack.subtask)):
+            place = ack.vertex, ack.subtask
+            self.acks[place] = ack
+            self.history[place] = (*self.history.get(place, ()), (self.checkpoint_id, ack.token))
+            for uid, part in ack.operators.items():
+                blocks = part.outputs
+                if part.outputs_path is not None:
+                    blocks = tuple(msgspec.msgpack.decode(self._storage.read(part.outputs_path), type=list[bytes]))
+                for block in blocks:
+                    outputs.setdefault(self._names[uid], []).extend(pickle.loads(block))
+        for name, records in outputs.items():
+            self.outputs.setdefault(name, []).extend(records)
+        return outputs
+
+    def run(self, max_records: int | Callable[[], int] = 1_000_000, most_epochs: int = 1000) -> dict[str, list[Any]]:
+        """Run epochs until the job has finished; return all outputs."""
+        for _ in range(most_epochs):
+            if self.finished:
+                return self.outputs
+            self.epoch(max_records if isinstance(max_records, int) else max_records())
+        msg = f"the job did not finish in {most_epochs} epochs"
+        raise AssertionError(msg)
+
+    def restarted(self) -> Job:
+        """Return the job as it goes on from its last checkpoint after a failure: nothing in memory is used."""
+        job = replace(self, job_attempt=self.job_attempt + 1)
+        job.snapshot, job.checkpoint_id, job.outputs = self.snapshot, self.checkpoint_id, self.outputs
+        return job
+
+    def _events(self, uid: str, subtask: int) -> tuple[bytes, ...]:
+        if self.checkpoint_id > 0:
+            return ()
+        for vertex in self.graph.vertices:
+            head = vertex.operators[0]
+            if head.uid == uid and vertex.is_source:
+                source = pickle.loads(head.payload)["source"]
+                serializer = source.get_split_serializer()
+                splits = [ListSplit(number) for number in range(len(source._lists))]
+                mine = tuple(serializer.serialize(split) for split in splits[subtask :: vertex.parallelism])
+                return encode_event(AddSplits(mine, serializer.get_version())), encode_event(NoMoreSplits())
+        return ()
+
+
+def run(program: Program, place: Path, **settings: Any) -> dict[str, list[Any]]:
+    """Run a program to its end in epochs of all sizes; return its outputs."""
+    sizes = random.Random(7)
+    return Job(program.graph(), place, **settings).run(lambda: sizes.randint(1, 10))
+
+
+def same(left: Sequence[Any], right: Sequence[Any]) -> bool:
+    """Return whether two outputs have the same records, in whatever order."""
+    return Counter(map(repr, left)) == Counter(map(repr, right))
