@@ -45,7 +45,7 @@ if __name__ == "__main__":
 
 # ------------------------------------------------------------------------------------------------- the environment
 
-VENV = ROOT / ".venv"
+VENV = ROOT / os.environ.get("PENSTOCK_VENV", ".venv")
 STAMP = VENV / "made-from.json"
 INSTALL_LOG = ROOT / ".venv-install.log"
 REQUIREMENTS = ROOT / "requirements"

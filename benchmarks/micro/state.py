@@ -3,8 +3,7 @@
     python benchmarks/micro/state.py [keys]
 
 Int keys in scattered order, counters as values. Times are CPU times; beside each stands its ratio to the plain dict
-loop of the same run, which moves less with the machine than the figures do. Memory is private memory (RSS without
-shared and mapped pages).
+loop of the same run, which moves less with the machine than the figures do. Memory is private memory (RssAnon).
 """
 
 from __future__ import annotations
@@ -32,9 +31,9 @@ MEMORY_BYTES = 256 << 20
 
 
 def private_mib() -> float:
-    """Return the private memory of this process; mapped pages of the database are shared."""
-    fields = Path("/proc/self/smaps_rollup").read_text().splitlines()
-    return sum(int(line.split()[1]) for line in fields if line.startswith("Private_")) / 1024
+    """Return the private memory of this process: without mapped files, so without pages of the local version."""
+    fields = dict(line.split(":", 1) for line in Path("/proc/self/status").read_text().splitlines())
+    return int(fields["RssAnon"].split()[0]) / 1024
 
 
 class Bench:

@@ -24,7 +24,8 @@ def main() -> int:
     options = parse_options()
     console = Console()
     own_folder(options.out)
-    console.print("Preparing the flights of 2013 (once) …" if not options.events.exists() else "The flights of 2013 …")
+    if not options.events.exists():
+        console.print("Preparing the flights of 2013, this once …")
     events = prepare(options.events)
     if options.crash:
         return run_with_crash(events, options.out, options.parallelism, console)

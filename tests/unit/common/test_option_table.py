@@ -119,6 +119,8 @@ CASES: dict[str, Case] = {
     "task.cancellation.timeout": Case("3 min", "1 s", "soon"),
     "metrics.latency.interval": Case("0 ms", "1 s", "soon"),
     "penstock.job-id": Case(None, "0123456789abcdef0123456789abcdef", "0123"),
+    "penstock.state.memory": Case("256 mb", "1 gb", "lots"),
+    "penstock.progress.enabled": _OFF,
     "penstock.rest.enabled": _ON,
     "penstock.restart-finished-sources": Case("[]", "[orders, users]", "[orders"),
     "penstock.state-recovery.fallback": _OFF,

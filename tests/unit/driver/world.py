@@ -104,16 +104,18 @@ def numbers_job(
     readers: int = 2,
     writers: int = 2,
     sink: Any = None,
+    source: Any = None,
     source_uid: str = "numbers",
 ) -> JobGraph:
     """Return a job of two vertices: numbers, and by number a sink."""
-    source = OperatorNode(source_uid, "Source: numbers", OperatorKind.SOURCE, _members(source=Numbers(limit, split_size)))
+    members = _members(source=source or Numbers(limit, split_size))
+    reader = OperatorNode(source_uid, "Source: numbers", OperatorKind.SOURCE, members)
     writer = OperatorNode("target", "Sink: target", OperatorKind.SINK_WRITER, _members(sink=sink or TargetSink(target)))
     collect = OperatorNode("seen", "collect", OperatorKind.COLLECT, _members(as_text=False), parent=0)
     return JobGraph(
         "numbers",
         (
-            JobVertex(0, "Source: numbers", (source,), readers, 128),
+            JobVertex(0, "Source: numbers", (reader,), readers, 128),
             JobVertex(1, "Sink: target", (writer, collect), writers, 128),
         ),
         (JobEdge(0, 0, 0, None, 1, 0, PartitionerKind.HASH),),

@@ -44,7 +44,9 @@ class Program:
         self.env = StreamExecutionEnvironment.get_execution_environment().set_parallelism(parallelism)
         self._place = place
 
-    def source(self, *lists: Sequence[Any], name: str = "list", timestamps: WatermarkStrategy | None = None) -> DataStream:
+    def source(
+        self, *lists: Sequence[Any], name: str = "list", timestamps: WatermarkStrategy | None = None
+    ) -> DataStream:
         """Return a stream of lists; the subtasks read them in turn, each polls one record at a time."""
         events = Path(tempfile.mkdtemp(dir=self._place))
         source = ListSource(*lists, happened_in=str(events))

@@ -186,7 +186,7 @@ class JobState:
             for subtask in vertex.subtasks
             if subtask.next_timer_ms is not None and not subtask.finished
         ]
-        return max(0, min(pause_ms, *timers))
+        return max(0, min([pause_ms, *timers]))
 
     def _work_at_hand(self, reading: list[SubtaskAck]) -> bool:
         more = any(part.more_available for ack in reading for part in ack.operators.values())

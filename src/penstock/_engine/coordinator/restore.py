@@ -17,11 +17,12 @@ from penstock._engine.protocol.events import AddSplits, ReaderState, decode_even
 from penstock._engine.protocol.keys import key_group_range
 from penstock._engine.protocol.metadata import JobSnapshot, OperatorRecord, OperatorSubtask
 from penstock._engine.protocol.paths import shared_directory
+from penstock._engine.protocol.state_handle import rescale
 from penstock.errors import RestoreError, UnclaimedStateError
 
 if TYPE_CHECKING:
     from penstock._engine.graph.job_graph import JobGraph, OperatorNode
-    from penstock._engine.protocol.state_handle import Lineage, StateHandle
+    from penstock._engine.protocol.state_handle import StateHandle
 
 #: By source uid: splits that have to go back to the enumerator, because the parallelism has changed.
 ReturnedSplits = dict[str, tuple[Returned, ...]]
@@ -104,24 +105,13 @@ def _fit(node: OperatorNode, found: OperatorRecord, wanted: OperatorRecord, path
             f"its state there {found.parallelism}. A later version of Penstock shares such state out; until then set "
             f"its parallelism to {found.parallelism}."
         )
+    lineages = [part.lineage for part in found.subtasks]
     subtasks = tuple(
-        OperatorSubtask(_keyed_part(found, key_group_range(index, wanted.parallelism, wanted.max_parallelism)))
+        OperatorSubtask(rescale(lineages, key_group_range(index, wanted.parallelism, wanted.max_parallelism)))
         for index in range(wanted.parallelism)
     )
     enumerator = found.enumerator and replace(found.enumerator, undelivered={}, unseen=())
     return replace(wanted, subtasks=subtasks, enumerator=enumerator)
-
-
-def _keyed_part(found: OperatorRecord, groups: range) -> Lineage:
-    """Return all files that overlap a range of key groups, each writer's in its order, the older checkpoint first."""
-    overlapping = [
-        handle
-        for part in found.subtasks
-        for handle in part.lineage
-        if handle.key_groups[0] < groups.stop and groups.start <= handle.key_groups[1]
-    ]
-    unique = dict.fromkeys(overlapping)
-    return tuple(sorted(unique, key=lambda handle: handle.checkpoint_id))
 
 
 def _splits_of(found: OperatorRecord) -> tuple[Returned, ...]:

@@ -54,11 +54,11 @@ class FunctionResults(WindowResults):
         super().__init__(function, aggregated=strategy == "aggregate")
         self._many = strategy == "elements"
         self._function = window_function
-        kind = cast("Any", type(window_function))
-        self._apply: Any = window_function.apply if issubclass(kind, WindowFunction) else None
-        self._context: WindowContext
-        own_clear = getattr(kind, "clear", None)
+        own_clear = getattr(cast("Any", window_function).__class__, "clear", None)
         self.clears = own_clear is not None and own_clear is not cast("Any", ProcessWindowFunction).clear
+        takes_windows = isinstance(window_function, WindowFunction)
+        self._apply: Any = cast("Any", window_function).apply if takes_windows else None
+        self._context: WindowContext
 
     def open(self, context: OperatorContext, store: MemoryStore) -> None:
         self._context = WindowContext(context, store)

@@ -51,7 +51,7 @@ class ExecutionPlan:
             return range(sender, sender + 1)
         if edge.partitioner is PartitionerKind.RESCALE:
             if up >= down:
-                place = sender * down // up
+                place = ((sender + 1) * down - 1) // up
                 return range(place, place + 1)
             return range(-(-sender * down // up), -(-(sender + 1) * down // up))
         return range(down)

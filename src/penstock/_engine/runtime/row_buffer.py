@@ -51,7 +51,7 @@ def rows_of(batches: Iterable[pa.RecordBatch]) -> Iterator[Row]:
 def record_batch(rows: Sequence[Row]) -> pa.RecordBatch:
     """Return rows as one Arrow batch."""
     *numbers, payloads = zip(*rows, strict=True) if rows else [()] * (len(_TYPES) + 1)
-    arrays = [
+    arrays: list[Any] = [
         pa.Array.from_buffers(kind, len(rows), [None, pa.py_buffer(array(code, column))])
         for (code, kind), column in zip(_TYPES, numbers, strict=True)
     ]

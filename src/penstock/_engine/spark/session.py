@@ -142,6 +142,9 @@ def driver_memory_mb(total_bytes: int) -> int:
 
 def _start(slots: int, log_level: str, local_dir: Path | None) -> SparkHandle:
     """A JVM and a session of our own."""
+    bridge = logging.getLogger("py4j")
+    if bridge.level == logging.NOTSET:  # it reports each connection that it closes
+        bridge.setLevel(logging.WARNING)
     conf = {
         **_LOCAL_CONF,
         **SESSION_CONF,

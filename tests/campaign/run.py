@@ -1,0 +1,135 @@
+"""The long tests, one case after the other: seeded, resumable, and at the end a dated table for BENCHMARKS.md.
+
+Usage: run.py [--seed N] [--only WORD] [--fresh]
+
+A case that passed is not run again until the code it ran on has changed or `--fresh` is given: what was done stands in
+``.campaign/results.json``. Each case is a command of its own, so that a crash of one says nothing about the next.
+"""
+
+import argparse
+import hashlib
+import json
+import os
+import shutil
+import subprocess
+import sys
+import time
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+RESULTS = ROOT / ".campaign" / "results.json"
+#: Random kills of one job per seed, and how many seeds.
+KILL_SEEDS = 20
+CASE_LIMIT_S = 1800
+
+
+@dataclass(frozen=True)
+class Case:
+    """One long test: what it shows and the command that shows it."""
+
+    name: str
+    shows: str
+    command: list[str]
+    environment: dict[str, str]
+
+
+def cases(seed: int) -> list[Case]:
+    """Return the cases in their order."""
+    pytest = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider"]
+    kills = [
+        Case(
+            f"kill-{seed + number}",
+            "SIGKILL of the process group at five random moments: files hold the truth",
+            [*pytest, "tests/fault/test_kill.py"],
+            {"PENSTOCK_TEST_SEED": str(seed + number)},
+        )
+        for number in range(KILL_SEEDS)
+    ]
+    properties = Case(
+        "properties",
+        "property tests with ten times the examples",
+        [*pytest, "tests/property"],
+        {"HYPOTHESIS_PROFILE": "campaign"},
+    )
+    pythons = [
+        Case(
+            f"python-{version}",
+            f"the whole suite on Python {version}, in an environment of its own",
+            [python, "dev.py", "test"],
+            {"PENSTOCK_VENV": f".venv-{version}"},
+        )
+        for version in ("3.11", "3.12", "3.13")
+        if version != f"{sys.version_info.major}.{sys.version_info.minor}"
+        and (python := shutil.which(f"python{version}")) is not None
+        and subprocess.run([python, "--version"], capture_output=True, check=False).returncode == 0
+    ]
+    return [*kills, properties, *pythons]
+
+
+def code_version() -> str:
+    """Return a hash of all that the cases run."""
+    digest = hashlib.sha256()
+    for folder in ("src", "tests"):
+        for path in sorted((ROOT / folder).rglob("*.py")):
+            digest.update(path.read_bytes())
+    return digest.hexdigest()[:16]
+
+
+def run_case(case: Case) -> dict[str, object]:
+    """Run one case and return its result."""
+    start = time.monotonic()
+    try:
+        done = subprocess.run(
+            case.command,
+            cwd=ROOT,
+            env={**os.environ, **case.environment},
+            capture_output=True,
+            text=True,
+            timeout=CASE_LIMIT_S,
+            check=False,
+        )
+        passed, tail = done.returncode == 0, done.stdout[-2000:] + done.stderr[-2000:]
+    except subprocess.TimeoutExpired:
+        passed, tail = False, f"not done after {CASE_LIMIT_S} s"
+    seconds = round(time.monotonic() - start)
+    return {"passed": passed, "seconds": seconds, "date": datetime.now(UTC).date().isoformat(), "tail": tail}
+
+
+def main() -> int:
+    """Run what is not done yet and print the table."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--only", default="", help="cases whose name contains this")
+    parser.add_argument("--fresh", action="store_true", help="forget earlier results")
+    options = parser.parse_args()
+
+    version = code_version()
+    done: dict[str, dict[str, object]] = {}
+    if RESULTS.exists() and not options.fresh:
+        stored = json.loads(RESULTS.read_text(encoding="utf-8"))
+        done = stored["cases"] if stored["version"] == version else {}
+    chosen = [case for case in cases(options.seed) if options.only in case.name]
+    for case in chosen:
+        if done.get(case.name, {}).get("passed"):
+            continue
+        print(f"{case.name}: {case.shows}", flush=True)
+        done[case.name] = result = run_case(case)
+        print(f"  {'passed' if result['passed'] else 'FAILED'} in {result['seconds']} s", flush=True)
+        if not result["passed"]:
+            print(result["tail"], flush=True)
+        RESULTS.parent.mkdir(exist_ok=True)
+        RESULTS.write_text(json.dumps({"version": version, "cases": done}, indent=1), encoding="utf-8")
+    print("\n| case | shows | result | s | date |\n| --- | --- | --- | --- | --- |")
+    for case in chosen:
+        result = done[case.name]
+        verdict = "passed" if result["passed"] else "**failed**"
+        print(f"| {case.name} | {case.shows} | {verdict} | {result['seconds']} | {result['date']} |")
+    failed = sum(not done[case.name]["passed"] for case in chosen)
+    print(f"\n{len(chosen) - failed} passed, {failed} failed")
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,27 @@
+"""Acks for tests of decisions."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from penstock._engine.protocol.control import SubtaskAck
+
+_DEFAULTS: dict[str, Any] = {
+    "checkpoint_id": 7,
+    "token": 0,
+    "reads": {},
+    "operators": {},
+    "channels": {},
+    "finished": False,
+    "watermark": 0,
+    "records_in": 0,
+    "records_out": 0,
+    "bytes_out": 0,
+    "busy_ms": 0,
+    "started_ms": 0,
+    "ended_ms": 0,
+}
+
+
+def ack(vertex: int, subtask: int, **parts: Any) -> SubtaskAck:
+    return SubtaskAck(vertex=vertex, subtask=subtask, **(_DEFAULTS | parts))

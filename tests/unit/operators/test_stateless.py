@@ -1,0 +1,88 @@
+"""map, filter and flat_map over batches."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from penstock._engine.operators.batch import Batch
+from penstock._engine.operators.stateless import FilterOperator, FlatMapOperator, MapOperator
+from penstock.testing.harness import OperatorHarness, StreamRecord
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+MARKED = Batch([1, 2, 3, 4], [10, 20, 30, 40], [(0, 5), (2, 15), (4, 35)])
+
+
+def result(operator: Any, batch: Batch) -> Batch:
+    [(tag, out)] = operator.process(batch, 0)
+    assert tag is None
+    return out
+
+
+def test_map_keeps_timestamps_and_watermarks_in_their_places() -> None:
+    assert result(MapOperator(lambda record: record * 2), MARKED) == Batch(
+        [2, 4, 6, 8], [10, 20, 30, 40], [(0, 5), (2, 15), (4, 35)]
+    )
+
+
+def test_filter_moves_watermarks_to_where_the_records_that_stay_are() -> None:
+    assert result(FilterOperator(lambda record: record > 2), MARKED) == Batch(
+        [3, 4], [30, 40], [(0, 5), (0, 15), (2, 35)]
+    )
+
+
+def test_flat_map_gives_each_result_the_timestamp_of_its_record() -> None:
+    out = result(FlatMapOperator(lambda record: [record] * (record % 3)), MARKED)
+    assert out == Batch([1, 2, 2, 4], [10, 20, 20, 40], [(0, 5), (3, 15), (4, 35)])
+
+
+@pytest.mark.parametrize("timestamp", [None, 5])
+def test_flat_map_may_return_none_or_any_iterable(timestamp: int | None) -> None:
+    def function(record: Any) -> Any:
+        return {"none": None, "generator": (item for item in (1, 2)), "list": [3], "empty": []}[record]
+
+    harness = OperatorHarness.for_flat_map(function)
+    harness.process_elements(["none", "generator", "empty", "list"], timestamp)
+    assert harness.output() == [StreamRecord(1, timestamp), StreamRecord(2, timestamp), StreamRecord(3, timestamp)]
+
+
+@pytest.mark.parametrize("timestamp", [None, 5])
+def test_a_list_that_flat_map_fills_again_after_yielding_it_stays_as_it_was_yielded(timestamp: int | None) -> None:
+    filled: list[int] = []
+
+    def in_twos(record: int) -> Iterator[list[int]]:
+        filled.append(record)
+        if len(filled) == 2:
+            yield filled
+            filled.clear()
+
+    harness = OperatorHarness.for_flat_map(in_twos)
+    harness.process_elements([1, 2, 3, 4], timestamp)
+    assert harness.values() == [[1, 2], [3, 4]]
+
+
+@pytest.mark.parametrize("timestamp", [None, 5])
+@pytest.mark.parametrize("make", [OperatorHarness.for_map, OperatorHarness.for_filter, OperatorHarness.for_flat_map])
+def test_a_stop_iteration_that_a_function_lets_out_loses_no_records_silently(make: Any, timestamp: int | None) -> None:
+    def function(record: int) -> Any:
+        return [next(iter([record] if record != 2 else []))]
+
+    with pytest.raises((StopIteration, RuntimeError)):
+        make(function).process_elements([1, 2, 3], timestamp)
+
+
+@pytest.mark.parametrize("timestamp", [None, 5])
+def test_filter_takes_truth_for_an_answer(timestamp: int | None) -> None:
+    harness = OperatorHarness.for_filter(lambda record: record["tags"])
+    harness.process_elements([{"tags": []}, {"tags": ["x"]}], timestamp)
+    assert harness.values() == [{"tags": ["x"]}]
+
+
+def test_the_record_in_hand_is_the_one_at_which_a_function_failed() -> None:
+    operator = MapOperator(lambda record: 1 / record)
+    with pytest.raises(ZeroDivisionError):
+        operator.process(Batch([1, 2, 0, 4]), 0)
+    assert operator.record_in_hand() == (True, 0)

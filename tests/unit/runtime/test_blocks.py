@@ -1,0 +1,78 @@
+"""Blocks: cut where a row would grow too large, joined again from fragments."""
+
+from __future__ import annotations
+
+import pickle
+from typing import Any
+
+from penstock._engine.operators.batch import Batch
+from penstock._engine.protocol.rows import MAX_PAYLOAD_BYTES
+from penstock._engine.runtime.blocks import cut, decode_batch, encode_batch, fragments
+
+MEGABYTE = b"x" * (1 << 20)
+
+
+def test_a_batch_comes_back_as_it_was() -> None:
+    batch = Batch([1, "a", None], [1, 2, 3], [(0, 5), (3, 7)])
+    assert decode_batch(encode_batch(batch)) == batch
+
+
+def test_classes_that_pickle_cannot_name_travel_by_value() -> None:
+    class Local:
+        def __init__(self, number: int) -> None:
+            self.number = number
+
+    assert decode_batch(encode_batch(Batch([Local(7)]))).records[0].number == 7
+
+
+def test_a_small_batch_is_one_payload() -> None:
+    assert len(list(cut(Batch([1] * 1000)))) == 1
+
+
+def test_a_large_batch_is_cut_into_payloads_that_fit_with_all_records_and_marks_in_order() -> None:
+    records = [bytes([number]) * (number << 14) for number in range(64)]
+    stamps = list(range(64))
+    marks = [(0, 0), *[(number, number * 10) for number in range(1, 64, 7)], (64, 999)]
+    parts = list(cut(Batch(records, stamps, marks)))
+    assert len(parts) > 4
+    assert all(len(part) <= MAX_PAYLOAD_BYTES for part in parts)
+    batches = [decode_batch(part) for part in parts]
+    assert [record for batch in batches for record in batch.records] == records
+    assert [stamp for batch in batches for stamp in batch.timestamps or []] == stamps
+    found: list[tuple[int, int]] = []
+    before = 0
+    for batch in batches:
+        found += [(before + position, mark) for position, mark in batch.watermarks]
+        before += len(batch.records)
+    assert found == marks
+
+
+def test_a_record_of_100_megabytes_travels_as_fragments_of_4() -> None:
+    [payload] = cut(Batch([MEGABYTE * 100]))
+    parts = fragments(payload)
+    assert len(parts) == 26
+    assert max(map(len, parts)) == MAX_PAYLOAD_BYTES
+    assert decode_batch(b"".join(parts)).records[0] == MEGABYTE * 100
+
+
+def test_one_large_record_among_small_ones_is_a_block_of_its_own_or_with_few() -> None:
+    records: list[Any] = [*range(1000), MEGABYTE * 9, *range(1000)]
+    batches = [decode_batch(part) for part in cut(Batch(records))]
+    assert [record for batch in batches for record in batch.records] == records
+
+
+def test_cutting_does_not_pickle_a_batch_over_and_over() -> None:
+    pickled: list[int] = []
+
+    class Counted:
+        def __reduce__(self) -> Any:
+            pickled.append(1)
+            return bytes, (1 << 16,)
+
+    list(cut(Batch([Counted() for _ in range(1000)])))  # 64 MB
+    assert len(pickled) <= 3 * 1000
+
+
+def test_fragments_of_a_small_payload_are_that_payload() -> None:
+    payload = pickle.dumps(1)
+    assert fragments(payload) == [payload]

@@ -1,0 +1,125 @@
+"""The sending end of an edge: blocks, their order, timestamps, and the status of its channels."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tests.unit.plan.graphs import graph
+
+from penstock._engine.graph.job_graph import PartitionerKind
+from penstock._engine.operators.batch import Batch, watermark_only
+from penstock._engine.plan.levels import build_plan
+from penstock._engine.protocol.control import ChannelStatus
+from penstock._engine.protocol.rows import MAX_PAYLOAD_BYTES, RowKind, subtask_target
+from penstock._engine.runtime.blocks import decode_batch
+from penstock._engine.runtime.edge_writer import EdgeWriter
+from penstock._engine.runtime.row_buffer import Row, RowBuffer, rows_of
+
+TARGETS = [subtask_target(1, subtask) for subtask in range(2)]
+
+
+def writer(receivers: int = 2, kind: PartitionerKind = PartitionerKind.REBALANCE) -> tuple[EdgeWriter, RowBuffer]:
+    plan = build_plan(graph([1, receivers], [(0, 1, kind)]))
+    edge, rows = EdgeWriter(plan, plan.graph.edges[0], 0), RowBuffer()
+    edge.begin_epoch(rows, 7, {subtask_target(1, subtask): subtask for subtask in range(receivers)})
+    return edge, rows
+
+
+def sent(edge: EdgeWriter, rows: RowBuffer) -> list[Row]:
+    edge.flush()
+    return list(rows_of([rows.drain()]))
+
+
+def batches(rows: list[Row], target: int) -> list[Batch]:
+    return [decode_batch(row.payload) for row in rows if row.target == target]
+
+
+def test_rows_of_a_channel_are_numbered_from_0_and_carry_the_attempts_token() -> None:
+    edge, rows = writer()
+    for number in range(4):
+        edge.write(Batch([number, number + 100]))
+        edge.flush()
+    found = sent(edge, rows)
+    for target in TARGETS:
+        assert [row.seq for row in found if row.target == target] == [0, 1, 2, 3]
+    assert {row.token for row in found} == {7}
+    assert edge.counts() == [(edge.channel, target, 4) for target in TARGETS]
+
+
+def test_watermarks_go_to_all_receivers_between_the_records_where_they_stand() -> None:
+    edge, rows = writer()
+    edge.write(Batch([1, 2, 3, 4], [10, 20, 30, 40], [(0, 5), (2, 15), (4, 40)]))
+    found = sent(edge, rows)
+    assert batches(found, TARGETS[0]) == [Batch([1, 3], [10, 30], [(0, 5), (1, 15), (2, 40)])]
+    assert batches(found, TARGETS[1]) == [Batch([2, 4], [20, 40], [(0, 5), (1, 15), (2, 40)])]
+    assert edge.watermark == 40
+
+
+def test_records_with_and_without_timestamps_do_not_share_a_block() -> None:
+    edge, rows = writer(1)
+    stamped, plain = Batch([1], [10]), Batch([2])
+    for batch in (stamped, plain, plain, stamped, watermark_only(50), plain):
+        edge.write(batch)
+    found = batches(sent(edge, rows), TARGETS[0])
+    assert [(batch.records, batch.timestamps) for batch in found if batch.records] == [
+        ([1], [10]),
+        ([2, 2], None),
+        ([1], [10]),
+        ([2], None),
+    ]
+    assert all(batch.timestamps is None or len(batch.timestamps) == len(batch.records) for batch in found)
+
+
+def test_a_receiver_that_got_nothing_for_a_while_gets_right_timestamps_later() -> None:
+    edge, rows = writer(2)
+    edge.write(Batch([1], [10]))  # to the first receiver alone
+    edge.write(Batch([2, 3]))  # unstamped, to the second and the first
+    edge.write(Batch([4], [40]))
+    found = sent(edge, rows)
+    assert [(batch.records, batch.timestamps) for batch in batches(found, TARGETS[1])] == [([2], None), ([4], [40])]
+
+
+def test_many_records_are_sent_before_the_epoch_ends() -> None:
+    edge, rows = writer()
+    for _ in range(5):
+        edge.write(Batch(list(range(20_000))))
+        assert len(list(rows_of([rows.drain()]))) == 2
+
+
+def test_large_records_do_not_wait_for_thousands_of_others() -> None:
+    edge, rows = writer(1)
+    waiting: list[int] = []
+    for _ in range(1500):
+        edge.write(Batch([b"x" * 20_000]))
+        waiting.append(len(edge._outlets[0].records))
+    assert max(waiting[600:]) <= MAX_PAYLOAD_BYTES // 20_000 + 1
+    assert sum(len(batch.records) for batch in batches(sent(edge, rows), TARGETS[0])) == 1500
+
+
+def test_a_record_larger_than_a_row_is_sent_in_fragments_with_the_last_as_data() -> None:
+    edge, rows = writer(1)
+    edge.write(Batch([b"x" * (9 << 20)]))
+    found = sent(edge, rows)
+    assert [row.kind for row in found] == [RowKind.FRAGMENT, RowKind.FRAGMENT, RowKind.DATA]
+    assert [row.seq for row in found] == [0, 1, 2]
+    joined: Any = b"".join(row.payload for row in found)
+    assert decode_batch(joined).records == [b"x" * (9 << 20)]
+
+
+def test_a_new_epoch_starts_with_nothing_left_from_the_last_one() -> None:
+    edge, rows = writer(1)
+    edge.write(Batch([1], [10]))
+    fresh = RowBuffer()
+    edge.begin_epoch(fresh, 8, {TARGETS[0]: 0})
+    edge.write(Batch([2]))
+    [batch] = batches(sent(edge, fresh), TARGETS[0])
+    assert (batch.records, batch.timestamps) == ([2], None)
+    assert list(rows_of([rows.drain()])) == []
+    assert (edge.records_out, edge.counts()) == (1, [(edge.channel, TARGETS[0], 1)])
+
+
+def test_an_ended_channel_is_not_idle() -> None:
+    edge, _ = writer()
+    edge.write(watermark_only(9))
+    assert edge.status(idle=True, ended=False) == ChannelStatus(9, idle=True)
+    assert edge.status(idle=True, ended=True) == ChannelStatus(9, ended=True)

@@ -1,0 +1,144 @@
+"""Partitioners: each record to its receivers, exactly once, in order."""
+
+from __future__ import annotations
+
+import pickle
+from decimal import Decimal
+from typing import Any
+
+import cloudpickle
+import pytest
+
+from penstock._engine.graph.job_graph import JobEdge, PartitionerKind
+from penstock._engine.protocol.keys import key_group, normal_key, subtask_of_key_group
+from penstock._engine.runtime.routing import Outlet, make_router
+from penstock.common.types import Row
+from penstock.errors import KeyEncodingError, PartitionError
+
+RECORDS = list(range(1000))
+
+
+def route(
+    kind: PartitionerKind, records: list[Any], receivers: int = 3, *, sender: int = 0, runs: int = 1, **members: Any
+) -> list[list[Any]]:
+    """Route records in several runs; return what each receiver got."""
+    outlets = [Outlet() for _ in range(receivers)]
+    for outlet in outlets:
+        outlet.timestamps = []
+    edge = JobEdge(0, 0, 0, None, 1, 0, kind, cloudpickle.dumps(members) if members else b"")
+    router = make_router(edge, outlets, sender, receivers, 128)
+    step = -(-len(records) // runs)
+    for start in range(0, len(records), step):
+        stamps = list(range(start, min(start + step, len(records))))
+        router.route(records[start : start + step], stamps)
+    for outlet in outlets:
+        assert [records[stamp] for stamp in outlet.timestamps or []] == outlet.records
+    return [outlet.records for outlet in outlets]
+
+
+@pytest.mark.parametrize("runs", [1, 7])
+@pytest.mark.parametrize("receivers", [1, 2, 5])
+@pytest.mark.parametrize(
+    ("kind", "members"),
+    [
+        (PartitionerKind.REBALANCE, {}),
+        (PartitionerKind.RESCALE, {}),
+        (PartitionerKind.SHUFFLE, {}),
+        (PartitionerKind.HASH, {"key_selector": lambda record: record % 50}),
+        (
+            PartitionerKind.CUSTOM,
+            {"partitioner": lambda key, count: key % count, "key_selector": lambda record: record},
+        ),
+    ],
+)
+def test_each_record_goes_to_one_receiver_in_order(
+    kind: PartitionerKind, members: Any, receivers: int, runs: int
+) -> None:
+    received = route(kind, RECORDS, receivers, runs=runs, **members)
+    assert sorted(record for records in received for record in records) == RECORDS
+    assert all(records == sorted(records) for records in received)
+
+
+def test_broadcast_gives_each_record_to_every_receiver() -> None:
+    assert route(PartitionerKind.BROADCAST, RECORDS, 3, runs=4) == [RECORDS] * 3
+
+
+def test_forward_has_one_receiver() -> None:
+    assert route(PartitionerKind.FORWARD, RECORDS, 1) == [RECORDS]
+
+
+@pytest.mark.parametrize("runs", [1, 3, 500])
+def test_rebalance_is_even_whatever_the_blocks(runs: int) -> None:
+    received = route(PartitionerKind.REBALANCE, RECORDS, 7, runs=runs)
+    assert max(map(len, received)) - min(map(len, received)) <= 1
+
+
+def test_senders_of_a_rebalance_do_not_all_begin_with_the_same_receiver() -> None:
+    firsts = [route(PartitionerKind.REBALANCE, ["first"], 3, sender=sender).index(["first"]) for sender in range(3)]
+    assert sorted(firsts) == [0, 1, 2]
+
+
+def test_hash_sends_equal_keys_to_the_owner_of_their_key_group() -> None:
+    received = route(PartitionerKind.HASH, RECORDS, 5, key_selector=lambda record: f"key-{record % 40}")
+    for receiver, records in enumerate(received):
+        for record in records:
+            group = key_group(normal_key(f"key-{record % 40}"), 128)
+            assert subtask_of_key_group(group, 5, 128) == receiver
+
+
+@pytest.mark.parametrize(
+    "keys",
+    [
+        [1, True, 1.0, Decimal(1)],
+        [(1, "a"), (True, "a"), (1.0, "a"), Row(1, "a")],
+        ["a", str.__new__(type("Text", (str,), {}), "a")],
+        [Row(a=1, b=2), Row(b=2, a=1)],
+    ],
+)
+def test_keys_that_are_equal_go_together(keys: list[Any]) -> None:
+    received = route(PartitionerKind.HASH, keys, 100, key_selector=lambda record: record)
+    assert [len(records) for records in received if records] == [len(keys)]
+
+
+def test_hash_is_the_same_in_every_process_and_version() -> None:
+    keys: list[Any] = ["a", "b", 1, 2, (1, "a"), 2.5, None, b"x"]
+    received = route(PartitionerKind.HASH, keys, 4, key_selector=lambda record: record)
+    assert received == [[2, (1, "a")], [], ["a", None, b"x"], ["b", 1, 2.5]]
+
+
+def test_a_key_without_encoding_is_refused() -> None:
+    with pytest.raises(KeyEncodingError, match="list"):
+        route(PartitionerKind.HASH, [[1]], key_selector=lambda record: record)
+
+
+def test_a_key_selector_that_lets_out_a_stop_iteration_loses_nothing_silently() -> None:
+    with pytest.raises((StopIteration, RuntimeError)):
+        route(PartitionerKind.HASH, [1, 2], key_selector=lambda record: next(iter(())))
+
+
+@pytest.mark.parametrize("target", [3, -1, None, "0", [0], 0.5])
+def test_a_custom_partitioner_must_name_a_receiver(target: Any) -> None:
+    with pytest.raises(PartitionError) as raised:
+        route(PartitionerKind.CUSTOM, [1], 3, partitioner=lambda key, count: target, key_selector=lambda record: record)
+    assert raised.value.target == target
+
+
+def test_a_custom_partitioner_may_be_an_object_and_return_any_whole_number() -> None:
+    class Second:
+        def partition(self, key: Any, num_partitions: int) -> Any:
+            return True
+
+    class Itself:
+        def get_key(self, value: Any) -> Any:
+            return value
+
+    assert route(PartitionerKind.CUSTOM, [1, 2], 2, partitioner=Second(), key_selector=Itself()) == [[], [1, 2]]
+
+
+def test_an_outlet_hands_out_what_waits_once() -> None:
+    outlet = Outlet()
+    outlet.add([1], None)
+    outlet.add_watermark(5)
+    outlet.add_watermark(6)
+    assert outlet.take().watermarks == [(1, 6)]
+    assert pickle.loads(pickle.dumps(outlet.take().records)) == []
