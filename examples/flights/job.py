@@ -8,15 +8,6 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
-from penstock.datastream.connectors.file_system import (
-    BucketAssigner,
-    FileSink,
-    FileSource,
-    OutputFileConfig,
-    RollingPolicy,
-)
-from penstock.datastream.formats.parquet import ParquetColumnarRowInputFormat
-
 from lines import AlertLine, CancelledLine, HourlyLine
 from penstock.common import Encoder, Row, Time, Types, WatermarkStrategy
 from penstock.common.watermark_strategy import TimestampAssigner
@@ -29,6 +20,14 @@ from penstock.datastream import (
     RuntimeContext,
     StreamExecutionEnvironment,
 )
+from penstock.datastream.connectors.file_system import (
+    BucketAssigner,
+    FileSink,
+    FileSource,
+    OutputFileConfig,
+    RollingPolicy,
+)
+from penstock.datastream.formats.parquet import ParquetColumnarRowInputFormat
 from penstock.datastream.state import ValueStateDescriptor
 from penstock.datastream.window import TumblingEventTimeWindows
 from records import FLIGHT, Alert, Departure, Hour

@@ -115,11 +115,12 @@ def delay_table(report: Report) -> Table:
 
 def aircraft_table(report: Report, rows: int = 8) -> Table:
     title = "Falling behind: three late departures in a row, each later than the one before"
-    table = Table(title=title, box=box.SIMPLE_HEAD, title_justify="left", padding=(0, 1, 0, 0))
-    for name in ("aircraft", "make", "airline"):
-        table.add_column(name)
-    for name in ("alerts", "worst three"):
-        table.add_column(name, justify="right")
+    table = Table(title=title, box=box.SIMPLE_HEAD, title_justify="left")
+    table.add_column("aircraft")
+    table.add_column("make", no_wrap=True, max_width=16)
+    table.add_column("airline", no_wrap=True)
+    table.add_column("alerts", justify="right")
+    table.add_column("worst three", justify="right", no_wrap=True)
     for alerts in most_alerts(report.alerts)[:rows]:
         worst = max(alerts, key=lambda row: int(row["delay_3"]))
         growth = " → ".join(worst[f"delay_{number}"] for number in (1, 2, 3))

@@ -52,7 +52,7 @@ def main() -> int:
 def run(events: Path, results: Path, checkpoints: Path, parallelism: int, *, resume: bool) -> None:
     settings = {
         "parallelism.default": str(parallelism),
-        "execution.checkpointing.interval": "3 s",
+        "execution.checkpointing.interval": "2 s",
         "execution.checkpointing.dir": str(checkpoints),
         "penstock.progress.enabled": "true",
     }

@@ -24,6 +24,9 @@
     │   ├── SparkLaunchError                the JVM ended while it was starting
     │   └── UnsupportedJavaError            no Java that this Spark runs on
     ├── JobRunError                     look into the run: the job was under way
+    │   ├── DriverCodeError                 an enumerator or a committer failed on the driver
+    │   ├── EpochCancelledError             an epoch was interrupted on purpose
+    │   ├── EpochInfrastructureError        Spark lost an epoch; it is run again
     │   ├── FencedError                     another driver has taken the job over
     │   ├── JobCancelledError               somebody cancelled the job
     │   ├── JobExecutionError               the job failed, mostly in a user's function
@@ -65,6 +68,9 @@ from penstock._errors.program import (
 )
 from penstock._errors.root import InternalError, PenstockError, RetryableError
 from penstock._errors.run import (
+    DriverCodeError,
+    EpochCancelledError,
+    EpochInfrastructureError,
     FailurePlace,
     FencedError,
     JobCancelledError,
@@ -91,8 +97,11 @@ __all__ = [
     "ConfigurationError",
     "ConfigurationFileError",
     "CorruptCheckpointError",
+    "DriverCodeError",
     "DuplicateUidError",
     "EmptyJobError",
+    "EpochCancelledError",
+    "EpochInfrastructureError",
     "FailurePlace",
     "FencedError",
     "ForwardParallelismError",

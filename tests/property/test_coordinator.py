@@ -15,10 +15,9 @@ from tests.unit.driver.world import TARGETS, TargetCommitter, TargetSink, World,
 from penstock._engine.coordinator import events as ev
 from penstock._engine.coordinator import instructions as do
 from penstock._engine.coordinator.phases import STATUS_MOVES
-from penstock._engine.plan.epoch_plan import EpochInfrastructureError
 from penstock._engine.protocol.control import Failure
 from penstock.common.job_status import JobStatus
-from penstock.errors import CheckpointStorageError
+from penstock.errors import CheckpointStorageError, EpochInfrastructureError
 
 if TYPE_CHECKING:
     from penstock._engine.driver.loop import JobLoop

@@ -220,3 +220,49 @@ class PartitionError(JobRunError):
             f"The partitioner returned {self.target}, but there are {self.parallelism} subtasks, counted from 0. "
             "Return a whole number in that range, such as hash(key) % num_partitions."
         )
+
+
+class DriverCodeError(JobRunError):
+    """User code that runs on the driver raised: an enumerator or a committer.
+
+    Args:
+        where: What ran, such as ``the enumerator of 'orders'``.
+        reason: Type and text of the exception, which is the ``__cause__``.
+    """
+
+    def __init__(self, where: str, reason: str) -> None:
+        super().__init__(where, reason)
+        self.where, self.reason = where, reason
+
+    def __str__(self) -> str:
+        return f"{self.reason} (in {self.where})"
+
+
+class EpochInfrastructureError(JobRunError):
+    """Spark lost an epoch for a reason that is not the user's; running it again may succeed.
+
+    Args:
+        reason: What Spark said.
+    """
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(reason)
+        self.reason = reason
+
+    def __str__(self) -> str:
+        return f"Spark lost an epoch: {self.reason}"
+
+
+class EpochCancelledError(JobRunError):
+    """An epoch was interrupted because its driver asked for it.
+
+    Args:
+        checkpoint_id: The checkpoint that the epoch was to make.
+    """
+
+    def __init__(self, checkpoint_id: int) -> None:
+        super().__init__(checkpoint_id)
+        self.checkpoint_id = checkpoint_id
+
+    def __str__(self) -> str:
+        return f"The epoch of checkpoint {self.checkpoint_id} was cancelled."

@@ -12,12 +12,13 @@ import threading
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from penstock._engine.plan.epoch_plan import EpochCancelledError, EpochInfrastructureError, EpochOutcome
+from penstock._engine.plan.epoch_plan import EpochOutcome
 from penstock._engine.protocol.control import encode
 from penstock._engine.runtime.level import run_level
 from penstock._engine.runtime.row_buffer import record_batch, rows_of
 from penstock._engine.runtime.subtask import now_ms
 from penstock._engine.runtime.worker_cache import WorkerCache
+from penstock.errors import EpochCancelledError, EpochInfrastructureError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -121,7 +122,7 @@ class InProcessEpochRunner:
             self._cancelled.clear()
             raise EpochCancelledError(plan.checkpoint_id)
         if self._happens(self.chaos.losses):
-            raise EpochInfrastructureError(plan.checkpoint_id, "an executor was lost (simulated)")
+            raise EpochInfrastructureError("an executor was lost (simulated)")
         if self._happens(self.chaos.mixtures):
             return [self._attempt(level, slot, rows) for _ in range(2)]
         if self._happens(self.chaos.retries):

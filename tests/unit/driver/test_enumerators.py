@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import pickle
+from random import Random
 from typing import ClassVar
 
 import pytest
@@ -12,13 +13,12 @@ from tests.unit.driver.world import Numbers, NumbersEnumerator, World, numbers_j
 from penstock._engine.coordinator import instructions as do
 from penstock._engine.coordinator.sources import SourceDelivery, SourceOpening
 from penstock._engine.driver.enumerators import Enumerators
-from penstock._engine.driver.failures import DriverCodeError
 from penstock._engine.driver.mailbox import Mailbox
 from penstock._engine.protocol.events import AddSplits, NoMoreSplits, SourceEvent, decode_event
 from penstock._engine.protocol.metadata import ReaderMessages
 from penstock.common.job_status import JobStatus
 from penstock.datastream.connectors import base
-from penstock.errors import JobExecutionError
+from penstock.errors import DriverCodeError, JobExecutionError
 
 _names = itertools.count()
 
@@ -150,15 +150,15 @@ def test_enumerator_without_a_split_is_not_asked_again() -> None:
 
 
 class Finding(NumbersEnumerator):
-    """Finds its splits asynchronously, two at a time."""
+    """Finds its splits asynchronously, one at a time."""
 
     def start(self) -> None:
         self.found: list = []
         self.waiting: list[int] = []
-        self.context.call_async(self.find, self.on_found, 0, 50)
+        self.context.call_async(self.find, self.on_found, 0, 30)
 
     def find(self):
-        return 2
+        return 1
 
     def on_found(self, count, error) -> None:
         assert error is None
@@ -190,7 +190,8 @@ def test_splits_that_are_found_asynchronously_survive_a_crash_at_any_step(name: 
         target = f"{name}-{position}"
 
         def world(target: str = target) -> World:
-            return World(numbers_job(target, source=Scripted(Finding)), patience=3)
+            graph = numbers_job(target, source=Scripted(Finding))
+            return World(graph, random=Random(target), patience=3)
 
         driver, loop = world().driver(f"memory://{target}", interval="1 s", recover="latest")
         perform, steps = loop.perform, itertools.count()

@@ -12,11 +12,10 @@ from tests.unit.driver.world import TARGETS, TargetCommitter, TargetSink, World,
 from penstock._engine.coordinator import events as ev
 from penstock._engine.coordinator import instructions as do
 from penstock._engine.coordinator.cycle import MAX_EPOCH_ATTEMPTS
-from penstock._engine.plan.epoch_plan import EpochInfrastructureError
 from penstock._engine.protocol.control import Failure
 from penstock._engine.storage.checkpoint_storage import open_storage
 from penstock.common.job_status import JobStatus
-from penstock.errors import JobCancelledError, JobExecutionError
+from penstock.errors import EpochInfrastructureError, JobCancelledError, JobExecutionError
 
 _names = itertools.count()
 JOB_ID = "0123456789abcdef" * 2

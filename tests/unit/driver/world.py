@@ -23,9 +23,6 @@ from penstock._engine.protocol.versioned import pack
 from penstock.common.configuration import Configuration
 from penstock.datastream.connectors import base
 
-
-
-
 #: What committers have published, by name of the target: committable -> its numbers.
 TARGETS: dict[str, dict[str, tuple[int, ...]]] = {}
 
@@ -153,7 +150,7 @@ class World:
     def receive(self, letters, until_ms):
         while letters.empty():
             due = min((moment for moment, _ in self.timers), default=None)
-            if self.pending:
+            if self.pending and (due is None or self.random.random() < 0.5):  # else something comes in between
                 self.pending.pop(self.random.randrange(len(self.pending)))()
             elif due is not None and (until_ms is None or due <= until_ms):
                 self.time_ms = max(self.time_ms, due)
@@ -235,7 +232,8 @@ class World:
                 splits.insert(0, (start + taken, end))
             left, read = left - taken, read + taken
         finished = complete and not splits
-        asks = (read > 0 or state is None) and not splits and not complete
+        made_anew = not dispatch.history  # then it asks at its start
+        asks = (read > 0 or made_anew) and not splits and not complete
         written = tuple(pickle.dumps(split) for split in splits)
         ack = OperatorAck(
             state=encode(ReaderState(written, 1, complete)), split_requests=int(asks), more_available=bool(splits)

@@ -70,6 +70,14 @@ def test_records_with_and_without_timestamps_do_not_share_a_block() -> None:
     assert all(batch.timestamps is None or len(batch.timestamps) == len(batch.records) for batch in found)
 
 
+def test_a_batch_of_watermarks_alone_needs_no_timestamps() -> None:
+    edge, rows = writer()
+    edge.write(Batch([], [], [(0, 5)]))
+    edge.write(Batch([1, 2], [10, 20]))
+    edge.write(Batch([], None, [(0, 30)]))
+    assert batches(sent(edge, rows), TARGETS[0]) == [Batch([], None, [(0, 5)]), Batch([1], [10], [(1, 30)])]
+
+
 def test_a_receiver_that_got_nothing_for_a_while_gets_right_timestamps_later() -> None:
     edge, rows = writer(2)
     edge.write(Batch([1], [10]))  # to the first receiver alone

@@ -7,10 +7,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from penstock._engine.coordinator import events as ev
-from penstock._engine.plan.epoch_plan import EpochCancelledError, EpochInfrastructureError, EpochPlan
+from penstock._engine.plan.epoch_plan import EpochPlan
 from penstock._engine.plan.levels import plan_epoch
 from penstock._engine.protocol.control import LevelDispatch
 from penstock._engine.protocol.paths import blob_path
+from penstock.errors import EpochCancelledError, EpochInfrastructureError
 
 if TYPE_CHECKING:
     from penstock._engine.coordinator import instructions as do

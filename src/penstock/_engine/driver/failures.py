@@ -6,23 +6,14 @@ import pickle
 from typing import cast
 
 from penstock._engine.protocol.control import Failure
-from penstock.errors import FailurePlace, FencedError, JobExecutionError, JobGraphError, JobRunError, RestoreError
-
-
-class DriverCodeError(JobRunError):
-    """User code that runs on the driver raised: an enumerator or a committer.
-
-    Args:
-        where: What ran, such as ``the enumerator of 'orders'``.
-        reason: Type and text of the exception, which is the ``__cause__``.
-    """
-
-    def __init__(self, where: str, reason: str) -> None:
-        super().__init__(where, reason)
-        self.where, self.reason = where, reason
-
-    def __str__(self) -> str:
-        return f"{self.reason} (in {self.where})"
+from penstock.errors import (
+    DriverCodeError,
+    FailurePlace,
+    FencedError,
+    JobExecutionError,
+    JobGraphError,
+    RestoreError,
+)
 
 
 def driver_code_error(where: str, cause: Exception) -> DriverCodeError:

@@ -9,18 +9,19 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from penstock._engine.operators.base import EpochContext, Operator, OperatorContext, Output
-from penstock._engine.operators.batch import Batch
+from penstock._engine.operators.base import NOTHING, EpochContext, Operator, OperatorContext, Output
+from penstock._engine.operators.batch import Batch, watermark_only
 from penstock._engine.operators.watermarks import Watermarker, periodic_watermarks
 from penstock._engine.protocol.control import OperatorAck
 from penstock._engine.protocol.events import AddSplits, NoMoreSplits, ReaderState, SourceEvent, decode_event
-from penstock._engine.protocol.rows import MIN_WATERMARK
+from penstock._engine.protocol.rows import MIN_WATERMARK, NO_TIMESTAMP
 from penstock.common.configuration import Configuration
 from penstock.common.watermark_strategy import WatermarkKind, WatermarkStrategy
 from penstock.datastream.connectors.base import InputStatus, ReaderOutput, Source, SourceOutput, SourceReader
+from penstock.datastream.connectors.reader_base import SequentialSourceReader
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from penstock.metrics.metricbase import MetricGroup
 
@@ -67,6 +68,8 @@ class _SplitOutput(SourceOutput[Any]):
         self._stamps: list[int] = []
         self.emitted = MIN_WATERMARK
         self.idle = False
+        #: Whether anything came out of it yet.
+        self.used = False
 
     @property
     def watermark(self) -> int:
@@ -74,8 +77,7 @@ class _SplitOutput(SourceOutput[Any]):
 
     def collect(self, record: Any, timestamp: int | None = None) -> None:
         self._records.append(record)
-        if timestamp is not None:
-            self._stamps.append(timestamp)
+        self._stamps.append(NO_TIMESTAMP if timestamp is None else timestamp)
         if len(self._records) >= _BATCH_RECORDS:
             self.flush()
 
@@ -87,7 +89,7 @@ class _SplitOutput(SourceOutput[Any]):
         if self._records:
             records, self._records = self._records, []
             stamps, self._stamps = self._stamps, []
-            self._emit(records, stamps if len(stamps) == len(records) else None)
+            self._emit(records, stamps if any(stamp != NO_TIMESTAMP for stamp in stamps) else None)
 
     def _emit(self, records: list[Any], stamps: list[int] | None) -> None:
         if self.marker is None:
@@ -150,7 +152,7 @@ class _Output(ReaderOutput[Any]):
     def emit(self, batch: Batch, origin: _SplitOutput) -> None:
         """Take a batch of one split; its watermarks count as far as no other split holds them back."""
         self.records += len(batch.records)
-        origin.idle = False
+        origin.idle, origin.used = False, True
         if origin.marker is not None and batch.records:
             origin.marker.see(active=True, now_ms=self.operator.context.clock())
         if batch.watermarks:
@@ -170,8 +172,19 @@ class _Output(ReaderOutput[Any]):
     def _speaking(self) -> list[_SplitOutput]:
         """Return the outputs that have a say in the watermark."""
         now_ms = self.operator.context.clock()
-        splits = list(self.splits.values()) or [self.main]
-        return [split for split in splits if not (split.idle or (split.marker and split.marker.is_idle(now_ms)))]
+        if self.main.used:  # then a split that is still silent may have no output of its own at all
+            outputs = [self.main, *(split for split in self.splits.values() if split.used)]
+        else:
+            outputs = list(self.splits.values()) or [self.main]
+        return [output for output in outputs if not (output.idle or (output.marker and output.marker.is_idle(now_ms)))]
+
+    def periodic(self) -> int | None:
+        """Let generators emit without a record, and look anew at splits that ended or fell idle; None for no rise."""
+        for output in (self.main, *self.splits.values()):
+            if output.marker is not None:
+                output.marker.periodic()
+        combined = min((output.watermark for output in self._speaking()), default=MIN_WATERMARK)
+        return combined if self._advances(combined) else None
 
     def is_idle(self) -> bool:
         """Return whether no split has a say in the watermark."""
@@ -234,7 +247,7 @@ class SourceOperator(Operator):
         for event in map(decode_event, epoch.restore.events):
             match event:
                 case AddSplits(splits=splits, version=version):
-                    self.reader.add_splits([serializer.deserialize(version, split) for split in splits])
+                    self._add_splits([serializer.deserialize(version, split) for split in splits])
                 case NoMoreSplits():
                     self._no_more_splits = True
                     self.reader.notify_no_more_splits()
@@ -261,12 +274,20 @@ class SourceOperator(Operator):
             serializer = self.source.get_split_serializer()
             splits = [serializer.deserialize(state.version, split) for split in state.splits]
             if splits:
-                self.reader.add_splits(splits)
+                self._add_splits(splits)
             self._no_more_splits = state.no_more_splits
             if state.no_more_splits:
                 self.reader.notify_no_more_splits()
             # A reader asks for a split at its start. One that goes on has asked before: the enumerator has it noted.
         self.reader.start()
+
+    def _add_splits(self, splits: list[Any]) -> None:
+        assert self.reader is not None
+        if not isinstance(self.reader, SequentialSourceReader):
+            # A split has a say in the watermark from its assignment on (FLINK-26018), unless others come before it.
+            for split in splits:
+                self._output.create_output_for_split(split.split_id())
+        self.reader.add_splits(splits)
 
     def read(self, limits: ReadLimits) -> Iterator[Output]:
         """Poll the reader and yield its batches until the epoch's share is used up or nothing more is there."""
@@ -293,6 +314,10 @@ class SourceOperator(Operator):
     def process(self, batch: Batch, input_index: int) -> Iterator[Output]:
         """Pass on what the runtime puts in: the last watermark."""
         yield None, batch
+
+    def on_processing_time(self, now_ms: int) -> Iterable[Output]:
+        watermark = self._output.periodic() if self._periodic else None
+        return NOTHING if watermark is None else ((None, watermark_only(watermark)),)
 
     def output_watermark(self, input_watermark: int) -> int:
         return self._output.top

@@ -54,7 +54,7 @@ class FunctionResults(WindowResults):
         super().__init__(function, aggregated=strategy == "aggregate")
         self._many = strategy == "elements"
         self._function = window_function
-        own_clear = getattr(cast("Any", window_function).__class__, "clear", None)
+        own_clear = getattr(window_function.__class__, "clear", None)
         self.clears = own_clear is not None and own_clear is not cast("Any", ProcessWindowFunction).clear
         takes_windows = isinstance(window_function, WindowFunction)
         self._apply: Any = cast("Any", window_function).apply if takes_windows else None

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Protocol
 
 from penstock._engine.protocol.control import Failure, LogLine, SubtaskAck, decode
 from penstock._engine.protocol.rows import RowKind
-from penstock.errors import JobRunError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -52,14 +51,6 @@ class EpochOutcome:
                 case _:
                     pass
         return EpochOutcome(tuple(acks), tuple(failures), tuple(log))
-
-
-class EpochInfrastructureError(JobRunError):
-    """Spark lost an epoch for a reason that is not the user's; running it again may succeed."""
-
-
-class EpochCancelledError(JobRunError):
-    """An epoch was interrupted because its driver asked for it."""
 
 
 class EpochRunner(Protocol):

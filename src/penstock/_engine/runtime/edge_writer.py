@@ -70,7 +70,7 @@ class EdgeWriter:
             self.watermark = max(self.watermark, watermark)
             for outlet in self._outlets:
                 outlet.add_watermark(watermark)
-        if start == 0:
+        if start == 0 and batch.records:
             self._router.route(batch.records, stamps)
         elif start < len(batch.records):
             self._router.route(batch.records[start:], None if stamps is None else stamps[start:])

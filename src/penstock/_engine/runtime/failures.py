@@ -60,7 +60,7 @@ def describe_failure(
         place: Vertex and subtask.
     """
     frames = _user_frames(error.__traceback__)
-    lines = ["Traceback (most recent call last):\n", *traceback.format_list(frames)] if frames else []
+    lines = ["Traceback (most recent call last):\n", *traceback.format_list(frames)]
     text = "".join(traceback.format_exception_only(error)).strip()
     try:
         pickled: bytes | None = cloudpickle.dumps(error)  # pyright: ignore[reportUnknownMemberType]
@@ -75,7 +75,7 @@ def describe_failure(
         location=_location(frames, node),
         record=record,
         error=text,
-        traceback="".join([*lines, text]) if node is not None else "".join(traceback.format_exception(error)),
+        traceback="".join([*lines, text] if frames and node is not None else traceback.format_exception(error)),
         exception=pickled,
     )
 

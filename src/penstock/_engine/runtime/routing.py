@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pickle
 import random
+import reprlib
 from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, Any, Final
 
@@ -46,7 +47,7 @@ class Outlet:
 
     def take(self) -> Batch:
         """Return what waits, and be empty."""
-        batch = Batch(self.records, self.timestamps, self.watermarks)
+        batch = Batch(self.records, self.timestamps if self.records else None, self.watermarks)
         self.records, self.timestamps, self.watermarks = [], None, []
         return batch
 
@@ -177,6 +178,6 @@ def _custom(partitioner: Any, key_selector: Any, parallelism: int) -> Callable[[
         try:
             return receivers[chosen]
         except (KeyError, TypeError):
-            raise PartitionError(chosen, parallelism) from None
+            raise PartitionError(reprlib.repr(chosen), parallelism) from None
 
     return lambda records: [target(record) for record in records]

@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Any, Final
 from pyspark import TaskContext
 from pyspark.sql.types import BinaryType, IntegerType, LongType, StructField, StructType
 
-from penstock._engine.plan.epoch_plan import EpochCancelledError, EpochInfrastructureError, EpochOutcome
+from penstock._engine.plan.epoch_plan import EpochOutcome
 from penstock._engine.protocol.control import encode
+from penstock.errors import EpochCancelledError, EpochInfrastructureError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -66,7 +67,7 @@ class SparkEpochRunner:
             if self._cancelled.is_set():
                 self._cancelled.clear()
                 raise EpochCancelledError(plan.checkpoint_id) from error
-            raise EpochInfrastructureError(plan.checkpoint_id, str(error)) from error
+            raise EpochInfrastructureError(str(error)) from error
         outcome = EpochOutcome.of_rows(rows)
         _log(outcome.log)
         return outcome

@@ -1,0 +1,150 @@
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from penstock._engine.coordinator.restore import fit_snapshot, own_files
+from penstock._engine.coordinator.snapshots import fresh_snapshot, state_files
+from penstock._engine.coordinator.sources import Returned
+from penstock._engine.graph.job_graph import JobGraph, JobVertex, OperatorKind, OperatorNode
+from penstock._engine.protocol.control import encode
+from penstock._engine.protocol.events import AddSplits, NoMoreSplits, ReaderState, encode_event
+from penstock._engine.protocol.keys import key_group_range
+from penstock._engine.protocol.metadata import (
+    EnumeratorRecord,
+    JobSnapshot,
+    OperatorSubtask,
+    OutstandingCommit,
+    ReaderMessages,
+    VertexSubtask,
+)
+from penstock._engine.protocol.state_handle import StateHandle
+from penstock.errors import RestoreError, UnclaimedStateError
+
+PATH = "job/chk-7"
+
+
+def graph(parallelism: int, *, max_parallelism: int = 128, uid: str = "counts") -> JobGraph:
+    source = OperatorNode("orders", "Source: orders", OperatorKind.SOURCE, b"")
+    counts = OperatorNode(uid, "Count", OperatorKind.KEYED_PROCESS, b"")
+    return JobGraph(
+        "orders",
+        (
+            JobVertex(0, "Source: orders", (source,), parallelism, 128),
+            JobVertex(1, "Count", (counts,), parallelism, max_parallelism),
+        ),
+        (),
+    )
+
+
+def handle(number: int, groups: range, kind: Any = "delta") -> StateHandle:
+    return StateHandle(number, number, kind, f"{number}-{groups.start}", None, 10, 1, 0, (groups.start, groups.stop - 1))
+
+
+def stored(parallelism: int) -> JobSnapshot:
+    """A checkpoint in which each subtask of the keyed operator has a snapshot and a delta."""
+    snapshot = fresh_snapshot(graph(parallelism))
+    subtasks = []
+    for index in range(parallelism):
+        groups = key_group_range(index, parallelism, 128)
+        subtasks.append(OperatorSubtask((handle(3, groups, "snapshot"), handle(5, groups))))
+    counts = replace(snapshot.operators["counts"], subtasks=tuple(subtasks))
+    readers = tuple(
+        OperatorSubtask(state=encode(ReaderState((b"split-%d" % index,), 2))) for index in range(parallelism)
+    )
+    undelivered = {0: (encode_event(AddSplits((b"late",), 3)), encode_event(NoMoreSplits()))}
+    enumerator = EnumeratorRecord(b"state", 1, undelivered, (ReaderMessages(1, (), 1),))
+    orders = replace(snapshot.operators["orders"], subtasks=readers, enumerator=enumerator)
+    return replace(snapshot, operators={"orders": orders, "counts": counts})
+
+
+def fit(snapshot: JobSnapshot, job: JobGraph, *, ignore: bool = False):
+    return fit_snapshot(snapshot, job, PATH, ignore_unclaimed=ignore)
+
+
+def test_unchanged_job_goes_on_with_everything_as_it_was() -> None:
+    before = replace(stored(2), outstanding=(OutstandingCommit("counts", 6, ()),))
+    subtask = VertexSubtask(watermark=99, finished=True)
+    before = replace(before, vertices=(replace(before.vertices[0], subtasks=(subtask,) * 2), before.vertices[1]))
+    assert fit(before, graph(2)) == (before, {})
+
+
+@given(st.integers(1, 16), st.integers(1, 16))
+def test_each_new_subtask_gets_all_files_with_its_key_groups_in_order(before: int, after: int) -> None:
+    snapshot, _ = fit(stored(before), graph(after))
+    for index, subtask in enumerate(snapshot.operators["counts"].subtasks):
+        own = set(key_group_range(index, after, 128))
+        covered = [set(range(one.key_groups[0], one.key_groups[1] + 1)) for one in subtask.lineage]
+        assert all(groups & own for groups in covered)
+        for kind in ("snapshot", "delta"):
+            of_kind = [groups for groups, one in zip(covered, subtask.lineage, strict=True) if one.kind == kind]
+            assert own <= set().union(*of_kind)
+        ids = [one.checkpoint_id for one in subtask.lineage]
+        assert ids == sorted(ids)
+        assert len(set(subtask.lineage)) == len(subtask.lineage)
+
+
+def test_rescaled_twice_no_file_is_named_twice() -> None:
+    once, _ = fit(stored(2), graph(4))
+    twice, _ = fit(once, graph(2))
+    lineages = [subtask.lineage for subtask in twice.operators["counts"].subtasks]
+    assert lineages == [subtask.lineage for subtask in stored(2).operators["counts"].subtasks]
+
+
+def test_splits_of_readers_and_those_on_the_way_go_back_when_the_parallelism_changes() -> None:
+    snapshot, returned = fit(stored(2), graph(3))
+    assert returned == {
+        "orders": (Returned(0, (b"split-0",), 2), Returned(0, (b"late",), 3), Returned(1, (b"split-1",), 2))
+    }
+    orders = snapshot.operators["orders"]
+    assert orders.enumerator == EnumeratorRecord(b"state", 1)
+    assert all(subtask.state is None for subtask in orders.subtasks)
+
+
+def test_state_of_an_operator_that_is_gone_is_refused_by_its_uid() -> None:
+    with pytest.raises(UnclaimedStateError, match="'counts'.*orders, other"):
+        fit(stored(2), graph(2, uid="other"))
+
+
+def test_state_of_an_operator_that_is_gone_is_dropped_when_told_so() -> None:
+    snapshot, _ = fit(stored(2), graph(2, uid="other"), ignore=True)
+    assert snapshot.operators.keys() == {"orders", "other"}
+    assert snapshot.operators["orders"].subtasks == stored(2).operators["orders"].subtasks
+
+
+def test_other_number_of_key_groups_is_refused_with_both_numbers() -> None:
+    with pytest.raises(RestoreError, match="max parallelism 64.*Set the max parallelism to 128"):
+        fit(stored(2), graph(2, max_parallelism=64))
+
+
+def test_other_state_needs_the_parallelism_that_it_had() -> None:
+    before = stored(2)
+    counts = replace(before.operators["counts"], subtasks=(OperatorSubtask(state=b"x"),) * 2)
+    before = replace(before, operators={**before.operators, "counts": counts})
+    with pytest.raises(RestoreError, match="later version.*set its parallelism to 2"):
+        fit(before, graph(3))
+
+
+def test_partly_finished_job_is_refused_in_another_form() -> None:
+    before = stored(2)
+    orders = before.operators["orders"]
+    subtasks = (replace(orders.subtasks[0], finished=True), orders.subtasks[1])
+    before = replace(before, operators={**before.operators, "orders": replace(orders, subtasks=subtasks)})
+    with pytest.raises(RestoreError, match="'Source: orders' has finished subtasks"):
+        fit(before, graph(3))
+
+
+def test_files_of_another_job_get_names_of_this_one() -> None:
+    counts = stored(1).operators["counts"]
+    lineage = (replace(counts.subtasks[0].lineage[0], path="other/shared/a"), counts.subtasks[0].lineage[1])
+    lineage = (lineage[0], replace(lineage[1], path="mine/shared/b"))
+    snapshot = replace(stored(1), operators={"counts": replace(counts, subtasks=(OperatorSubtask(lineage),))})
+    owned, copies = own_files(snapshot, "mine", inside=True)
+    assert copies == (("other/shared/a", "mine/shared/a"),)
+    assert state_files(owned) == {"mine/shared/a", "mine/shared/b"}
+    _, copies = own_files(snapshot, "mine", inside=False)
+    assert len(copies) == 2

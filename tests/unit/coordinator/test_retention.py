@@ -1,0 +1,60 @@
+from __future__ import annotations
+
+from penstock._engine.coordinator.retention import ORPHAN_AGE_MS, Garbage, Retention
+from penstock._engine.protocol.metadata import (
+    JobSnapshot,
+    OperatorRecord,
+    OperatorSubtask,
+    Record,
+    RecordKind,
+)
+from penstock._engine.protocol.state_handle import StateHandle
+
+
+def checkpoint(checkpoint_id: int, *files: str) -> Record:
+    lineage = tuple(StateHandle(checkpoint_id, 1, "delta", file, None, 1, 1, 0, (0, 127)) for file in files)
+    operators = {"op": OperatorRecord("op", 0, 1, 128, (OperatorSubtask(lineage),))}
+    return Record(
+        RecordKind.CHECKPOINT, "j", "job", checkpoint_id, "run", "n", 0, "0", None, JobSnapshot((), operators)
+    )
+
+
+def test_newest_checkpoints_stay_and_files_go_with_the_last_that_names_them() -> None:
+    retention = Retention(2, 0)
+    retention.keep(checkpoint(1, "a"))
+    retention.keep(checkpoint(2, "a", "b"))
+    assert not retention.drop()
+    retention.keep(checkpoint(3, "b", "c"))
+    assert retention.drop() == Garbage((1,), ())
+    retention.keep(checkpoint(4, "c"))
+    assert retention.drop() == Garbage((2,), ("a",))
+    assert retention.checkpoints == {3, 4}
+    assert retention.files == {"b", "c"}
+
+
+def test_checkpoint_that_belongs_to_the_user_stays_with_its_files() -> None:
+    retention = Retention(1, 0)
+    retention.pin(checkpoint(1, "a"))
+    retention.keep(checkpoint(3, "a", "b"))
+    retention.keep(checkpoint(4, "c"))
+    assert retention.drop() == Garbage((3,), ("b",))
+    assert retention.drop_all() == Garbage((4,), ("c",))
+    assert retention.checkpoints == {1}
+
+
+def test_orphans_are_looked_for_at_the_start_and_a_while_later() -> None:
+    retention = Retention(1, 1_000)
+    assert retention.sweep_due(1_000)
+    assert not retention.sweep_due(2_000)
+    assert retention.sweep_due(1_000 + ORPHAN_AGE_MS)
+    assert not retention.sweep_due(10**9)
+
+
+def test_orphans_are_looked_for_a_while_after_an_epoch_was_given_up() -> None:
+    retention = Retention(1, 0)
+    assert retention.sweep_due(ORPHAN_AGE_MS)
+    for at in range(100_000, 100_100):  # many in a row are one reason to look
+        retention.orphans_possible(at)
+    assert not retention.sweep_due(100_000 + ORPHAN_AGE_MS - 1)
+    assert retention.sweep_due(100_099 + ORPHAN_AGE_MS)
+    assert not retention.sweep_due(10**9)
