@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     import duckdb
 
 RUN = Path(__file__).resolve().parents[2] / "examples" / "flights" / "run.py"
-SECONDS = 300
+SECONDS = 600
 
 
 @pytest.fixture(scope="module")

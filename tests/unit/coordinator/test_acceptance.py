@@ -1,15 +1,20 @@
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from tests.unit.coordinator.acks import ack
 
 from penstock._engine.coordinator.acceptance import why_void
+
+if TYPE_CHECKING:
+    from penstock._engine.protocol.control import SubtaskAck
 
 #: Two senders, and two receivers that read both through channels 10 and 11.
 EXPECTED = {(0, 0): {}, (0, 1): {}, (1, 0): {10: (0, 0), 11: (0, 1)}, (1, 1): {10: (0, 0), 11: (0, 1)}}
 READS = {10: 100, 11: 101}
 
 
-def acks():
+def acks() -> list[SubtaskAck]:
     return [
         ack(0, 0, token=100),
         ack(0, 1, token=101),

@@ -1,14 +1,16 @@
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
-from penstock._engine.coordinator.restarts import RestartSettings, restart_strategy
+from penstock._engine.coordinator.restarts import RestartSettings, RestartStrategy, restart_strategy
 from penstock.common.configuration import Configuration
 
 MIDDLE = 0.5  # a chance that leaves no jitter
 
 
-def strategy(kind: str, **settings: float):
+def strategy(kind: str, **settings: Any) -> RestartStrategy:
     return restart_strategy(RestartSettings(strategy=kind, **settings))
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections import Counter
 from itertools import count
 from typing import TYPE_CHECKING, Any
@@ -133,10 +134,8 @@ def test_job_that_crashed_after_its_terminal_record_has_nothing_left_to_run() ->
     position = max(index for index, instruction in enumerate(seen) if isinstance(instruction, do.PutRecord)) + 1
 
     target, directory = fresh()
-    try:
+    with contextlib.suppress(CrashError):
         run_until(job(target), directory, position, crash)
-    except CrashError:
-        pass
     world = job(target)
     driver, loop = world.driver(directory, interval="1 s", recover="latest")
     driver.run(loop)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import pickle
 from random import Random
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import pytest
 from tests.unit.driver.world import Numbers, NumbersEnumerator, World, numbers_job, published
@@ -35,10 +35,10 @@ class Scripted(Numbers):
         super().__init__(40, 5)
         self.kind = kind
 
-    def create_enumerator(self, enum_context):
+    def create_enumerator(self, enum_context: Any) -> NumbersEnumerator:
         return self.kind(enum_context, super().create_enumerator(enum_context).splits)
 
-    def restore_enumerator(self, enum_context, checkpoint):
+    def restore_enumerator(self, enum_context: Any, checkpoint: Any) -> NumbersEnumerator:
         return self.kind(enum_context, checkpoint)
 
 
@@ -51,8 +51,10 @@ def opened(kind: type[NumbersEnumerator], *, readers: int = 2) -> tuple[Enumerat
     return enumerators, answer.assigned, world, mailbox
 
 
-def decided(assigned) -> dict[int, list]:
-    return {subtask: [decode_event(event) for event in events] for subtask, events in assigned.get("numbers", {}).items()}
+def decided(assigned: Any) -> dict[int, list]:
+    return {
+        subtask: [decode_event(event) for event in events] for subtask, events in assigned.get("numbers", {}).items()
+    }
 
 
 def test_readers_register_after_the_start_and_in_order() -> None:
@@ -62,7 +64,7 @@ def test_readers_register_after_the_start_and_in_order() -> None:
         def start(self) -> None:
             calls.append(("start", dict(self.context.registered_readers)))
 
-        def add_reader(self, subtask_id) -> None:
+        def add_reader(self, subtask_id: int) -> None:
             calls.append(("add_reader", subtask_id, subtask_id in self.context.registered_readers))
 
     opened(Watched)
@@ -71,16 +73,16 @@ def test_readers_register_after_the_start_and_in_order() -> None:
 
 def test_assigning_to_an_unregistered_reader_raises_and_assigns_nothing() -> None:
     class Wrong(NumbersEnumerator):
-        def add_reader(self, subtask_id) -> None:
+        def add_reader(self, subtask_id: int) -> None:
             self.context.assign_splits(base.SplitsAssignment({0: [(0, 5)], 9: [(5, 10)]}))
 
-    with pytest.raises(DriverCodeError, match="Subtask 9 of 'Source: numbers' is not a registered reader.*: 0"):
+    with pytest.raises(DriverCodeError, match=r"Subtask 9 of 'Source: numbers' is not a registered reader.*: 0"):
         opened(Wrong, readers=1)
 
 
 def test_no_more_splits_comes_after_all_splits_and_once() -> None:
     class Eager(NumbersEnumerator):
-        def add_reader(self, subtask_id) -> None:
+        def add_reader(self, subtask_id: int) -> None:
             self.context.assign_split((0, 5), subtask_id)
             self.context.signal_no_more_splits(subtask_id)
             self.context.signal_no_more_splits(subtask_id)
@@ -93,7 +95,7 @@ def test_no_more_splits_comes_after_all_splits_and_once() -> None:
 
 def test_assigning_after_no_more_splits_raises() -> None:
     class Wrong(NumbersEnumerator):
-        def add_reader(self, subtask_id) -> None:
+        def add_reader(self, subtask_id: int) -> None:
             self.context.signal_no_more_splits(subtask_id)
             self.context.assign_split((0, 5), subtask_id)
 
@@ -107,7 +109,7 @@ class Hello(base.SourceEvent):
 
 
 class Polite(NumbersEnumerator):
-    def handle_source_event(self, subtask_id, source_event) -> None:
+    def handle_source_event(self, subtask_id: int, source_event: Any) -> None:
         self.context.send_event_to_source_reader(subtask_id, Hello(f"{source_event.text} yourself"))
 
 
@@ -124,7 +126,9 @@ def test_reader_that_uses_up_its_splits_is_answered_more_often_than_it_asked() -
     enumerators, _, _, _ = opened(NumbersEnumerator)
     messages = (ReaderMessages(0, (), 1), ReaderMessages(1, (), 1))
     answer = enumerators.call(do.CallEnumerators(0, {"numbers": SourceDelivery(messages, {0: 3, 1: 2})}))
-    counts = {subtask: sum(len(event.splits) for event in events) for subtask, events in decided(answer.assigned).items()}
+    counts = {
+        subtask: sum(len(event.splits) for event in events) for subtask, events in decided(answer.assigned).items()
+    }
     assert counts == {0: 3, 1: 2}
 
 
@@ -141,7 +145,7 @@ def test_enumerator_without_a_split_is_not_asked_again() -> None:
     class Empty(NumbersEnumerator):
         asked = 0
 
-        def handle_split_request(self, subtask_id, requester_hostname) -> None:
+        def handle_split_request(self, subtask_id: int, requester_hostname: str | None) -> None:
             Empty.asked += 1
 
     enumerators, _, _, _ = opened(Empty)
@@ -157,16 +161,16 @@ class Finding(NumbersEnumerator):
         self.waiting: list[int] = []
         self.context.call_async(self.find, self.on_found, 0, 30)
 
-    def find(self):
+    def find(self) -> int:
         return 1
 
-    def on_found(self, count, error) -> None:
+    def on_found(self, count: Any, error: Exception | None) -> None:
         assert error is None
         self.found += [self.splits.pop(0) for _ in range(min(count, len(self.splits)))]
         while self.waiting and (self.found or not self.splits):
             self.answer(self.waiting.pop(0))
 
-    def handle_split_request(self, subtask_id, requester_hostname) -> None:
+    def handle_split_request(self, subtask_id: int, requester_hostname: str | None) -> None:
         self.answer(subtask_id)
 
     def answer(self, subtask: int) -> None:
@@ -177,7 +181,7 @@ class Finding(NumbersEnumerator):
         else:
             self.context.signal_no_more_splits(subtask)
 
-    def snapshot_state(self, checkpoint_id):
+    def snapshot_state(self, checkpoint_id: int) -> list[Any]:
         return [*self.found, *self.splits]
 
 
@@ -196,7 +200,9 @@ def test_splits_that_are_found_asynchronously_survive_a_crash_at_any_step(name: 
         driver, loop = world().driver(f"memory://{target}", interval="1 s", recover="latest")
         perform, steps = loop.perform, itertools.count()
 
-        def watched(instruction, perform=perform, steps=steps, position=position) -> None:
+        def watched(
+            instruction: do.Instruction, perform: Any = perform, steps: Any = steps, position: int = position
+        ) -> None:
             if next(steps) == position:
                 raise CrashError
             perform(instruction)
@@ -216,7 +222,7 @@ def test_splits_that_are_found_asynchronously_survive_a_crash_at_any_step(name: 
 
 def test_error_of_an_asynchronous_handler_fails_the_job_with_its_cause(name: str) -> None:
     class Failing(Finding):
-        def on_found(self, count, error) -> None:
+        def on_found(self, count: Any, error: Exception | None) -> None:
             raise LookupError("no such topic")
 
     driver, loop = World(numbers_job(name, source=Scripted(Failing))).driver(f"memory://{name}")
@@ -277,7 +283,7 @@ class Living(NumbersEnumerator):
     def close(self) -> None:
         self.life.append("close")
 
-    def notify_checkpoint_complete(self, checkpoint_id) -> None:
+    def notify_checkpoint_complete(self, checkpoint_id: int) -> None:
         if len(self.life) == 1:
             raise TimeoutError("once")
 

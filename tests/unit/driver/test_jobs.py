@@ -5,6 +5,8 @@ from __future__ import annotations
 import itertools
 import pickle
 from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import pytest
 from tests.unit.driver.world import TARGETS, TargetCommitter, TargetSink, World, numbers_job, published
@@ -12,10 +14,20 @@ from tests.unit.driver.world import TARGETS, TargetCommitter, TargetSink, World,
 from penstock._engine.coordinator import events as ev
 from penstock._engine.coordinator import instructions as do
 from penstock._engine.coordinator.cycle import MAX_EPOCH_ATTEMPTS
+from penstock._engine.driver.assembly import Surroundings, assemble
+from penstock._engine.driver.client import JobHandle
 from penstock._engine.protocol.control import Failure
 from penstock._engine.storage.checkpoint_storage import open_storage
+from penstock.common.configuration import Configuration
 from penstock.common.job_status import JobStatus
-from penstock.errors import EpochInfrastructureError, JobCancelledError, JobExecutionError
+from penstock.errors import EpochInfrastructureError, JobCancelledError, JobExecutionError, UnsupportedOperationError
+
+if TYPE_CHECKING:
+    from penstock._engine.driver.driver import JobDriver
+    from penstock._engine.driver.loop import JobLoop
+    from penstock._engine.plan.epoch_plan import EpochOutcome
+
+InstructionT = TypeVar("InstructionT")
 
 _names = itertools.count()
 JOB_ID = "0123456789abcdef" * 2
@@ -27,7 +39,7 @@ def name() -> str:
     return f"jobs-{next(_names)}"
 
 
-def start(name: str, world: World, **settings: str):
+def start(name: str, world: World, **settings: str) -> tuple[JobDriver, JobLoop, list[do.Instruction]]:
     """Return a driver, its loop, and the list that its instructions go to."""
     driver, loop = world.driver(f"memory://{name}", **settings)
     seen: list[do.Instruction] = []
@@ -41,13 +53,13 @@ def start(name: str, world: World, **settings: str):
     return driver, loop, seen
 
 
-def run(name: str, world: World, **settings: str):
+def run(name: str, world: World, **settings: str) -> tuple[JobDriver, list[do.Instruction]]:
     driver, loop, seen = start(name, world, **settings)
     driver.run(loop)
     return driver, seen
 
 
-def of(kind: type, seen: list[do.Instruction]) -> list:
+def of(kind: type[InstructionT], seen: list[do.Instruction]) -> list[InstructionT]:
     return [instruction for instruction in seen if isinstance(instruction, kind)]
 
 
@@ -55,7 +67,7 @@ def failure(error: Exception) -> Failure:
     return Failure("ratio", "ratio-1", 1, 0, "prices.py:12", "(7, 0)", repr(error), "Traceback…", pickle.dumps(error))
 
 
-def failing(outcome):
+def failing(outcome: EpochOutcome) -> EpochOutcome:
     return replace(outcome, acks=(), failures=(failure(ZeroDivisionError("division by zero")),))
 
 
@@ -63,7 +75,7 @@ def statuses(seen: list[do.Instruction]) -> list[str]:
     return [instruction.status.name for instruction in of(do.ChangeStatus, seen)]
 
 
-# ------------------------------------------------------------------------------------------------- failures and restarts
+# ------------------------------------------------------------------------------------------------ failures and restarts
 
 
 def test_failure_of_a_user_function_without_restarts_says_where_and_why(name: str) -> None:
@@ -125,10 +137,10 @@ def test_epoch_that_is_lost_again_and_again_fails_the_job(name: str) -> None:
     assert "no executor" in str(driver.result.exception())
 
 
-# ------------------------------------------------------------------------------------------------------------- cancelling
+# ----------------------------------------------------------------------------------------------------------- cancelling
 
 
-def cancel_at(loop, position: int, *, before: bool = False) -> None:
+def cancel_at(loop: JobLoop, position: int, *, before: bool = False) -> None:
     perform, steps = loop.perform, itertools.count()
 
     def watched(instruction: do.Instruction) -> None:
@@ -153,7 +165,9 @@ def test_cancel_at_any_step_ends_canceled_and_publishes_all_that_completed(name:
         commits = [commit.commit for commit in of(do.Commit, seen)]
         promised = {pickle.loads(item.payload[4:])[0] for commit in commits for item in commit.committables}
         assert promised == TARGETS.get(target, {}).keys()
-        again, loop, _ = start(target, World(numbers_job(target, limit=12, split_size=4)), recover="latest", job_id=JOB_ID)
+        again, loop, _ = start(
+            target, World(numbers_job(target, limit=12, split_size=4)), recover="latest", job_id=JOB_ID
+        )
         again.run(loop)
         if driver.checkpoint is not None:
             assert published(target) == dict.fromkeys(range(12), 1)
@@ -183,7 +197,7 @@ def test_cancel_of_an_ended_job_changes_nothing(name: str) -> None:
     assert driver.status is JobStatus.FINISHED
 
 
-# ----------------------------------------------------------------------------------------------------------------- commits
+# -------------------------------------------------------------------------------------------------------------- commits
 
 
 class Moody(TargetSink):
@@ -193,16 +207,16 @@ class Moody(TargetSink):
         super().__init__(target)
         self.moods = moods
 
-    def create_committer(self, context):
+    def create_committer(self, context: Any) -> TargetCommitter:
         return MoodyCommitter(TARGETS.setdefault(self.target, {}), list(self.moods))
 
 
 class MoodyCommitter(TargetCommitter):
-    def __init__(self, published, moods) -> None:
+    def __init__(self, published: dict[str, tuple[int, ...]], moods: list[str]) -> None:
         super().__init__(published)
         self.moods = moods
 
-    def commit(self, requests) -> None:
+    def commit(self, requests: Any) -> None:
         mood = self.moods.pop(0) if self.moods else "well"
         for request in requests:
             if mood == "later":
@@ -265,7 +279,7 @@ def test_committable_given_up_for_a_known_reason_is_dropped_and_the_job_goes_on(
     assert "too old" in caplog.text
 
 
-# ------------------------------------------------------------------------------------------------------------ what is kept
+# --------------------------------------------------------------------------------------------------------- what is kept
 
 
 def files(name: str) -> list[str]:
@@ -301,13 +315,13 @@ def test_failed_job_keeps_its_checkpoints_as_the_setting_says(name: str, retenti
     assert (len(files(name)) > 2) == kept
 
 
-# --------------------------------------------------------------------------------------------------- what the program sees
+# ------------------------------------------------------------------------------------------------ what the program sees
 
 
 def test_collected_records_come_once_each_although_epochs_fail(name: str) -> None:
     world = World(numbers_job(name), patience=3, trouble={3: failing, 6: failing})
     driver, _ = run(name, world, interval="1 s")
-    assert sorted(driver.records("seen")) == list(range(40))
+    assert sorted(JobHandle(driver).results("seen")) == list(range(40))
 
 
 def test_outputs_are_handed_over_only_after_their_checkpoint(name: str) -> None:
@@ -325,9 +339,10 @@ def test_outputs_are_handed_over_only_after_their_checkpoint(name: str) -> None:
 
 def test_results_of_a_failed_job_end_with_its_error(name: str) -> None:
     driver, _ = run(name, World(numbers_job(name), trouble={3: failing}, patience=3))
-    records = driver.records("seen")
+    records: list[int] = []
     with pytest.raises(JobExecutionError):
-        list(records)
+        records.extend(JobHandle(driver).results("seen"))
+    assert set(records) < set(ALL)
 
 
 def test_ten_thousand_splits_on_four_readers_take_few_epochs(name: str) -> None:
@@ -338,7 +353,9 @@ def test_ten_thousand_splits_on_four_readers_take_few_epochs(name: str) -> None:
     assert world.runs < 40
 
 
-def test_job_without_a_checkpoint_directory_leaves_nothing(name: str, tmp_path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_job_without_a_checkpoint_directory_leaves_nothing(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     world = World(numbers_job(name), patience=3)
     driver, loop = world.driver(None)
@@ -347,3 +364,34 @@ def test_job_without_a_checkpoint_directory_leaves_nothing(name: str, tmp_path, 
     assert published(name) == ALL
     assert list(tmp_path.iterdir()) == []
     assert driver.checkpoint is None
+
+
+def test_job_whose_results_nobody_takes_waits_and_can_still_be_cancelled(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("penstock._engine.driver.results._ROOM", 1)
+    graph = numbers_job(name, limit=200)
+    surroundings = Surroundings(World(graph, patience=3), 2, Path("/nonexistent"))
+    driver, loop = assemble(graph, Configuration(), None, surroundings)
+    driver.start(loop)
+    handle = JobHandle(driver)
+    first = next(handle.results("seen"))  # from here on the job has results that nobody takes
+    handle.client.cancel()
+    with pytest.raises(JobCancelledError):
+        handle.client.get_job_execution_result().result(timeout=30)
+    assert first in range(200)
+    assert driver.progress.records < 200
+
+
+def test_client_answers_what_it_is_asked(name: str) -> None:
+    driver, _ = run(name, World(numbers_job(name)), job_id=JOB_ID)
+    client = JobHandle(driver).client
+    assert str(client.get_job_id()) == JOB_ID
+    assert client.get_job_status().result() is JobStatus.FINISHED
+    assert client.get_accumulators().result() == {}
+    result = client.get_job_execution_result().result()
+    assert (str(result.get_job_id()), result.get_all_accumulator_results()) == (JOB_ID, {})
+    assert result.get_net_runtime() > 0
+    for answer in (client.stop_with_savepoint(advance_to_end_of_event_time=True), client.trigger_savepoint()):
+        with pytest.raises(UnsupportedOperationError, match="later version"):
+            answer.result()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from typing import TYPE_CHECKING
 
 import pytest
 from tests.unit.driver.world import World, numbers_job, published
@@ -15,6 +16,9 @@ from penstock._engine.storage.checkpoint_storage import open_storage
 from penstock.common.job_status import JobStatus
 from penstock.errors import CorruptCheckpointError, NoCheckpointError, UnclaimedStateError
 
+if TYPE_CHECKING:
+    from penstock._engine.driver.driver import JobDriver
+
 JOB_ID = "0123456789abcdef" * 2
 _names = itertools.count()
 
@@ -24,7 +28,9 @@ def name() -> str:
     return f"start-{next(_names)}"
 
 
-def run(name: str, *, world: World | None = None, cancel_after: int | None = None, **settings: str):
+def run(
+    name: str, *, world: World | None = None, cancel_after: int | None = None, **settings: str
+) -> tuple[JobDriver, World]:
     """Run a job; with a number of epochs, it is cancelled after that many."""
     world = world or World(numbers_job(name, limit=40, split_size=20), patience=3)
     driver, loop = world.driver(f"memory://{name}", interval="1 s", **settings)

@@ -8,7 +8,7 @@ from collections import Counter
 from dataclasses import dataclass, field, replace
 from itertools import count
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, Never
 
 import cloudpickle
 
@@ -23,6 +23,12 @@ from penstock._engine.protocol.versioned import pack
 from penstock.common.configuration import Configuration
 from penstock.datastream.connectors import base
 
+if TYPE_CHECKING:
+    from penstock._engine.driver.driver import JobDriver
+    from penstock._engine.driver.loop import JobLoop
+    from penstock._engine.plan.epoch_plan import EpochPlan
+    from penstock._engine.protocol.control import SubtaskDispatch
+
 #: What committers have published, by name of the target: committable -> its numbers.
 TARGETS: dict[str, dict[str, tuple[int, ...]]] = {}
 
@@ -33,40 +39,40 @@ class Numbers(base.Source):
     def __init__(self, limit: int, split_size: int) -> None:
         self.limit, self.split_size = limit, split_size
 
-    def get_boundedness(self):
+    def get_boundedness(self) -> base.Boundedness:
         return base.Boundedness.BOUNDED
 
-    def create_enumerator(self, enum_context):
+    def create_enumerator(self, enum_context: Any) -> base.SplitEnumerator:
         splits = [(start, min(start + self.split_size, self.limit)) for start in range(0, self.limit, self.split_size)]
         return NumbersEnumerator(enum_context, splits)
 
-    def restore_enumerator(self, enum_context, checkpoint):
+    def restore_enumerator(self, enum_context: Any, checkpoint: Any) -> base.SplitEnumerator:
         return NumbersEnumerator(enum_context, checkpoint)
 
-    def create_reader(self, reader_context):
+    def create_reader(self, reader_context: Any) -> Never:
         raise AssertionError("the world reads splits itself")
 
 
 class NumbersEnumerator(base.SplitEnumerator):
-    def __init__(self, context, splits) -> None:
+    def __init__(self, context: Any, splits: Any) -> None:
         self.context, self.splits = context, list(splits)
 
     def start(self) -> None:
         pass
 
-    def handle_split_request(self, subtask_id, requester_hostname) -> None:
+    def handle_split_request(self, subtask_id: int, requester_hostname: str | None) -> None:
         if self.splits:
             self.context.assign_split(self.splits.pop(0), subtask_id)
         else:
             self.context.signal_no_more_splits(subtask_id)
 
-    def add_splits_back(self, splits, subtask_id) -> None:
+    def add_splits_back(self, splits: Any, subtask_id: int) -> None:
         self.splits[:0] = splits
 
-    def add_reader(self, subtask_id) -> None:
+    def add_reader(self, subtask_id: int) -> None:
         pass
 
-    def snapshot_state(self, checkpoint_id):
+    def snapshot_state(self, checkpoint_id: int) -> list[tuple[int, int]]:
         return list(self.splits)
 
 
@@ -76,18 +82,18 @@ class TargetSink(base.Sink, base.SupportsCommitter):
     def __init__(self, target: str) -> None:
         self.target = target
 
-    def create_writer(self, context):
+    def create_writer(self, context: Any) -> Never:
         raise AssertionError("the world writes itself")
 
-    def create_committer(self, context):
+    def create_committer(self, context: Any) -> TargetCommitter:
         return TargetCommitter(TARGETS.setdefault(self.target, {}))
 
 
 class TargetCommitter(base.Committer):
-    def __init__(self, published) -> None:
+    def __init__(self, published: dict[str, tuple[int, ...]]) -> None:
         self.published = published
 
-    def commit(self, requests) -> None:
+    def commit(self, requests: Any) -> None:
         for request in requests:
             name, numbers = request.get_committable()
             self.published.setdefault(name, numbers)
@@ -147,7 +153,7 @@ class World:
     def now_ms(self) -> int:
         return self.time_ms
 
-    def receive(self, letters, until_ms):
+    def receive(self, letters: Any, until_ms: int | None) -> Any:
         while letters.empty():
             due = min((moment for moment, _ in self.timers), default=None)
             if self.pending and (due is None or self.random.random() < 0.5):  # else something comes in between
@@ -166,10 +172,10 @@ class World:
 
     # Background
 
-    def run_epoch(self, work) -> None:
+    def run_epoch(self, work: Any) -> None:
         self.pending.append(work)
 
-    def later(self, delay_ms, work) -> None:
+    def later(self, delay_ms: int, work: Any) -> None:
         self.timers.append((self.time_ms + delay_ms, work))
 
     def close(self, *, wait: bool) -> None:
@@ -180,7 +186,7 @@ class World:
 
     # EpochRunner, and Background.run: told apart by what they are given
 
-    def run(self, work):
+    def run(self, work: Any) -> Any:
         if callable(work):
             self.pending.append(work)
             return None
@@ -195,7 +201,7 @@ class World:
     def cancel(self) -> None:
         pass
 
-    def _outcome(self, epoch) -> EpochOutcome:
+    def _outcome(self, epoch: EpochPlan) -> EpochOutcome:
         acks: list[SubtaskAck] = []
         inboxes: dict[int, list[int]] = {}
         ended: set[int] = set()
@@ -212,7 +218,7 @@ class World:
                 acks.append(replace(ack, token=tokens[dispatch.vertex, dispatch.subtask]))
         return EpochOutcome(tuple(acks), ())
 
-    def _read(self, dispatch, checkpoint_id, inboxes) -> SubtaskAck:
+    def _read(self, dispatch: SubtaskDispatch, checkpoint_id: int, inboxes: dict[int, list[int]]) -> SubtaskAck:
         part = dispatch.operators["numbers"]
         state = decode(part.state, ReaderState) if part.state else None
         splits = [pickle.loads(split) for split in state.splits] if state else []
@@ -240,7 +246,14 @@ class World:
         )
         return _ack(dispatch, checkpoint_id, {"numbers": ack}, finished=finished, records_in=read)
 
-    def _write(self, dispatch, checkpoint_id, numbers, ended, tokens) -> SubtaskAck:
+    def _write(
+        self,
+        dispatch: SubtaskDispatch,
+        checkpoint_id: int,
+        numbers: list[int],
+        ended: set[int],
+        tokens: dict[tuple[int, int], int],
+    ) -> SubtaskAck:
         senders = self.plan.channels_into(1, dispatch.subtask)
         reads = {
             channel: tokens[0, sender]
@@ -263,7 +276,7 @@ class World:
         ack = _ack(dispatch, checkpoint_id, operators, finished=finished, records_in=len(numbers))
         return replace(ack, reads=reads, channels=channels)
 
-    def driver(self, directory: str | None, **settings: str):
+    def driver(self, directory: str | None, **settings: str) -> tuple[JobDriver, JobLoop]:
         """Make a driver in this world; settings are keys with '_' for '.'."""
         configuration = Configuration()
         if directory is not None:
@@ -274,7 +287,9 @@ class World:
         return assemble(self.graph, configuration, None, surroundings)
 
 
-def _ack(dispatch, checkpoint_id, operators, *, finished, records_in) -> SubtaskAck:
+def _ack(
+    dispatch: SubtaskDispatch, checkpoint_id: int, operators: dict[str, OperatorAck], *, finished: bool, records_in: int
+) -> SubtaskAck:
     return SubtaskAck(
         vertex=dispatch.vertex,
         subtask=dispatch.subtask,

@@ -54,7 +54,16 @@ def record() -> Record:
     commits = (OutstandingCommit("sink", 6, (Committable(1, b"\x80pickle", 3),)),)
     snapshot = JobSnapshot(vertices, {"orders": source, "window": window}, commits)
     return Record(
-        RecordKind.CHECKPOINT, "0" * 32, "orders", 7, "run", "run-3", 1_700_000_000_000, "0.1.0", Parent(6, "job/chk-6"), snapshot
+        RecordKind.CHECKPOINT,
+        "0" * 32,
+        "orders",
+        7,
+        "run",
+        "run-3",
+        1_700_000_000_000,
+        "0.1.0",
+        Parent(6, "job/chk-6"),
+        snapshot,
     )
 
 
@@ -85,12 +94,14 @@ def test_altered_byte_is_noticed_or_changes_nothing(position: int, change: int) 
     data = bytearray(encode_record(record()))
     data[position] ^= change
     try:
-        assert decode_record(bytes(data), PATH) == record()
+        read = decode_record(bytes(data), PATH)
     except CorruptCheckpointError as error:
-        assert PATH in str(error)
+        read, text = record(), str(error)
+        assert PATH in text
+    assert read == record()
 
 
 def test_newer_format_is_refused_with_both_numbers() -> None:
     data = encode_record(record()).replace(b'"format": 1', b'"format": 9')
-    with pytest.raises(CorruptCheckpointError, match="format 9.*format 1"):
+    with pytest.raises(CorruptCheckpointError, match=r"format 9.*format 1"):
         decode_record(data, PATH)

@@ -102,7 +102,7 @@ def test_a_key_that_is_no_key_names_the_line_that_made_the_operator(program: Pro
     program.collect(program.source([[1]]).key_by(lambda record: record).map(lambda record: record))
     [failure] = failures(program, tmp_path)
     assert isinstance(pickle.loads(failure.exception or b""), KeyEncodingError)
-    assert failure.location.startswith("test_failures.py:") or failure.location.startswith(__file__)
+    assert failure.location == program.graph().vertices[0].operators[0].created_at
 
 
 def test_an_error_in_a_timer_shows_no_record(program: Program, tmp_path: Path) -> None:
@@ -150,7 +150,7 @@ def test_the_failure_reaches_the_driver_through_all_levels_below(
     program.collect(deep.union(source) if skipping else deep)
     for slots in (1, 2, 3):
         found = failures(program, tmp_path / str(slots), slots=slots)
-        assert len(found) == 2
+        assert len(found) == min(slots, 2)
         assert all(failure.error == "ZeroDivisionError: division by zero" for failure in found)
 
 
@@ -198,7 +198,7 @@ def test_a_failure_leaves_no_open_function_in_its_own_level_or_below(program: Pr
     )
     job = Job(program.graph(), tmp_path, slots=3)
     job.try_epoch()
-    assert ["open", "close", *["open"] * 3, *["close"] * 3] == CALLS
+    assert CALLS == ["open", "close"] * 4
 
 
 def test_a_cancelled_attempt_closes_its_functions(program: Program, tmp_path: Path) -> None:

@@ -103,6 +103,19 @@ def test_an_ended_channel_counts_only_once_all_have_ended() -> None:
     assert valve.has_ended()
 
 
+@pytest.mark.parametrize("ended_first", [True, False])
+def test_the_last_watermark_of_a_channel_does_not_overtake_one_that_is_only_idle(ended_first: bool) -> None:
+    valve = Valve([A, B], {A: at(10), B: at(5)})
+    if ended_first:
+        valve.advance(A, MAX_WATERMARK)
+        valve.close(A, ENDED)
+    valve.close(B, idle(5))
+    if not ended_first:
+        valve.advance(A, MAX_WATERMARK)
+        valve.close(A, ENDED)
+    assert valve.watermark == 10
+
+
 def test_an_ended_channel_sends_no_further_control_row() -> None:
     valve = Valve([A, B], {A: ENDED, B: at(5)})
     assert valve.missing() == [B]

@@ -32,8 +32,12 @@ class JobHandle:
             JobExecutionError: The job has failed; raised after the records that came before.
             JobCancelledError: It was cancelled.
         """
-        with cancelling_on_signals(self._driver):
-            yield from self._driver.records(uid)
+        while True:
+            with cancelling_on_signals(self._driver):  # only while waiting: between two records the program has Ctrl-C
+                block = self._driver.results.next_block(uid)
+            if block is None:
+                return
+            yield from block
 
 
 class DriverJobClient(JobClient):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import threading
 from concurrent.futures import Future
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from penstock import __version__
 from penstock._engine.coordinator.events import CancelRequested
@@ -18,7 +18,7 @@ from penstock.common.job_status import JobStatus
 from penstock.errors import JobCancelledError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
 
     from penstock._engine.driver.loop import JobLoop
     from penstock._engine.driver.mailbox import Mailbox
@@ -84,10 +84,6 @@ class JobDriver:
     def cancel(self) -> None:
         """Ask for the job to be cancelled; asking an ended job changes nothing."""
         self._mailbox.post(CancelRequested())
-
-    def records(self, uid: str) -> Iterator[Any]:
-        """Yield what an operator collects."""
-        return self.results.records(uid)
 
     # ----------------------------------------------------------------------------------------- JobListener, on the loop
 

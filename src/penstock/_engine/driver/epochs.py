@@ -105,8 +105,9 @@ class Epochs:
         self._background.run_epoch(lambda: self._mailbox.post(self._run(instruction, job_id)))
 
     def cancel(self) -> None:
-        """Interrupt the running epoch."""
+        """Interrupt the running epoch, also one that waits for the program to take results."""
         self._runner.cancel()
+        self._results.interrupt()
 
     def _run(self, instruction: do.RunEpoch, job_id: str) -> ev.Event:
         try:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Mapping
 
     from penstock._engine.coordinator import instructions as do
     from penstock._engine.storage.checkpoint_storage import CheckpointStorage
@@ -34,6 +34,7 @@ class Results:
         self._changed = threading.Condition()
         self._blocks: dict[str, deque[bytes]] = {uid: deque() for uid, as_text in printed.items() if not as_text}
         self._waiting_bytes = 0
+        self._interrupted = False
         self._ended = False
         self._error: Exception | None = None
 
@@ -58,9 +59,16 @@ class Results:
             self._changed.notify_all()
 
     def wait_for_room(self) -> None:
-        """Wait until the program has taken enough of what waits for it, or the job ends."""
+        """Wait until the program has taken enough of what waits for it, or nobody needs the room any more."""
         with self._changed:
-            self._changed.wait_for(lambda: self._ended or self._waiting_bytes < _ROOM)
+            self._changed.wait_for(lambda: self._interrupted or self._waiting_bytes < _ROOM)
+            self._interrupted = False
+
+    def interrupt(self) -> None:
+        """Let `wait_for_room` return: the epoch that waits for it is to be cancelled."""
+        with self._changed:
+            self._interrupted = True
+            self._changed.notify_all()
 
     def end(self, error: Exception | None) -> None:
         """Take note that nothing follows, and why."""
@@ -68,17 +76,16 @@ class Results:
             self._ended, self._error = True, error
             self._changed.notify_all()
 
-    def records(self, uid: str) -> Iterator[Any]:
-        """Yield the records of an operator as they come; raises the job's error when it has failed."""
+    def next_block(self, uid: str) -> list[Any] | None:
+        """Wait for the next records of an operator; None at the end, and the job's error when it has failed."""
         blocks = self._blocks[uid]
-        while True:
-            with self._changed:
-                self._changed.wait_for(lambda: blocks or self._ended)
-                if not blocks:
-                    if self._error is not None:
-                        raise self._error
-                    return
-                block = blocks.popleft()
-                self._waiting_bytes -= len(block)
-                self._changed.notify_all()
-            yield from pickle.loads(block)
+        with self._changed:
+            self._changed.wait_for(lambda: blocks or self._ended)
+            if not blocks:
+                if self._error is not None:
+                    raise self._error
+                return None
+            block = blocks.popleft()
+            self._waiting_bytes -= len(block)
+            self._changed.notify_all()
+        return pickle.loads(block)

@@ -18,6 +18,8 @@ IMMUTABLE: Final = frozenset(
     (type(None), bool, int, float, complex, str, bytes, date, datetime, time, timedelta, Decimal, frozenset, range)
 )
 
+_TUPLES: Final = {tuple}
+
 
 def may_change(value: Any) -> bool:
     """Return whether somebody could change a value in place."""
@@ -29,15 +31,16 @@ def may_change(value: Any) -> bool:
 
 def any_may_change(values: list[Any]) -> bool:
     """Return whether one of many values could be changed in place; quick where all are plain values or flat tuples."""
-    while values:
-        kinds = set(map(type, values)) - IMMUTABLE
-        if kinds - {tuple}:
-            return True
-        if not kinds:
+    kinds = set(map(type, values))
+    if kinds != _TUPLES:
+        if kinds <= IMMUTABLE:
             return False
-        tuples: list[Any] = [value for value in values if type(value) is tuple]
-        values = list(chain.from_iterable(tuples))
-    return False
+        if kinds - IMMUTABLE != _TUPLES:
+            return True
+        values = [value for value in values if type(value) is tuple]
+    # One pass in C over all fields; a list of them is only made for tuples in tuples.
+    inner = set(map(type, chain.from_iterable(values)))
+    return not inner <= IMMUTABLE and any_may_change(list(chain.from_iterable(values)))
 
 
 def separate(value: Any) -> Any:

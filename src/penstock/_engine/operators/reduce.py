@@ -44,14 +44,18 @@ class ReduceOperator(KeyedOperator):
 
     def _reduce(self, records: list[Any], keys: list[Any]) -> list[Any]:
         hot, load, call = self.pane.hot, self.pane.load, self.call
-        get = hot.get
         reduced: list[Any] = []
         append = reduced.append
         for key, value in zip(keys, self.iterate(records), strict=True):
-            before = get(key, MISSING)
-            if before is MISSING:
+            try:
+                before = hot[key]
+            except KeyError:
                 before = load(key)
-            hot[key] = after = value if before is ABSENT else call(before, value)
+                if before is ABSENT:
+                    hot[key] = value
+                    append(value)
+                    continue
+            hot[key] = after = call(before, value)
             append(after)
         return reduced
 

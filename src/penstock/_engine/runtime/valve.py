@@ -31,7 +31,7 @@ class Valve:
     def __init__(self, channels: Iterable[int], known: Mapping[int, ChannelStatus]) -> None:
         statuses = {channel: known.get(channel, _UNHEARD) for channel in channels}
         self._ended = {channel for channel, status in statuses.items() if status.ended}
-        #: Of channels that have not ended.
+        #: Of channels that had not ended when the epoch began.
         self._marks = {channel: status.watermark for channel, status in statuses.items() if not status.ended}
         #: By the control rows of this epoch: those that are idle, and those that have a say.
         self._idle: set[int] = set()
@@ -48,7 +48,8 @@ class Valve:
     def advance(self, channel: int, watermark: int) -> int | None:
         """Take a channel's watermark; return the subtask's when that rises, else None."""
         before = self._marks[channel]
-        if watermark <= before:
+        # The last watermark counts with the control row: only then is it known that none of the others is idle.
+        if watermark <= before or watermark == MAX_WATERMARK:
             return None
         self._marks[channel] = watermark
         return self._rise() if before <= self.watermark else None
@@ -65,7 +66,6 @@ class Valve:
         self._unread.discard(channel)
         if status.ended:
             self._ended.add(channel)
-            self._marks.pop(channel, None)
         else:
             self._marks[channel] = max(self._marks[channel], status.watermark)
             if status.idle:
@@ -78,8 +78,10 @@ class Valve:
         """Raise the watermark to where the channels that have a say are; return it when that is a rise."""
         if self._counting:
             risen = min(map(self._marks.__getitem__, self._counting))
+        elif self._ended and self.has_ended():
+            risen = MAX_WATERMARK
         else:
-            risen = max(self._marks.values(), default=MAX_WATERMARK if self._ended else MIN_WATERMARK)
+            risen = max(self._marks.values(), default=MIN_WATERMARK)
         if risen <= self.watermark:
             return None
         self.watermark = risen
@@ -91,11 +93,12 @@ class Valve:
 
     def has_ended(self) -> bool:
         """Return whether all channels have ended."""
-        return not self._marks
+        return self._ended >= self._marks.keys()
 
     def is_idle(self) -> bool:
         """Return whether all channels that have not ended are idle."""
-        return bool(self._marks) and self._idle >= self._marks.keys()
+        still_open = self._marks.keys() - self._ended
+        return bool(still_open) and self._idle >= still_open
 
     def statuses(self) -> dict[int, ChannelStatus]:
         """Return where each channel stands, for the next epoch; a valve made from them has this one's watermark.
@@ -105,5 +108,6 @@ class Valve:
         still_open = {
             channel: ChannelStatus(max(mark, self.watermark), channel not in self._counting)
             for channel, mark in self._marks.items()
+            if channel not in self._ended
         }
         return still_open | {channel: ChannelStatus(MAX_WATERMARK, ended=True) for channel in self._ended}

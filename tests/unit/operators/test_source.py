@@ -1,0 +1,199 @@
+"""Sources: watermarks over several splits, budgets, and readers that are made again from their splits."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from tests.unit.runtime.jobs import Job, Program
+
+from penstock.common.time import Duration
+from penstock.common.watermark_strategy import TimestampAssigner, WatermarkStrategy
+from penstock.datastream.connectors.base import Boundedness, InputStatus, Source, SourceReader, SourceSplit
+from penstock.testing.clock import ManualClock
+from penstock.testing.in_process import InProcessEpochRunner
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+class Second(TimestampAssigner):
+    def extract_timestamp(self, value: Any, record_timestamp: int) -> int:
+        return value[1]
+
+
+@dataclass(frozen=True)
+class Part(SourceSplit):
+    """A list of which each poll reads one item; its name is its number, by which the tests' job assigns it."""
+
+    name: str
+    items: tuple[Any, ...]
+
+    def split_id(self) -> str:
+        return self.name
+
+
+class InTurns(Source[Any, Any, Any]):
+    """Reads one record of each of its splits in turn, as a reader of partitions does; "wait" has nothing for now."""
+
+    def __init__(self, *parts: Part, into_main: bool = False) -> None:
+        self.parts, self.into_main = parts, into_main
+        self._lists = parts  # what the tests' job counts splits by
+
+    def get_boundedness(self) -> Boundedness:
+        return Boundedness.BOUNDED
+
+    def create_enumerator(self, enum_context: Any) -> Any:
+        raise AssertionError
+
+    def restore_enumerator(self, enum_context: Any, checkpoint: Any) -> Any:
+        raise AssertionError
+
+    def create_reader(self, reader_context: Any) -> SourceReader[Any, Any]:
+        return InTurnsReader(self)
+
+
+class InTurnsReader(SourceReader[Any, Any]):
+    def __init__(self, source: InTurns) -> None:
+        self.source = source
+        self.open: list[Part] = []
+
+    def start(self) -> None: ...
+
+    def add_splits(self, splits: Any) -> None:
+        # The tests' job assigns splits by number.
+        self.open += [split if isinstance(split, Part) else self.source.parts[split.number] for split in splits]
+
+    def notify_no_more_splits(self) -> None: ...
+
+    def poll_next(self, output: Any) -> InputStatus:
+        if not self.open:
+            return InputStatus.END_OF_INPUT
+        part = self.open.pop(0)
+        if part.items and part.items[0] != "wait":
+            place = output if self.source.into_main else output.create_output_for_split(part.name)
+            place.collect(part.items[0])
+        if len(part.items) > 1:
+            self.open.append(replace(part, items=part.items[1:]))
+        else:
+            output.release_output_for_split(part.name)
+        return InputStatus.MORE_AVAILABLE
+
+    def is_available(self, timeout_ms: int) -> bool:
+        return True
+
+    def snapshot_state(self, checkpoint_id: int) -> Any:
+        return list(self.open)
+
+    def close(self) -> None: ...
+
+
+@pytest.fixture
+def program(tmp_path: Path) -> Program:
+    return Program(tmp_path)
+
+
+def watermark_after(job: Job, epochs: int) -> int:
+    """Run epochs of one poll each; return the source's watermark."""
+    for _ in range(epochs):
+        job.epoch(1, max_time_ms=0)
+    return job.acks[0, 0].watermark
+
+
+def job_with_an_edge(program: Program, place: Path, source: InTurns, strategy: WatermarkStrategy, **runner: Any) -> Job:
+    stream = program.env.from_source(source, strategy, "in turns")
+    program.collect(stream.rebalance().map(lambda record: record).set_parallelism(2))
+    return Job(program.graph(), place, InProcessEpochRunner(**runner))
+
+
+def bounded() -> WatermarkStrategy:
+    return WatermarkStrategy.for_monotonous_timestamps().with_timestamp_assigner(Second())
+
+
+def records(name: str, *times: int) -> Part:
+    return Part(name, tuple((name, time) for time in times))
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_an_assigned_split_holds_the_watermark_back_before_its_first_record(
+    program: Program, tmp_path: Path, workers: int
+) -> None:
+    source = InTurns(records("0", 100, 200), records("1", 50, 60))
+    job = job_with_an_edge(program, tmp_path, source, bounded(), workers=workers, seed=4)
+    assert watermark_after(job, 1) < 0
+    assert watermark_after(job, 1) == 49
+
+
+def test_the_watermark_is_the_smallest_of_the_splits(program: Program, tmp_path: Path) -> None:
+    job = job_with_an_edge(program, tmp_path, InTurns(records("0", 100, 200, 300), records("1", 50, 60, 70)), bounded())
+    assert [watermark_after(job, 1) for _ in range(4)][1:] == [49, 49, 59]
+
+
+def test_the_watermark_goes_on_when_a_slow_split_ends(program: Program, tmp_path: Path) -> None:
+    job = job_with_an_edge(program, tmp_path, InTurns(records("0", 100, 200), records("1", 50)), bounded())
+    assert watermark_after(job, 2) == 99
+
+
+def test_an_idle_split_does_not_hold_the_others_back(program: Program, tmp_path: Path) -> None:
+    clock = ManualClock(1_000)
+    quiet = Part("1", (("b", 50), *["wait"] * 100))
+    strategy = bounded().with_idleness(Duration.of_millis(100))
+    source = InTurns(Part("0", tuple(("a", 100 * n) for n in range(1, 9))), quiet)
+    job = job_with_an_edge(program, tmp_path, source, strategy, clock=clock.now_ms)
+    assert watermark_after(job, 3) == 49
+    clock.advance(100)
+    assert watermark_after(job, 2) > 49
+
+
+def test_a_reader_that_uses_its_main_output_alone_is_not_held_back_by_silent_splits(
+    program: Program, tmp_path: Path
+) -> None:
+    source = InTurns(records("0", 100, 200), records("1", 150, 160), into_main=True)
+    job = job_with_an_edge(program, tmp_path, source, bounded())
+    assert watermark_after(job, 1) == 99
+
+
+def test_watermarks_do_not_go_back_when_the_reader_is_made_again(program: Program, tmp_path: Path) -> None:
+    source = InTurns(records("0", 100, 110, 120, 130), records("1", 50, 60, 70, 80))
+    job = job_with_an_edge(program, tmp_path, source, bounded(), workers=3, seed=8)
+    seen: list[int] = []
+    while not job.finished:
+        seen.append(watermark_after(job, 1))
+    assert seen == sorted(seen)
+
+
+def test_an_epoch_reads_no_more_than_its_budget_of_records(program: Program, tmp_path: Path) -> None:
+    program.collect(program.source(list(range(10))))
+    job = Job(program.graph(), tmp_path)
+    assert [job.epoch(size)["out"] for size in (1, 4, 2)] == [[0], [1, 2, 3, 4], [5, 6]]
+    assert any(part.more_available for part in job.acks[0, 0].operators.values())
+
+
+def test_an_epoch_without_time_still_reads_one_poll(program: Program, tmp_path: Path) -> None:
+    program.collect(program.source(list(range(3))))
+    job = Job(program.graph(), tmp_path)
+    assert [job.epoch(100, max_time_ms=0)["out"] for _ in range(3)] == [[0], [1], [2]]
+
+
+def test_records_with_and_without_timestamps_may_come_from_one_reader(program: Program, tmp_path: Path) -> None:
+    class Mixed(InTurnsReader):
+        def poll_next(self, output: Any) -> InputStatus:
+            output.collect("stamped", 7)
+            output.collect("plain")
+            self.open.clear()
+            return InputStatus.END_OF_INPUT
+
+    class MixedSource(InTurns):
+        def create_reader(self, reader_context: Any) -> Any:
+            return Mixed(self)
+
+    from penstock.datastream.functions import ProcessFunction
+
+    class Times(ProcessFunction):
+        def process_element(self, value: Any, ctx: Any) -> Any:
+            yield value, ctx.timestamp()
+
+    stream = program.env.from_source(MixedSource(), WatermarkStrategy.no_watermarks(), "mixed")
+    program.collect(stream.process(Times()))
+    assert Job(program.graph(), tmp_path).run()["out"] == [("stamped", 7), ("plain", -(2**63))]
