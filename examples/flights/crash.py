@@ -12,7 +12,7 @@ import subprocess
 import sys
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -58,7 +58,7 @@ def run_with_crash(events: Path, out: Path, parallelism: int, console: Console) 
 
 
 @contextmanager
-def job(*options: str) -> Iterator["subprocess.Popen[bytes]"]:
+def job(*options: str) -> Generator["subprocess.Popen[bytes]"]:
     """Start the job in its own process group, and leave nothing of it behind, whatever happens here."""
     process = subprocess.Popen([sys.executable, str(RUN), *options], start_new_session=True)
     try:

@@ -31,10 +31,10 @@ class HourlyLine(MapFunction):
         weather = read_columns(self.reference / "weather.parquet", "origin", "hour_ms", "precip")
         self.precipitation = {(origin, hour): inches for origin, hour, inches in weather}
 
-    def map(self, hour: Hour) -> str:
-        mean = f"{hour.delay / hour.departures:.2f}"
-        inches = self.precipitation.get((hour.origin, hour.start_ms), "")
-        return csv_line(utc(hour.start_ms), hour.origin, hour.departures, hour.delay, mean, inches)
+    def map(self, value: Hour) -> str:
+        start_ms, origin, departures, delay = value
+        inches = self.precipitation.get((origin, start_ms), "")
+        return csv_line(utc(start_ms), origin, departures, delay, f"{delay / departures:.2f}", inches)
 
 
 class AlertLine(MapFunction):
@@ -48,12 +48,12 @@ class AlertLine(MapFunction):
         self.aircraft = {tailnum: f"{manufacturer} {model}" for tailnum, manufacturer, model in planes}
         self.airlines = load_airlines(self.reference)
 
-    def map(self, alert: Alert) -> str:
-        newest = alert.departures[-1]
-        delays = [departure.delay for departure in alert.departures]
-        names = self.airlines[newest.carrier], self.aircraft.get(alert.tailnum, "")
+    def map(self, value: Alert) -> str:
+        newest = value.departures[-1]
+        delays = [departure.delay for departure in value.departures]
+        names = self.airlines[newest.carrier], self.aircraft.get(value.tailnum, "")
         flight = f"{newest.carrier}{newest.flight}"
-        return csv_line(utc(newest.scheduled_ms), alert.tailnum, flight, *delays, alert.flown, *names)
+        return csv_line(utc(newest.scheduled_ms), value.tailnum, flight, *delays, value.flown, *names)
 
 
 class CancelledLine(MapFunction):
@@ -65,14 +65,14 @@ class CancelledLine(MapFunction):
     def open(self, runtime_context: RuntimeContext) -> None:
         self.airlines = load_airlines(self.reference)
 
-    def map(self, flight: Row) -> str:
+    def map(self, value: Row) -> str:
         cancelled = {
-            "scheduled": utc(flight.scheduled_ms),
-            "flight": f"{flight.carrier}{flight.flight}",
-            "airline": self.airlines[flight.carrier],
-            "from": flight.origin,
-            "to": flight.dest,
-            "tailnum": flight.tailnum,
+            "scheduled": utc(value.scheduled_ms),
+            "flight": f"{value.carrier}{value.flight}",
+            "airline": self.airlines[value.carrier],
+            "from": value.origin,
+            "to": value.dest,
+            "tailnum": value.tailnum,
         }
         return json.dumps(cancelled)
 
