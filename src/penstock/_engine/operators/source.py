@@ -278,7 +278,7 @@ class SourceOperator(Operator):
             self._no_more_splits = state.no_more_splits
             if state.no_more_splits:
                 self.reader.notify_no_more_splits()
-            # A reader asks for a split at its start. One that goes on has asked before: the enumerator has it noted.
+        # Asks for a split where the reader has none: after a restart of the job nobody remembers an earlier request.
         self.reader.start()
 
     def _add_splits(self, splits: list[Any]) -> None:
