@@ -185,6 +185,8 @@ class Log:
     text: str
     #: What went wrong, when something did.
     error: Failure | Exception | None = None
+    #: To be seen also where nobody asked for a log: the job did not do what a start promises.
+    unexpected: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -201,7 +201,8 @@ class JobCoordinator:
         """Go on after the claim."""
         ended = self._start.already_ended
         if ended is not None:
-            self._desk.emit(do.Log(f"Job {ended.job_name!r} has {ended.kind.value} already; there is nothing to run"))
+            text = f"Job {ended.job_name!r} has {ended.kind.value} already; there is nothing to run"
+            self._desk.emit(do.Log(text, unexpected=True))
             self._end(JobStatus.FINISHED)
             return
         chain = self._start.chain

@@ -179,7 +179,7 @@ class JobLoop:
 
     def _log(self, instruction: do.Log) -> None:
         if instruction.error is None:
-            _log.info("%s", instruction.text)
+            _log.log(logging.WARNING if instruction.unexpected else logging.INFO, "%s", instruction.text)
             return
         error = job_error(instruction.error, self._coordinator.job_id, self._job_name)
         _log.warning("%s: %s", instruction.text, error, exc_info=error.__cause__)

@@ -63,7 +63,7 @@ def figures(progress: JobProgress) -> str:
         >>> figures(
         ...     JobProgress(checkpoint_id=7, epochs=6, records=12000, epoch_records=3000, epoch_ms=500, watermark=0)
         ... )
-        '12,000 records · 6,000/s · epoch 6 · watermark 1970-01-01 00:00:00 · checkpoint 7'
+        '12,000 records · 6,000/s · epoch 6 · watermark 1970-01-01 00:00 · chk 7'
     """
     rate = progress.epoch_records * 1000 // max(progress.epoch_ms, 1)
     parts = [
@@ -71,7 +71,7 @@ def figures(progress: JobProgress) -> str:
         f"{rate:,}/s",
         f"epoch {progress.epochs}",
         f"watermark {_watermark(progress.watermark)}",
-        f"checkpoint {progress.checkpoint_id}",
+        f"chk {progress.checkpoint_id}",
     ]
     if progress.restarts:
         parts.append(f"{progress.restarts} restarts")
@@ -85,4 +85,4 @@ def _watermark(watermark: int) -> str:
         return "end"
     if not 0 <= watermark <= _LAST_DATE_MS:
         return str(watermark)
-    return f"{datetime.fromtimestamp(watermark / 1000, UTC):%Y-%m-%d %H:%M:%S}"
+    return f"{datetime.fromtimestamp(watermark / 1000, UTC):%Y-%m-%d %H:%M}"

@@ -57,8 +57,8 @@ def cancelling_on_signals(driver: JobDriver) -> Generator[None]:
 def _how_to_go_on(driver: JobDriver) -> str:
     if driver.checkpoint is None:
         return (
-            f"Job {driver.job_name!r} was cancelled and kept no checkpoint; set execution.checkpointing.dir to have "
-            "one to go on from."
+            f"Job {driver.job_name!r} was cancelled and left no checkpoint, so it starts from the beginning. Checkpoints "
+            "are kept where execution.checkpointing.dir is set, from the end of the first epoch on."
         )
     return (
         f"Job {driver.job_name!r} was cancelled. To go on from its last checkpoint, set execution.state-recovery.path "
