@@ -57,7 +57,7 @@ def cancelling_on_signals(driver: JobDriver) -> Generator[None]:
 def _how_to_go_on(driver: JobDriver) -> str:
     if driver.checkpoint is None:
         return (
-            f"Job {driver.job_name!r} was cancelled and left no checkpoint, so it starts from the beginning. Checkpoints "
+            f"Job {driver.job_name!r} was cancelled and left no checkpoint: it starts from the beginning. Checkpoints "
             "are kept where execution.checkpointing.dir is set, from the end of the first epoch on."
         )
     return (
