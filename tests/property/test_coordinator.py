@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import logging
 from collections import Counter
 from dataclasses import replace
 from itertools import count
 from random import Random
 from typing import TYPE_CHECKING, Any
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.unit.driver.world import TARGETS, TargetCommitter, TargetSink, World, numbers_job, published
@@ -20,6 +22,8 @@ from penstock.common.job_status import JobStatus
 from penstock.errors import CheckpointStorageError, EpochInfrastructureError
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from penstock._engine.driver.loop import JobLoop
     from penstock._engine.plan.epoch_plan import EpochOutcome
 
@@ -116,6 +120,14 @@ class Saboteur:
             self.loop._mailbox.post(ev.RecordUncertain(CheckpointStorageError("memory://", "the line is dead")))
             return
         self.perform(instruction)
+
+
+@pytest.fixture(autouse=True)
+def nothing_is_logged() -> Iterator[None]:
+    """Keep thousands of expected failures with their tracebacks out of pytest's log, which has them all in memory."""
+    logging.disable(logging.CRITICAL)
+    yield
+    logging.disable(logging.NOTSET)
 
 
 @settings(max_examples=150, deadline=None)
