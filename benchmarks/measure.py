@@ -1,12 +1,9 @@
-"""Run one program from outside: wall and CPU time with all its processes, its result, and its workers' memory."""
+"""Run one program from outside: wall time of the whole process, its result, its load and its workers' memory."""
 
 import contextlib
-import ctypes
 import os
-import resource
 import signal
 import subprocess
-import sys
 import threading
 import time
 from dataclasses import dataclass, field
@@ -15,8 +12,6 @@ from pathlib import Path
 from environments import CACHE, HERE, Environment
 
 SAMPLE_S = 0.05
-REAP_S = 5
-PR_SET_CHILD_SUBREAPER = 36
 
 
 class RunError(Exception):
@@ -29,7 +24,6 @@ class Run:
 
     records: int
     seconds: float
-    cpu_seconds: float
     result: tuple[int, ...]
     load: float
     memory: dict[str, int] = field(default_factory=dict[str, int])
@@ -54,8 +48,6 @@ def run(
     log.parent.mkdir(parents=True, exist_ok=True)
     command = [environment.python, HERE / "programs" / f"{system}_programs.py", workload, str(records), *options]
     load = os.getloadavg()[0]
-    _adopt_orphans()
-    cpu_before = _cpu_of_children()
     started = time.perf_counter()
     with (
         log.open("w") as errors,
@@ -78,36 +70,12 @@ def run(
         finally:
             _kill_tree(process)
     seconds = time.perf_counter() - started
-    _reap_orphans()
-    cpu_seconds = _cpu_of_children() - cpu_before
     last = [line for line in output.splitlines() if "RESULT " in line]
     if process.returncode != 0 or not last:
         reason = f"{system} {workload} with {records:,} records ended with code {process.returncode}, see {log}"
         raise RunError(reason)
     result = tuple(map(int, last[-1].split("RESULT ")[1].split()))
-    return Run(records, seconds, cpu_seconds, result, load, memory.peaks if memory else {})
-
-
-def _adopt_orphans() -> None:
-    """Become the parent of processes that outlive theirs, such as Spark's daemon, to count their CPU time as well."""
-    if sys.platform == "linux":
-        ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
-
-
-def _reap_orphans() -> None:
-    until = time.monotonic() + REAP_S
-    while time.monotonic() < until:
-        try:
-            pid, _ = os.waitpid(-1, os.WNOHANG)
-        except ChildProcessError:
-            return
-        if pid == 0:
-            time.sleep(SAMPLE_S)
-
-
-def _cpu_of_children() -> float:
-    usage = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return usage.ru_utime + usage.ru_stime
+    return Run(records, seconds, result, load, memory.peaks if memory else {})
 
 
 def _children() -> dict[int, list[int]]:

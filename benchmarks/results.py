@@ -35,13 +35,6 @@ class Pair:
             return None
         return (self.large.records - self.small.records) / (self.large.seconds - self.small.seconds)
 
-    @property
-    def cpu_us(self) -> float | None:
-        """CPU time of a record in microseconds, all processes and cores, by the same difference."""
-        if self.small is None or self.slope is None:
-            return None
-        return (self.large.cpu_seconds - self.small.cpu_seconds) / (self.large.records - self.small.records) * 1e6
-
 
 @dataclass(frozen=True, slots=True)
 class Spread:

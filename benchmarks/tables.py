@@ -9,7 +9,7 @@ from rich.console import Console
 from rich.table import Table
 from workloads import MEMORY_BAR_MIB
 
-COLUMNS = ("Workload", "System", "Records", "Raw /s", "Slope /s", "CPU µs", "Penstock ×", "Bar", "Load")  # noqa: RUF001
+COLUMNS = ("Workload", "System", "Records", "Raw /s", "Slope /s", "Penstock ×", "Bar", "Load")  # noqa: RUF001
 NUMERIC_FROM = 2
 
 
@@ -70,8 +70,8 @@ def write_json(report: Report, path: Path) -> None:
 
 
 def _pair(pair: Pair) -> dict[str, object]:
-    runs = [[run.records, round(run.seconds, 3), round(run.cpu_seconds, 2), round(run.load, 2)] for run in pair.runs]
-    return {"records_seconds_cpu_load": runs, "raw": round(pair.raw), "slope": pair.slope and round(pair.slope)}
+    runs = [[run.records, round(run.seconds, 3), round(run.load, 2)] for run in pair.runs]
+    return {"records_seconds_load": runs, "raw": round(pair.raw), "slope": pair.slope and round(pair.slope)}
 
 
 def _title(report: Report) -> str:
@@ -81,9 +81,8 @@ def _title(report: Report) -> str:
 def _caption(report: Report) -> str:
     text = (
         f"Median (least to greatest) of {report.rounds} rounds. Raw: the larger run from process start to exit. "
-        "Slope: larger minus smaller run, so without start-up. CPU: of one record, on all cores, by the same "
-        "difference. Ratios: slope by slope, Penstock run just before its competitor. Every result was compared with "
-        "the truth. Load: greatest load average at the start of a run."
+        "Slope: larger minus smaller run, so without start-up. Ratios: slope by slope, Penstock run just "
+        "before its competitor. Every result was compared with the truth. Load: greatest load average at the start of a run."
     )
     if report.memory:
         private, anonymous = report.memory.private / 2**20, report.memory.anonymous / 2**20
@@ -102,8 +101,7 @@ def _rows(report: Report) -> list[tuple[str, ...]]:
 def _row(each: Measured) -> tuple[str, ...]:
     head = (f"({each.workload.letter}) {each.workload.title}", each.label)
     if not each.pairs:
-        return (*head, "", "", each.problem, "", "", "", "")
-    cpu = [pair.cpu_us for pair in each.pairs if pair.cpu_us]
+        return (*head, "", "", each.problem, "", "", "")
     slopes = [pair.slope for pair in each.pairs if pair.slope]
     ratio, bar = "", "" if each.bar is None else f"≥ {each.bar:g}"
     if each.ratios:
@@ -115,7 +113,6 @@ def _row(each: Measured) -> tuple[str, ...]:
         _short(each.pairs[0].large.records),
         _short(Spread.of([pair.raw for pair in each.pairs]).middle),
         (_range(Spread.of(slopes), _short) if slopes else "") + (f" {each.problem}" if each.problem else ""),
-        f"{Spread.of(cpu).middle:.3g}" if cpu else "",
         ratio,
         bar,
         f"{each.load:.1f}",

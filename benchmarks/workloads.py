@@ -78,10 +78,10 @@ WORKLOADS = (
         "map + filter",
         (Bar("pyflink", 60), Bar("bytewax", 3)),
         {
-            "penstock": Sizes(20_000_000, 160_000_000, 1_000_000),
+            "penstock": Sizes(40_000_000, 500_000_000, 1_000_000),
             "pyflink-process": Sizes(500_000, 3_000_000, 20_000),
             "pyflink-thread": Sizes(500_000, 4_000_000, 20_000),
-            "bytewax": Sizes(20_000_000, 120_000_000, 1_000_000),
+            "bytewax": Sizes(20_000_000, 200_000_000, 1_000_000),
             "pyspark": Sizes(20_000_000, 160_000_000, 1_000_000),
         },
         _map_filter,
@@ -92,7 +92,7 @@ WORKLOADS = (
         "map → key_by → reduce, 1,000 keys",
         (Bar("pyflink", 60), Bar("bytewax", 2)),
         {
-            "penstock": Sizes(3_000_000, 24_000_000, 500_000),
+            "penstock": Sizes(4_000_000, 40_000_000, 500_000),
             "pyflink-process": Sizes(100_000, 600_000, 20_000),
             "pyflink-thread": Sizes(100_000, 600_000, 20_000),
             "bytewax": Sizes(2_000_000, 16_000_000, 500_000),
@@ -106,7 +106,7 @@ WORKLOADS = (
         "ValueState counter, 1,000,000 keys",
         (Bar("pyflink", 20), Bar("bytewax", 5)),
         {
-            "penstock": Sizes(2_000_000, 10_000_000, 100_000),
+            "penstock": Sizes(2_000_000, 20_000_000, 100_000),
             "pyflink-process": Sizes(10_000, 40_000, 5_000),
             "pyflink-thread": Sizes(100_000, 600_000, 20_000),
             "bytewax": Sizes(1_000_000, 3_000_000, 50_000),
@@ -119,7 +119,7 @@ WORKLOADS = (
         "tumbling event-time windows, 10,000 keys",
         (Bar("pyflink", 60), Bar("bytewax", 10)),
         {
-            "penstock": Sizes(2_000_000, 10_000_000, 200_000),
+            "penstock": Sizes(2_000_000, 30_000_000, 200_000),
             "pyflink-process": Sizes(100_000, 200_000, 20_000),
             "pyflink-thread": Sizes(100_000, 400_000, 20_000),
             "bytewax": Sizes(1_000_000, 3_000_000, 100_000),
