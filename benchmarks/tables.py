@@ -82,7 +82,8 @@ def _caption(report: Report) -> str:
     text = (
         f"Median (least to greatest) of {report.rounds} rounds. Raw: the larger run from process start to exit. "
         "Slope: larger minus smaller run, so without start-up. Ratios: slope by slope, Penstock run just "
-        "before its competitor. Every result was compared with the truth. Load: greatest load average at the start of a run."
+        "before its competitor. Every result was compared with the truth. "
+        "Load: greatest load average at the start of a run."
     )
     if report.memory:
         private, anonymous = report.memory.private / 2**20, report.memory.anonymous / 2**20
