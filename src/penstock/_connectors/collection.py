@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 #: Records in the first poll, doubled with each: the engine looks at the time between polls, and operators may be slow.
 _FIRST_BLOCK = 16
-_LARGEST_BLOCK = 8192
+_LARGEST_BLOCK = 2048
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from penstock.datastream.connectors.base import ReaderOutput, SourceReaderContext
     from penstock.datastream.connectors.datagen import RateLimiterStrategy
 
-_BLOCK = 4096
+_BLOCK = 2048
 _MOST_CATCH_UP_SECONDS = 60.0
 
 

@@ -18,6 +18,9 @@ IMMUTABLE: Final = frozenset(
     (type(None), bool, int, float, complex, str, bytes, date, datetime, time, timedelta, Decimal, frozenset, range)
 )
 
+#: Tells whether types are all of that kind: for the fields of a tuple that a loop has in hand.
+all_immutable: Final = IMMUTABLE.issuperset
+
 _TUPLES: Final = {tuple}
 
 
@@ -26,7 +29,7 @@ def may_change(value: Any) -> bool:
     kind = value.__class__
     if kind is not tuple:
         return kind not in IMMUTABLE
-    return not IMMUTABLE.issuperset(map(type, value)) and any(map(may_change, value))
+    return not all_immutable(map(type, value)) and any(map(may_change, value))
 
 
 def any_may_change(values: list[Any]) -> bool:

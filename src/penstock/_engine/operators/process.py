@@ -13,7 +13,7 @@ from penstock._engine.operators.context import (
     KeyedTimerService,
     RecordContext,
 )
-from penstock._engine.operators.copies import IMMUTABLE, separate
+from penstock._engine.operators.copies import IMMUTABLE, all_immutable, separate
 from penstock._engine.operators.keyed import KeyedOperator
 from penstock._engine.protocol.rows import NO_TIMESTAMP
 from penstock._engine.state.value_state import KeyContext
@@ -41,10 +41,13 @@ class SideOutputs:
         main = self.main.records
         before = len(main)
         for item in results:
-            if item.__class__ is tuple and item and item[0].__class__ is OutputTag and len(item) == 2:
+            kind = item.__class__
+            if kind in IMMUTABLE or (kind is tuple and all_immutable(map(type, item))):
+                main.append(item)
+            elif kind is tuple and len(item) == 2 and item[0].__class__ is OutputTag:
                 self._side(item[0].tag_id, item[1], timestamp)
             else:
-                main.append(item if item.__class__ in IMMUTABLE else separate(item))
+                main.append(separate(item))
         if self.stamps_main and len(main) > before:
             self.main.timestamps.extend([timestamp] * (len(main) - before))
 

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 #: Longest wait for a reader that has splits but nothing ready, before its share of the epoch ends.
 _PATIENCE_MS = 50
 #: Records that are collected one by one are handed on in batches of this many.
-_BATCH_RECORDS = 4096
+_BATCH_RECORDS = 2048
 
 
 @dataclass(slots=True)

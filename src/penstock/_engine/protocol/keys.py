@@ -123,6 +123,27 @@ def key_group(normal: NormalKey, max_parallelism: int) -> int:
     return crc32(normal) % max_parallelism  # pyright: ignore[reportArgumentType]
 
 
+def key_groups(keys: list[Any], max_parallelism: int) -> list[int]:
+    """Return the key groups of many keys, which need not be normal; quick where all are int or all are str.
+
+    Raises:
+        KeyEncodingError: A key has no canonical encoding.
+
+    Example:
+        >>> key_groups(["a", "b", 1, 2.0], 128)
+        [67, 121, 119, 20]
+    """
+    kinds = set(map(type, keys))
+    try:
+        if kinds == {int}:
+            return [crc32(_pack_for_group(key)) % max_parallelism for key in keys]
+        if kinds == {str}:
+            return [crc32(key.encode()) % max_parallelism for key in keys]
+    except (struct.error, UnicodeEncodeError):  # a number beyond 64 bits, a lone surrogate
+        pass
+    return [key_group(normal_key(key), max_parallelism) for key in keys]
+
+
 def subtask_of_key_group(group: int, parallelism: int, max_parallelism: int) -> int:
     """Return the subtask that owns a key group (Flink's ``KeyGroupRangeAssignment``)."""
     return group * parallelism // max_parallelism

@@ -18,9 +18,10 @@ if TYPE_CHECKING:
     from penstock._engine.plan.levels import ExecutionPlan
     from penstock._engine.runtime.row_buffer import RowBuffer
 
-#: Records that wait for one receiver before they become a block: at first, until their size is known, and at most.
+#: Records that wait for one receiver before they become a block: at first, until their size is known, and at most. More
+#: leave the processor's cache before they are read again: with 8,192, a windowed job took 1.4 times as long.
 _FIRST_BLOCK_RECORDS: Final = 512
-_BLOCK_RECORDS: Final = 8192
+_BLOCK_RECORDS: Final = 2048
 
 
 class EdgeWriter:

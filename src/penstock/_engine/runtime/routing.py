@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING, Any, Final
 
 from penstock._engine.graph.job_graph import JobEdge, PartitionerKind
 from penstock._engine.operators.batch import Batch
-from penstock._engine.protocol.keys import key_group, normal_key, subtask_of_key_group
+from penstock._engine.protocol.keys import key_group, key_groups, normal_key, subtask_of_key_group
 from penstock.errors import PartitionError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
 #: Keys whose receiver is remembered.
-_ROUTES: Final = 1 << 20
+_ROUTES: Final = 1 << 16
 
 
 class Outlet:
@@ -112,18 +112,27 @@ class TargetRouter(Router):
 
 
 class KeyRoutes(dict[Any, int]):
-    """key -> receiver, filled on demand; keys that are equal have one entry, as they have one encoding."""
+    """key -> receiver, filled on demand; keys that are equal have one entry, as they have one encoding.
+
+    A stream with more keys than it remembers has all of them computed: by then a look into so large a dict costs as
+    much, and it would take up a worker's memory.
+    """
 
     def __init__(self, parallelism: int, max_parallelism: int) -> None:
         super().__init__()
-        self._parallelism = parallelism
         self._max_parallelism = max_parallelism
+        #: By key group.
+        self._receivers = [
+            subtask_of_key_group(group, parallelism, max_parallelism) for group in range(max_parallelism)
+        ]
+        self._overflowed = False
 
     def __missing__(self, key: Any) -> int:
-        if len(self) >= _ROUTES:
-            self.clear()
-        group = key_group(normal_key(key), self._max_parallelism)
-        receiver = self[key] = subtask_of_key_group(group, self._parallelism, self._max_parallelism)
+        receiver = self._receivers[key_group(normal_key(key), self._max_parallelism)]
+        if len(self) < _ROUTES:
+            self[key] = receiver
+        else:
+            self._overflowed = True
         return receiver
 
     def of(self, keys: list[Any]) -> list[int]:
@@ -132,11 +141,17 @@ class KeyRoutes(dict[Any, int]):
         Raises:
             KeyEncodingError: A key has no encoding.
         """
+        if self._overflowed:
+            self.clear()
+            return self._compute(keys)
         try:
             return list(map(self.__getitem__, keys))
         except TypeError:  # a key without a hash: a Row, perhaps; or one that is no key at all
-            groups = (key_group(normal_key(key), self._max_parallelism) for key in keys)
-            return [subtask_of_key_group(group, self._parallelism, self._max_parallelism) for group in groups]
+            return self._compute(keys)
+
+    def _compute(self, keys: list[Any]) -> list[int]:
+        receivers = self._receivers
+        return [receivers[group] for group in key_groups(keys, self._max_parallelism)]
 
 
 def make_router(edge: JobEdge, outlets: list[Outlet], sender: int, parallelism: int, max_parallelism: int) -> Router:

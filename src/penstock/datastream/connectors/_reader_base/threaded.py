@@ -19,7 +19,7 @@ T = TypeVar("T")
 SplitT = TypeVar("SplitT", bound=SourceSplit)
 SplitStateT = TypeVar("SplitStateT")
 
-_BLOCK = 8192
+_BLOCK = 2048
 
 
 class RecordEmitter(ABC, Generic[E, T, SplitStateT]):
