@@ -72,7 +72,7 @@ class Bench:
         return [(system, ())]
 
     def _tune_bytewax(self, workload: Workload) -> list[tuple[str, ...]]:
-        """Find the batch size with which one worker is fastest and right, and the same with two where they are faster."""
+        """Find the batch size with which one worker is fastest and right, and what is fastest of all."""
         if self.quick:
             return [DEFAULT_BYTEWAX]
         sizes = workload.sizes["bytewax"]
