@@ -24,6 +24,7 @@
     │   ├── SparkLaunchError                the JVM ended while it was starting
     │   └── UnsupportedJavaError            no Java that this Spark runs on
     ├── JobRunError                     look into the run: the job was under way
+    │   ├── CheckpointExpiredError          the tasks of a checkpoint made no progress for too long
     │   ├── DriverCodeError                 an enumerator or a committer failed on the driver
     │   ├── EpochCancelledError             an epoch was interrupted on purpose
     │   ├── EpochInfrastructureError        Spark lost an epoch; it is run again
@@ -68,6 +69,7 @@ from penstock._errors.program import (
 )
 from penstock._errors.root import InternalError, PenstockError, RetryableError
 from penstock._errors.run import (
+    CheckpointExpiredError,
     DriverCodeError,
     EpochCancelledError,
     EpochInfrastructureError,
@@ -93,6 +95,7 @@ from penstock._errors.start import (
 )
 
 __all__ = [
+    "CheckpointExpiredError",
     "CheckpointStorageError",
     "ConfigurationError",
     "ConfigurationFileError",

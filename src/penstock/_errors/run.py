@@ -253,6 +253,30 @@ class EpochInfrastructureError(JobRunError):
         return f"Spark lost an epoch: {self.reason}"
 
 
+class CheckpointExpiredError(JobRunError):
+    """No task of a checkpoint's epoch came to its end for longer than ``execution.checkpointing.timeout``.
+
+    Args:
+        checkpoint_id: The checkpoint.
+        timeout_ms: The timeout in milliseconds.
+        running: The subtasks that were still at work.
+    """
+
+    def __init__(self, checkpoint_id: int, timeout_ms: int, running: tuple[str, ...]) -> None:
+        super().__init__(checkpoint_id, timeout_ms, running)
+        self.checkpoint_id = checkpoint_id
+        self.timeout_ms = timeout_ms
+        self.running = running
+
+    def __str__(self) -> str:
+        at_work = f" Still at work: {', '.join(self.running)}." if self.running else ""
+        return (
+            f"Checkpoint {self.checkpoint_id} expired: for {self.timeout_ms} ms no task of its epoch came to its end."
+            f"{at_work} Make the function faster, give it a higher parallelism, or raise"
+            " execution.checkpointing.timeout."
+        )
+
+
 class EpochCancelledError(JobRunError):
     """An epoch was interrupted because its driver asked for it.
 

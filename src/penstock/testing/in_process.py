@@ -12,7 +12,7 @@ import threading
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from penstock._engine.plan.epoch_plan import EpochOutcome
+from penstock._engine.plan.epoch_plan import EpochOutcome, EpochProgress
 from penstock._engine.protocol.control import encode
 from penstock._engine.runtime.level import run_level
 from penstock._engine.runtime.row_buffer import record_batch, rows_of
@@ -84,6 +84,7 @@ class InProcessEpochRunner:
         self._hosts = hosts
         self._random = random.Random(seed)  # noqa: S311 - no secret
         self._cancelled = threading.Event()
+        self._tasks_done = 0
 
     def run(self, plan: EpochPlan) -> EpochOutcome:
         """Run one epoch to its end and return what its subtasks acknowledged.
@@ -102,12 +103,17 @@ class InProcessEpochRunner:
         """Interrupt the running epoch at its next task; without one, the next ``run`` raises at once."""
         self._cancelled.set()
 
+    def progress(self) -> EpochProgress:
+        """Return the number of tasks that came to their end in the running epoch."""
+        return EpochProgress(self._tasks_done)
+
     def close(self) -> None:
         """End the simulated workers: all opened functions are closed."""
         for worker in self.workers:
             worker.close()
 
     def _run(self, plan: EpochPlan) -> EpochOutcome:
+        self._tasks_done = 0
         inputs: list[list[Row]] = [[] for _ in range(plan.levels[0].widths[0])]
         for level in plan.levels:
             outputs = [self._run_task(plan, level, slot, rows) for slot, rows in enumerate(inputs)]
@@ -132,7 +138,9 @@ class InProcessEpochRunner:
     def _attempt(self, level: LevelDispatch, slot: int, rows: list[Row]) -> list[Row]:
         number = self._random.randrange(len(self.workers))
         local = replace(level, local_directory=f"{level.local_directory}/host-{number % self._hosts}")
-        return list(rows_of(run_level(encode(local), slot, iter([record_batch(rows)]), self.workers[number])))
+        output = list(rows_of(run_level(encode(local), slot, iter([record_batch(rows)]), self.workers[number])))
+        self._tasks_done += 1
+        return output
 
     def _read(self, attempts: list[list[Row]], slot: int) -> list[Row]:
         """Return what one slot of the next level gets of a task's output."""

@@ -20,7 +20,14 @@ from penstock._engine.protocol.control import Failure
 from penstock._engine.storage.checkpoint_storage import open_storage
 from penstock.common.configuration import Configuration
 from penstock.common.job_status import JobStatus
-from penstock.errors import EpochInfrastructureError, JobCancelledError, JobExecutionError, UnsupportedOperationError
+from penstock.errors import (
+    CheckpointExpiredError,
+    EpochInfrastructureError,
+    InternalError,
+    JobCancelledError,
+    JobExecutionError,
+    UnsupportedOperationError,
+)
 
 if TYPE_CHECKING:
     from penstock._engine.driver.driver import JobDriver
@@ -135,6 +142,46 @@ def test_epoch_that_is_lost_again_and_again_fails_the_job(name: str) -> None:
     assert driver.status is JobStatus.FAILED
     assert world.runs == MAX_EPOCH_ATTEMPTS
     assert "no executor" in str(driver.result.exception())
+
+
+def test_bug_of_the_engine_fails_the_job_without_a_restart(name: str) -> None:
+    world = World(numbers_job(name), trouble={2: InternalError("no such module")})
+    driver, seen = run(name, world, restart="fixed-delay", attempts="5")
+    assert driver.status is JobStatus.FAILED
+    assert "no such module" in str(driver.result.exception())
+    assert "RESTARTING" not in statuses(seen)
+
+
+def test_epoch_without_progress_expires_and_names_the_subtask_at_work(name: str) -> None:
+    world = World(numbers_job(name), stuck=frozenset({2}))
+    driver, _ = run(name, world, timeout="1 min")
+    assert driver.status is JobStatus.FAILED
+    assert isinstance(driver.result.exception().__cause__, CheckpointExpiredError)
+    assert "60000 ms" in str(driver.result.exception())
+    assert "Source: numbers (1)" in str(driver.result.exception())
+
+
+def test_expired_epochs_within_the_tolerance_run_again_and_repeat_nothing(name: str) -> None:
+    world = World(numbers_job(name), patience=5, stuck=frozenset({2, 3, 6, 7}))
+    driver, seen = run(name, world, timeout="1 min", tolerable="2")
+    assert driver.status is JobStatus.FINISHED
+    assert driver.progress.restarts == 0
+    assert "RESTARTING" not in statuses(seen)
+    assert published(name) == ALL
+
+
+def test_one_expired_epoch_more_than_tolerable_restarts_the_job(name: str) -> None:
+    world = World(numbers_job(name), patience=5, stuck=frozenset({2, 3, 4}))
+    driver, _ = run(name, world, timeout="1 min", tolerable="2", restart="fixed-delay", attempts="1")
+    assert driver.status is JobStatus.FINISHED
+    assert driver.progress.restarts == 1
+    assert published(name) == ALL
+
+
+def test_next_epoch_reads_less_after_one_that_expired(name: str) -> None:
+    _, seen = run(name, World(numbers_job(name), stuck=frozenset({1})), timeout="1 min", tolerable="1")
+    first, second, *_ = [one.dispatches[0, 0].max_records for one in of(do.RunEpoch, seen)]
+    assert second == first // 2
 
 
 # ----------------------------------------------------------------------------------------------------------- cancelling

@@ -14,7 +14,7 @@ import cloudpickle
 
 from penstock._engine.driver.assembly import Surroundings, assemble
 from penstock._engine.graph.job_graph import JobEdge, JobGraph, JobVertex, OperatorKind, OperatorNode, PartitionerKind
-from penstock._engine.plan.epoch_plan import EpochOutcome
+from penstock._engine.plan.epoch_plan import EpochOutcome, EpochProgress
 from penstock._engine.plan.levels import build_plan
 from penstock._engine.protocol.control import ChannelStatus, OperatorAck, SubtaskAck, decode, encode
 from penstock._engine.protocol.events import AddSplits, NoMoreSplits, ReaderState, decode_event
@@ -22,6 +22,7 @@ from penstock._engine.protocol.rows import MAX_WATERMARK, channel_number
 from penstock._engine.protocol.versioned import pack
 from penstock.common.configuration import Configuration
 from penstock.datastream.connectors import base
+from penstock.errors import EpochCancelledError
 
 if TYPE_CHECKING:
     from penstock._engine.driver.driver import JobDriver
@@ -139,12 +140,16 @@ class World:
     patience: int = 1_000_000
     #: By number of the run: makes it fail in place of an outcome, or changes the outcome.
     trouble: dict[int, Any] = field(default_factory=dict)
+    #: Numbers of runs that do not come to an end before they are cancelled.
+    stuck: frozenset[int] = frozenset()
 
     def __post_init__(self) -> None:
         self.time_ms = 1_000_000
         self.pending: list[Any] = []
         self.timers: list[tuple[int, Any]] = []
         self.runs = 0
+        self._begun = 0
+        self._held: Any = None
         self.plan = build_plan(self.graph)
         self._tokens = count(1)
 
@@ -173,7 +178,11 @@ class World:
     # Background
 
     def run_epoch(self, work: Any) -> None:
-        self.pending.append(work)
+        self._begun += 1
+        if self._begun in self.stuck:
+            self._held = work
+        else:
+            self.pending.append(work)
 
     def later(self, delay_ms: int, work: Any) -> None:
         self.timers.append((self.time_ms + delay_ms, work))
@@ -199,7 +208,13 @@ class World:
         return trouble(outcome) if trouble else outcome
 
     def cancel(self) -> None:
-        pass
+        if self._held is not None:
+            self.trouble[self.runs + 1] = EpochCancelledError(0)
+            self.pending.append(self._held)
+            self._held = None
+
+    def progress(self) -> EpochProgress:
+        return EpochProgress(0, ((0, 1),))
 
     def _outcome(self, epoch: EpochPlan) -> EpochOutcome:
         acks: list[SubtaskAck] = []
@@ -319,6 +334,8 @@ KEYS = {
     "retained": "execution.checkpointing.num-retained",
     "retention": "execution.checkpointing.externalized-checkpoint-retention",
     "retries": "sink.committer.retries",
+    "timeout": "execution.checkpointing.timeout",
+    "tolerable": "execution.checkpointing.tolerable-failed-checkpoints",
 }
 
 

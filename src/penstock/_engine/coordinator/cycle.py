@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 
 from penstock._engine.coordinator import events as ev
 from penstock._engine.coordinator import instructions as do
+from penstock._engine.coordinator.epoch_watch import EpochWatch
 from penstock._engine.coordinator.phases import RUNNING, Phase
 from penstock._engine.protocol.control import Failure
 from penstock._engine.protocol.metadata import RecordKind
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
 
     from penstock._engine.coordinator.desk import Desk
     from penstock._engine.coordinator.job_state import Cut, JobState
+    from penstock._engine.coordinator.settings import JobSettings
 
 #: What failed: a user's function in a task, or an exception on the driver.
 Cause: TypeAlias = Failure | Exception
@@ -34,15 +36,25 @@ class EpochCycle:
     Args:
         desk: The coordinator's desk.
         state: What epochs work on.
+        settings: Say when an epoch expires.
         fail: Called when the job has to break off.
         finish: Called when all subtasks have finished.
     """
 
-    def __init__(self, desk: Desk, state: JobState, fail: Callable[[Cause], None], finish: Callable[[], None]) -> None:
+    def __init__(
+        self,
+        desk: Desk,
+        state: JobState,
+        settings: JobSettings,
+        *,
+        fail: Callable[[Cause], None],
+        finish: Callable[[], None],
+    ) -> None:
         self._desk = desk
         self._state = state
         self._fail = fail
         self._finish = finish
+        self._watch = EpochWatch(desk, settings, self._expire)
         #: The epoch between its end and its commit point.
         self.cut: Cut | None = None
         self._attempt = 1
@@ -95,10 +107,26 @@ class EpochCycle:
         self._rotation += 1
         dispatches = self._state.dispatches(chain.parent.checkpoint_id if chain.parent else 0, desk.now_ms)
         desk.emit(do.RunEpoch(chain.next_id, self._attempt, desk.job_attempt, self._rotation, dispatches))
+        self._watch.begin()
+
+    def observed(self, event: ev.EpochObserved) -> None:
+        """Take note of how far the epoch has come."""
+        if self._desk.phase is Phase.EPOCH:
+            self._watch.observed(event)
+
+    def _expire(self) -> None:
+        """Give up the epoch at hand; how it goes on is decided once Spark has let go of it."""
+        self._state.expired()
+        self._desk.emit(do.CancelEpoch())
 
     def over(self, event: ev.EpochEnded | ev.EpochLost | ev.EpochBroke) -> None:
         """Go on after an epoch: it counts, or is run again, or fails the job."""
         match event:
+            case ev.EpochLost() if (expired := self._watch.expired) is not None:
+                if self._watch.is_tolerable:
+                    self._run_again(expired)
+                else:
+                    self._fail(expired)
             case ev.EpochLost(error):
                 self._run_again(error)
             case ev.EpochBroke(error):
@@ -111,6 +139,7 @@ class EpochCycle:
                     self._run_again(InternalError(f"Epoch {checkpoint_id} does not count: {reason}."))
                 else:
                     self._attempt = 1
+                    self._watch.succeeded()
                     self.cut = self._state.accept(outcome.acks, wall_ms)
                     self._desk.go(Phase.CUTTING)
                     self._desk.call(do.SnapshotEnumerators(checkpoint_id))

@@ -117,6 +117,15 @@ class EpochLost:
 
 
 @dataclass(frozen=True, slots=True)
+class EpochObserved:
+    """Answers ObserveEpoch."""
+
+    tasks_done: int
+    #: The subtasks whose tasks run, as a person would name them.
+    running: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class EpochBroke:
     """Answers RunEpoch: it broke off for a reason that running it again does not heal."""
 
@@ -177,6 +186,7 @@ Event: TypeAlias = (
     | EnumeratorsCalled
     | SplitsAssigned
     | EnumeratorsSnapshotted
+    | EpochObserved
     | EpochEnded
     | EpochLost
     | EpochBroke

@@ -105,6 +105,11 @@ class RunEpoch:
 
 
 @dataclass(frozen=True, slots=True)
+class ObserveEpoch:
+    """See how far the running epoch has come: EpochObserved."""
+
+
+@dataclass(frozen=True, slots=True)
 class CancelEpoch:
     """Interrupt the running epoch, which then ends with its usual events."""
 
@@ -212,6 +217,7 @@ Instruction: TypeAlias = (
     | SnapshotEnumerators
     | CloseEnumerators
     | RunEpoch
+    | ObserveEpoch
     | CancelEpoch
     | Commit
     | HandOver

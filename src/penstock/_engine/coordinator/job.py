@@ -59,7 +59,7 @@ class JobCoordinator:
         self._desk = Desk()
         self._start = StartMachine(settings, identity, topology.graph)
         self._state = JobState(topology, settings, slots)
-        self._cycle = EpochCycle(self._desk, self._state, self._fail, self._finish)
+        self._cycle = EpochCycle(self._desk, self._state, settings, fail=self._fail, finish=self._finish)
         self._commits = CommitCycle(
             self._desk, self._state, settings.committer_retries, fail=self._fail, moved=self._commits_moved
         )
@@ -154,6 +154,8 @@ class JobCoordinator:
                 self._cycle.assigned(assigned)
             case ev.DriverFailed(error):
                 self._fail(error)
+            case ev.EpochObserved():
+                self._cycle.observed(event)
             case ev.Committed() | ev.CommitFailed():
                 self._commits.answered(event)
             case ev.EpochEnded() | ev.EpochLost() | ev.EpochBroke():
@@ -360,6 +362,9 @@ class JobCoordinator:
         self._desk.retention.orphans_possible(self._desk.now_ms)
         delay_ms = self._restarts.on_failure(self._desk.now_ms, self._random.random())
         self._release()
+        if isinstance(cause, InternalError):  # a bug is still there after a restart
+            self._desk.go(Phase.FAILING)
+            return
         if delay_ms is None:
             self._desk.emit(do.Log(f"No restart any more (restart strategy: {self._restarts.description})"))
             self._desk.go(Phase.FAILING)

@@ -116,6 +116,10 @@ class JobState:
             result[subtask] = part
         return result
 
+    def expired(self) -> None:
+        """Take note of an epoch that took too long: the next one reads less."""
+        self._planner.expired()
+
     def why_void(self, checkpoint_id: int, acks: tuple[SubtaskAck, ...]) -> str | None:
         """Say why an epoch does not count, None when it does."""
         expected = {subtask: self._topology.inputs.get(subtask, {}) for subtask in unfinished(self.snapshot)}

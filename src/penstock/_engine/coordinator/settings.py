@@ -40,6 +40,10 @@ class JobSettings:
     #: Milliseconds; None without checkpointing.
     interval_ms: int | None
     min_pause_ms: int
+    #: An epoch expires when none of its tasks comes to an end for so long.
+    timeout_ms: int
+    #: Epochs in a row that may expire without failing the job.
+    tolerable_failures: int
     committer_retries: int
     retention: RetentionSettings
     restart: RestartSettings
@@ -62,6 +66,8 @@ class JobSettings:
             claim=configuration.get(option_table.RECOVERY_CLAIM_MODE) == "CLAIM",
             interval_ms=None if interval is None else interval.to_millis(),
             min_pause_ms=configuration.get(option_table.CHECKPOINTING_MIN_PAUSE).to_millis(),
+            timeout_ms=configuration.get(option_table.CHECKPOINTING_TIMEOUT).to_millis(),
+            tolerable_failures=configuration.get(option_table.CHECKPOINTING_TOLERABLE_FAILURES),
             committer_retries=configuration.get(option_table.COMMITTER_RETRIES),
             retention=RetentionSettings(
                 retained=configuration.get(option_table.CHECKPOINTS_RETAINED),

@@ -104,6 +104,12 @@ class Epochs:
         """Begin an epoch; the outcome comes as an event."""
         self._background.run_epoch(lambda: self._mailbox.post(self._run(instruction, job_id)))
 
+    def observe(self, _: do.ObserveEpoch) -> ev.Event:
+        """Look at the running epoch."""
+        progress, vertices = self._runner.progress(), self._planner.plan.graph.vertices
+        names = [f"{vertices[vertex].name} ({subtask})" for vertex, subtask in progress.running]
+        return ev.EpochObserved(progress.tasks_done, tuple(names))
+
     def cancel(self) -> None:
         """Interrupt the running epoch, also one that waits for the program to take results."""
         self._runner.cancel()

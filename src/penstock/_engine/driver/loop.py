@@ -98,6 +98,7 @@ class JobLoop:
             do.SnapshotEnumerators: enumerators.snapshot,
             do.CloseEnumerators: self._close_enumerators,
             do.RunEpoch: self._run_epoch,
+            do.ObserveEpoch: epochs.observe,
             do.CancelEpoch: self._cancel_epoch,
             do.Commit: self._commit,
             do.HandOver: results.hand_over,

@@ -23,6 +23,10 @@ class EpochPlan:
     attempt: int
     levels: tuple[LevelDispatch, ...]
 
+    def subtasks(self, level: int, slot: int) -> tuple[tuple[int, int], ...]:
+        """Return vertex and subtask of what a task runs."""
+        return tuple((part.vertex, part.subtask) for part in self.levels[level].slots[slot])
+
 
 @dataclass(frozen=True, slots=True)
 class EpochOutcome:
@@ -53,6 +57,15 @@ class EpochOutcome:
         return EpochOutcome(tuple(acks), tuple(failures), tuple(log))
 
 
+@dataclass(frozen=True, slots=True)
+class EpochProgress:
+    """How far a running epoch has come, as far as its runner can see."""
+
+    tasks_done: int = 0
+    #: Vertex and subtask of all that is in the hands of a task now.
+    running: tuple[tuple[int, int], ...] = ()
+
+
 class EpochRunner(Protocol):
     """Runs epochs one at a time; implemented on Spark, and by a fake in the driver's tests."""
 
@@ -62,7 +75,12 @@ class EpochRunner(Protocol):
         Raises:
             EpochInfrastructureError: Spark lost the job (an executor, the context); run it again.
             EpochCancelledError: `cancel` was called while it ran.
+            InternalError: A task broke off in the engine's own code.
         """
+        ...
+
+    def progress(self) -> EpochProgress:
+        """Look at the running epoch from another thread; never raises."""
         ...
 
     def cancel(self) -> None:

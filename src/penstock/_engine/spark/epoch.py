@@ -9,11 +9,12 @@ from itertools import count
 from typing import TYPE_CHECKING, Any, Final
 
 from pyspark import TaskContext
+from pyspark.errors import PythonException
 from pyspark.sql.types import BinaryType, IntegerType, LongType, StructField, StructType
 
-from penstock._engine.plan.epoch_plan import EpochOutcome
+from penstock._engine.plan.epoch_plan import EpochOutcome, EpochProgress
 from penstock._engine.protocol.control import encode
-from penstock.errors import EpochCancelledError, EpochInfrastructureError
+from penstock.errors import EpochCancelledError, EpochInfrastructureError, InternalError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -24,6 +25,8 @@ if TYPE_CHECKING:
     from penstock._engine.plan.epoch_plan import EpochPlan
     from penstock._engine.protocol.control import LogLine
     from penstock._engine.spark.session import SparkHandle
+
+_logger = logging.getLogger("penstock")
 
 # A schema object is parsed once; the same as DDL text costs a call to the JVM for each level and epoch.
 _SCHEMA: Final = StructType(
@@ -50,23 +53,27 @@ class SparkEpochRunner:
         self._spark = spark
         self._cancelled = threading.Event()
         self._runs = count(1)
-        self._group = ""
+        #: The job group of the epoch at hand, and the epoch.
+        self._running: tuple[str, EpochPlan] | None = None
 
     def run(self, plan: EpochPlan) -> EpochOutcome:
         """Run one epoch to its end and return what its subtasks acknowledged."""
         # A group of its own, and named before the look at the flag: then `cancel` meets one of the two.
-        self._group = f"penstock-{id(self):x}-{next(self._runs)}"
+        group = f"penstock-{id(self):x}-{next(self._runs)}"
+        self._running = group, plan
         if self._cancelled.is_set():
             self._cancelled.clear()  # a cancellation is for one epoch: after a restart the job goes on
             raise EpochCancelledError(plan.checkpoint_id)
         context = self._spark.session.sparkContext
-        context.setJobGroup(self._group, f"epoch {plan.checkpoint_id}, attempt {plan.attempt}", interruptOnCancel=False)
+        context.setJobGroup(group, f"epoch {plan.checkpoint_id}, attempt {plan.attempt}", interruptOnCancel=False)
         try:
             rows = self._frame(plan).collect()
         except Exception as error:
             if self._cancelled.is_set():
                 self._cancelled.clear()
                 raise EpochCancelledError(plan.checkpoint_id) from error
+            if isinstance(error, PythonException):  # users' errors never get here: theirs are rows of the epoch
+                raise InternalError(str(error)) from error
             raise EpochInfrastructureError(str(error)) from error
         outcome = EpochOutcome.of_rows(rows)
         _log(outcome.log)
@@ -77,7 +84,17 @@ class SparkEpochRunner:
         self._cancelled.set()
         # Future jobs too: the epoch may be on its way to Spark without having a job there yet.
         context: Any = self._spark.session.sparkContext
-        context._jsc.sc().cancelJobGroupAndFutureJobs(self._group)
+        context._jsc.sc().cancelJobGroupAndFutureJobs(self._running[0] if self._running else "")
+
+    def progress(self) -> EpochProgress:
+        """Look at the running epoch from another thread; never raises."""
+        if self._running is None:
+            return EpochProgress()
+        try:
+            return _progress(self._spark.session.sparkContext, *self._running)
+        except Exception:
+            _logger.debug("Spark did not say how far the epoch is", exc_info=True)
+            return EpochProgress()
 
     def _frame(self, plan: EpochPlan) -> DataFrame:
         width = plan.levels[0].widths[0]
@@ -90,6 +107,22 @@ class SparkEpochRunner:
     @staticmethod
     def _level(plan: EpochPlan, level: int) -> Any:
         return partial(_task, encode(plan.levels[level]))
+
+
+def _progress(context: Any, group: str, plan: EpochPlan) -> EpochProgress:
+    tracker, store = context.statusTracker(), context._jsc.sc().statusStore()
+    jobs = [info for job in tracker.getJobIdsForGroup(group) if (info := tracker.getJobInfo(job)) is not None]
+    done, running = 0, list[tuple[int, int]]()
+    # Spark numbers the stages of a job as they follow from each other, so they stand in the order of the levels.
+    for level, stage in enumerate(sorted({stage for job in jobs for stage in job.stageIds})):
+        info = tracker.getStageInfo(stage)
+        done += info.numCompletedTasks if info else 0
+        if info and info.numActiveTasks:
+            tasks = store.taskList(stage, info.currentAttemptId, 2**31 - 1)
+            listed = [tasks.apply(place) for place in range(tasks.size())]
+            slots = [task.partitionId() for task in listed if task.status() == "RUNNING"]
+            running += [subtask for slot in slots for subtask in plan.subtasks(level, slot)]
+    return EpochProgress(done, tuple(running))
 
 
 def _log(lines: tuple[LogLine, ...]) -> None:
