@@ -92,6 +92,8 @@ def missing(outcome: EpochOutcome) -> EpochOutcome:
 
 
 TROUBLES = st.dictionaries(st.integers(1, 15), st.sampled_from([lost, failed, torn, doubled, missing]), max_size=5)
+#: Epochs that come to no end before somebody gives them up.
+STUCK = st.frozensets(st.integers(1, 20), max_size=4)
 
 
 class Saboteur:
@@ -138,8 +140,11 @@ def test_any_troubles_and_crashes_leave_the_right_output(data: st.DataObject, se
     name = f"property-{next(_names)}"
     for _ in range(data.draw(st.integers(1, 4))):
         graph = numbers_job(name, limit=LIMIT, split_size=4, sink=UnreliableSink(name, seed))
-        world = World(graph, random=Random(seed), patience=3, trouble=data.draw(TROUBLES))
-        driver, loop = world.driver(f"memory://{name}", interval="1 s", recover="latest")
+        world = World(graph, Random(seed), patience=3, trouble=data.draw(TROUBLES), stuck=data.draw(STUCK))
+        tolerable = str(data.draw(st.integers(0, 2)))
+        driver, loop = world.driver(
+            f"memory://{name}", interval="1 s", recover="latest", timeout="1 min", tolerable=tolerable
+        )
         stops = st.none() | st.integers(1, 150)
         Saboteur(loop, seed, crash_at=data.draw(stops), cancel_at=data.draw(stops))
         try:
