@@ -422,6 +422,7 @@ SPECULATIVE_MAX_EXECUTIONS = option(
 
 # ----------------------------------------------------------------------------------------------------------- REST, CLI
 
+EXCEPTION_HISTORY_SIZE = option("web.exception-history-size", POSITIVE, 16, "failures of a job that can be asked for")
 REST_PORT = option("rest.port", _PORT, 8081, "port of the REST server, or the next free one")
 REST_BIND_PORT = optional("rest.bind-port", _PORTS, "port or range of ports that the server may take")
 REST_BIND_ADDRESS = optional("rest.bind-address", STRING, "address that the server listens on; loopback by default")

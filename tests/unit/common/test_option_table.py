@@ -100,6 +100,7 @@ CASES: dict[str, Case] = {
     f"{_AUTO}.default-source-parallelism": Case(None, "3", "0"),
     "execution.batch.speculative.enabled": _OFF,
     "execution.batch.speculative.max-concurrent-executions": Case("2", "3", "0"),
+    "web.exception-history-size": Case("16", "4", "0"),
     "rest.port": Case("8081", "0", "65536"),
     "rest.bind-port": Case(None, "8081-8090,9000", "here"),
     "rest.bind-address": _ANY_TEXT,

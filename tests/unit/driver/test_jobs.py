@@ -144,6 +144,30 @@ def test_epoch_that_is_lost_again_and_again_fails_the_job(name: str) -> None:
     assert "no executor" in str(driver.result.exception())
 
 
+def test_failures_are_kept_with_their_time_place_and_whether_they_counted(name: str) -> None:
+    world = World(numbers_job(name), patience=5, trouble={2: EpochInfrastructureError("no executor"), 3: failing})
+    driver, _ = run(name, world, restart="fixed-delay", attempts="3")
+    assert driver.status is JobStatus.FINISHED
+    lost, failed = driver.failures
+    assert (lost.counted, lost.place, lost.job_attempt) == (False, None, 0)
+    assert "no executor" in lost.reason
+    assert (failed.counted, failed.checkpoint_id, failed.reason) == (
+        True,
+        lost.checkpoint_id,
+        repr(ZeroDivisionError("division by zero")),
+    )
+    assert failed.place is not None
+    assert failed.place.operator_name == "ratio"
+    assert lost.time_ms <= failed.time_ms
+
+
+def test_only_the_last_failures_are_kept(name: str) -> None:
+    world = World(numbers_job(name), trouble=dict.fromkeys(range(1, 99), EpochInfrastructureError("no executor")))
+    driver, _ = run(name, world, restart="fixed-delay", attempts="3", failures="4")
+    assert len(driver.failures) == 4
+    assert driver.failures[-1].job_attempt == 3
+
+
 def test_bug_of_the_engine_fails_the_job_without_a_restart(name: str) -> None:
     world = World(numbers_job(name), trouble={2: InternalError("no such module")})
     driver, seen = run(name, world, restart="fixed-delay", attempts="5")

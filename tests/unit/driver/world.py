@@ -334,6 +334,7 @@ KEYS = {
     "retained": "execution.checkpointing.num-retained",
     "retention": "execution.checkpointing.externalized-checkpoint-retention",
     "retries": "sink.committer.retries",
+    "failures": "web.exception-history-size",
     "timeout": "execution.checkpointing.timeout",
     "tolerable": "execution.checkpointing.tolerable-failed-checkpoints",
 }

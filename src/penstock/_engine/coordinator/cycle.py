@@ -151,6 +151,7 @@ class EpochCycle:
         if self._attempt > MAX_EPOCH_ATTEMPTS:
             self._fail(error)
             return
+        self._desk.note_failure(error, counted=False)
         self._desk.emit(do.Log(f"Epoch {self._desk.chain.next_id} runs again, attempt {self._attempt}", error))
         self._run()
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from penstock._engine.coordinator.instructions import ChangeStatus, Instruction, PutRecord, Wake
+from penstock._engine.coordinator.instructions import ChangeStatus, Instruction, NoteFailure, PutRecord, Wake
 from penstock._engine.coordinator.phases import MOVES, STATUS, Phase
 from penstock.errors import InternalError
 
@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 
     from penstock._engine.coordinator.chain import Chain
     from penstock._engine.coordinator.retention import Retention
+    from penstock._engine.protocol.control import Failure
     from penstock._engine.protocol.metadata import Record
     from penstock.common.job_status import JobStatus
 
@@ -70,6 +71,10 @@ class Desk:
     def emit(self, *instructions: Instruction) -> None:
         """Give instructions."""
         self._instructions += instructions
+
+    def note_failure(self, cause: Failure | Exception, *, counted: bool) -> None:
+        """Have a failure of the epoch at hand kept."""
+        self.emit(NoteFailure(cause, self.chain.next_id, self.job_attempt, counted))
 
     def call(self, instruction: Instruction) -> None:
         """Give an instruction whose answer the job waits for."""

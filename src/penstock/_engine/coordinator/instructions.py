@@ -184,6 +184,17 @@ class Publish:
 
 
 @dataclass(frozen=True, slots=True)
+class NoteFailure:
+    """Keep a failure for those who ask what went wrong."""
+
+    cause: Failure | Exception
+    checkpoint_id: int
+    job_attempt: int
+    #: Whether the restart strategy was asked.
+    counted: bool
+
+
+@dataclass(frozen=True, slots=True)
 class Log:
     """Write a line to the log that a person following the job wants to read."""
 
@@ -226,6 +237,7 @@ Instruction: TypeAlias = (
     | SweepOrphans
     | ChangeStatus
     | Publish
+    | NoteFailure
     | Log
     | End
 )

@@ -359,6 +359,7 @@ class JobCoordinator:
 
     def _break_off(self, cause: Cause) -> None:
         self._error = cause
+        self._desk.note_failure(cause, counted=True)
         self._desk.retention.orphans_possible(self._desk.now_ms)
         delay_ms = self._restarts.on_failure(self._desk.now_ms, self._random.random())
         self._release()

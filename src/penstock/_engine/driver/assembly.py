@@ -113,7 +113,8 @@ def assemble(
             shutil.rmtree(temporary, ignore_errors=True)
 
     full_path = storage.full_path if temporary is None else None
-    driver = JobDriver(graph.name, mailbox, results, full_path, clean_up)
+    kept = configuration.get(option_table.EXCEPTION_HISTORY_SIZE)
+    driver = JobDriver(graph.name, mailbox, results, full_path=full_path, failures_kept=kept, clean_up=clean_up)
     listeners: list[JobListener] = [driver]
     if configuration.get(option_table.PROGRESS_ENABLED):
         listeners.append(ProgressBar(graph.name))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import threading
+from collections import deque
 from concurrent.futures import Future
 from typing import TYPE_CHECKING
 
@@ -11,7 +12,7 @@ from penstock import __version__
 from penstock._engine.coordinator.events import CancelRequested
 from penstock._engine.driver.failures import job_error
 from penstock._engine.driver.loop import Ending
-from penstock._engine.gateway.progress import JobProgress
+from penstock._engine.gateway.progress import JobFailure, JobProgress
 from penstock.common.job_execution_result import JobExecutionResult
 from penstock.common.job_id import JobID
 from penstock.common.job_status import JobStatus
@@ -36,6 +37,7 @@ class JobDriver:
         results: What the job prints and collects.
         full_path: Turns a path below the checkpoint directory into one for people; None where that directory goes
             with the job.
+        failures_kept: How many of its last failures can be asked for.
         clean_up: Runs when the job has ended: removes what it needed in this process and on the local disk.
     """
 
@@ -44,7 +46,9 @@ class JobDriver:
         job_name: str,
         mailbox: Mailbox,
         results: Results,
+        *,
         full_path: Callable[[str], str] | None,
+        failures_kept: int,
         clean_up: Callable[[Ending], None],
     ) -> None:
         self.job_name = job_name
@@ -58,6 +62,7 @@ class JobDriver:
         self._clean_up = clean_up
         self._status = JobStatus.INITIALIZING
         self._progress = JobProgress()
+        self._failures: deque[JobFailure] = deque(maxlen=failures_kept)
         self._named = threading.Event()
         self._job_id = ""
         self._started_ms = 0
@@ -74,6 +79,11 @@ class JobDriver:
     def progress(self) -> JobProgress:
         """The job's figures after its last epoch."""
         return self._progress
+
+    @property
+    def failures(self) -> tuple[JobFailure, ...]:
+        """The last failures, oldest first, those included that the job went on after."""
+        return tuple(self._failures)
 
     @property
     def job_id(self) -> str:
@@ -96,6 +106,10 @@ class JobDriver:
     def on_progress(self, progress: JobProgress) -> None:
         """Take note of an epoch that counted."""
         self._progress = progress
+
+    def on_failure(self, failure: JobFailure) -> None:
+        """Keep a failure."""
+        self._failures.append(failure)
 
     def _learn_job_id(self) -> None:
         if self._loop is not None and self._loop.coordinator.job_id:

@@ -12,7 +12,9 @@ from typing import TYPE_CHECKING, Any
 from penstock._engine.coordinator import events as ev
 from penstock._engine.coordinator import instructions as do
 from penstock._engine.driver.failures import job_error
+from penstock._engine.gateway.progress import JobFailure
 from penstock.common.job_status import JobStatus
+from penstock.errors import JobExecutionError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -105,6 +107,7 @@ class JobLoop:
             do.Wake: self._wake,
             do.ChangeStatus: self._change_status,
             do.Publish: self._publish,
+            do.NoteFailure: self._note_failure,
             do.Log: self._log,
             do.End: self._end,
         }
@@ -177,6 +180,16 @@ class JobLoop:
         progress: JobProgress = instruction.progress
         for listener in self._listeners:
             listener.on_progress(progress)
+
+    def _note_failure(self, instruction: do.NoteFailure) -> None:
+        error = job_error(instruction.cause, self._coordinator.job_id, self._job_name)
+        place = error.place if isinstance(error, JobExecutionError) else None
+        reason = error.reason if isinstance(error, JobExecutionError) else f"{type(error).__name__}: {error}"
+        failure = JobFailure(
+            self._now_ms, instruction.checkpoint_id, instruction.job_attempt, instruction.counted, reason, place
+        )
+        for listener in self._listeners:
+            listener.on_failure(failure)
 
     def _log(self, instruction: do.Log) -> None:
         if instruction.error is None:

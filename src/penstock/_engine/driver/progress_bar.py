@@ -12,7 +12,7 @@ from penstock._engine.protocol.rows import MAX_WATERMARK, MIN_WATERMARK
 from penstock.common.job_status import JobStatus
 
 if TYPE_CHECKING:
-    from penstock._engine.gateway.progress import JobProgress
+    from penstock._engine.gateway.progress import JobFailure, JobProgress
 
 #: Last millisecond of the year 9999, which is as far as dates go.
 _LAST_DATE_MS = 253_402_300_799_999
@@ -49,6 +49,9 @@ class ProgressBar:
     def on_progress(self, progress: JobProgress) -> None:
         """Show an epoch that counted."""
         self._progress.update(self._task, figures=figures(progress))
+
+    def on_failure(self, failure: JobFailure) -> None:
+        """Leave it to the log."""
 
     @property
     def _name(self) -> str:

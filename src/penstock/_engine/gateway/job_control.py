@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
-    from penstock._engine.gateway.progress import JobProgress
+    from penstock._engine.gateway.progress import JobFailure, JobProgress
     from penstock.common.job_status import JobStatus
 
 
@@ -20,6 +20,11 @@ class JobControl(Protocol):
     @property
     def progress(self) -> JobProgress:
         """The job's figures after its last epoch."""
+        ...
+
+    @property
+    def failures(self) -> tuple[JobFailure, ...]:
+        """The last failures, oldest first, those included that the job went on after."""
         ...
 
     def cancel(self) -> None:

@@ -9,6 +9,7 @@ from penstock._engine.protocol.rows import MIN_WATERMARK
 
 if TYPE_CHECKING:
     from penstock.common.job_status import JobStatus
+    from penstock.errors import FailurePlace
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +32,23 @@ class JobProgress:
     subtasks: int = 0
 
 
+@dataclass(frozen=True, slots=True)
+class JobFailure:
+    """One failure in the life of a job, as a person would want to read of it."""
+
+    #: When it was noticed, in epoch milliseconds.
+    time_ms: int
+    #: The checkpoint that its epoch was to make, and how often this run had restarted the job before.
+    checkpoint_id: int
+    job_attempt: int
+    #: Whether the restart strategy was asked; an epoch that Spark lost, or that may expire, is just run again.
+    counted: bool
+    #: Type and text of what went wrong, on one line.
+    reason: str
+    #: Where a user's function raised; None when none is to blame.
+    place: FailurePlace | None = None
+
+
 class JobListener(Protocol):
     """Is told what happens to a job, on the driver's thread: it must be quick and must not raise."""
 
@@ -40,4 +58,8 @@ class JobListener(Protocol):
 
     def on_progress(self, progress: JobProgress) -> None:
         """Take note of an epoch that counted."""
+        ...
+
+    def on_failure(self, failure: JobFailure) -> None:
+        """Take note of a failure, whether the job goes on or not."""
         ...
