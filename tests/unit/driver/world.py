@@ -334,6 +334,8 @@ KEYS = {
     "retained": "execution.checkpointing.num-retained",
     "retention": "execution.checkpointing.externalized-checkpoint-retention",
     "retries": "sink.committer.retries",
+    "pause": "execution.checkpointing.min-pause",
+    "backlog": "execution.checkpointing.interval-during-backlog",
     "failures": "web.exception-history-size",
     "timeout": "execution.checkpointing.timeout",
     "tolerable": "execution.checkpointing.tolerable-failed-checkpoints",

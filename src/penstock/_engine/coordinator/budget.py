@@ -86,7 +86,8 @@ class BudgetPlanner:
     """
 
     def __init__(self, interval_ms: int | None, sources: Iterable[int]) -> None:
-        self._interval_ms = interval_ms
+        #: May change from one epoch to the next.
+        self.interval_ms = interval_ms
         self._budgets = {vertex: Budget() for vertex in sources}
         #: Time on records that the next epoch is to take, and the share of it that reading has.
         self._work_ms = float(FIRST_MS)
@@ -123,12 +124,12 @@ class BudgetPlanner:
     def idle(self) -> int:
         """Return how long to wait in milliseconds after an epoch that read nothing."""
         wait_ms, self._look_ms = self._look_ms, min(2 * self._look_ms, _LONGEST_LOOK_MS)
-        return wait_ms if self._interval_ms is None else min(wait_ms, self._interval_ms)
+        return wait_ms if self.interval_ms is None else min(wait_ms, self.interval_ms)
 
     def _goal_ms(self, cost: EpochCost) -> float:
-        if self._interval_ms is not None:
+        if self.interval_ms is not None:
             # Where Spark's own cost alone exceeds the interval, half of the time still goes into records.
-            return max(self._interval_ms - cost.fixed_ms, cost.fixed_ms)
+            return max(self.interval_ms - cost.fixed_ms, cost.fixed_ms)
         return min(max(_WORK_PER_COST * cost.fixed_ms, FIRST_MS), _LONGEST_MS)
 
     def _grown(self, before: Budget, acks: list[SubtaskAck], growth: float) -> Budget:

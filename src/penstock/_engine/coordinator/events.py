@@ -85,6 +85,8 @@ class EnumeratorsCalled:
     """Answers OpenEnumerators and CallEnumerators with what they assigned."""
 
     assigned: Assigned
+    #: Whether one of them reads old records, so that throughput matters more than delay.
+    backlog: bool = False
 
 
 @dataclass(frozen=True, slots=True)

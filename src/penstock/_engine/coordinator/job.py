@@ -184,10 +184,12 @@ class JobCoordinator:
                 self._fail(error)
             case Phase.CREATED, ev.StateCopied():
                 self._recover()
-            case Phase.OPENING, ev.EnumeratorsCalled(assigned):
+            case Phase.OPENING, ev.EnumeratorsCalled(assigned, backlog):
+                self._state.pace(backlog=backlog)
                 self._cycle.assigned(assigned)
                 self._cycle.settle(0)
-            case Phase.SETTLING, ev.EnumeratorsCalled(assigned):
+            case Phase.SETTLING, ev.EnumeratorsCalled(assigned, backlog):
+                self._state.pace(backlog=backlog)
                 self._cycle.assigned(assigned)
                 self._cycle.next_epoch()
             case Phase.CUTTING, ev.EnumeratorsSnapshotted():

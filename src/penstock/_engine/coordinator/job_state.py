@@ -60,9 +60,8 @@ class JobState:
         self._slots = slots
         self._sources_by_uid = topology.sources
         self._source_vertices = frozenset(self._sources_by_uid.values())
-        interval_ms = settings.interval_ms and max(settings.interval_ms, settings.min_pause_ms)
-        self._interval_ms = interval_ms
-        self._planner = BudgetPlanner(interval_ms, self._source_vertices)
+        self._settings = settings
+        self._planner = BudgetPlanner(settings.epoch_ms, self._source_vertices)
         #: The state at the last completed checkpoint.
         self.snapshot = fresh_snapshot(topology.graph)
         self.ledger = CommitLedger()
@@ -175,13 +174,22 @@ class JobState:
 
     # ------------------------------------------------------------------------------------------------------- the pace
 
+    @property
+    def epoch_ms(self) -> int | None:
+        """The length that epochs are to have in milliseconds; None where it follows from their cost."""
+        return self._planner.interval_ms
+
+    def pace(self, *, backlog: bool) -> None:
+        """Set the length that epochs are to have from the next one on."""
+        self._planner.interval_ms = self._settings.backlog_epoch_ms if backlog else self._settings.epoch_ms
+
     def pause_ms(self, now_ms: int) -> int:
         """Return how long to wait with the next epoch: not at all as long as there is work at hand."""
         reading = [ack for ack in self._last if ack.vertex in self._source_vertices]
         if self._work_at_hand(reading):
             return 0
         if any(ack.records_in for ack in reading):
-            pause_ms = self._started_ms + (self._interval_ms or 0) - now_ms
+            pause_ms = self._started_ms + (self._planner.interval_ms or 0) - now_ms
         else:
             pause_ms = self._planner.idle()
         timers = [

@@ -10,6 +10,7 @@ from penstock.common import option_table
 
 if TYPE_CHECKING:
     from penstock.common.configuration import Configuration
+    from penstock.common.time import Duration
 
 #: The value of `execution.state-recovery.path` that stands for the job's own newest checkpoint.
 LATEST: Final = "latest"
@@ -37,9 +38,11 @@ class JobSettings:
     ignore_unclaimed_state: bool
     #: The job owns the checkpoint that it is started from, and deletes it when newer ones are there.
     claim: bool
-    #: Milliseconds; None without checkpointing.
-    interval_ms: int | None
-    min_pause_ms: int
+    #: Milliseconds that an epoch is to take: the checkpoint interval, or the least pause between two checkpoints where
+    #: that is longer (records flow during the pause). None without checkpointing.
+    epoch_ms: int | None
+    #: The same while a source reports a backlog.
+    backlog_epoch_ms: int | None
     #: An epoch expires when none of its tasks comes to an end for so long.
     timeout_ms: int
     #: Epochs in a row that may expire without failing the job.
@@ -57,6 +60,8 @@ class JobSettings:
     def read(cls, configuration: Configuration, job_name: str) -> JobSettings:
         """Read the settings of a job; raises ConfigurationError for a value that cannot be."""
         interval = configuration.get(option_table.CHECKPOINTING_INTERVAL)
+        backlog = configuration.get(option_table.CHECKPOINTING_INTERVAL_DURING_BACKLOG)
+        pause = configuration.get(option_table.CHECKPOINTING_MIN_PAUSE)
         retention = configuration.get(option_table.CHECKPOINT_RETENTION)
         return cls(
             job_name=job_name,
@@ -64,8 +69,8 @@ class JobSettings:
             recovery_path=configuration.get(option_table.RECOVERY_PATH),
             ignore_unclaimed_state=configuration.get(option_table.IGNORE_UNCLAIMED_STATE),
             claim=configuration.get(option_table.RECOVERY_CLAIM_MODE) == "CLAIM",
-            interval_ms=None if interval is None else interval.to_millis(),
-            min_pause_ms=configuration.get(option_table.CHECKPOINTING_MIN_PAUSE).to_millis(),
+            epoch_ms=_epoch_ms(interval, pause),
+            backlog_epoch_ms=_epoch_ms(interval if backlog is None else backlog, pause),
             timeout_ms=configuration.get(option_table.CHECKPOINTING_TIMEOUT).to_millis(),
             tolerable_failures=configuration.get(option_table.CHECKPOINTING_TOLERABLE_FAILURES),
             committer_retries=configuration.get(option_table.COMMITTER_RETRIES),
@@ -76,3 +81,10 @@ class JobSettings:
             ),
             restart=RestartSettings.read(configuration, checkpointing=interval is not None),
         )
+
+
+def _epoch_ms(interval: Duration | None, pause: Duration) -> int | None:
+    """Return the length of an epoch; an interval of 0 is none."""
+    if interval is None or not interval.to_millis():
+        return None
+    return max(interval.to_millis(), pause.to_millis())

@@ -159,14 +159,18 @@ class Enumerators:
             context = EnumeratorContext(name, source, opening.parallelism, self._run_async)
             self._running[uid] = running = _Running(name, source, context)
             self._guard(running, partial(_open, running, opening))
-        return ev.EnumeratorsCalled(self._take_decided())
+        return ev.EnumeratorsCalled(self._take_decided(), self._backlog)
 
     def call(self, instruction: do.CallEnumerators) -> ev.Event:
         """Tell the enumerators of a completed checkpoint and of what their readers sent."""
         completed = instruction.completed_checkpoint
         for uid, running in self._running.items():
             self._guard(running, partial(_deliver, running, completed, instruction.deliveries.get(uid)))
-        return ev.EnumeratorsCalled(self._take_decided())
+        return ev.EnumeratorsCalled(self._take_decided(), self._backlog)
+
+    @property
+    def _backlog(self) -> bool:
+        return any(running.context.is_processing_backlog for running in self._running.values())
 
     def snapshot(self, instruction: do.SnapshotEnumerators) -> ev.Event:
         """Take the snapshots of all enumerators."""
