@@ -192,6 +192,21 @@ def test_many_small_files_need_few_epochs(tmp_path: Path) -> None:
     assert run.checkpoint_id < 40
 
 
+@pytest.mark.parametrize("polls", [1, 3, 40])
+def test_readers_of_files_in_the_order_of_time_are_no_further_apart_than_what_they_read_in_two_epochs(
+    tmp_path: Path, polls: int
+) -> None:
+    for number in range(120):
+        (tmp_path / f"{number:03}.txt").write_text(f"{number}\n" * 5000)
+    run = SourceRun(FileSource.for_record_stream_format(TEXT, str(tmp_path)).build(), 3)
+    while not run.finished:
+        run.epoch(polls)
+        files = {int(line) for line in run.records}
+        run.records.clear()
+        if files:
+            assert max(files) - min(files) < 3 * max(3, len(files))
+
+
 def test_monitoring_reads_new_files_once_and_never_ends(tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_text("a")
     source = (

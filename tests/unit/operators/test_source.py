@@ -176,6 +176,21 @@ def test_an_epoch_without_time_still_reads_one_poll(program: Program, tmp_path: 
     assert [job.epoch(100, max_time_ms=0)["out"] for _ in range(3)] == [[0], [1], [2]]
 
 
+def test_an_epoch_ends_once_its_edges_took_more_than_its_budget_of_bytes(program: Program, tmp_path: Path) -> None:
+    numbers = program.source(list(range(100))).map(lambda number: (number, b"x" * 10_000))
+    program.collect(numbers.key_by(lambda pair: pair[0]).map(lambda pair: pair[0]).set_parallelism(2))
+    job = Job(program.graph(), tmp_path)
+    assert sorted(job.epoch(max_bytes=75_000)["out"]) == list(range(8))
+    assert any(part.more_available for part in job.acks[0, 0].operators.values())
+    assert sorted(job.epoch(max_bytes=1)["out"]) == [8]
+    assert sorted(job.epoch(max_bytes=2_000_000)["out"]) == list(range(9, 100))
+
+
+def test_a_chain_that_ends_in_its_own_sink_has_no_budget_of_bytes(program: Program, tmp_path: Path) -> None:
+    program.collect(program.source([b"x" * 10_000] * 10))
+    assert len(Job(program.graph(), tmp_path).epoch(max_bytes=1)["out"]) == 10
+
+
 def test_records_with_and_without_timestamps_may_come_from_one_reader(program: Program, tmp_path: Path) -> None:
     class Mixed(InTurnsReader):
         def poll_next(self, output: Any) -> InputStatus:

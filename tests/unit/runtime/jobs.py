@@ -115,13 +115,13 @@ class Job:
     def finished(self) -> bool:
         return not unfinished(self.snapshot)
 
-    def plan_epoch(self, max_records: int, max_time_ms: int = UNLIMITED_MS) -> EpochPlan:
+    def plan_epoch(self, max_records: int, max_time_ms: int = UNLIMITED_MS, max_bytes: int = 0) -> EpochPlan:
         """Return the next epoch."""
         parts = {}
         for subtask in unfinished(self.snapshot):
             part = dispatch(self.snapshot, subtask, self._events, self.history.get(subtask, ()), self.checkpoint_id)
             if self.graph.vertices[subtask[0]].is_source:
-                part = replace(part, max_records=max_records, max_time_ms=max_time_ms)
+                part = replace(part, max_records=max_records, max_bytes=max_bytes, max_time_ms=max_time_ms)
             parts[subtask] = part
         common = LevelDispatch(
             job_id="0" * 32,
@@ -142,19 +142,23 @@ class Job:
         levels = plan_epoch(self.plan, common, parts, self.slots, self.checkpoint_id)
         return EpochPlan(self.checkpoint_id + 1, 1, levels)
 
-    def try_epoch(self, max_records: int = 1_000_000, max_time_ms: int = UNLIMITED_MS) -> EpochOutcome:
+    def try_epoch(
+        self, max_records: int = 1_000_000, max_time_ms: int = UNLIMITED_MS, max_bytes: int = 0
+    ) -> EpochOutcome:
         """Run an epoch of which nothing is accepted."""
-        outcome = self.runner.run(self.plan_epoch(max_records, max_time_ms))
+        outcome = self.runner.run(self.plan_epoch(max_records, max_time_ms, max_bytes))
         self.log += outcome.log
         return outcome
 
-    def epoch(self, max_records: int = 1_000_000, max_time_ms: int = UNLIMITED_MS) -> dict[str, list[Any]]:
+    def epoch(
+        self, max_records: int = 1_000_000, max_time_ms: int = UNLIMITED_MS, max_bytes: int = 0
+    ) -> dict[str, list[Any]]:
         """Run an epoch and accept it; return its outputs by the name of the collector.
 
         Raises:
             EpochFailedError: A user function failed.
         """
-        outcome = self.try_epoch(max_records, max_time_ms)
+        outcome = self.try_epoch(max_records, max_time_ms, max_bytes)
         if outcome.failures:
             raise EpochFailedError(outcome.failures)
         expected = {subtask: self.inputs.get(subtask, {}) for subtask in unfinished(self.snapshot)}

@@ -104,6 +104,16 @@ def test_large_records_do_not_wait_for_thousands_of_others() -> None:
     assert sum(len(batch.records) for batch in batches(sent(edge, rows), TARGETS[0])) == 1500
 
 
+def test_bytes_taken_has_the_records_that_wait() -> None:
+    edge, rows = writer(2)
+    edge.write(Batch([b"%d" % number * 1000 for number in range(10, 60)]))
+    edge.write(Batch([b"%d" % number * 1000 for number in range(60, 99)]))
+    assert edge.bytes_out < 55_000 * 2
+    assert 89_000 * 2 <= edge.bytes_taken < 95_000 * 2
+    sent(edge, rows)
+    assert edge.bytes_taken == edge.bytes_out
+
+
 def test_a_record_larger_than_a_row_is_sent_in_fragments_with_the_last_as_data() -> None:
     edge, rows = writer(1)
     edge.write(Batch([b"x" * (9 << 20)]))

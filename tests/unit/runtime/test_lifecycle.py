@@ -10,7 +10,7 @@ import pytest
 from tests.unit.runtime.jobs import Job, Program, in_order
 
 from penstock.datastream.connectors.base import Sink, SinkWriter
-from penstock.datastream.functions import KeyedProcessFunction, MapFunction
+from penstock.datastream.functions import KeyedProcessFunction, KeySelector, MapFunction, Partitioner
 from penstock.datastream.state import ValueStateDescriptor
 from penstock.testing.clock import ManualClock
 from penstock.testing.in_process import InProcessEpochRunner
@@ -183,6 +183,77 @@ def test_a_restarted_job_and_another_run_use_nothing_that_is_kept(program: Progr
         CALLS.clear()
         later.epoch(1)
         assert CALLS[:2] == [("f", "close"), ("f", "open")]
+
+
+def test_a_key_selector_is_opened_before_it_is_asked_on_both_sides_of_the_edge(
+    program: Program, tmp_path: Path
+) -> None:
+    class Key(Noted, KeySelector):
+        def get_key(self, value: Any) -> Any:
+            assert self.opened_in
+            return value
+
+        def open(self, runtime_context: Any) -> None:
+            super().open(runtime_context)
+            CALLS.append((runtime_context.get_task_name(), runtime_context.get_index_of_this_subtask()))
+            self.opened_in = runtime_context.get_task_name()
+
+    records = program.source([1, 2, 3]).name("numbers")
+    program.collect(records.key_by(Key("key")).reduce(max).name("largest").set_parallelism(2))
+    runner = InProcessEpochRunner()
+    assert sorted(Job(program.graph(), tmp_path, runner).run(2)["out"]) == [1, 2, 3]
+    runner.close()
+    assert Counter(CALLS) == {
+        ("key", "open"): 3,
+        ("key", "close"): 3,
+        ("Source: numbers", 0): 1,
+        ("largest", 0): 1,
+        ("largest", 1): 1,
+    }
+
+
+class NotedPartitioner(Partitioner):
+    def open(self, runtime_context: Any) -> None:
+        CALLS.append(("partitioner", "open"))
+
+    def partition(self, key: Any, num_partitions: int) -> int:
+        CALLS.append(("partitioner", key))
+        return key % num_partitions
+
+    def close(self) -> None:
+        CALLS.append(("partitioner", "close"))
+
+
+def test_a_partitioner_is_opened_and_closed_by_the_sender(program: Program, tmp_path: Path) -> None:
+    parted = program.source([1, 2]).partition_custom(NotedPartitioner(), lambda record: record)
+    program.collect(parted.map(lambda record: record).set_parallelism(2))
+    Job(program.graph(), tmp_path).run()
+    assert CALLS == [("partitioner", what) for what in ("open", 1, 2, "close")]
+
+
+def test_functions_of_an_edge_are_closed_once_after_a_failure(program: Program, tmp_path: Path) -> None:
+    class Fails(Noted):
+        def map(self, value: Any) -> Any:
+            raise ValueError(value)
+
+    class FailsToOpen(NotedPartitioner):
+        def open(self, runtime_context: Any) -> None:
+            super().open(runtime_context)
+            raise ValueError("no key")
+
+    parted = program.source([1, 2]).partition_custom(NotedPartitioner(), lambda record: record)
+    program.collect(parted.map(Fails("f")).set_parallelism(2))
+    failed = Job(program.graph(), tmp_path)
+    assert failed.try_epoch().failures
+    failed.runner.close()
+    second = Program(tmp_path)
+    second.collect(second.source([1]).partition_custom(FailsToOpen(), lambda record: record).map(Fails("g")))
+    never_opened = Job(second.graph(), tmp_path)
+    [failure] = never_opened.try_epoch().failures
+    assert (failure.operator, failure.error) == ("Source: list", "ValueError: no key")
+    for calls in (CALLS.count(("partitioner", what)) for what in ("open", "close")):
+        assert calls == 2
+    assert CALLS.count(("f", "open")) == CALLS.count(("f", "close")) == 2
 
 
 def test_processing_time_timers_fire_in_the_first_epoch_that_runs_when_they_are_due(

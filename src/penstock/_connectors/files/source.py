@@ -12,7 +12,6 @@ from penstock.datastream.connectors.reader_base import SequentialSourceReader, S
 from penstock.errors import SourceFileError
 
 if TYPE_CHECKING:
-    from collections import deque
     from collections.abc import Iterator, Sequence
 
     from penstock.datastream.connectors.base import SourceOutput, SourceReaderContext, SplitEnumeratorContext
@@ -21,7 +20,6 @@ if TYPE_CHECKING:
 _PART_BYTES = 32 * 1024 * 1024
 _LEAST_PART_BYTES = 1024 * 1024
 _PARTS_PER_READER = 4
-_SHARE_BYTES = 256 * 1024 * 1024
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +85,7 @@ class FileSet:
 
 
 class FileEnumerator(SplitQueueEnumerator[FileSourceSplit, FileCheckpoint]):
-    """Hands out parts of files, a good share at a time, and looks for new files if told so.
+    """Hands out parts of files in their order, and looks for new files if told so.
 
     Args:
         context: The enumerator's surroundings.
@@ -124,16 +122,6 @@ class FileEnumerator(SplitQueueEnumerator[FileSourceSplit, FileCheckpoint]):
         new = [status for status in statuses or () if status.path not in self._found]
         self._found.update(status.path for status in new)
         self.add_splits(self._files.cut(new, self._readers))
-
-    def take_share(self, queue: deque[FileSourceSplit]) -> list[FileSourceSplit]:
-        """Take half of a fair share: few requests when there is much to read, an even end when there is little."""
-        most = -(-len(queue) // (2 * self._readers))
-        share = [queue.popleft()]
-        size = share[0].part.size
-        while len(share) < most and size < _SHARE_BYTES:
-            share.append(queue.popleft())
-            size += share[-1].part.size
-        return share
 
     def snapshot_state(self, checkpoint_id: int) -> FileCheckpoint:
         """Return the parts that no reader has, and the files found so far."""

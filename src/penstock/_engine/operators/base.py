@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from penstock._engine.operators.batch import Batch
+from penstock._engine.operators.opened import OpenedFunctions
 from penstock._engine.protocol.control import OperatorAck
 from penstock._engine.protocol.rows import MIN_WATERMARK
 
@@ -79,12 +80,13 @@ class Operator(ABC):
     context: OperatorContext
 
     def __init__(self) -> None:
+        self.functions = OpenedFunctions()
         #: The records in hand and the iterator over them: tells which one a user's function failed at.
         self._in_hand: list[Any] = []
         self._cursor: Any = iter(())
 
     def open(self, context: OperatorContext) -> None:
-        """Get ready; a user's function is opened here."""
+        """Get ready; the user's functions are opened here."""
         self.context = context
 
     def begin_epoch(self, epoch: EpochContext) -> None:  # noqa: B027 - most operators have nothing to do
@@ -122,8 +124,9 @@ class Operator(ABC):
         """Return whether the output of this operator is idle, given its input."""
         return upstream_idle
 
-    def close(self) -> None:  # noqa: B027 - most operators have nothing to do
-        """Release what was taken since `open`, also when that failed; a user's function is closed here."""
+    def close(self) -> None:
+        """Release what was taken since `open`, also when that failed; the user's functions are closed here."""
+        self.functions.close()
 
     def iterate(self, records: list[Any]) -> Any:
         """Return an iterator over records that `record_in_hand` can ask where it stands."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from penstock._engine.operators.base import EpochContext, Operator, OperatorContext
+from penstock._engine.operators.context import EngineRuntimeContext
 from penstock._engine.protocol.control import OperatorAck
 from penstock._engine.protocol.keys import NormalKey, normal_key
 
@@ -21,12 +22,14 @@ class KeyedOperator(Operator):
 
     def __init__(self, key_selector: Any) -> None:
         super().__init__()
+        self.key_selector = key_selector
         self.select: Callable[[Any], Any] = getattr(key_selector, "get_key", key_selector)
         self.store: MemoryStore
 
     def open(self, context: OperatorContext) -> None:
         super().open(context)
         self.store = context.keyed_store()
+        self.functions.open(self.key_selector, EngineRuntimeContext(context))
 
     def begin_epoch(self, epoch: EpochContext) -> None:
         self.store.catch_up(epoch.restore.lineage)

@@ -82,7 +82,7 @@ class ProcessOperator(Operator):
     def open(self, context: OperatorContext) -> None:
         super().open(context)
         self.timers = EngineTimerService(context)
-        self.function.open(EngineRuntimeContext(context))
+        self.functions.open(self.function, EngineRuntimeContext(context))
 
     def begin_epoch(self, epoch: EpochContext) -> None:
         self.timers.watermark = epoch.watermark
@@ -104,9 +104,6 @@ class ProcessOperator(Operator):
                 self.timers.watermark = watermark
                 out.watermark(watermark)
         return out.outputs()
-
-    def close(self) -> None:
-        self.function.close()
 
 
 class KeyedProcessOperator(KeyedOperator):
@@ -132,7 +129,7 @@ class KeyedProcessOperator(KeyedOperator):
         self.timers.watermark = epoch.watermark
         if not self._function_opened:  # behind catch_up, so that open() can read state's declared kind
             self._function_opened = True
-            self.function.open(EngineRuntimeContext(self.context, self.store, self.key))
+            self.functions.open(self.function, EngineRuntimeContext(self.context, self.store, self.key))
 
     def process(self, batch: Batch, input_index: int) -> Iterable[Output]:
         out = SideOutputs(with_timestamps=batch.timestamps is not None)
@@ -183,7 +180,3 @@ class KeyedProcessOperator(KeyedOperator):
 
     def next_timer_ms(self) -> int | None:
         return self.processing_timers.next()
-
-    def close(self) -> None:
-        if self._function_opened:
-            self.function.close()

@@ -9,7 +9,6 @@ from penstock._engine.operators.context import EngineRuntimeContext
 from penstock._engine.operators.copies import any_may_change, separate
 from penstock._engine.operators.keyed import KeyedOperator
 from penstock._engine.state.table import ABSENT, MISSING, Pane
-from penstock.datastream.functions import Function
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -29,8 +28,7 @@ class ReduceOperator(KeyedOperator):
     def open(self, context: OperatorContext) -> None:
         super().open(context)
         self.pane = self.store.table("reduce", kind="value").pane()
-        if isinstance(self.function, Function):
-            self.function.open(EngineRuntimeContext(context))
+        self.functions.open(self.function, EngineRuntimeContext(context))
 
     def process(self, batch: Batch, input_index: int) -> Iterable[Output]:
         _, keys = self.keys_of(batch.records)
@@ -70,7 +68,3 @@ class ReduceOperator(KeyedOperator):
             hot[key] = separate(after)
             reduced.append(after)
         return reduced
-
-    def close(self) -> None:
-        if isinstance(self.function, Function):
-            self.function.close()

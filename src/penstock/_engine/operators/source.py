@@ -21,7 +21,7 @@ from penstock.datastream.connectors.base import InputStatus, ReaderOutput, Sourc
 from penstock.datastream.connectors.reader_base import SequentialSourceReader
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from penstock.metrics.metricbase import MetricGroup
 
@@ -33,11 +33,15 @@ _BATCH_RECORDS = 2048
 
 @dataclass(slots=True)
 class ReadLimits:
-    """How much one epoch may read."""
+    """How much one epoch may read: zero records or bytes stand for any number, and one poll always runs."""
 
     max_records: int
     max_bytes: int
     max_time_ms: int
+
+    def reached(self, records: int, size: int, elapsed_ms: float) -> bool:
+        """Tell whether reading has to end."""
+        return elapsed_ms >= self.max_time_ms or (0 < self.max_records <= records) or (0 < self.max_bytes < size)
 
 
 class ReaderContext:
@@ -278,7 +282,7 @@ class SourceOperator(Operator):
             self._no_more_splits = state.no_more_splits
             if state.no_more_splits:
                 self.reader.notify_no_more_splits()
-        # Asks for a split where the reader has none: after a restart of the job nobody remembers an earlier request.
+        # A reader asks anew for the splits that it lacks: after a restart of the job nobody remembers its requests.
         self.reader.start()
 
     def _add_splits(self, splits: list[Any]) -> None:
@@ -289,8 +293,13 @@ class SourceOperator(Operator):
                 self._output.create_output_for_split(split.split_id())
         self.reader.add_splits(splits)
 
-    def read(self, limits: ReadLimits) -> Iterator[Output]:
-        """Poll the reader and yield its batches until the epoch's share is used up or nothing more is there."""
+    def read(self, limits: ReadLimits, size: Callable[[], int]) -> Iterator[Output]:
+        """Poll the reader and yield its batches until the epoch's share is used up or nothing more is there.
+
+        Args:
+            limits: The share.
+            size: Returns the bytes that have become of what was yielded so far.
+        """
         assert self.reader is not None
         output, start = self._output, time.monotonic()
         output.records = 0
@@ -308,7 +317,7 @@ class SourceOperator(Operator):
                 if left <= 0 or not self.reader.is_available(int(left)):
                     return
             self.more_available = True
-            if elapsed_ms >= limits.max_time_ms or (limits.max_records and output.records >= limits.max_records):
+            if limits.reached(output.records, size(), elapsed_ms):
                 return
 
     def process(self, batch: Batch, input_index: int) -> Iterator[Output]:

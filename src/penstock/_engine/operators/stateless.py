@@ -10,7 +10,6 @@ from penstock._engine.operators.batch import Batch
 from penstock._engine.operators.context import EngineRuntimeContext
 from penstock._engine.operators.copies import IMMUTABLE, separate
 from penstock.common.record_shape import record_shaper
-from penstock.datastream.functions import Function
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -30,12 +29,7 @@ class FunctionOperator(Operator):
 
     def open(self, context: OperatorContext) -> None:
         super().open(context)
-        if isinstance(self.function, Function):
-            self.function.open(EngineRuntimeContext(context))
-
-    def close(self) -> None:
-        if isinstance(self.function, Function):
-            self.function.close()
+        self.functions.open(self.function, EngineRuntimeContext(context))
 
 
 class MapOperator(FunctionOperator):

@@ -9,6 +9,7 @@ from heapq import heappop, heappush
 from typing import TYPE_CHECKING, Any
 
 from penstock._engine.operators.batch import Batch, BatchBuilder
+from penstock._engine.operators.context import EngineRuntimeContext
 from penstock._engine.operators.copies import separate
 from penstock._engine.operators.keyed import KeyedOperator
 from penstock._engine.operators.window_function import WindowResults, window_results
@@ -63,14 +64,14 @@ class WindowOperator(KeyedOperator):
     def open(self, context: OperatorContext) -> None:
         super().open(context)
         self.table = self.store.table("window-contents", kind=self.strategy.kind, keep_keys=True)
-        self.strategy.open(context)
+        self.functions.open(self.strategy.function, EngineRuntimeContext(context))
         self._late_counter = context.metrics.counter("numLateRecordsDropped")
 
     def begin_epoch(self, epoch: EpochContext) -> None:
         super().begin_epoch(epoch)
         if not self._results_opened:
             self._results_opened = True
-            self.results.open(self.context, self.store)
+            self.results.open(self.functions, self.context, self.store)
         self.watermark = epoch.watermark
         windows = [(end, start) for start, end in self.table.namespaces()]
         self.open_windows = sorted(window for window in windows if window[0] - 1 > self.watermark)
@@ -185,13 +186,6 @@ class WindowOperator(KeyedOperator):
             pane = self.table.pane(namespace)
             self.results.clear([pane.key_of(normal) for normal, _ in list(pane.items())])
         self.table.drop(namespace)
-
-    def close(self) -> None:
-        try:
-            self.strategy.close()
-        finally:
-            if self._results_opened:
-                self.results.close()
 
 
 def _clears_at(end: int, lateness_ms: int) -> int:

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from penstock._engine.operators.base import OperatorContext
+    from penstock._engine.operators.opened import OpenedFunctions
     from penstock._engine.state.memory_store import MemoryStore
     from penstock.datastream.state import ValueState, ValueStateDescriptor
 
@@ -27,8 +28,8 @@ class WindowResults:
     def __init__(self, function: Any, *, aggregated: bool) -> None:
         self._result = function.get_result if aggregated else None
 
-    def open(self, context: OperatorContext, store: MemoryStore) -> None:
-        """Get ready."""
+    def open(self, functions: OpenedFunctions, context: OperatorContext, store: MemoryStore) -> None:
+        """Get ready; a function of the user's is opened among the others of the operator."""
 
     def begin(self, window: TimeWindow, watermark: int) -> None:
         """Turn to a window."""
@@ -42,9 +43,6 @@ class WindowResults:
 
     def clear(self, keys: list[Any]) -> None:
         """See the end of a window for these keys."""
-
-    def close(self) -> None:
-        """Release what open() took."""
 
 
 class FunctionResults(WindowResults):
@@ -60,9 +58,9 @@ class FunctionResults(WindowResults):
         self._apply: Any = cast("Any", window_function).apply if takes_windows else None
         self._context: WindowContext
 
-    def open(self, context: OperatorContext, store: MemoryStore) -> None:
+    def open(self, functions: OpenedFunctions, context: OperatorContext, store: MemoryStore) -> None:
         self._context = WindowContext(context, store)
-        self._function.open(EngineRuntimeContext(context, store, self._context.key))
+        functions.open(self._function, EngineRuntimeContext(context, store, self._context.key))
 
     def begin(self, window: TimeWindow, watermark: int) -> None:
         self._context.at, self._context.watermark = window, watermark
@@ -83,9 +81,6 @@ class FunctionResults(WindowResults):
         for key in keys:
             self._context.turn_to(key)
             self._function.clear(self._context)
-
-    def close(self) -> None:
-        self._function.close()
 
 
 class WindowContext(ProcessWindowFunction.Context[TimeWindow]):

@@ -5,15 +5,12 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, Any
 
-from penstock._engine.operators.context import EngineRuntimeContext
 from penstock._engine.operators.copies import separate
 from penstock._engine.state.table import ABSENT, MISSING, Pane
-from penstock.datastream.functions import Function
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from penstock._engine.operators.base import OperatorContext
     from penstock._engine.protocol.keys import NormalKey
 
 
@@ -30,16 +27,6 @@ class PaneStrategy(ABC):
     def named(name: str, function: Any) -> PaneStrategy:
         """Return the strategy of that name: "reduce", "aggregate" or "elements"."""
         return {"reduce": ReducePanes, "aggregate": AggregatePanes, "elements": ElementPanes}[name](function)
-
-    def open(self, context: OperatorContext) -> None:
-        """Open the user's function."""
-        if isinstance(self.function, Function):
-            self.function.open(EngineRuntimeContext(context))
-
-    def close(self) -> None:
-        """Close the user's function."""
-        if isinstance(self.function, Function):
-            self.function.close()
 
     @abstractmethod
     def add_all(self, pane: Pane, keys: list[NormalKey], records: Iterator[Any]) -> None:

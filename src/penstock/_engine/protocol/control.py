@@ -51,7 +51,7 @@ class SubtaskDispatch:
     operators: dict[str, OperatorRestore] = field(default_factory=dict[str, OperatorRestore])
     #: By channel number (see `plan.channel_number`); a channel not named here has not spoken yet.
     channels: dict[int, ChannelStatus] = field(default_factory=dict[int, ChannelStatus])
-    #: Source subtasks: records and bytes that this epoch may read at most, and for how long it may read.
+    #: Source subtasks: records that this epoch may read at most, bytes that it may send, and for how long it may read.
     max_records: int = 0
     max_bytes: int = 0
     max_time_ms: int = 0

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from penstock._engine.operators.batch import Batch
+from penstock._engine.operators.opened import OpenedFunctions
 from penstock._engine.protocol.control import ChannelStatus
 from penstock._engine.protocol.rows import MAX_PAYLOAD_BYTES, MIN_WATERMARK, RowKind, channel_number, subtask_target
-from penstock._engine.runtime.blocks import cut, fragments
+from penstock._engine.runtime.blocks import cut, encode_batch, fragments
 from penstock._engine.runtime.routing import Outlet, make_router
 from penstock._engine.runtime.row_buffer import Row
 
@@ -14,9 +16,9 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from penstock._engine.graph.job_graph import JobEdge
-    from penstock._engine.operators.batch import Batch
     from penstock._engine.plan.levels import ExecutionPlan
     from penstock._engine.runtime.row_buffer import RowBuffer
+    from penstock.datastream.functions import RuntimeContext
 
 #: Records that wait for one receiver before they become a block: at first, until their size is known, and at most. More
 #: leave the processor's cache before they are read again: with 8,192, a windowed job took 1.4 times as long.
@@ -35,12 +37,20 @@ class EdgeWriter:
         self._targets = [subtask_target(edge.target, receiver) for receiver in self.receivers]
         self._outlets = [Outlet() for _ in self.receivers]
         self._router = make_router(edge, self._outlets, sender, target.parallelism, target.max_parallelism)
+        self._functions = OpenedFunctions()
         self._seq = [0] * len(self.receivers)
         self._stamped: bool | None = None
         self._block_records = _FIRST_BLOCK_RECORDS
+        #: Of the block sent last; until there is one, of the first record.
+        self._record_bytes = 0.0
         self.watermark = MIN_WATERMARK
         self.records_out = 0
         self.bytes_out = 0
+
+    def open(self, runtime_context: RuntimeContext) -> None:
+        """Open the functions that say where records go; `close` is due also when this fails."""
+        for function in self._router.functions:
+            self._functions.open(function, runtime_context)
 
     def begin_epoch(self, rows: RowBuffer, token: int, slots: Mapping[int, int]) -> None:
         """Turn to a new epoch.
@@ -63,6 +73,7 @@ class EdgeWriter:
         self.records_out += len(batch.records)
         if batch.records:
             self._be_stamped(batch.timestamps is not None)
+            self._record_bytes = self._record_bytes or len(encode_batch(Batch(batch.records[:1])))
         stamps, start = batch.timestamps, 0
         for position, watermark in batch.watermarks:
             if start < position:
@@ -107,8 +118,8 @@ class EdgeWriter:
                 self._row(place, RowKind.FRAGMENT, part)
             self._row(place, RowKind.DATA, last)
         if batch.records:
-            record_bytes = (self.bytes_out - before) / len(batch.records)
-            self._block_records = max(1, min(_BLOCK_RECORDS, int(MAX_PAYLOAD_BYTES / record_bytes)))
+            self._record_bytes = (self.bytes_out - before) / len(batch.records)
+            self._block_records = max(1, min(_BLOCK_RECORDS, int(MAX_PAYLOAD_BYTES / self._record_bytes)))
 
     def _row(self, place: int, kind: RowKind, payload: bytes) -> None:
         seq = self._seq[place]
@@ -116,9 +127,18 @@ class EdgeWriter:
         self._seq[place] = seq + 1
         self.bytes_out += len(payload)
 
+    @property
+    def bytes_taken(self) -> int:
+        """Bytes of this epoch so far: what was sent, and what waits, at the size of the records sent last."""
+        return self.bytes_out + int(sum(len(outlet.records) for outlet in self._outlets) * self._record_bytes)
+
     def counts(self) -> list[tuple[int, int, int]]:
         """Return (channel, target, rows sent) for each receiver that rows were sent to."""
         return [(self.channel, target, count) for target, count in zip(self._targets, self._seq, strict=True) if count]
+
+    def close(self) -> None:
+        """Close what was opened."""
+        self._functions.close()
 
     def status(self, *, idle: bool, ended: bool) -> ChannelStatus:
         """Return the status of the edge's channels at the end of an epoch."""

@@ -53,10 +53,16 @@ class Outlet:
 
 
 class Router(ABC):
-    """Puts runs of records into the outlets of an edge."""
+    """Puts runs of records into the outlets of an edge.
 
-    def __init__(self, outlets: list[Outlet]) -> None:
+    Args:
+        outlets: One for each receiver.
+        functions: What it calls of the user's; opened before the first record.
+    """
+
+    def __init__(self, outlets: list[Outlet], functions: tuple[Any, ...] = ()) -> None:
         self.outlets = outlets
+        self.functions = functions
 
     @abstractmethod
     def route(self, records: list[Any], timestamps: list[int] | None) -> None:
@@ -96,8 +102,10 @@ class RoundRobinRouter(Router):
 class TargetRouter(Router):
     """Each record to the receiver that a function names for a whole run."""
 
-    def __init__(self, outlets: list[Outlet], targets: Callable[[list[Any]], list[int]]) -> None:
-        super().__init__(outlets)
+    def __init__(
+        self, outlets: list[Outlet], targets: Callable[[list[Any]], list[int]], functions: tuple[Any, ...] = ()
+    ) -> None:
+        super().__init__(outlets, functions)
         self._targets = targets
 
     def route(self, records: list[Any], timestamps: list[int] | None) -> None:
@@ -165,13 +173,15 @@ def make_router(edge: JobEdge, outlets: list[Outlet], sender: int, parallelism: 
         max_parallelism: Of the receiving vertex.
     """
     members: dict[str, Any] = pickle.loads(edge.payload) if edge.payload else {}
+    functions = tuple(members.values())
     match edge.partitioner:
         case PartitionerKind.HASH:
             select = getattr(members["key_selector"], "get_key", members["key_selector"])
             routes = KeyRoutes(parallelism, max_parallelism)
-            return TargetRouter(outlets, lambda records: routes.of([select(record) for record in records]))
+            return TargetRouter(outlets, lambda records: routes.of([select(record) for record in records]), functions)
         case PartitionerKind.CUSTOM:
-            return TargetRouter(outlets, _custom(members["partitioner"], members["key_selector"], parallelism))
+            targets = _custom(members["partitioner"], members["key_selector"], parallelism)
+            return TargetRouter(outlets, targets, functions)
         case PartitionerKind.SHUFFLE:
             return TargetRouter(outlets, lambda records: random.choices(range(parallelism), k=len(records)))  # noqa: S311
         case PartitionerKind.BROADCAST:

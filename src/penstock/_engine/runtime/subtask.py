@@ -5,11 +5,13 @@ from __future__ import annotations
 import time
 from dataclasses import dataclass, field, replace
 from functools import partial
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from penstock._engine.operators.base import EpochContext, Operator, OperatorContext, Output
 from penstock._engine.operators.batch import Batch, watermark_only
+from penstock._engine.operators.context import EngineRuntimeContext
 from penstock._engine.operators.factory import create_operator
 from penstock._engine.operators.source import ReadLimits, SourceOperator
 from penstock._engine.protocol.control import (
@@ -102,29 +104,33 @@ class SubtaskRuntime:
             self.edges.append(writer)
 
     def open(self, dispatch: LevelDispatch) -> None:
-        """Open all operators; `close` is due also when this fails."""
+        """Open all operators and edges; `close` is due also when this fails."""
         for position in range(len(self._nodes)):
-            self._call(position, self._open, position, dispatch)
+            self._call(position, self._open, position, self._context(position, dispatch))
 
-    def _open(self, position: int, dispatch: LevelDispatch) -> None:
-        node, vertex = self.vertex.operators[position], self.vertex
+    def _open(self, position: int, context: OperatorContext) -> None:
+        node = self._nodes[position]
         self._opened = position + 1
-        self._nodes[position].operator.open(
-            OperatorContext(
-                job_id=dispatch.job_id,
-                job_name=dispatch.job_name,
-                operator_name=node.name,
-                uid=node.uid,
-                subtask=self.place[1],
-                parallelism=vertex.parallelism,
-                max_parallelism=vertex.max_parallelism,
-                job_attempt=dispatch.job_attempt,
-                configuration=dispatch.configuration,
-                clock=self._clock,
-                metrics=self.metrics[position],
-                keyed_store=lambda: self._make_store(node.uid),
-                save_keyed_state=lambda store, epoch: self._save_keyed_state(node.uid, store, epoch),
-            )
+        node.operator.open(context)
+        for edge in chain.from_iterable(node.edges.values()):
+            edge.open(EngineRuntimeContext(context))
+
+    def _context(self, position: int, dispatch: LevelDispatch) -> OperatorContext:
+        node, vertex = self.vertex.operators[position], self.vertex
+        return OperatorContext(
+            job_id=dispatch.job_id,
+            job_name=dispatch.job_name,
+            operator_name=node.name,
+            uid=node.uid,
+            subtask=self.place[1],
+            parallelism=vertex.parallelism,
+            max_parallelism=vertex.max_parallelism,
+            job_attempt=dispatch.job_attempt,
+            configuration=dispatch.configuration,
+            clock=self._clock,
+            metrics=self.metrics[position],
+            keyed_store=lambda: self._make_store(node.uid),
+            save_keyed_state=lambda store, epoch: self._save_keyed_state(node.uid, store, epoch),
         )
 
     # ---------------------------------------------------------------------------------------------------- keyed state
@@ -204,10 +210,18 @@ class SubtaskRuntime:
         dispatch = self._dispatch
         limits = ReadLimits(dispatch.max_records, dispatch.max_bytes, dispatch.max_time_ms)
         start = time.perf_counter()
-        for _, batch in self._outputs(0, head.read, limits):
+        for _, batch in self._outputs(0, head.read, limits, self._bytes_taken):
             self._records_in += len(batch.records)
             yield from self._forward(0, None, batch)
         self._busy += time.perf_counter() - start
+
+    def _bytes_taken(self) -> int:
+        """Return the bytes of this epoch that the edges took.
+
+        They stand for what was read, as they do where the driver sets the limit: what a chain drops weighs nothing on
+        the levels below. A chain that ends in a sink has no edge; records and time bound its epochs.
+        """
+        return sum(edge.bytes_taken for edge in self.edges)
 
     def receive(self, channel: int, batch: Batch, input_index: int) -> Iterator[None]:
         """Take a block of a channel."""
@@ -311,14 +325,15 @@ class SubtaskRuntime:
         return self._finished
 
     def close(self) -> None:
-        """Close all operators that were opened, or were to be; their first error is raised in the end."""
+        """Close all operators and edges that were opened, or were to be; the first error is raised in the end."""
         opened, self._opened = self._opened, 0
         errors: list[OperatorError] = []
-        for position in range(opened):
-            try:
-                self._call(position, self._nodes[position].operator.close)
-            except OperatorError as error:
-                errors.append(error)
+        for position, node in enumerate(self._nodes[:opened]):
+            for part in (node.operator, *chain.from_iterable(node.edges.values())):
+                try:
+                    self._call(position, part.close)
+                except OperatorError as error:
+                    errors.append(error)
         if errors:
             raise errors[0]
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections import deque
 from typing import TYPE_CHECKING, Generic, TypeVar
 
-from penstock.datastream.connectors.base import SourceSplit, SplitEnumerator, SplitsAssignment
+from penstock.datastream.connectors.base import SourceSplit, SplitEnumerator
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -22,13 +22,12 @@ CheckpointT = TypeVar("CheckpointT")
 
 
 class SplitQueueEnumerator(SplitEnumerator[SplitT, CheckpointT], Generic[SplitT, CheckpointT]):
-    """Gives each reader a share of the queue when it registers and whenever it asks.
+    """Gives each reader the next split of the queue when it registers and for each of its requests.
 
     Assignments reach a reader with the next epoch, so waiting for its first request would cost an epoch. Once the queue
     is empty and no split can come any more, all readers are told, so that they end in the epoch of their last split.
 
-    A subclass says what its checkpoint is (``snapshot_state``); it may take larger shares (``take_share``), and add
-    splits as it finds them (``add_splits``).
+    A subclass says what its checkpoint is (``snapshot_state``), and may add splits as it finds them (``add_splits``).
 
     Args:
         context: The enumerator's surroundings.
@@ -50,12 +49,8 @@ class SplitQueueEnumerator(SplitEnumerator[SplitT, CheckpointT], Generic[SplitT,
         """The splits that nobody has."""
         return list(self._queue)
 
-    def take_share(self, queue: deque[SplitT]) -> list[SplitT]:
-        """Take from the queue, which is not empty, what one reader gets for one request: here one split."""
-        return [queue.popleft()]
-
     def add_splits(self, splits: Iterable[SplitT]) -> None:
-        """Add new splits, and give the readers that wait their share."""
+        """Add new splits, and give the readers that wait one each."""
         self._queue.extend(splits)
         self._serve_waiting()
 
@@ -63,12 +58,12 @@ class SplitQueueEnumerator(SplitEnumerator[SplitT, CheckpointT], Generic[SplitT,
         """Do nothing: the splits are known."""
 
     def add_reader(self, subtask_id: int) -> None:
-        """Give the reader its first share."""
+        """Give the reader its first split."""
         self._told_no_more.discard(subtask_id)
         self._serve(subtask_id)
 
     def handle_split_request(self, subtask_id: int, requester_hostname: str | None) -> None:
-        """Give the reader its next share."""
+        """Give the reader its next split."""
         del requester_hostname
         self._serve(subtask_id)
 
@@ -81,7 +76,7 @@ class SplitQueueEnumerator(SplitEnumerator[SplitT, CheckpointT], Generic[SplitT,
     def _serve(self, subtask_id: int) -> None:
         if self._queue:
             self._waiting.discard(subtask_id)
-            self._context.assign_splits(SplitsAssignment({subtask_id: self.take_share(self._queue)}))
+            self._context.assign_split(self._queue.popleft(), subtask_id)
         else:
             self._waiting.add(subtask_id)
         self._end_if_done()

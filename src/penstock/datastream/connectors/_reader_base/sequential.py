@@ -1,4 +1,10 @@
-"""A reader without threads, for sources that never keep it waiting: files, sequences, generators."""
+"""A reader without threads, for sources that never keep it waiting: files, sequences, generators.
+
+How far ahead it asks for splits decides two things. An answer takes an epoch, so a reader that finds too few splits at
+hand stands still for the rest of the epoch. And where splits are in the order of time, readers that hold many of them
+are far apart, and windows downstream stay open for all that lies between. So a reader tells at the end of each epoch
+how many splits the next one may take: twice those that it has just finished, and always one behind the current one.
+"""
 
 from __future__ import annotations
 
@@ -13,9 +19,6 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 SplitT = TypeVar("SplitT", bound=SourceSplit)
-
-# With fewer splits than this behind the current one a reader asks for more: the answer takes an epoch to arrive.
-_LOW_WATER = 4
 
 
 class SplitCursor(ABC, Generic[T, SplitT]):
@@ -40,6 +43,8 @@ class SplitCursor(ABC, Generic[T, SplitT]):
 
 class SequentialSourceReader(SourceReader[T, SplitT]):
     """Reads its splits one after the other on the engine's thread; a subclass says how to open one.
+
+    It asks for more splits with each snapshot, as many as the next epoch may take.
 
     Args:
         context: The reader's surroundings.
@@ -68,17 +73,14 @@ class SequentialSourceReader(SourceReader[T, SplitT]):
         self._waiting: deque[SplitT] = deque()
         self._cursor: SplitCursor[T, SplitT] | None = None
         self._split_id = ""
+        #: Since the last snapshot.
+        self._finished = 0
         self._requested = False
         self._no_more_splits = False
 
     @abstractmethod
     def open_split(self, split: SplitT) -> SplitCursor[T, SplitT]:
         """Open a split at the position that it holds; runs right before its first poll."""
-
-    def start(self) -> None:
-        """Ask for a split when there is none."""
-        if not self._waiting:
-            self._request_split()
 
     def poll_next(self, output: ReaderOutput[T]) -> InputStatus:
         """Emit one block of the current split, or go on to the next one."""
@@ -92,23 +94,12 @@ class SequentialSourceReader(SourceReader[T, SplitT]):
         if status is not InputStatus.END_OF_INPUT:
             return status
         self._close_split()
+        self._finished += 1
         output.release_output_for_split(self._split_id)
-        if self._waiting:
-            if len(self._waiting) < _LOW_WATER:
-                self._request_split()
-            return InputStatus.MORE_AVAILABLE
-        return self._out_of_splits()
+        return InputStatus.MORE_AVAILABLE if self._waiting else self._out_of_splits()
 
     def _out_of_splits(self) -> InputStatus:
-        if self._no_more_splits:
-            return InputStatus.END_OF_INPUT
-        self._request_split()
-        return InputStatus.NOTHING_AVAILABLE
-
-    def _request_split(self) -> None:
-        if not self._requested and not self._no_more_splits:
-            self._requested = True
-            self._context.send_split_request()
+        return InputStatus.END_OF_INPUT if self._no_more_splits else InputStatus.NOTHING_AVAILABLE
 
     def is_available(self, timeout_ms: int = 0) -> bool:
         """Wait for the current split; new splits come with the next epoch only."""
@@ -117,10 +108,20 @@ class SequentialSourceReader(SourceReader[T, SplitT]):
         return bool(self._waiting)
 
     def snapshot_state(self, checkpoint_id: int) -> list[SplitT]:
-        """Return the current split and those behind it."""
+        """Return the current split and those behind it; ask for what the next epoch may take."""
         del checkpoint_id
+        self._request_splits()
         current = [] if self._cursor is None else [self._cursor.snapshot()]
         return [*current, *self._waiting]
+
+    def _request_splits(self) -> None:
+        missing = max(1, 2 * self._finished) - len(self._waiting)
+        self._finished = 0
+        if missing <= 0 or self._requested or self._no_more_splits:
+            return
+        self._requested = True
+        for _ in range(missing):
+            self._context.send_split_request()
 
     def add_splits(self, splits: list[SplitT]) -> None:
         """Put splits behind the others."""
