@@ -185,28 +185,29 @@ def test_a_restarted_job_and_another_run_use_nothing_that_is_kept(program: Progr
         assert CALLS[:2] == [("f", "close"), ("f", "open")]
 
 
+class NotedKey(Noted, KeySelector):
+    def open(self, runtime_context: Any) -> None:
+        super().open(runtime_context)
+        CALLS.append((runtime_context.get_task_name(), runtime_context.get_index_of_this_subtask()))
+        self.opened_in = runtime_context.get_task_name()
+
+    def get_key(self, value: Any) -> Any:
+        assert self.opened_in
+        return value
+
+
 def test_a_key_selector_is_opened_before_it_is_asked_on_both_sides_of_the_edge(
     program: Program, tmp_path: Path
 ) -> None:
-    class Key(Noted, KeySelector):
-        def get_key(self, value: Any) -> Any:
-            assert self.opened_in
-            return value
-
-        def open(self, runtime_context: Any) -> None:
-            super().open(runtime_context)
-            CALLS.append((runtime_context.get_task_name(), runtime_context.get_index_of_this_subtask()))
-            self.opened_in = runtime_context.get_task_name()
-
     records = program.source([1, 2, 3]).name("numbers")
-    program.collect(records.key_by(Key("key")).reduce(max).name("largest").set_parallelism(2))
+    program.collect(records.key_by(NotedKey("key")).reduce(max).name("largest").set_parallelism(2))
     runner = InProcessEpochRunner()
     assert sorted(Job(program.graph(), tmp_path, runner).run(2)["out"]) == [1, 2, 3]
     runner.close()
     assert Counter(CALLS) == {
         ("key", "open"): 3,
         ("key", "close"): 3,
-        ("Source: numbers", 0): 1,
+        ("numbers", 0): 1,
         ("largest", 0): 1,
         ("largest", 1): 1,
     }
@@ -228,7 +229,7 @@ def test_a_partitioner_is_opened_and_closed_by_the_sender(program: Program, tmp_
     parted = program.source([1, 2]).partition_custom(NotedPartitioner(), lambda record: record)
     program.collect(parted.map(lambda record: record).set_parallelism(2))
     Job(program.graph(), tmp_path).run()
-    assert CALLS == [("partitioner", what) for what in ("open", 1, 2, "close")]
+    assert [what for _, what in CALLS] == ["open", 1, 2, "close"]
 
 
 def test_functions_of_an_edge_are_closed_once_after_a_failure(program: Program, tmp_path: Path) -> None:
