@@ -200,8 +200,14 @@ def check(_: list[str]) -> int:
     return 1 if failed else 0
 
 
+#: What `bench` measures when told so; else it compares with other systems.
+BENCHMARKS = ("epoch", "state", "latency", "endurance")
+
+
 def bench(arguments: list[str]) -> int:
-    """Measure against PyFlink, Bytewax and bare PySpark (each in an environment of its own)."""
+    """Measure beside PyFlink, Bytewax and bare PySpark; or: bench epoch, state, latency or endurance."""
+    if arguments and arguments[0] in BENCHMARKS:
+        return run_script(f"benchmarks/{arguments[0]}.py", arguments[1:])
     return run_script("benchmarks/run.py", arguments)
 
 

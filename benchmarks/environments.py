@@ -12,7 +12,12 @@ from pathlib import Path
 HERE = Path(__file__).resolve().parent
 PROJECT = HERE.parent
 CACHE = PROJECT / ".bench"
-PYTHONS = {"pyflink": ((3, 9), (3, 12)), "bytewax": ((3, 9), (3, 12)), "pyspark": ((3, 10), (3, 13))}
+PYTHONS = {
+    "pyflink": ((3, 9), (3, 12)),
+    "bytewax": ((3, 9), (3, 12)),
+    "pyspark": ((3, 10), (3, 13)),
+    "rocksdict": ((3, 9), (3, 13)),
+}
 FLINK_JAVA = range(11, 22)
 INSTALL_TIMEOUT_S = 1_200
 

@@ -41,12 +41,17 @@ class Workload:
 
     def truth(self, records: int) -> Truth:
         """Count, sum and sum of squares of the numbers that must reach the sink."""
-        count = total = squares = 0
-        for x in self.outputs(records):
-            count += 1
-            total += x
-            squares += x * x
-        return count, total, squares
+        return tally(self.outputs(records))
+
+
+def tally(numbers: Iterable[int]) -> Truth:
+    """Return count, sum and sum of squares."""
+    count = total = squares = 0
+    for x in numbers:
+        count += 1
+        total += x
+        squares += x * x
+    return count, total, squares
 
 
 def _map_filter(records: int) -> Iterable[int]:
@@ -58,8 +63,9 @@ def _keyed_reduce(records: int) -> Iterable[int]:
     return (per_key * first + 1_000 * (per_key * (per_key - 1) // 2) for first in range(1_000))
 
 
-def _keyed_state(records: int) -> Iterable[int]:
-    return (i * 2654435761 % 1_000_000 for i in range(min(records, 1_000_000)))
+def keyed_state(records: int, keys: int = 1_000_000) -> Iterable[int]:
+    """Return the keys that have their last count: each of them once."""
+    return (i * 2654435761 % keys for i in range(min(records, keys)))
 
 
 def _windows(records: int) -> Iterable[int]:
@@ -111,7 +117,7 @@ WORKLOADS = (
             "pyflink-thread": Sizes(100_000, 600_000, 20_000),
             "bytewax": Sizes(1_000_000, 3_000_000, 50_000),
         },
-        _keyed_state,
+        keyed_state,
     ),
     Workload(
         "d",

@@ -1,4 +1,4 @@
-"""The four workloads for Penstock: ``python penstock_programs.py WORKLOAD RECORDS``.
+"""The four workloads for Penstock: ``python penstock_programs.py WORKLOAD RECORDS``, for keyed_state also ``KEYS``.
 
 The jobs of pyflink_programs.py with the imports changed. What differs: no types are declared (Penstock needs none),
 and the tally is a real two-phase sink, because here a sink can be written in Python.
@@ -122,10 +122,10 @@ def keyed_reduce(numbers: DataStream, records: int) -> DataStream:
     )
 
 
-def keyed_state(numbers: DataStream, records: int) -> DataStream:
-    last = max(1, records // 1_000_000)
+def keyed_state(numbers: DataStream, records: int, keys: int = 1_000_000) -> DataStream:
+    last = max(1, records // keys)
     return (
-        numbers.map(lambda i: i * 2654435761 % 1_000_000)
+        numbers.map(lambda i: i * 2654435761 % keys)
         .key_by(lambda key: key)
         .process(Counter())
         .filter(lambda r: r[1] == last)
@@ -148,21 +148,21 @@ def windows(numbers: DataStream, records: int) -> DataStream:
     )
 
 
-JOBS: dict[str, Callable[[DataStream, int], DataStream]] = {
+JOBS: dict[str, Callable[..., DataStream]] = {
     each.__name__: each for each in (map_filter, keyed_reduce, keyed_state, windows)
 }
 
 
-def main(workload: str, records: int) -> None:
+def main(workload: str, records: int, *options: int) -> None:
     env = StreamExecutionEnvironment.get_execution_environment(Configuration())
     env.set_parallelism(2)
     numbers = env.from_source(NumberSequenceSource(0, records - 1), WatermarkStrategy.no_watermarks(), "numbers")
     with tempfile.TemporaryDirectory() as folder:
-        JOBS[workload](numbers, records).sink_to(Tally(folder))
+        JOBS[workload](numbers, records, *options).sink_to(Tally(folder))
         env.execute(workload)
         parts = [tuple(map(int, part.read_text().split())) for part in Path(folder).iterdir()]
     print("RESULT", *(sum(column) for column in zip(*parts, strict=True)))
 
 
 if __name__ == "__main__":
-    main(sys.argv[1], int(sys.argv[2]))
+    main(sys.argv[1], *map(int, sys.argv[2:]))

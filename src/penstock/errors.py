@@ -32,6 +32,8 @@
     │   ├── JobCancelledError               somebody cancelled the job
     │   ├── JobExecutionError               the job failed, mostly in a user's function
     │   ├── PartitionError                  a custom partitioner named a subtask that does not exist
+    │   ├── SavepointError                  a savepoint that was asked for could not be written
+    │   │   └── StopIncompleteError             it was written, and the job failed behind it
     │   ├── SinkFileError                   an output file cannot be written or published
     │   ├── SourceFileError                 an input file is gone or cannot be read
     │   ├── SplitFetchError                 a source's reader could not fetch
@@ -79,10 +81,12 @@ from penstock._errors.run import (
     JobExecutionError,
     JobRunError,
     PartitionError,
+    SavepointError,
     SinkFileError,
     SourceFileError,
     SplitFetchError,
     StaleAttemptError,
+    StopIncompleteError,
     UnpicklableStateError,
 )
 from penstock._errors.start import (
@@ -123,6 +127,7 @@ __all__ = [
     "PySparkVersionError",
     "RestoreError",
     "RetryableError",
+    "SavepointError",
     "SinkFileError",
     "SourceFileError",
     "SparkLaunchError",
@@ -130,6 +135,7 @@ __all__ = [
     "SplitFetchError",
     "StaleAttemptError",
     "StateDescriptorError",
+    "StopIncompleteError",
     "UnclaimedStateError",
     "UnpicklableFunctionError",
     "UnpicklableStateError",

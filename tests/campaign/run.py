@@ -20,8 +20,11 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 RESULTS = ROOT / ".campaign" / "results.json"
-#: Random kills of one job per seed, and how many seeds.
+#: Random kills of one job per seed, and how many seeds; seeds of tasks that run twice, mix or are lost.
 KILL_SEEDS = 20
+CHAOS_SEEDS = 20
+KILLS = "test_driver_kills.py::test_kill_at_any_point_leaves_the_truth_to_the_next_driver"
+RECOVERIES = "test_driver_kills.py::test_kill_of_the_driver_that_recovers_leaves_the_truth_to_the_third"
 CASE_LIMIT_S = 1800
 
 
@@ -47,6 +50,25 @@ def cases(seed: int) -> list[Case]:
         )
         for number in range(KILL_SEEDS)
     ]
+    every_point = {"PENSTOCK_FAULT_POINTS": "all"}
+    points = [
+        Case(name, shows, [*pytest, f"tests/fault/{tests}"], every_point)
+        for name, tests, shows in (
+            ("points-kill", KILLS, "SIGKILL of the driver before and after each of its steps: files hold the truth"),
+            ("points-recovery", RECOVERIES, "the same for the driver that recovers from a kill"),
+            ("points-stop", "test_fencing.py", "SIGSTOP at each step while another driver does the job: fenced"),
+            ("spark-faults", "test_spark_faults.py", "on Spark: a worker, an executor, the driver alone are killed"),
+        )
+    ]
+    chaos = [
+        Case(
+            f"chaos-{seed + number}",
+            "tasks that run twice, give different records or are lost: files hold the truth",
+            [*pytest, "tests/fault/test_task_faults.py"],
+            {"PENSTOCK_TEST_SEED": str(seed + number)},
+        )
+        for number in range(CHAOS_SEEDS)
+    ]
     properties = Case(
         "properties",
         "property tests with ten times the examples",
@@ -65,7 +87,7 @@ def cases(seed: int) -> list[Case]:
         and (python := shutil.which(f"python{version}")) is not None
         and subprocess.run([python, "--version"], capture_output=True, check=False).returncode == 0
     ]
-    return [*kills, properties, *pythons]
+    return [*points, *kills, *chaos, properties, *pythons]
 
 
 def code_version() -> str:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from penstock._connectors.files.committer import FileCommitter
+from penstock._connectors.files.staging import FinishedPart
 from penstock._connectors.number_sequence import NumberSequenceReader, NumberSequenceSplit
 from penstock.common.serialization import Encoder
 from penstock.datastream.connectors.base import Committer, InputStatus, SplitEnumeratorContext
@@ -93,7 +94,8 @@ def test_contract_finds_records_too_many() -> None:
 
 
 class BrokenCommitter(FileCommitter):
-    def __init__(self, fault: str) -> None:
+    def __init__(self, base_path: str, context: CommitterInitContext, fault: str) -> None:
+        super().__init__(base_path, context)
         self._fault = fault
 
     def commit(self, requests: Collection[CommitRequest[Any]]) -> None:
@@ -102,10 +104,9 @@ class BrokenCommitter(FileCommitter):
         if self._fault == "drops all but the first":
             requests = list(requests)[:1]
         if self._fault == "commits copies":
-            for request in requests:
-                part = request.get_committable()
-                for segment in part.segments:
-                    copy = f"{part.target}-{id(request)}"
+            for part in (request.get_committable() for request in requests):
+                for segment in part.segments if isinstance(part, FinishedPart) else ():
+                    copy = f"{part.target}-{id(part)}"
                     with open(segment, "rb") as source, open(copy, "wb") as target:  # noqa: PTH123
                         target.write(source.read())
             return
@@ -116,7 +117,7 @@ class BrokenSink(FileSink):
     fault = ""
 
     def create_committer(self, context: CommitterInitContext) -> Committer[Any]:
-        return BrokenCommitter(self.fault)
+        return BrokenCommitter(self._options.base_path, context, self.fault)
 
 
 class ByParity(BucketAssigner):

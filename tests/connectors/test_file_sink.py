@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from penstock._connectors.files.staging import list_segments
+from penstock._connectors.files.staging import FinishedPart, list_segments
 from penstock._connectors.files.writer import FileWriter, FileWriterState
 from penstock.common.serialization import Encoder
 from penstock.common.typeinfo import Types
@@ -31,8 +31,6 @@ from penstock.testing.sink_contract import SinkRun
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
-
-    from penstock._connectors.files.staging import FinishedPart
 
 
 def builder_for(folder: Path) -> FileSink.RowFormatBuilder:
@@ -59,7 +57,8 @@ def epoch_of(writer: FileWriter, *elements: Any) -> tuple[list[FinishedPart], li
     if elements:
         writer.write_all(list(elements))
     writer.flush(False)
-    return writer.prepare_commit(), writer.snapshot_state(1)
+    parts = [committable for committable in writer.prepare_commit() if isinstance(committable, FinishedPart)]
+    return parts, writer.snapshot_state(1)
 
 
 def commit(sink: FileSink, parts: Iterable[FinishedPart]) -> list[TestCommitRequest]:
@@ -107,7 +106,7 @@ def test_age_is_looked_at_between_checkpoints_too(tmp_path: Path) -> None:
         now[0] = second * 1000
         writer.write_all(["x"])
     writer.flush(False)
-    assert len(writer.prepare_commit()) == 2
+    assert sum(isinstance(part, FinishedPart) for part in writer.prepare_commit()) == 2
 
 
 def test_size_ends_a_part_within_an_epoch(tmp_path: Path) -> None:
@@ -280,7 +279,7 @@ import os, pickle, shutil, sys
 from dataclasses import replace
 from pathlib import Path
 from penstock._connectors.files.committer import FileCommitter
-from penstock.testing.connector_contexts import TestCommitRequest
+from penstock.testing.connector_contexts import TestCommitRequest, TestCommitterContext
 
 template, parts = sys.argv[1], pickle.load(sys.stdin.buffer)
 STEPS = ("open", "os.link", "os.rename", "os.remove", "os.listdir", "os.scandir")
@@ -303,7 +302,7 @@ def commit(folder, at):
     child = os.fork()
     if child == 0:
         steps, kill_at = 0, at
-        FileCommitter().commit([TestCommitRequest(part) for part in moved])
+        FileCommitter(folder, TestCommitterContext()).commit([TestCommitRequest(part) for part in moved])
         os._exit(0)
     return os.waitpid(child, 0)[1]
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from penstock._engine.driver.assembly import Surroundings, assemble
 from penstock._engine.driver.client import JobHandle
-from penstock._engine.graph.pickling import script_directory
+from penstock._engine.graph.pickling import script_directory, user_modules
 
 if TYPE_CHECKING:
     from penstock._engine.graph.job_graph import JobGraph
@@ -34,13 +34,19 @@ def submit(job_graph: JobGraph, configuration: Configuration, main_classes: byte
     from penstock._engine.spark.directories import user_directory
     from penstock._engine.spark.epoch import SparkEpochRunner
     from penstock._engine.spark.session import get_session
+    from penstock._engine.spark.shipping import is_local, ship
 
     spark = get_session()
+    folders: tuple[str, ...] = ()
+    if is_local(spark):
+        folders = _user_folders()
+    else:
+        ship(spark, user_modules())
     surroundings = Surroundings(
         runner=SparkEpochRunner(spark),
         slots=spark.slots,
         state_directory=user_directory() / "state",
-        python_path=_user_folders(),
+        python_path=folders,
     )
     driver, loop = assemble(job_graph, configuration, main_classes, surroundings)
     driver.start(loop)

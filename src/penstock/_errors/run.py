@@ -143,6 +143,37 @@ class SinkFileError(JobRunError):
         return f"Sink file {self.path} cannot be written: {self.reason}."
 
 
+class SavepointError(JobRunError):
+    """A savepoint that was asked for is not there; the job goes on if it was not to stop for another reason.
+
+    Args:
+        path: The savepoint.
+        reason: What happened.
+    """
+
+    def __init__(self, path: str, reason: str) -> None:
+        super().__init__(path, reason)
+        self.path, self.reason = path, reason
+
+    def __str__(self) -> str:
+        return f"There is no savepoint {self.path}: {self.reason}."
+
+
+class StopIncompleteError(SavepointError):
+    """A job failed while it stopped, after its savepoint was complete.
+
+    Args:
+        path: The savepoint.
+        reason: What happened.
+    """
+
+    def __str__(self) -> str:
+        return (
+            f"The savepoint {self.path} is complete and consistent, but the job failed behind it: {self.reason}. Some "
+            "of what its sinks staged may not be published yet; a start from that savepoint does that first."
+        )
+
+
 class SplitFetchError(JobRunError):
     """A thread of a source's reader failed to fetch; ``__cause__`` is its exception.
 

@@ -13,6 +13,9 @@ if TYPE_CHECKING:
     from penstock.datastream.checkpoint_config import CheckpointConfig as CheckpointConfig
     from penstock.datastream.checkpointing_mode import CheckpointingMode as CheckpointingMode
     from penstock.datastream.data_stream import (
+        ConnectedStreams as ConnectedStreams,
+    )
+    from penstock.datastream.data_stream import (
         DataStream as DataStream,
     )
     from penstock.datastream.data_stream import (
@@ -32,10 +35,22 @@ if TYPE_CHECKING:
         AggregateFunction as AggregateFunction,
     )
     from penstock.datastream.functions import (
+        CoFlatMapFunction as CoFlatMapFunction,
+    )
+    from penstock.datastream.functions import (
+        CoMapFunction as CoMapFunction,
+    )
+    from penstock.datastream.functions import (
+        CoProcessFunction as CoProcessFunction,
+    )
+    from penstock.datastream.functions import (
         FilterFunction as FilterFunction,
     )
     from penstock.datastream.functions import (
         FlatMapFunction as FlatMapFunction,
+    )
+    from penstock.datastream.functions import (
+        KeyedCoProcessFunction as KeyedCoProcessFunction,
     )
     from penstock.datastream.functions import (
         KeyedProcessFunction as KeyedProcessFunction,
@@ -91,11 +106,12 @@ if TYPE_CHECKING:
 _NAMES_OF_MODULES = {
     "checkpoint_config": ("CheckpointConfig",),
     "checkpointing_mode": ("CheckpointingMode",),
-    "data_stream": ("DataStream", "DataStreamSink", "KeyedStream", "WindowedStream"),
+    "data_stream": ("ConnectedStreams", "DataStream", "DataStreamSink", "KeyedStream", "WindowedStream"),
     "execution_mode": ("RuntimeExecutionMode",),
     "externalized_checkpoint_retention": ("ExternalizedCheckpointRetention",),
     "functions": (
-        *("AggregateFunction", "FilterFunction", "FlatMapFunction", "KeySelector", "KeyedProcessFunction"),
+        *("AggregateFunction", "CoFlatMapFunction", "CoMapFunction", "CoProcessFunction", "FilterFunction"),
+        *("FlatMapFunction", "KeySelector", "KeyedCoProcessFunction", "KeyedProcessFunction"),
         *("MapFunction", "Partitioner", "ProcessFunction", "ProcessWindowFunction", "ReduceFunction"),
         *("RuntimeContext", "WindowFunction"),
     ),

@@ -17,16 +17,26 @@ from penstock.datastream._functions.basic import (
     ReduceFunction,
     RuntimeContext,
 )
+from penstock.datastream._functions.co import (
+    CoFlatMapFunction,
+    CoMapFunction,
+    CoProcessFunction,
+    KeyedCoProcessFunction,
+)
 from penstock.datastream._functions.process import KeyedProcessFunction, ProcessFunction
 from penstock.datastream._functions.windows import ProcessWindowFunction, WindowFunction
 from penstock.datastream.timerservice import TimerService
 
 __all__ = [
     "AggregateFunction",
+    "CoFlatMapFunction",
+    "CoMapFunction",
+    "CoProcessFunction",
     "FilterFunction",
     "FlatMapFunction",
     "Function",
     "KeySelector",
+    "KeyedCoProcessFunction",
     "KeyedProcessFunction",
     "KeyedStateStore",
     "MapFunction",

@@ -188,6 +188,7 @@ class TestWriterContext:
     checkpoint_id: int = 1
     attempt_token: str = "token"  # noqa: S105 - no secret
     job_id: str = "0" * 32
+    operator_uid: str = "sink"
     metric_group: InMemoryMetricGroup = field(default_factory=InMemoryMetricGroup)
 
 

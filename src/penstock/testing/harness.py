@@ -259,13 +259,7 @@ class OperatorHarness:
         Raises:
             ValueError: A record's key belongs to another subtask, or the input has ended.
         """
-        self.open()
-        self._check_input()
-        records = list(values)
-        if isinstance(self._operator, KeyedOperator):
-            for record in records:
-                self._check_key(self._operator.select(record))
-        self._take(self._operator.process(Batch(records, None if timestamp is None else [timestamp] * len(records)), 0))
+        self._process(list(values), timestamp, 0)
 
     def process_watermark(self, timestamp: int) -> None:
         """Let a watermark in; one that does not rise has no effect, as in a job.
@@ -303,8 +297,7 @@ class OperatorHarness:
         """
         self.process_watermark(MAX_WATERMARK)
         self._take(self._operator.end_input(0))
-        self._take(self._operator.finish())
-        self._ended = True
+        self._finish()
 
     # ----------------------------------------------------------------------------------------------------- output
 
@@ -438,6 +431,19 @@ class OperatorHarness:
             watermark=self._watermark,
             full_snapshot=True,
         )
+
+    def _process(self, records: list[Any], timestamp: int | None, input_index: int) -> None:
+        self.open()
+        self._check_input()
+        if isinstance(self._operator, KeyedOperator) and input_index < len(self._operator.selects):
+            for record in records:
+                self._check_key(self._operator.selects[input_index](record))
+        batch = Batch(records, None if timestamp is None else [timestamp] * len(records))
+        self._take(self._operator.process(batch, input_index))
+
+    def _finish(self) -> None:
+        self._take(self._operator.finish())
+        self._ended = True
 
     def _check_input(self) -> None:
         if self._ended:

@@ -107,6 +107,11 @@ class InProcessEpochRunner:
         """Return the number of tasks that came to their end in the running epoch."""
         return EpochProgress(self._tasks_done)
 
+    def release(self, run_id: str) -> None:
+        """Close what is still open of a run, after its last epoch."""
+        for worker in self.workers:
+            worker.release(run_id)
+
     def close(self) -> None:
         """End the simulated workers: all opened functions are closed."""
         for worker in self.workers:

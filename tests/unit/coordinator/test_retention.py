@@ -34,7 +34,9 @@ def test_newest_checkpoints_stay_and_files_go_with_the_last_that_names_them() ->
 
 def test_checkpoint_that_belongs_to_the_user_stays_with_its_files() -> None:
     retention = Retention(1, 0)
-    retention.pin(checkpoint(1, "a"))
+    pinned = checkpoint(1, "a").snapshot
+    assert pinned is not None
+    retention.pin(1, pinned)
     retention.keep(checkpoint(3, "a", "b"))
     retention.keep(checkpoint(4, "c"))
     assert retention.drop() == Garbage((3,), ("b",))

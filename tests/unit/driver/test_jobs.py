@@ -26,7 +26,7 @@ from penstock.errors import (
     InternalError,
     JobCancelledError,
     JobExecutionError,
-    UnsupportedOperationError,
+    SavepointError,
 )
 
 if TYPE_CHECKING:
@@ -115,6 +115,19 @@ def test_restart_drops_the_cache_entries_of_the_attempt_before(name: str) -> Non
     failed, again = [one for one in of(do.RunEpoch, seen) if one.rotation in {4, 5}]
     assert all(dispatch.history for dispatch in failed.dispatches.values())
     assert not any(dispatch.history for dispatch in again.dispatches.values())
+
+
+@pytest.mark.parametrize("trouble", [{}, {2: failing}])
+def test_workers_are_released_once_when_the_job_has_ended_and_before_anybody_hears_of_it(
+    name: str, trouble: dict[int, Any]
+) -> None:
+    world = World(numbers_job(name), patience=3, trouble=trouble)
+    driver, loop, seen = start(name, world)
+    heard_before: list[bool] = []
+    world.release = lambda run_id: heard_before.append(driver.result.done())
+    driver.run(loop)
+    assert of(do.RunEpoch, seen)
+    assert heard_before == [False]
 
 
 def test_fixed_delay_gives_up_after_its_attempts_with_the_last_error(name: str) -> None:
@@ -463,8 +476,8 @@ def test_client_answers_what_it_is_asked(name: str) -> None:
     result = client.get_job_execution_result().result()
     assert (str(result.get_job_id()), result.get_all_accumulator_results()) == (JOB_ID, {})
     assert result.get_net_runtime() > 0
-    for answer in (client.stop_with_savepoint(advance_to_end_of_event_time=True), client.trigger_savepoint()):
-        with pytest.raises(UnsupportedOperationError, match="later version"):
+    for answer in (client.stop_with_savepoint(True, "/savepoints"), client.trigger_savepoint("/savepoints")):
+        with pytest.raises(SavepointError, match="FINISHED"):
             answer.result()
 
 

@@ -52,6 +52,11 @@ def chain(name: str, job_id: str) -> list[Record]:
     return [decode_record(storage.read(metadata_path(job_id, number)), "") for number in ids]
 
 
+def chain_kinds(name: str, ids: list[int]) -> list[RecordKind]:
+    storage = open_storage(f"memory://{name}")
+    return [decode_record(storage.read(metadata_path(JOB_ID, number)), "").kind for number in ids]
+
+
 def test_job_without_an_id_gets_a_random_one_each_time(name: str) -> None:
     first, second = (run(name)[0].job_id for _ in range(2))
     assert first != second
@@ -132,20 +137,51 @@ def test_path_without_a_checkpoint_is_an_error_that_names_it(name: str) -> None:
     assert world.runs == 0
 
 
-def test_damaged_newest_checkpoint_is_an_error_that_offers_the_one_before(name: str) -> None:
-    first, _ = run(name, job_id=JOB_ID, cancel_after=4)
+def damaged(name: str, *newest: int, retained: str) -> list[int]:
+    """Leave a chain as a driver that died left it, with some of its newest checkpoints damaged; return its ids."""
+    run(name, job_id=JOB_ID, cancel_after=5, retained=retained)
     storage = open_storage(f"memory://{name}")
-    ids = checkpoint_ids(storage.names(JOB_ID))
-    storage.delete([metadata_path(JOB_ID, ids[-1])])  # the terminal record: as if the driver had died
-    data = storage.read(metadata_path(JOB_ID, ids[-2]))
-    storage.put(metadata_path(JOB_ID, ids[-2]), data[:-20])
-    driver, world = run(name, job_id=JOB_ID, recover="latest")
+    *ids, terminal = checkpoint_ids(storage.names(JOB_ID))
+    storage.delete([metadata_path(JOB_ID, terminal)])
+    for place in newest:
+        path = metadata_path(JOB_ID, ids[-place])
+        storage.put(path, storage.read(path)[:-20])
+    return ids
+
+
+def refusal(name: str, **settings: str) -> CorruptCheckpointError:
+    driver, world = run(name, job_id=JOB_ID, **settings)
     error = driver.result.exception()
     assert isinstance(error, CorruptCheckpointError)
-    assert f"chk-{ids[-2]}" in str(error)
-    assert f"chk-{ids[-3]}" in str(error)
     assert world.runs == 0
-    assert first.job_id == JOB_ID
+    return error
+
+
+def test_damaged_newest_checkpoint_is_an_error_that_names_it_and_offers_the_one_before(name: str) -> None:
+    ids = damaged(name, 1, retained="3")
+    error = refusal(name, recover="latest")
+    assert error.path == f"memory://{name}/{JOB_ID}/chk-{ids[-1]}/_metadata"
+    offer = error.reason.rpartition(" ")[2]
+    assert offer == f"memory://{name}/{JOB_ID}/chk-{ids[-2]}"
+    driver, _ = run(name, job_id=JOB_ID, recover=offer)
+    assert driver.status is JobStatus.FINISHED
+
+
+def test_checkpoint_that_is_offered_is_not_damaged_itself(name: str) -> None:
+    ids = damaged(name, 1, 2, retained="3")
+    assert refusal(name, recover="latest").reason.endswith(f"chk-{ids[-3]}")
+
+
+def test_given_path_that_is_damaged_is_offered_the_one_before_as_well(name: str) -> None:
+    ids = damaged(name, 2, retained="3")
+    path = f"memory://{name}/{JOB_ID}/chk-{ids[-2]}"
+    assert refusal(name, recover=path).reason.endswith(f"chk-{ids[-3]}")
+
+
+def test_claim_is_not_offered_for_a_checkpoint(name: str) -> None:
+    ids = damaged(name, 1, retained="1")
+    assert chain_kinds(name, ids[:-1]) == [RecordKind.TAKEOVER]
+    assert "the one before" not in str(refusal(name, recover="latest"))
 
 
 def test_checkpoint_that_does_not_fit_is_refused_before_the_job_is_claimed(name: str) -> None:

@@ -16,7 +16,7 @@ from penstock._engine.driver.assembly import Surroundings, assemble
 from penstock._engine.graph.job_graph import JobEdge, JobGraph, JobVertex, OperatorKind, OperatorNode, PartitionerKind
 from penstock._engine.plan.epoch_plan import EpochOutcome, EpochProgress
 from penstock._engine.plan.levels import build_plan
-from penstock._engine.protocol.control import ChannelStatus, OperatorAck, SubtaskAck, decode, encode
+from penstock._engine.protocol.control import ChannelStatus, OperatorAck, Stop, SubtaskAck, decode, encode
 from penstock._engine.protocol.events import AddSplits, NoMoreSplits, ReaderState, decode_event
 from penstock._engine.protocol.rows import MAX_WATERMARK, channel_number
 from penstock._engine.protocol.versioned import pack
@@ -207,6 +207,9 @@ class World:
         self.time_ms += 100
         return trouble(outcome) if trouble else outcome
 
+    def release(self, run_id: str) -> None:
+        pass
+
     def cancel(self) -> None:
         if self._held is not None:
             self.trouble[self.runs + 1] = EpochCancelledError(0)
@@ -225,7 +228,7 @@ class World:
             for dispatch in (one for slot in level.slots for one in slot):
                 tokens[dispatch.vertex, dispatch.subtask] = next(self._tokens)
                 if dispatch.vertex == 0:
-                    ack = self._read(dispatch, epoch.checkpoint_id, inboxes)
+                    ack = self._read(dispatch, epoch.checkpoint_id, inboxes, level.stop)
                     if ack.finished:
                         ended.add(channel_number(0, dispatch.subtask))
                 else:
@@ -233,7 +236,9 @@ class World:
                 acks.append(replace(ack, token=tokens[dispatch.vertex, dispatch.subtask]))
         return EpochOutcome(tuple(acks), ())
 
-    def _read(self, dispatch: SubtaskDispatch, checkpoint_id: int, inboxes: dict[int, list[int]]) -> SubtaskAck:
+    def _read(
+        self, dispatch: SubtaskDispatch, checkpoint_id: int, inboxes: dict[int, list[int]], stop: Stop
+    ) -> SubtaskAck:
         part = dispatch.operators["numbers"]
         state = decode(part.state, ReaderState) if part.state else None
         splits = [pickle.loads(split) for split in state.splits] if state else []
@@ -242,7 +247,7 @@ class World:
             if isinstance(event, AddSplits):
                 splits += [pickle.loads(split) for split in event.splits]
             complete = complete or isinstance(event, NoMoreSplits)
-        left = min(dispatch.max_records, self.patience)
+        left = min(dispatch.max_records, self.patience) if stop is Stop.NO else 0
         read = 0
         while splits and left:
             start, end = splits.pop(0)
@@ -252,7 +257,7 @@ class World:
             if start + taken < end:
                 splits.insert(0, (start + taken, end))
             left, read = left - taken, read + taken
-        finished = complete and not splits
+        finished = (complete and not splits) or stop is Stop.DRAIN
         made_anew = not dispatch.history  # then it asks at its start
         asks = (read > 0 or made_anew) and not splits and not complete
         written = tuple(pickle.dumps(split) for split in splits)
@@ -334,6 +339,7 @@ KEYS = {
     "retained": "execution.checkpointing.num-retained",
     "retention": "execution.checkpointing.externalized-checkpoint-retention",
     "retries": "sink.committer.retries",
+    "savepoints": "execution.checkpointing.savepoint-dir",
     "pause": "execution.checkpointing.min-pause",
     "backlog": "execution.checkpointing.interval-during-backlog",
     "failures": "web.exception-history-size",

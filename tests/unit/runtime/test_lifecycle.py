@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from tests.unit.runtime.jobs import Job, Program, in_order
 
+from penstock._engine.runtime.worker_cache import WorkerCache
 from penstock.datastream.connectors.base import Sink, SinkWriter
 from penstock.datastream.functions import KeyedProcessFunction, KeySelector, MapFunction, Partitioner
 from penstock.datastream.state import ValueStateDescriptor
@@ -164,6 +165,87 @@ def test_an_entry_of_an_epoch_that_was_not_accepted_is_dropped_and_closed(progra
     CALLS.clear()
     job.epoch(1)
     assert CALLS == [("f", "close"), ("f", "open"), ("f", 2)]
+
+
+class NotedSubtask(Noted):
+    """Notes its life with its subtask's number."""
+
+    def open(self, runtime_context: Any) -> None:
+        self.name += str(runtime_context.get_index_of_this_subtask())
+        super().open(runtime_context)
+
+
+def open_now(name: str) -> int:
+    return CALLS.count((name, "open")) - CALLS.count((name, "close"))
+
+
+def test_a_subtask_that_has_finished_is_soon_closed_in_the_workers_that_had_it_before(
+    program: Program, tmp_path: Path
+) -> None:
+    numbers = program.source([1] * 6, list(range(60)))
+    program.collect(numbers.set_parallelism(2).map(NotedSubtask("f")).set_parallelism(2))
+    job = Job(program.graph(), tmp_path, InProcessEpochRunner(workers=3, seed=5))
+    for _ in range(6):
+        job.epoch(1)
+    assert job.acks[0, 0].finished
+    assert open_now("f0") == 2
+    for _ in range(10):
+        job.epoch(1)
+    assert (open_now("f0"), open_now("f1")) == (0, 3)
+
+
+def test_a_subtask_of_a_void_epoch_is_closed_in_a_worker_that_does_not_run_it_again(
+    program: Program, tmp_path: Path
+) -> None:
+    program.collect(program.source(list(range(9))).map(Noted("f")))
+    job = Job(program.graph(), tmp_path)
+    job.try_epoch(1)
+    [first_worker] = job.runner.workers
+    job.runner.workers = [WorkerCache()]
+    job.epoch(1)
+    assert open_now("f") == 2
+    first_worker.turn_to(job.plan_epoch(1).levels[0])
+    assert open_now("f") == 1
+
+
+def test_a_subtask_that_the_driver_has_forgotten_in_a_worker_is_closed_there(program: Program, tmp_path: Path) -> None:
+    program.collect(program.source(list(range(9))).map(Noted("f")))
+    job = Job(program.graph(), tmp_path)
+    job.epoch(1)
+    [first_worker] = job.runner.workers
+    job.runner.workers = [WorkerCache()]
+    for _ in range(3):
+        job.epoch(1)
+    first_worker.turn_to(job.plan_epoch(1).levels[0])
+    assert open_now("f") == 2
+    job.history[0, 0] = job.history[0, 0][1:]
+    first_worker.turn_to(job.plan_epoch(1).levels[0])
+    assert open_now("f") == 1
+
+
+def test_a_run_that_is_released_leaves_nothing_open_and_other_runs_alone(program: Program, tmp_path: Path) -> None:
+    program.collect(program.source(list(range(9))).map(Noted("f")))
+    job = Job(program.graph(), tmp_path)
+    job.epoch(1)
+    [worker] = job.runner.workers
+    worker.release("another run")
+    assert open_now("f") == 1
+    worker.release(job.run_id)
+    assert open_now("f") == 0
+    assert job.epoch(1)["out"] == [1]
+
+
+def test_a_function_that_fails_to_close_when_nothing_depends_on_it_is_logged(program: Program, tmp_path: Path) -> None:
+    class Fails(Noted):
+        def close(self) -> None:
+            raise ValueError("no")
+
+    program.collect(program.source([1, 2, 3]).map(Fails("f")).name("fails"))
+    job = Job(program.graph(), tmp_path)
+    job.epoch(1)
+    job.try_epoch(1)
+    assert job.epoch(1)["out"] == [2]
+    assert "Source: list" in next(line.message for line in job.log if "failed to close" in line.message)
 
 
 def test_an_entry_of_an_accepted_epoch_goes_on_without_opening_again(program: Program, tmp_path: Path) -> None:

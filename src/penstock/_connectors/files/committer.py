@@ -1,4 +1,4 @@
-"""Publishes the file sink's parts."""
+"""Publishes the file sink's parts, and removes what attempts that do not count have staged."""
 
 from __future__ import annotations
 
@@ -6,35 +6,60 @@ import logging
 from typing import TYPE_CHECKING
 
 from penstock._connectors.files.filesystem import filesystem_of
-from penstock._connectors.files.staging import FinishedPart
+from penstock._connectors.files.staging import FileCommittable, FinishedPart, list_segments, sink_name
 from penstock.datastream.connectors.base import Committer
 from penstock.errors import SinkFileError
 
 if TYPE_CHECKING:
     from collections.abc import Collection
 
-    from penstock.datastream.connectors.base import CommitRequest
+    from penstock.datastream.connectors.base import CommitRequest, CommitterInitContext
 
 _LOG = logging.getLogger(__name__)
 
 
-class FileCommitter(Committer[FinishedPart]):
-    """Gives finished parts their final names; repeating it at any point changes nothing."""
+class FileCommitter(Committer[FileCommittable]):
+    """Gives finished parts their final names; repeating it at any point changes nothing.
 
-    def commit(self, requests: Collection[CommitRequest[FinishedPart]]) -> None:
+    An attempt that was killed, or whose epoch was void in the end, leaves staged segments behind. They are removed
+    after the first commit and at the end of the job, because it takes a look at all files of the folder.
+
+    Args:
+        base_path: The sink's folder.
+        context: The committer's surroundings.
+    """
+
+    def __init__(self, base_path: str, context: CommitterInitContext) -> None:
+        self._base_path = base_path
+        self._job_id, self._sink = context.job_id, sink_name(context.operator_uid)
+        #: The last checkpoint that was committed, and the attempts that its unfinished parts need.
+        self._committed: tuple[int, frozenset[str]] | None = None
+
+    def commit(self, requests: Collection[CommitRequest[FileCommittable]]) -> None:
         """Publish parts in their order.
 
         Raises:
             SinkFileError: Another file has the name of a part.
         """
+        checkpoint_id, held = 0, frozenset[str]()
         for request in requests:
-            part = request.get_committable()
-            filesystem = filesystem_of(part.target)
-            if not filesystem.publish(part.segments, part.target):
-                request.signal_already_committed()
-                self._check_published(part, filesystem.size_of(part.target))
-            for segment in part.segments:
-                filesystem.delete(segment)
+            checkpoint_id, committable = request.checkpoint_id, request.get_committable()
+            if isinstance(committable, FinishedPart):
+                self._publish(request, committable)
+            else:
+                held |= committable.tokens
+        first = self._committed is None
+        self._committed = checkpoint_id, held
+        if first:
+            self._sweep(checkpoint_id, held)
+
+    def _publish(self, request: CommitRequest[FileCommittable], part: FinishedPart) -> None:
+        filesystem = filesystem_of(part.target)
+        if not filesystem.publish(part.segments, part.target):
+            request.signal_already_committed()
+            self._check_published(part, filesystem.size_of(part.target))
+        for segment in part.segments:
+            filesystem.delete(segment)
 
     def _check_published(self, part: FinishedPart, size: int | None) -> None:
         if size is None:
@@ -46,3 +71,22 @@ class FileCommitter(Committer[FinishedPart]):
                 f"{', '.join(part.segments)}. Move the other file away and start the job again from its checkpoint"
             )
             raise SinkFileError(part.target, reason)
+
+    def _sweep(self, checkpoint_id: int, held: frozenset[str]) -> None:
+        """Remove this sink's segments up to a checkpoint that was committed, but those that go on being written.
+
+        What a later checkpoint publishes of them is in a part that was unfinished in this one, so its attempt is held.
+        """
+        filesystem = filesystem_of(self._base_path)
+        try:
+            for segment in list_segments(self._base_path):
+                mine = segment.job_id == self._job_id and segment.sink == self._sink
+                if mine and segment.checkpoint_id <= checkpoint_id and segment.token not in held:
+                    filesystem.delete(segment.path)
+        except Exception:  # noqa: BLE001 - what object stores raise differs, and the job goes on with its rubbish
+            _LOG.warning("Staged files of failed attempts stay in %s", self._base_path, exc_info=True)
+
+    def close(self) -> None:
+        """Remove what was left since the job started."""
+        if self._committed is not None:
+            self._sweep(*self._committed)

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 from penstock._connectors.files.filesystem import filesystem_of
-from penstock._connectors.files.staging import FinishedPart, segment_name
+from penstock._connectors.files.staging import FinishedPart, HeldAttempts, segment_name, sink_name, token_of
 from penstock.common.serialization import BulkWriterFactory, Encoder
 from penstock.datastream.connectors.base import CommittingSinkWriter, StatefulSinkWriter
 from penstock.datastream.connectors.file_system import PartFileInfo
@@ -21,6 +21,7 @@ from penstock.errors import SinkFileError
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Sequence
 
+    from penstock._connectors.files.staging import FileCommittable
     from penstock.common.serialization import BulkWriter
     from penstock.datastream.connectors._file_system.sink import FileSinkOptions
     from penstock.datastream.connectors.base import SinkWriterContext, WriterInitContext
@@ -106,7 +107,7 @@ class _Part:
         )
 
 
-class FileWriter(StatefulSinkWriter[Any, FileWriterState], CommittingSinkWriter[Any, FinishedPart]):
+class FileWriter(StatefulSinkWriter[Any, FileWriterState], CommittingSinkWriter[Any, "FileCommittable"]):
     """Writes the records of one subtask into segments.
 
     Args:
@@ -127,6 +128,7 @@ class FileWriter(StatefulSinkWriter[Any, FileWriterState], CommittingSinkWriter[
         self._is_bulk = isinstance(options.encoding, BulkWriterFactory)
         # New with each writer, so that no two attempts and no two sinks ever choose the same name.
         self._writer_id = uuid.uuid4().hex
+        self._sink = sink_name(context.operator_uid)
         self._next_number = max((state.next_number for state in states), default=0)
         self._segments_made = 0
         self._parts: dict[str, _Part] = {}
@@ -178,7 +180,12 @@ class FileWriter(StatefulSinkWriter[Any, FileWriterState], CommittingSinkWriter[
     def _new_segment(self, bucket_id: str) -> _Segment:
         context = self._context
         name = segment_name(
-            self._writer_id, self._segments_made, context.job_id, context.checkpoint_id, context.attempt_token
+            self._writer_id,
+            self._segments_made,
+            job_id=context.job_id,
+            sink=self._sink,
+            checkpoint_id=context.checkpoint_id,
+            token=context.attempt_token,
         )
         self._segments_made += 1
         path = f"{self._folder(bucket_id)}/{name}"
@@ -224,10 +231,11 @@ class FileWriter(StatefulSinkWriter[Any, FileWriterState], CommittingSinkWriter[
         for part in self._parts.values():
             part.finish_segment()
 
-    def prepare_commit(self) -> list[FinishedPart]:
-        """Return the parts finished since the last checkpoint."""
+    def prepare_commit(self) -> list[FileCommittable]:
+        """Return the parts finished since the last checkpoint, and what the others need."""
         finished, self._finished = self._finished, []
-        return finished
+        held = frozenset(token_of(segment) for part in self._parts.values() for segment in part.segments)
+        return [*finished, HeldAttempts(held)] if held else [*finished]
 
     def snapshot_state(self, checkpoint_id: int) -> list[FileWriterState]:
         """Return the parts that go on."""

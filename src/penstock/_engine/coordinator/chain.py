@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import count
 from typing import TYPE_CHECKING
 
@@ -36,7 +36,15 @@ class Chain:
     parent: Parent | None = None
     _writes: Iterator[int] = field(default_factory=lambda: count(1))
 
-    def make(self, kind: RecordKind, now_ms: int, snapshot: JobSnapshot | None = None, reason: str = "") -> Record:
+    def make(
+        self,
+        kind: RecordKind,
+        now_ms: int,
+        snapshot: JobSnapshot | None = None,
+        *,
+        reason: str = "",
+        savepoint: str | None = None,
+    ) -> Record:
         """Make the record with the next id; making it again gives it another nonce."""
         return Record(
             kind=kind,
@@ -50,7 +58,14 @@ class Chain:
             parent=self.parent,
             snapshot=snapshot,
             reason=reason,
+            savepoint=savepoint,
         )
+
+    def savepoint(self, snapshot: JobSnapshot, now_ms: int) -> Record:
+        """Make the record of a savepoint of the last checkpoint."""
+        assert self.parent is not None
+        record = self.make(RecordKind.SAVEPOINT, now_ms, snapshot)
+        return replace(record, checkpoint_id=self.parent.checkpoint_id)
 
     def stored(self, record: Record) -> None:
         """Take note that a record of this driver is on the chain."""

@@ -6,13 +6,14 @@ whether the job still runs by then.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 from penstock._engine.coordinator import events as ev
 from penstock._engine.coordinator import instructions as do
 from penstock._engine.coordinator.epoch_watch import EpochWatch
 from penstock._engine.coordinator.phases import RUNNING, Phase
-from penstock._engine.protocol.control import Failure
+from penstock._engine.protocol.control import Failure, Stop
 from penstock._engine.protocol.metadata import RecordKind
 from penstock.errors import InternalError
 
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
 
     from penstock._engine.coordinator.desk import Desk
     from penstock._engine.coordinator.job_state import Cut, JobState
+    from penstock._engine.coordinator.savepoints import Savepoints
     from penstock._engine.coordinator.settings import JobSettings
 
 #: What failed: a user's function in a task, or an exception on the driver.
@@ -37,6 +39,7 @@ class EpochCycle:
         desk: The coordinator's desk.
         state: What epochs work on.
         settings: Say when an epoch expires.
+        savepoints: Say whether the job stops, and what waits for commits.
         fail: Called when the job has to break off.
         finish: Called when all subtasks have finished.
     """
@@ -47,11 +50,13 @@ class EpochCycle:
         state: JobState,
         settings: JobSettings,
         *,
+        savepoints: Savepoints,
         fail: Callable[[Cause], None],
         finish: Callable[[], None],
     ) -> None:
         self._desk = desk
         self._state = state
+        self._savepoints = savepoints
         self._fail = fail
         self._finish = finish
         self._watch = EpochWatch(desk, settings, self._expire)
@@ -59,6 +64,8 @@ class EpochCycle:
         self.cut: Cut | None = None
         self._attempt = 1
         self._rotation = 0
+        #: Whether the job stops with the epoch at hand.
+        self._stop = Stop.NO
 
     def reset(self) -> None:
         """Forget the epoch at hand; called when the job breaks off."""
@@ -90,14 +97,15 @@ class EpochCycle:
             self._finish()
             return
         pause_ms = self._state.pause_ms(self._desk.now_ms)
-        if pause_ms:
+        if pause_ms and self._savepoints.stop is None:
             self._desk.go(Phase.PAUSED)
-            self._desk.alarm(pause_ms, self._pause_over)
+            self._desk.alarm(pause_ms, self.end_pause)
         else:
             self._run()
 
-    def _pause_over(self) -> None:
-        if self._desk.phase is Phase.PAUSED:  # else splits came in between, or the job breaks off
+    def end_pause(self) -> None:
+        """Run the next epoch now; splits may have come in between, or the job breaks off."""
+        if self._desk.phase is Phase.PAUSED:
             self._run()
 
     def _run(self) -> None:
@@ -106,7 +114,9 @@ class EpochCycle:
         desk.epoch_running = True
         self._rotation += 1
         dispatches = self._state.dispatches(chain.parent.checkpoint_id if chain.parent else 0, desk.now_ms)
-        desk.emit(do.RunEpoch(chain.next_id, self._attempt, desk.job_attempt, self._rotation, dispatches))
+        request = self._savepoints.stop
+        self._stop = request.stop if request else Stop.NO
+        desk.emit(do.RunEpoch(chain.next_id, self._attempt, desk.job_attempt, self._rotation, self._stop, dispatches))
         self._watch.begin()
 
     def observed(self, event: ev.EpochObserved) -> None:
@@ -140,7 +150,7 @@ class EpochCycle:
                 else:
                     self._attempt = 1
                     self._watch.succeeded()
-                    self.cut = self._state.accept(outcome.acks, wall_ms)
+                    self.cut = self._state.accept(outcome.acks, wall_ms, self._stop)
                     self._desk.go(Phase.CUTTING)
                     self._desk.call(do.SnapshotEnumerators(checkpoint_id))
 
@@ -164,15 +174,34 @@ class EpochCycle:
             self._desk.go(Phase.STORING)
             self._desk.call(do.StoreState(files))
         else:
+            self.stored()
+
+    def stored(self) -> None:
+        """Go on once all state of the epoch is in files or in the metadata to be."""
+        assert self.cut is not None
+        assert self.cut.snapshot is not None
+        if self.cut.stop is Stop.NO:
             self.record()
+        else:
+            self._desk.go(Phase.EXPORTING)
+            self._savepoints.export(self.cut.snapshot)
+
+    def go_on(self) -> None:
+        """Make a normal checkpoint of the epoch that the job was to stop with."""
+        assert self.cut is not None
+        self.cut = replace(self.cut, stop=Stop.NO)
+        self.record()
 
     def record(self) -> None:
         """Put the record, once no sink has more than one checkpoint outstanding."""
-        if not self._state.ledger.has_room:
+        ledger = self._state.ledger
+        if (self._savepoints.wait_for_commits and ledger) or not ledger.has_room:
             if self._desk.phase is not Phase.AWAITING_ROOM:
                 self._desk.go(Phase.AWAITING_ROOM)
             return
         assert self.cut is not None
         self._desk.go(Phase.RECORDING)
         document = self._state.document(self.cut)
-        self._desk.put(self._desk.chain.make(RecordKind.CHECKPOINT, self._desk.now_ms, document))
+        request = self._savepoints.stop if self.cut.stop is not Stop.NO else None
+        path = request.path if request else None
+        self._desk.put(self._desk.chain.make(RecordKind.CHECKPOINT, self._desk.now_ms, document, savepoint=path))

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, TypeAlias
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from penstock._engine.coordinator.instructions import SavepointRequest
     from penstock._engine.coordinator.sources import EnumeratorSnapshot
     from penstock._engine.plan.epoch_plan import EpochOutcome
     from penstock._engine.protocol.metadata import Committable, Record
@@ -172,6 +173,28 @@ class DriverFailed:
 
 
 @dataclass(frozen=True, slots=True)
+class SavepointRequested:
+    """Somebody asks for a savepoint, or for the job to stop with one."""
+
+    request: SavepointRequest
+
+
+@dataclass(frozen=True, slots=True)
+class SavepointWritten:
+    """Answers WriteSavepoint."""
+
+    path: str
+
+
+@dataclass(frozen=True, slots=True)
+class SavepointFailed:
+    """Answers WriteSavepoint: nobody can restore it."""
+
+    path: str
+    error: Exception
+
+
+@dataclass(frozen=True, slots=True)
 class CancelRequested:
     """Somebody asked for the job to be cancelled."""
 
@@ -197,5 +220,8 @@ Event: TypeAlias = (
     | Woken
     | StepFailed
     | DriverFailed
+    | SavepointRequested
+    | SavepointWritten
+    | SavepointFailed
     | CancelRequested
 )

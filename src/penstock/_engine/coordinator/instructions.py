@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from penstock._engine.coordinator.retention import Garbage
     from penstock._engine.coordinator.sources import SourceDelivery, SourceOpening
     from penstock._engine.gateway.progress import JobProgress
-    from penstock._engine.protocol.control import Failure, SubtaskDispatch
+    from penstock._engine.protocol.control import Failure, Stop, SubtaskDispatch
     from penstock._engine.protocol.metadata import OutstandingCommit, Record
     from penstock.common.job_status import JobStatus
 
@@ -101,6 +101,8 @@ class RunEpoch:
     job_attempt: int
     #: Differs from epoch to epoch, so that no slot always has the same subtasks.
     rotation: int
+    #: Whether the job stops with it.
+    stop: Stop
     dispatches: Mapping[tuple[int, int], SubtaskDispatch]
 
 
@@ -112,6 +114,36 @@ class ObserveEpoch:
 @dataclass(frozen=True, slots=True)
 class CancelEpoch:
     """Interrupt the running epoch, which then ends with its usual events."""
+
+
+@dataclass(frozen=True, slots=True)
+class WriteSavepoint:
+    """Fill the directory of a savepoint in the background: later SavepointWritten or SavepointFailed."""
+
+    path: str
+    #: State files below the checkpoint directory, each with its name in the savepoint.
+    files: tuple[tuple[str, str], ...]
+    #: Written last; None leaves the savepoint incomplete for now.
+    record: Record | None
+
+
+@dataclass(frozen=True, slots=True)
+class SavepointRequest:
+    """What somebody asked for."""
+
+    id: int
+    #: The savepoint's own directory.
+    path: str
+    #: Whether, and how, the job stops with it.
+    stop: Stop
+
+
+@dataclass(frozen=True, slots=True)
+class AnswerSavepoint:
+    """Tell whoever asked for a savepoint that it is there, or why it is not."""
+
+    request: SavepointRequest
+    error: Exception | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -230,6 +262,8 @@ Instruction: TypeAlias = (
     | RunEpoch
     | ObserveEpoch
     | CancelEpoch
+    | WriteSavepoint
+    | AnswerSavepoint
     | Commit
     | HandOver
     | Wake

@@ -23,11 +23,12 @@ from penstock._engine.coordinator.phases import CUT, RUNNING, STOPPING, Phase
 from penstock._engine.coordinator.restarts import restart_strategy
 from penstock._engine.coordinator.restore import own_files
 from penstock._engine.coordinator.retention import Retention
+from penstock._engine.coordinator.savepoints import Savepoints
 from penstock._engine.coordinator.start import StartMachine, StartPhase
-from penstock._engine.protocol.control import Failure
+from penstock._engine.protocol.control import Failure, Stop
 from penstock._engine.protocol.metadata import RecordKind
 from penstock.common.job_status import JobStatus
-from penstock.errors import FencedError, InternalError, PenstockError
+from penstock.errors import CorruptCheckpointError, FencedError, InternalError, PenstockError
 
 if TYPE_CHECKING:
     from penstock._engine.coordinator.chain import Identity
@@ -38,6 +39,8 @@ if TYPE_CHECKING:
 
 _ENDS: Final = {
     RecordKind.FINISHED: JobStatus.FINISHED,
+    RecordKind.DRAINED: JobStatus.FINISHED,
+    RecordKind.SUSPENDED: JobStatus.FINISHED,
     RecordKind.CANCELED: JobStatus.CANCELED,
     RecordKind.FAILED: JobStatus.FAILED,
 }
@@ -59,7 +62,10 @@ class JobCoordinator:
         self._desk = Desk()
         self._start = StartMachine(settings, identity, topology.graph)
         self._state = JobState(topology, settings, slots)
-        self._cycle = EpochCycle(self._desk, self._state, settings, fail=self._fail, finish=self._finish)
+        self._savepoints = Savepoints(self._desk, self._state)
+        self._cycle = EpochCycle(
+            self._desk, self._state, settings, savepoints=self._savepoints, fail=self._fail, finish=self._finish
+        )
         self._commits = CommitCycle(
             self._desk, self._state, settings.committer_retries, fail=self._fail, moved=self._commits_moved
         )
@@ -69,6 +75,8 @@ class JobCoordinator:
         self._error: Cause | None = None
         self._backoff_ms = 0
         self._end_kind = RecordKind.FINISHED
+        #: The savepoint that the last completed checkpoint stops the job into; from then on nothing else happens.
+        self._stopping: str | None = None
         #: A record that was given up as uncertain, and its epoch: it may be found to have arrived.
         self._given_up: tuple[Record, Cut | None] | None = None
 
@@ -148,26 +156,43 @@ class JobCoordinator:
         match event:
             case ev.CancelRequested():
                 self._cancel()
+            case ev.SavepointRequested() | ev.SavepointWritten() | ev.SavepointFailed():
+                self._about_savepoint(event)
             case ev.Woken(alarm):
                 self._desk.ring(alarm)
             case ev.SplitsAssigned(assigned):
                 self._cycle.assigned(assigned)
             case ev.DriverFailed(error):
                 self._fail(error)
-            case ev.EpochObserved():
-                self._cycle.observed(event)
             case ev.Committed() | ev.CommitFailed():
                 self._commits.answered(event)
-            case ev.EpochEnded() | ev.EpochLost() | ev.EpochBroke():
-                self._desk.epoch_running = False
-                if self._desk.phase in STOPPING:
-                    self._check_stopped()
-                else:
-                    self._cycle.over(event)
+            case ev.EpochObserved() | ev.EpochEnded() | ev.EpochLost() | ev.EpochBroke():
+                self._about_epoch(event)
             case ev.RecordStored() | ev.RecordTaken() | ev.RecordUncertain() if self._desk.record is not None:
                 self._record_answered(self._desk.record, event)
             case _:
                 self._call_answered(event)
+
+    def _about_epoch(self, event: ev.EpochObserved | ev.EpochEnded | ev.EpochLost | ev.EpochBroke) -> None:
+        if isinstance(event, ev.EpochObserved):
+            self._cycle.observed(event)
+            return
+        self._desk.epoch_running = False
+        if self._desk.phase in STOPPING:
+            self._check_stopped()
+        else:
+            self._cycle.over(event)
+
+    def _about_savepoint(self, event: ev.SavepointRequested | ev.SavepointWritten | ev.SavepointFailed) -> None:
+        match event:
+            case ev.SavepointRequested(request):
+                self._savepoints.request(request)
+                if self._savepoints.stop is not None:
+                    self._cycle.end_pause()
+            case ev.SavepointWritten(path):
+                self._savepoint_written(path)
+            case ev.SavepointFailed(path, error):
+                self._savepoint_failed(path, error)
 
     def _call_answered(self, event: ev.Event) -> None:
         self._desk.calling = False
@@ -195,7 +220,7 @@ class JobCoordinator:
             case Phase.CUTTING, ev.EnumeratorsSnapshotted():
                 self._cycle.snapshotted(event)
             case Phase.STORING, ev.StateStored():
-                self._cycle.record()
+                self._cycle.stored()
             case _:
                 raise InternalError(f"A job in phase {self._desk.phase.name} got {event}.")
 
@@ -219,10 +244,15 @@ class JobCoordinator:
             self._recover()
             return
         self._desk.emit(do.Log(f"Going on from checkpoint {restored.record.checkpoint_id} ({restored.path})"))
-        inside = "://" not in restored.path and not PurePath(restored.path).is_absolute()
+        below = "://" not in restored.path and not PurePath(restored.path).is_absolute()
+        inside = below and restored.record.kind is not RecordKind.SAVEPOINT
         if inside and restored.record.job_id == chain.job_id:
             owned = self._settings.latest or self._settings.claim
-            (self._desk.retention.keep if owned else self._desk.retention.pin)(restored.record)
+            if owned:
+                self._desk.retention.keep(restored.record)
+            else:
+                self._desk.retention.pin(restored.record.checkpoint_id, restored.snapshot)
+        self._stopping = restored.stopping
         snapshot, files = own_files(restored.snapshot, chain.job_id, inside=inside)
         self._state.restore(snapshot, restored.returned)
         if files:
@@ -235,7 +265,9 @@ class JobCoordinator:
         self._desk.go(Phase.RECOVERING)
         self._state.reset()
         self._commits.start()
-        if not self._state.ledger:
+        if self._stopping is not None:
+            self._save(self._stopping)
+        elif not self._state.ledger:
             self._open()
 
     def _open(self) -> None:
@@ -247,6 +279,7 @@ class JobCoordinator:
 
     def _commits_moved(self) -> None:
         """Go on with what waited for a commit."""
+        self._savepoints.begin()
         match self._desk.phase:
             case Phase.AWAITING_ROOM:
                 self._cycle.record()
@@ -301,7 +334,7 @@ class JobCoordinator:
             self._complete(record, cut)
         match self._desk.phase:
             case Phase.CLOSING:
-                self._desk.put(self._desk.chain.make(self._end_kind, self._desk.now_ms, reason=self._reason))
+                self._desk.put(self._terminal_record())
             case _ if self._desk.phase in STOPPING:
                 self._check_stopped()
             case _:
@@ -317,6 +350,8 @@ class JobCoordinator:
         self._complete(record, cut)
         if self._desk.phase in STOPPING:
             self._check_stopped()
+        elif self._stopping is not None:
+            self._save(self._stopping)
         else:
             self._cycle.settle(record.checkpoint_id)
 
@@ -325,7 +360,9 @@ class JobCoordinator:
         assert record.snapshot is not None
         self._state.completed(cut, record.snapshot, record.checkpoint_id)
         self._desk.retention.keep(record)
+        self._stopping = record.savepoint
         self._commits.start()
+        self._savepoints.begin()
         outputs = self._state.outputs(cut.acks)
         if outputs:
             self._desk.emit(do.HandOver(outputs))
@@ -342,6 +379,39 @@ class JobCoordinator:
             self._desk.emit(
                 do.SweepOrphans(job_id, before, self._desk.retention.checkpoints, self._desk.retention.files)
             )
+
+    # ---------------------------------------------------------------------------------------------- stop with savepoint
+
+    def _save(self, path: str) -> None:
+        self._desk.go(Phase.SAVING)
+        self._savepoints.save(path)
+
+    def _savepoint_written(self, path: str) -> None:
+        stop = self._savepoints.stop
+        match self._desk.phase:
+            case Phase.EXPORTING if stop is not None and stop.path == path:
+                self._cycle.record()
+            case Phase.SAVING if path == self._stopping:
+                self._finish()
+            case _:
+                self._savepoints.written(path)
+
+    def _savepoint_failed(self, path: str, error: Exception) -> None:
+        stop = self._savepoints.stop
+        match self._desk.phase:
+            case Phase.EXPORTING if stop is not None and stop.path == path:
+                self._savepoints.give_up_stop(error)
+                if stop.stop is Stop.SUSPEND:
+                    self._cycle.go_on()
+                else:  # timers have fired and functions have finished: that epoch must not have been
+                    self._backoff_ms = 0
+                    self._release()
+                    self._desk.go(Phase.TEARDOWN)
+                    self._check_stopped()
+            case Phase.SAVING if path == self._stopping:
+                self._fail(error)
+            case _:
+                self._savepoints.failed(path, error)
 
     # ----------------------------------------------------------------------------------------------------- breaking off
 
@@ -364,8 +434,9 @@ class JobCoordinator:
         self._desk.note_failure(cause, counted=True)
         self._desk.retention.orphans_possible(self._desk.now_ms)
         delay_ms = self._restarts.on_failure(self._desk.now_ms, self._random.random())
+        self._savepoints.give_up(_text(cause), complete=self._desk.phase is Phase.FINISHING)
         self._release()
-        if isinstance(cause, InternalError):  # a bug is still there after a restart
+        if isinstance(cause, InternalError | CorruptCheckpointError):  # a bug or damage is still there after a restart
             self._desk.go(Phase.FAILING)
             return
         if delay_ms is None:
@@ -390,6 +461,7 @@ class JobCoordinator:
             case Phase.CANCELLING | Phase.CLOSING:
                 pass
             case _:
+                self._savepoints.give_up("the job was cancelled", complete=self._desk.phase is Phase.FINISHING)
                 if self._desk.phase not in STOPPING:
                     self._release()
                 self._error = None
@@ -430,14 +502,18 @@ class JobCoordinator:
         self._check_finished()
 
     def _check_finished(self) -> None:
-        if not self._state.ledger:
+        if self._state.ledger:
+            return
+        if self._stopping is None:
             self._close(RecordKind.FINISHED)
+        else:
+            self._close(RecordKind.DRAINED if self._state.snapshot.finished else RecordKind.SUSPENDED)
 
     def _close(self, kind: RecordKind) -> None:
         self._desk.emit(do.CloseEnumerators())
         self._desk.go(Phase.CLOSING)
         self._end_kind = kind
-        self._desk.put(self._desk.chain.make(kind, self._desk.now_ms, reason=self._reason))
+        self._desk.put(self._terminal_record())
 
     def _closed(self) -> None:
         """Go on after the terminal record: drop what is not to be kept."""
@@ -451,7 +527,15 @@ class JobCoordinator:
             self._desk.emit(do.SweepOrphans(self._desk.chain.job_id, self._desk.chain.next_id, checkpoints, files))
         self._end(_ENDS[self._end_kind], self._error, checkpoint=kept)
 
+    def _terminal_record(self) -> Record:
+        stops = self._end_kind in {RecordKind.DRAINED, RecordKind.SUSPENDED}
+        savepoint = self._stopping if stops else None
+        return self._desk.chain.make(self._end_kind, self._desk.now_ms, reason=self._reason, savepoint=savepoint)
+
     def _end(self, status: JobStatus, error: Cause | None = None, *, checkpoint: bool = True) -> None:
+        if self._end_kind in {RecordKind.DRAINED, RecordKind.SUSPENDED} and status is JobStatus.FINISHED:
+            self._savepoints.stopped()
+        self._savepoints.give_up(f"the job is {status.name}")
         self._desk.go(Phase.ENDED)
         self._desk.show(status)
         parent = self._start.chain.parent if self._start.chain else None
@@ -459,4 +543,8 @@ class JobCoordinator:
 
     @property
     def _reason(self) -> str:
-        return self._error.error if isinstance(self._error, Failure) else str(self._error or "")
+        return _text(self._error or "")
+
+
+def _text(cause: Cause | str) -> str:
+    return cause.error if isinstance(cause, Failure) else str(cause)

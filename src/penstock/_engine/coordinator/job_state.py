@@ -15,6 +15,7 @@ from penstock._engine.coordinator.instructions import Output
 from penstock._engine.coordinator.snapshots import advance, dispatch, fresh_snapshot, map_handles, unfinished
 from penstock._engine.coordinator.sources import EnumeratorSnapshot, SourceCoordination
 from penstock._engine.gateway.progress import JobProgress
+from penstock._engine.protocol.control import Stop
 from penstock._engine.protocol.paths import shared_path
 
 if TYPE_CHECKING:
@@ -40,6 +41,8 @@ class Cut:
 
     acks: tuple[SubtaskAck, ...]
     wall_ms: int
+    #: Whether the job stops with it.
+    stop: Stop = Stop.NO
     #: The state after it, without the commits that are outstanding.
     snapshot: JobSnapshot | None = None
     #: Its own commits.
@@ -124,13 +127,13 @@ class JobState:
         expected = {subtask: self._topology.inputs.get(subtask, {}) for subtask in unfinished(self.snapshot)}
         return why_void(checkpoint_id, acks, expected)
 
-    def accept(self, acks: tuple[SubtaskAck, ...], wall_ms: int) -> Cut:
+    def accept(self, acks: tuple[SubtaskAck, ...], wall_ms: int, stop: Stop) -> Cut:
         """Take note of an epoch that counts."""
         self._planner.accepted(acks, epoch_cost(acks, wall_ms, self._topology.levels, self._slots))
         for uid, source in self._sources.items():
             vertex = self._sources_by_uid[uid]
             source.accepted({ack.subtask: ack.operators[uid] for ack in acks if ack.vertex == vertex})
-        return Cut(acks, wall_ms)
+        return Cut(acks, wall_ms, stop)
 
     def snapshotted(
         self, cut: Cut, job_id: str, checkpoint_id: int, enumerators: Mapping[str, EnumeratorSnapshot]
@@ -142,7 +145,7 @@ class JobState:
         """
         records = {uid: source.record(enumerators.get(uid)) for uid, source in self._sources.items()}
         known = {uid: record for uid, record in records.items() if record is not None}
-        state = advance(self.snapshot, cut.acks, known, ())
+        state = advance(self.snapshot, cut.acks, known, (), drain=cut.stop is Stop.DRAIN)
         state, files = _spill(state, job_id, checkpoint_id)
         return replace(cut, snapshot=state, commits=commits_of(checkpoint_id, cut.acks)), files
 

@@ -2,8 +2,9 @@
 
 STARTING → CREATED → RECOVERING → OPENING → SETTLING ⇄ PAUSED
 ↑                    ↓  ↑
-|                  EPOCH → CUTTING → STORING → AWAITING_ROOM → RECORDING → SETTLING
+|                  EPOCH → CUTTING → STORING → EXPORTING → AWAITING_ROOM → RECORDING → SETTLING
 BACKING_OFF ← TEARDOWN ← (any of these)         SETTLING → FINISHING → CLOSING → ENDED
+RECOVERING → SAVING ← RECORDING                 SAVING → FINISHING
 FAILING, CANCELLING ← (any of these)            FAILING, CANCELLING → CLOSING → ENDED
 """
 
@@ -36,11 +37,15 @@ class Phase(Enum):
     CUTTING = auto()
     #: State that is too much for the metadata goes to files.
     STORING = auto()
+    #: The job stops with this epoch: the files of its state are copied to the savepoint.
+    EXPORTING = auto()
     #: The epoch's record waits until a sink has committed the checkpoint before the last.
     AWAITING_ROOM = auto()
     #: The record is on its way: the commit point.
     RECORDING = auto()
-    #: All subtasks have finished; the last commits are being done.
+    #: The job stops with the checkpoint that has completed: the savepoint's own record is on its way.
+    SAVING = auto()
+    #: All subtasks have finished, or the savepoint is there; the last commits are being done.
     FINISHING = auto()
     #: The job has failed and will start again; what runs is coming to its end.
     TEARDOWN = auto()
@@ -66,8 +71,10 @@ RUNNING: Final = frozenset(
         Phase.EPOCH,
         Phase.CUTTING,
         Phase.STORING,
+        Phase.EXPORTING,
         Phase.AWAITING_ROOM,
         Phase.RECORDING,
+        Phase.SAVING,
         Phase.FINISHING,
     }
 )
@@ -76,20 +83,22 @@ RUNNING: Final = frozenset(
 STOPPING: Final = frozenset({Phase.TEARDOWN, Phase.FAILING, Phase.CANCELLING})
 
 #: The phases of an epoch between its end and its commit point.
-CUT: Final = frozenset({Phase.CUTTING, Phase.STORING, Phase.AWAITING_ROOM, Phase.RECORDING})
+CUT: Final = frozenset({Phase.CUTTING, Phase.STORING, Phase.EXPORTING, Phase.AWAITING_ROOM, Phase.RECORDING})
 
 _ONWARD: Final[dict[Phase, frozenset[Phase]]] = {
     Phase.STARTING: frozenset({Phase.CREATED, Phase.ENDED}),
     Phase.CREATED: frozenset({Phase.RECOVERING}) | STOPPING,
-    Phase.RECOVERING: frozenset({Phase.OPENING}),
+    Phase.RECOVERING: frozenset({Phase.OPENING, Phase.SAVING}),
     Phase.OPENING: frozenset({Phase.SETTLING}),
     Phase.SETTLING: frozenset({Phase.EPOCH, Phase.PAUSED, Phase.FINISHING}),
     Phase.PAUSED: frozenset({Phase.EPOCH}),
     Phase.EPOCH: frozenset({Phase.CUTTING, Phase.EPOCH}),
-    Phase.CUTTING: frozenset({Phase.STORING, Phase.AWAITING_ROOM, Phase.RECORDING}),
-    Phase.STORING: frozenset({Phase.AWAITING_ROOM, Phase.RECORDING}),
+    Phase.CUTTING: frozenset({Phase.STORING, Phase.EXPORTING, Phase.AWAITING_ROOM, Phase.RECORDING}),
+    Phase.STORING: frozenset({Phase.EXPORTING, Phase.AWAITING_ROOM, Phase.RECORDING}),
+    Phase.EXPORTING: frozenset({Phase.AWAITING_ROOM, Phase.RECORDING}),
     Phase.AWAITING_ROOM: frozenset({Phase.RECORDING}),
-    Phase.RECORDING: frozenset({Phase.SETTLING, Phase.ENDED}),
+    Phase.RECORDING: frozenset({Phase.SETTLING, Phase.SAVING, Phase.ENDED}),
+    Phase.SAVING: frozenset({Phase.FINISHING}),
     Phase.FINISHING: frozenset({Phase.CLOSING}),
     Phase.TEARDOWN: frozenset({Phase.BACKING_OFF, Phase.CANCELLING, Phase.ENDED}),
     Phase.BACKING_OFF: frozenset({Phase.RECOVERING, Phase.CANCELLING}),

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 from penstock._engine.coordinator.snapshots import state_files
 
 if TYPE_CHECKING:
-    from penstock._engine.protocol.metadata import Record
+    from penstock._engine.protocol.metadata import JobSnapshot, Record
 
 #: A losing attempt may still be writing for seconds; what it wrote is removed after this time.
 ORPHAN_AGE_MS: Final = 60_000
@@ -70,9 +70,15 @@ class Retention:
         """Count a checkpoint of this job as the newest one."""
         self._kept.append(_kept(record))
 
-    def pin(self, record: Record) -> None:
-        """Keep a checkpoint of this job for good."""
-        self._pinned.append(_kept(record))
+    def pin(self, checkpoint_id: int, snapshot: JobSnapshot) -> None:
+        """Keep a checkpoint of this job until it is unpinned."""
+        self._pinned.append(Kept(checkpoint_id, state_files(snapshot)))
+
+    def unpin(self, checkpoint_id: int) -> Garbage:
+        """Let a pinned checkpoint go as any other, and return what only it still named."""
+        pinned = next(kept for kept in self._pinned if kept.checkpoint_id == checkpoint_id)
+        self._pinned.remove(pinned)
+        return Garbage((), tuple(sorted(pinned.files - self.files)))
 
     def drop(self) -> Garbage:
         """Let go of the checkpoints beyond the newest, and return what is of no use any more."""

@@ -74,6 +74,8 @@ def advance(
     acks: Sequence[SubtaskAck],
     enumerators: Mapping[str, EnumeratorRecord],
     outstanding: tuple[OutstandingCommit, ...],
+    *,
+    drain: bool = False,
 ) -> JobSnapshot:
     """Return the state after an epoch that counts.
 
@@ -82,13 +84,16 @@ def advance(
         acks: One ack of each subtask that it ran.
         enumerators: By source uid: its coordination after the epoch.
         outstanding: All commits that are not known to be done, those of this epoch last.
+        drain: What finished in the epoch did so because the job was drained.
     """
     vertices = [list(vertex.subtasks) for vertex in snapshot.vertices]
     operators = {uid: list(operator.subtasks) for uid, operator in snapshot.operators.items()}
     for ack in acks:
-        vertices[ack.vertex][ack.subtask] = VertexSubtask(ack.watermark, ack.channels, ack.finished, ack.next_timer_ms)
+        vertices[ack.vertex][ack.subtask] = VertexSubtask(
+            ack.watermark, ack.channels, ack.finished, ack.next_timer_ms, drain and ack.finished
+        )
         for uid in snapshot.vertices[ack.vertex].operators:
-            operators[uid][ack.subtask] = _advance_operator(operators[uid][ack.subtask], ack, uid)
+            operators[uid][ack.subtask] = _advance_operator(operators[uid][ack.subtask], ack, uid, drain=drain)
     return JobSnapshot(
         tuple(
             replace(vertex, subtasks=tuple(subtasks))
@@ -102,11 +107,11 @@ def advance(
     )
 
 
-def _advance_operator(before: OperatorSubtask, ack: SubtaskAck, uid: str) -> OperatorSubtask:
-    part = ack.operators.get(uid)
+def _advance_operator(before: OperatorSubtask, ack: SubtaskAck, uid: str, *, drain: bool) -> OperatorSubtask:
+    part, drained = ack.operators.get(uid), drain and ack.finished
     if part is None:
-        return replace(before, finished=ack.finished)
-    return OperatorSubtask(_extend(before.lineage, part.keyed_state), part.state, ack.finished)
+        return replace(before, finished=ack.finished, drained=drained)
+    return OperatorSubtask(_extend(before.lineage, part.keyed_state), part.state, ack.finished, drained)
 
 
 def _extend(lineage: Lineage, handle: StateHandle | None) -> Lineage:
@@ -149,6 +154,30 @@ def dispatch(
         channels=vertex.subtasks[index].channels,
         full_snapshot=any(needs_snapshot(part.lineage) for part in parts.values()),
         completed_checkpoint=completed_checkpoint,
+    )
+
+
+def resumable(snapshot: JobSnapshot) -> JobSnapshot:
+    """Return a state in which what was drained goes on from where it stood, with new watermarks."""
+    return replace(
+        snapshot,
+        vertices=tuple(
+            replace(
+                vertex,
+                subtasks=tuple(VertexSubtask() if subtask.drained else subtask for subtask in vertex.subtasks),
+            )
+            for vertex in snapshot.vertices
+        ),
+        operators={
+            uid: replace(
+                operator,
+                subtasks=tuple(
+                    replace(subtask, finished=False, drained=False) if subtask.drained else subtask
+                    for subtask in operator.subtasks
+                ),
+            )
+            for uid, operator in snapshot.operators.items()
+        },
     )
 
 

@@ -23,6 +23,7 @@ from penstock._engine.coordinator.events import (
 )
 from penstock._engine.coordinator.instructions import Instruction, ListJobs, ListRecords, PutRecord, ReadRecord
 from penstock._engine.coordinator.restore import fit_snapshot
+from penstock._engine.coordinator.snapshots import resumable
 from penstock._engine.protocol.metadata import Parent, Record, RecordKind
 from penstock._engine.protocol.paths import checkpoint_path, job_id_of_name
 from penstock.errors import CorruptCheckpointError, FencedError, InternalError, NoCheckpointError
@@ -59,6 +60,8 @@ class Restored:
     #: Its state, fitted to the job, and the splits that its enumerators get back.
     snapshot: JobSnapshot
     returned: ReturnedSplits
+    #: The savepoint that the job was stopping into when its driver ended; what is left of that is to be done first.
+    stopping: str | None = None
 
 
 class StartMachine:
@@ -82,6 +85,8 @@ class StartMachine:
         self.already_ended: Record | None = None
         self.chain: Chain | None = None
         self._ids: tuple[int, ...] = ()
+        #: Whether the newest record says that the job was cancelled.
+        self._cancelled = False
         #: Claims of this driver that are on the chain, and the one that is on its way there.
         self._claims: list[Record] = []
         self._claim_record: Record | None = None
@@ -114,7 +119,7 @@ class StartMachine:
             case StartPhase.VERIFYING, RecordsListed(ids):
                 return self._verify(ids)
             case _, StepFailed(error):
-                raise self._with_way_out(error)
+                raise error
             case _:
                 raise InternalError(f"A starting driver got {event} while {self.phase.name}.")
 
@@ -126,7 +131,7 @@ class StartMachine:
 
     def _list(self) -> list[Instruction]:
         self.phase = StartPhase.LISTING
-        self.restored = None
+        self.restored, self._cancelled = None, False
         return [ListRecords(self.job_id)]
 
     def _choose(self, now_ms: int) -> list[Instruction]:
@@ -141,8 +146,10 @@ class StartMachine:
         if record is None:
             raise NoCheckpointError(event.path, self._job, "there is no checkpoint metadata at that path")
         match record.kind:
-            case RecordKind.CHECKPOINT:
+            case RecordKind.CHECKPOINT | RecordKind.SAVEPOINT:
                 return self._restore(record, event.path, now_ms)
+            case RecordKind.SUSPENDED if record.savepoint is not None:
+                return [ReadRecord(record.savepoint)]
             case RecordKind.FINISHED | RecordKind.DRAINED if self._settings.latest:
                 self.already_ended = record
                 self.phase = StartPhase.DONE
@@ -150,6 +157,7 @@ class StartMachine:
             case RecordKind.TAKEOVER if record.parent is None and self._settings.latest:
                 return self._claim(now_ms)
             case _ if record.parent is not None:
+                self._cancelled = self._cancelled or record.kind is RecordKind.CANCELED
                 return [ReadRecord(record.parent.path)]
             case _:
                 reason = f"the job was {record.kind.value} before its first checkpoint"
@@ -159,8 +167,11 @@ class StartMachine:
         if record.snapshot is None:
             raise CorruptCheckpointError(path, "its metadata says that it is a checkpoint, but holds no state")
         ignore = self._settings.ignore_unclaimed_state
-        snapshot, returned = fit_snapshot(record.snapshot, self._graph, path, ignore_unclaimed=ignore)
-        self.restored = Restored(record, path, snapshot, returned)
+        # A stop that was under way comes to its end, unless somebody cancelled it or wants that checkpoint itself.
+        stopping = record.savepoint if self._settings.latest and not self._cancelled else None
+        stored = resumable(record.snapshot) if stopping is None else record.snapshot
+        snapshot, returned = fit_snapshot(stored, self._graph, path, ignore_unclaimed=ignore)
+        self.restored = Restored(record, path, snapshot, returned, stopping)
         return self._claim(now_ms)
 
     def _claim(self, now_ms: int) -> list[Instruction]:
@@ -214,10 +225,3 @@ class StartMachine:
     @property
     def _job(self) -> str:
         return f"{self._settings.job_name!r} ({self.job_id})"
-
-    def _with_way_out(self, error: Exception) -> Exception:
-        """Name the checkpoint before a damaged one."""
-        if self.phase is not StartPhase.READING or not isinstance(error, CorruptCheckpointError) or not self._ids[1:]:
-            return error
-        before = checkpoint_path(self.job_id, self._ids[-2])
-        return CorruptCheckpointError(error.path, f"{error.reason}; the one before it is {before}")

@@ -26,6 +26,7 @@ from penstock._engine.driver.program import Program
 from penstock._engine.driver.progress_bar import ProgressBar
 from penstock._engine.driver.records import RecordKeeper
 from penstock._engine.driver.results import Results
+from penstock._engine.driver.savepoints import Savepoints
 from penstock._engine.plan.levels import build_plan
 from penstock._engine.storage.checkpoint_storage import open_storage
 from penstock.common import option_table
@@ -105,6 +106,7 @@ def assemble(
     )
 
     def clean_up(ending: Ending) -> None:
+        surroundings.runner.release(identity.run_id)
         if ending.status.is_globally_terminal_state() and coordinator.job_id:
             shutil.rmtree(surroundings.state_directory / coordinator.job_id, ignore_errors=True)
             if ending.checkpoint is None and epochs.program_path is not None:
@@ -114,7 +116,10 @@ def assemble(
 
     full_path = storage.full_path if temporary is None else None
     kept = configuration.get(option_table.EXCEPTION_HISTORY_SIZE)
-    driver = JobDriver(graph.name, mailbox, results, full_path=full_path, failures_kept=kept, clean_up=clean_up)
+    savepoints = Savepoints(storage, configuration.get(option_table.SAVEPOINT_DIRECTORY), mailbox, background)
+    driver = JobDriver(
+        graph.name, mailbox, results, savepoints, full_path=full_path, failures_kept=kept, clean_up=clean_up
+    )
     listeners: list[JobListener] = [driver]
     if configuration.get(option_table.PROGRESS_ENABLED):
         listeners.append(ProgressBar(graph.name))
@@ -127,6 +132,7 @@ def assemble(
         committers=Committers(program.committing_sinks, mailbox, background),
         epochs=epochs,
         results=results,
+        savepoints=savepoints,
         background=background,
         listeners=listeners,
     )

@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from penstock._engine.driver.signals import cancelling_on_signals
+from penstock._engine.protocol.control import Stop
 from penstock.common.completable_future import CompletableFuture
 from penstock.common.job_client import JobClient
 from penstock.common.job_id import JobID
-from penstock.errors import UnsupportedOperationError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -62,14 +62,13 @@ class DriverJobClient(JobClient):
     def stop_with_savepoint(
         self, advance_to_end_of_event_time: bool, savepoint_directory: str | None = None
     ) -> CompletableFuture[str]:
-        """Answer that savepoints come with a later version."""
-        del advance_to_end_of_event_time, savepoint_directory
-        return CompletableFuture.failed(_no_savepoints("stop_with_savepoint"))
+        """Ask for the job to stop; the answer, the savepoint's path, comes when it has."""
+        stop = Stop.DRAIN if advance_to_end_of_event_time else Stop.SUSPEND
+        return CompletableFuture(self._driver.savepoint(savepoint_directory, stop))
 
     def trigger_savepoint(self, savepoint_directory: str | None = None) -> CompletableFuture[str]:
-        """Answer that savepoints come with a later version."""
-        del savepoint_directory
-        return CompletableFuture.failed(_no_savepoints("trigger_savepoint"))
+        """Ask for a savepoint; the answer, its path, comes when it is complete. The job goes on."""
+        return CompletableFuture(self._driver.savepoint(savepoint_directory, Stop.NO))
 
     def get_accumulators(self) -> CompletableFuture[dict[str, Any]]:
         """Return no accumulators: PyFlink has no way to make one."""
@@ -91,11 +90,3 @@ class _JobResult(CompletableFuture["JobExecutionResult"]):
         """Wait for the job to end, and return its result."""
         with cancelling_on_signals(self._driver):
             return super().result(timeout)
-
-
-def _no_savepoints(operation: str) -> UnsupportedOperationError:
-    return UnsupportedOperationError(
-        operation,
-        "savepoints come with a later version; cancel() keeps the last checkpoint, and "
-        "execution.state-recovery.path starts from it",
-    )

@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from penstock._engine.driver.loop import JobLoop
     from penstock._engine.driver.mailbox import Mailbox
     from penstock._engine.driver.results import Results
+    from penstock._engine.driver.savepoints import Savepoints
+    from penstock._engine.protocol.control import Stop
 
 _log = logging.getLogger("penstock")
 
@@ -35,6 +37,7 @@ class JobDriver:
         job_name: The job.
         mailbox: Where the loop listens.
         results: What the job prints and collects.
+        savepoints: Takes requests for savepoints.
         full_path: Turns a path below the checkpoint directory into one for people; None where that directory goes
             with the job.
         failures_kept: How many of its last failures can be asked for.
@@ -46,6 +49,7 @@ class JobDriver:
         job_name: str,
         mailbox: Mailbox,
         results: Results,
+        savepoints: Savepoints,
         *,
         full_path: Callable[[str], str] | None,
         failures_kept: int,
@@ -58,6 +62,7 @@ class JobDriver:
         #: The newest checkpoint that was kept, for people; known when the job has ended.
         self.checkpoint: str | None = None
         self._mailbox = mailbox
+        self._savepoints = savepoints
         self._full_path = full_path
         self._clean_up = clean_up
         self._status = JobStatus.INITIALIZING
@@ -94,6 +99,10 @@ class JobDriver:
     def cancel(self) -> None:
         """Ask for the job to be cancelled; asking an ended job changes nothing."""
         self._mailbox.post(CancelRequested())
+
+    def savepoint(self, directory: str | None, stop: Stop) -> Future[str]:
+        """Ask for a savepoint; the future has its path once it is complete, and the job has stopped if it was to."""
+        return self._savepoints.request(self.job_id, directory, stop)
 
     # ----------------------------------------------------------------------------------------- JobListener, on the loop
 
@@ -146,6 +155,7 @@ class JobDriver:
         if ending.status is JobStatus.CANCELED:
             error = JobCancelledError(self._job_id, self.job_name, self.checkpoint)
         self._status = ending.status
+        self._savepoints.end(ending.status.name)
         self.results.end(error)
         _log.info("Job %r (%s) ended: %s", self.job_name, self._job_id, ending.status.name)
         if error is not None:

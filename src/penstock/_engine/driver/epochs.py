@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from penstock._engine.coordinator import events as ev
+from penstock._engine.driver.damage import state_damage
 from penstock._engine.plan.epoch_plan import EpochPlan
 from penstock._engine.plan.levels import plan_epoch
 from penstock._engine.protocol.control import LevelDispatch
@@ -62,6 +63,7 @@ class EpochPlanner:
             local_directory=f"{self.state_directory}/{job_id}",
             python_path=self.python_path,
             configuration=self.configuration,
+            stop=instruction.stop,
         )
         return plan_epoch(self.plan, common, instruction.dispatches, self.slots, instruction.rotation)
 
@@ -124,6 +126,9 @@ class Epochs:
                 levels = self._planner.levels(instruction, job_id, None, self._stored_program(job_id))
             started_ms = self._mailbox.clock.now_ms()
             outcome = self._runner.run(EpochPlan(instruction.checkpoint_id, instruction.attempt, levels))
+            damage = state_damage(outcome.failures, self._storage, job_id)
+            if damage is not None:
+                return ev.EpochBroke(damage)
             return ev.EpochEnded(outcome, self._mailbox.clock.now_ms() - started_ms)
         except (EpochInfrastructureError, EpochCancelledError) as error:
             return ev.EpochLost(error)

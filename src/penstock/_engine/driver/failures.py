@@ -51,16 +51,16 @@ def _from_task(failure: Failure, job_id: str, job_name: str) -> JobExecutionErro
         failure.traceback or None,
     )
     error = JobExecutionError(job_id, job_name, failure.error, place)
-    error.__cause__ = _exception(failure.exception)
+    error.__cause__ = exception_of(failure)
     return error
 
 
-def _exception(data: bytes | None) -> BaseException | None:
-    """Return the user's exception; None when this process cannot make it again."""
-    if data is None:
+def exception_of(failure: Failure) -> BaseException | None:
+    """Return what a task raised; None when this process cannot make it again."""
+    if failure.exception is None:
         return None
     try:
-        value = cast("object", pickle.loads(data))
+        value = cast("object", pickle.loads(failure.exception))
     except Exception:  # noqa: BLE001 - unpickling runs code of the user's class, which may raise anything
         return None
     return value if isinstance(value, BaseException) else None

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from penstock._engine.driver.mailbox import Mailbox
     from penstock._engine.driver.records import RecordKeeper
     from penstock._engine.driver.results import Results
+    from penstock._engine.driver.savepoints import Savepoints
     from penstock._engine.gateway.progress import JobListener, JobProgress
 
 
@@ -56,6 +57,7 @@ class JobLoop:
         committers: Performs commits.
         epochs: Performs epochs.
         results: Takes outputs.
+        savepoints: Performs what concerns savepoints.
         background: The other threads.
         listeners: Are told of statuses and progress.
     """
@@ -71,6 +73,7 @@ class JobLoop:
         committers: Committers,
         epochs: Epochs,
         results: Results,
+        savepoints: Savepoints,
         background: Background,
         listeners: Sequence[JobListener] = (),
     ) -> None:
@@ -104,6 +107,8 @@ class JobLoop:
             do.CancelEpoch: self._cancel_epoch,
             do.Commit: self._commit,
             do.HandOver: results.hand_over,
+            do.WriteSavepoint: savepoints.write,
+            do.AnswerSavepoint: savepoints.answer,
             do.Wake: self._wake,
             do.ChangeStatus: self._change_status,
             do.Publish: self._publish,

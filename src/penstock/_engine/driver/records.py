@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import logging
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from penstock._engine.coordinator import events as ev
 from penstock._engine.coordinator.retention import ORPHAN_AGE_MS
+from penstock._engine.coordinator.snapshots import map_handles
+from penstock._engine.driver.damage import metadata_damage, read, readable
 from penstock._engine.protocol.metadata import Record, RecordKind, decode_record, encode_record
 from penstock._engine.protocol.paths import (
     METADATA,
@@ -27,6 +30,7 @@ if TYPE_CHECKING:
     from penstock._engine.coordinator import instructions as do
     from penstock._engine.driver.background import Background
     from penstock._engine.driver.mailbox import Clock
+    from penstock._engine.protocol.state_handle import StateHandle
     from penstock._engine.storage.checkpoint_storage import CheckpointStorage
 
 _log = logging.getLogger(__name__)
@@ -57,15 +61,9 @@ class RecordKeeper:
         return ev.JobsListed(tuple(jobs))
 
     def _newest(self, job_id: str) -> Record | None:
-        for checkpoint_id in reversed(self._ids(job_id)):
-            path = metadata_path(job_id, checkpoint_id)
-            try:
-                data = self._storage.find(path)
-                if data is not None:
-                    return decode_record(data, self._storage.full_path(path))
-            except CorruptCheckpointError:
-                continue  # its job is known by an older record; whoever restores this one hears of it
-        return None
+        records = (readable(self._storage, checkpoint_path(job_id, number)) for number in reversed(self._ids(job_id)))
+        # A damaged one is left out: its job is known by an older record, and whoever restores this one hears of it.
+        return next(filter(None, records), None)
 
     def _ids(self, job_id: str) -> tuple[int, ...]:
         return checkpoint_ids(self._storage.names(job_id))
@@ -83,8 +81,12 @@ class RecordKeeper:
         path = instruction.path.rstrip("/").removesuffix(f"/{METADATA}")
         storage, inner = self._locate(path)
         shown = inner if storage is self._storage else storage.full_path(inner)
-        data = storage.find(f"{inner}/{METADATA}")
-        record = None if data is None else decode_record(data, storage.full_path(f"{inner}/{METADATA}"))
+        try:
+            record = read(storage, inner)
+        except CorruptCheckpointError as error:
+            raise metadata_damage(error, storage, inner) from None
+        if record is not None and record.kind is RecordKind.SAVEPOINT:
+            record = _rebased(record, inner)
         return ev.RecordRead(record, shown if record is not None else storage.full_path(inner))
 
     def _locate(self, path: str) -> tuple[CheckpointStorage, str]:
@@ -165,3 +167,14 @@ class RecordKeeper:
                 _log.warning("Cleaning up failed, and is tried again after the next start: %s", error)
 
         self._background.run(run)
+
+
+def _rebased(record: Record, savepoint: str) -> Record:
+    """Return a savepoint's record with its files named from above its directory, as those of checkpoints are."""
+    if record.snapshot is None:
+        return record
+
+    def change(handle: StateHandle) -> StateHandle:
+        return handle if handle.path is None else replace(handle, path=f"{savepoint}/{handle.path}")
+
+    return replace(record, snapshot=map_handles(record.snapshot, change))

@@ -5,7 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
+    from concurrent.futures import Future
+
     from penstock._engine.gateway.progress import JobFailure, JobProgress
+    from penstock._engine.protocol.control import Stop
     from penstock.common.job_status import JobStatus
 
 
@@ -25,6 +28,15 @@ class JobControl(Protocol):
     @property
     def failures(self) -> tuple[JobFailure, ...]:
         """The last failures, oldest first, those included that the job went on after."""
+        ...
+
+    def savepoint(self, directory: str | None, stop: Stop) -> Future[str]:
+        """Ask for a savepoint; the future has its path once it is complete, and the job has stopped if it was to.
+
+        Args:
+            directory: Where its directory is made; ``execution.checkpointing.savepoint-dir`` when left out.
+            stop: Whether, and how, the job stops with it.
+        """
         ...
 
     def cancel(self) -> None:

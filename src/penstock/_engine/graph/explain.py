@@ -36,8 +36,11 @@ def vertex_levels(graph: JobGraph) -> list[int]:
 
 def _explain_vertex(graph: JobGraph, vertex: JobVertex) -> Iterable[str]:
     yield f"  Vertex {vertex.id}, parallelism {vertex.parallelism} (at most {vertex.max_parallelism})"
-    for edge in graph.inputs(vertex.id):
-        yield f"    <- {edge.partitioner.value} from vertex {edge.source}: {_origin(graph, edge)}"
+    edges = graph.inputs(vertex.id)
+    several = any(edge.input_index for edge in edges)
+    for edge in edges:
+        which = f"input {edge.input_index + 1}, " if several else ""
+        yield f"    <- {which}{edge.partitioner.value} from vertex {edge.source}: {_origin(graph, edge)}"
     depths: list[int] = []
     for operator in vertex.operators:
         depth = 0 if operator.parent is None else depths[operator.parent] + 1

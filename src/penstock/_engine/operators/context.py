@@ -6,7 +6,13 @@ from typing import TYPE_CHECKING, Any
 
 from penstock._engine.protocol.rows import MIN_WATERMARK, NO_TIMESTAMP
 from penstock._engine.state.value_state import KeyContext, StoredValueState
-from penstock.datastream.functions import KeyedProcessFunction, ProcessFunction, RuntimeContext
+from penstock.datastream.functions import (
+    CoProcessFunction,
+    KeyedCoProcessFunction,
+    KeyedProcessFunction,
+    ProcessFunction,
+    RuntimeContext,
+)
 from penstock.datastream.time_domain import TimeDomain
 from penstock.datastream.timerservice import TimerService
 from penstock.errors import UnsupportedOperationError
@@ -127,7 +133,7 @@ class KeyedTimerService(EngineTimerService):
         self._event.delete(timestamp, self._key.normal)
 
 
-class RecordContext(ProcessFunction.Context):
+class RecordContext(ProcessFunction.Context, CoProcessFunction.Context):
     """The context of the record at hand, moved from one to the next."""
 
     __slots__ = ("_timers", "at")
@@ -143,7 +149,7 @@ class RecordContext(ProcessFunction.Context):
         return self.at
 
 
-class KeyedRecordContext(KeyedProcessFunction.OnTimerContext):
+class KeyedRecordContext(KeyedProcessFunction.OnTimerContext, KeyedCoProcessFunction.OnTimerContext):
     """The context of the record or timer at hand, with its key."""
 
     __slots__ = ("_key", "_timers", "at", "domain")

@@ -5,6 +5,12 @@ from __future__ import annotations
 import pickle
 from typing import TYPE_CHECKING, Any, Final
 
+from penstock._engine.operators.co_process import (
+    CoFlatMapOperator,
+    CoMapOperator,
+    CoProcessOperator,
+    KeyedCoProcessOperator,
+)
 from penstock._engine.operators.output import CollectOperator, SinkWriterOperator
 from penstock._engine.operators.process import KeyedProcessOperator, ProcessOperator
 from penstock._engine.operators.reduce import ReduceOperator
@@ -27,6 +33,10 @@ _OPERATORS: Final[dict[str, Callable[..., Operator]]] = {
     "process": ProcessOperator,
     "watermarks": WatermarksOperator,
     "keyed_process": KeyedProcessOperator,
+    "co_map": CoMapOperator,
+    "co_flat_map": CoFlatMapOperator,
+    "co_process": CoProcessOperator,
+    "keyed_co_process": KeyedCoProcessOperator,
     "reduce": ReduceOperator,
     "window": window_operator,
     "conform": ConformOperator,

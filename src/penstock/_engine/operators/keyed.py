@@ -18,18 +18,20 @@ _PLAIN_KEYS: Final = ({str}, {int}, {str, int})
 
 
 class KeyedOperator(Operator):
-    """An operator with a keyed store and the key selector of its input."""
+    """An operator with a keyed store and the key selector of each of its inputs."""
 
-    def __init__(self, key_selector: Any) -> None:
+    def __init__(self, *key_selectors: Any) -> None:
         super().__init__()
-        self.key_selector = key_selector
-        self.select: Callable[[Any], Any] = getattr(key_selector, "get_key", key_selector)
+        self.key_selectors = key_selectors
+        #: By input.
+        self.selects: list[Callable[[Any], Any]] = [getattr(select, "get_key", select) for select in key_selectors]
         self.store: MemoryStore
 
     def open(self, context: OperatorContext) -> None:
         super().open(context)
         self.store = context.keyed_store()
-        self.functions.open(self.key_selector, EngineRuntimeContext(context))
+        for selector in {id(selector): selector for selector in self.key_selectors}.values():
+            self.functions.open(selector, EngineRuntimeContext(context))
 
     def begin_epoch(self, epoch: EpochContext) -> None:
         self.store.catch_up(epoch.restore.lineage)
@@ -37,9 +39,9 @@ class KeyedOperator(Operator):
     def snapshot(self, epoch: EpochContext, *, finished: bool) -> OperatorAck:
         return OperatorAck(keyed_state=self.context.save_keyed_state(self.store, epoch))
 
-    def keys_of(self, records: list[Any]) -> tuple[list[Any], list[NormalKey]]:
-        """Return the keys of a batch and their normal keys; the same list where each key stands for itself."""
-        select = self.select
+    def keys_of(self, records: list[Any], input_index: int = 0) -> tuple[list[Any], list[NormalKey]]:
+        """Return the keys of records of an input and their normal keys; one list where each key stands for itself."""
+        select = self.selects[input_index]
         keys = [select(record) for record in self.iterate(records)]  # not map(): it takes a StopIteration for the end
         if set(map(type, keys)) in _PLAIN_KEYS:
             return keys, keys

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from penstock._engine.operators.base import EpochContext, Operator, OperatorContext, Output
 from penstock._engine.operators.batch import Batch, BatchBuilder
@@ -21,7 +21,7 @@ from penstock.datastream.output_tag import OutputTag
 from penstock.datastream.time_domain import TimeDomain
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
     from penstock._engine.state.timers import Timers
 
@@ -74,9 +74,13 @@ class SideOutputs:
 class ProcessOperator(Operator):
     """A ProcessFunction on a stream that has no key."""
 
+    #: The function's method for the records of each input.
+    methods: ClassVar[tuple[str, ...]] = ("process_element",)
+
     def __init__(self, function: Any) -> None:
         super().__init__()
         self.function = function
+        self.calls: list[Callable[..., Any]] = [getattr(function, method) for method in self.methods]
         self.timers: EngineTimerService
 
     def open(self, context: OperatorContext) -> None:
@@ -88,8 +92,7 @@ class ProcessOperator(Operator):
         self.timers.watermark = epoch.watermark
 
     def process(self, batch: Batch, input_index: int) -> Iterable[Output]:
-        context = RecordContext(self.timers)
-        call = self.function.process_element
+        context, call = self.record_context(input_index), self.calls[input_index]
         out = SideOutputs(with_timestamps=batch.timestamps is not None)
         records = self.iterate(batch.records)
         stamps = iter(batch.timestamps_or_none_marks())
@@ -105,13 +108,21 @@ class ProcessOperator(Operator):
                 out.watermark(watermark)
         return out.outputs()
 
+    def record_context(self, input_index: int) -> Any:
+        """Return what the function gets beside the records of an input; `at` is set to each one's timestamp."""
+        return RecordContext(self.timers)
+
 
 class KeyedProcessOperator(KeyedOperator):
     """A KeyedProcessFunction: keyed state, event-time and processing-time timers."""
 
-    def __init__(self, function: Any, key_selector: Any) -> None:
-        super().__init__(key_selector)
+    #: The function's method for the records of each input.
+    methods: ClassVar[tuple[str, ...]] = ("process_element",)
+
+    def __init__(self, function: Any, key_selector: Any, *more_key_selectors: Any) -> None:
+        super().__init__(key_selector, *more_key_selectors)
         self.function = function
+        self.calls: list[Callable[..., Any]] = [getattr(function, method) for method in self.methods]
         self._function_opened = False
         self.key = KeyContext()
         self.event_timers: Timers
@@ -135,30 +146,35 @@ class KeyedProcessOperator(KeyedOperator):
         out = SideOutputs(with_timestamps=batch.timestamps is not None)
         for start, stop, watermark in batch.segments():
             if start < stop:
-                self._process_run(batch, start, stop, out)
+                self.process_run(batch, start, stop, input_index, out)
             if watermark is not None:
                 self.timers.watermark = watermark
                 self._fire(self.event_timers, watermark, TimeDomain.EVENT_TIME, out)
                 out.watermark(watermark)
         return out.outputs()
 
-    def _process_run(self, batch: Batch, start: int, stop: int, out: SideOutputs) -> None:
+    def process_run(self, batch: Batch, start: int, stop: int, input_index: int, out: SideOutputs) -> None:
+        """Work on a run of records between two watermarks."""
         whole = start == 0 and stop == len(batch.records)
         records = batch.records if whole else batch.records[start:stop]
         stamps = batch.timestamps[start:stop] if batch.timestamps is not None else [NO_TIMESTAMP] * (stop - start)
-        keys, normals = self.keys_of(records)
-        context, call, key = KeyedRecordContext(self.timers, self.key), self.function.process_element, self.key
+        keys, normals = self.keys_of(records, input_index)
+        context, call, key = self.record_context(), self.calls[input_index], self.key
         triples = zip(self.iterate(records), keys, normals, stamps, strict=True)
         for value, key.key, key.normal, context.at in triples:
             results = call(value, context)
             if results is not None:
                 out.extend(results, context.at)
 
+    def record_context(self) -> Any:
+        """Return what the function gets beside records and timers that have a key."""
+        return KeyedRecordContext(self.timers, self.key)
+
     def _fire(self, timers: Timers, limit: int, domain: TimeDomain, out: SideOutputs) -> None:
         due = timers.next()
         if due is None or due > limit:
             return
-        context = KeyedRecordContext(self.timers, self.key)
+        context = self.record_context()
         context.domain = domain
         self.iterate([])
         out.stamps_main = True

@@ -86,3 +86,7 @@ class EpochRunner(Protocol):
     def cancel(self) -> None:
         """Interrupt the running epoch from another thread; without one, the next `run` raises at once."""
         ...
+
+    def release(self, run_id: str) -> None:
+        """Close what is still open of a run, after its last epoch; never raises."""
+        ...

@@ -7,6 +7,7 @@ epoch went. What is opaque to the engine (split states, committables, collected 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from enum import StrEnum
 from typing import TypeVar
 
 import msgspec
@@ -15,6 +16,17 @@ from penstock._engine.protocol.rows import MIN_WATERMARK
 from penstock._engine.protocol.state_handle import Lineage, StateHandle  # noqa: TC001 - msgspec evaluates them
 
 T = TypeVar("T")
+
+
+class Stop(StrEnum):
+    """How an epoch ends its job (FLIP-34)."""
+
+    #: It does not.
+    NO = ""
+    #: Nothing more is read; timers, windows and readers stay as they are.
+    SUSPEND = "suspend"
+    #: Nothing more is read, and all input ends: the whole order of the end of a job.
+    DRAIN = "drain"
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,6 +102,8 @@ class LevelDispatch:
     python_path: tuple[str, ...] = ()
     #: Effective configuration of the job that tasks look at (plain strings).
     configuration: dict[str, str] = field(default_factory=dict[str, str])
+    #: Whether the job stops with this epoch.
+    stop: Stop = Stop.NO
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,6 +3,8 @@
 A job's checkpoint directory is a chain of records with dense ids. Most are checkpoints; a driver that takes the job
 over claims an id with a *takeover* record, and a job that ends for good leaves a *terminal* one. All of them name the
 checkpoint that they follow, so the newest record alone tells where the job stands.
+
+A savepoint is a record beside the chain, in a directory of its own together with all files that it names.
 """
 
 from __future__ import annotations
@@ -31,6 +33,7 @@ class RecordKind(StrEnum):
     FINISHED = "finished"
     DRAINED = "drained"
     SUSPENDED = "suspended"
+    SAVEPOINT = "savepoint"
     CANCELED = "canceled"
     FAILED = "failed"
 
@@ -43,6 +46,8 @@ class OperatorSubtask:
     #: What the operator returned from its last accepted snapshot; None when it has no such state.
     state: bytes | None = None
     finished: bool = False
+    #: It finished because the job was drained: it goes on from there when the savepoint is restored.
+    drained: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,6 +103,7 @@ class VertexSubtask:
     finished: bool = False
     #: Earliest processing-time timer that is pending, None without one.
     next_timer_ms: int | None = None
+    drained: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,11 +178,13 @@ class Record:
     snapshot: JobSnapshot | None = None
     #: Why the job ended: the error's text in a record of kind FAILED.
     reason: str = ""
+    #: Where the job stops into: in the checkpoint that it stops with, and in its terminal record.
+    savepoint: str | None = None
 
     @property
     def is_terminal(self) -> bool:
         """Whether the job ended with this record."""
-        return self.kind not in {RecordKind.CHECKPOINT, RecordKind.TAKEOVER}
+        return self.kind not in {RecordKind.CHECKPOINT, RecordKind.TAKEOVER, RecordKind.SAVEPOINT}
 
     def same_write(self, other: Record) -> bool:
         """Tell whether another record is this very write, read back."""

@@ -7,7 +7,7 @@ import gc
 import secrets
 from typing import TYPE_CHECKING, Final
 
-from penstock._engine.protocol.control import Closing, LevelDispatch, decode, encode
+from penstock._engine.protocol.control import Closing, LevelDispatch, Stop, decode, encode
 from penstock._engine.protocol.rows import DRIVER, RowKind, slot_of_target, slot_target, subtask_target
 from penstock._engine.runtime.blocks import decode_batch
 from penstock._engine.runtime.failures import OperatorError, describe_failure
@@ -94,7 +94,7 @@ class LevelTask:
                 edge.begin_epoch(self._rows, self._token, self._slots_towards(edge.edge.target, edge.channel))
             for _ in runtime.begin_epoch(part, dispatch.checkpoint_id, self._token):
                 yield from self._ready()
-        if dispatch.level == 0:
+        if dispatch.level == 0 and dispatch.stop is Stop.NO:
             for runtime in self._subtasks.values():
                 self._turn_to(runtime)
                 for _ in runtime.read_source():
@@ -116,7 +116,7 @@ class LevelTask:
         for target, runtime in self._subtasks.items():
             self._turn_to(runtime)
             self._check_complete(target, runtime)
-            for _ in runtime.end_epoch():
+            for _ in runtime.end_epoch(drain=self._dispatch.stop is Stop.DRAIN):
                 yield from self._ready()
         for runtime in self._subtasks.values():
             self._turn_to(runtime)
@@ -130,7 +130,7 @@ class LevelTask:
         for target in list(self._subtasks):
             runtime = self._subtasks.pop(target)
             if not runtime.has_finished:
-                self._cache.put(self._dispatch, runtime)
+                self._cache.put(runtime)
 
     def _fail(self, error: BaseException, where: OperatorError | None) -> None:
         """Void the epoch: drop what was not sent, and tell the driver."""
@@ -174,7 +174,7 @@ class LevelTask:
         runtime = self._subtasks[row.target]
         self._turn_to(runtime)
         batch = decode_batch(row.payload if parts is None else b"".join([*parts, row.payload]))
-        for _ in runtime.receive(row.channel, batch, 0):
+        for _ in runtime.receive(row.channel, batch):
             yield from self._ready()
 
     def _take_closing(self, closing: Closing, token: int) -> Iterator[pa.RecordBatch]:

@@ -179,7 +179,9 @@ class SubtaskRuntime:
         self._started_ms, self._busy, self._records_in = self._clock(), 0.0, 0
         self._finished = False
         self.reads: dict[int, int] = {}
-        self.valve = Valve(self._plan.channels_into(*self.place), dispatch.channels)
+        self._inputs = self._plan.channels_into(*self.place)
+        self.valve = Valve(self._inputs, dispatch.channels)
+        self._told = self._ended_inputs()
         self._epochs: list[EpochContext] = []
         start = time.perf_counter()
         watermarks: list[int] = []
@@ -223,12 +225,12 @@ class SubtaskRuntime:
         """
         return sum(edge.bytes_taken for edge in self.edges)
 
-    def receive(self, channel: int, batch: Batch, input_index: int) -> Iterator[None]:
+    def receive(self, channel: int, batch: Batch) -> Iterator[None]:
         """Take a block of a channel."""
         start = time.perf_counter()
         self._records_in += len(batch.records)
         batch.watermarks = self.valve.combine(channel, batch.watermarks)
-        yield from self._push(0, batch, input_index)
+        yield from self._push(0, batch, self._inputs[channel])
         yield from self._on_processing_time()
         self._busy += time.perf_counter() - start
 
@@ -239,30 +241,45 @@ class SubtaskRuntime:
         if risen is not None:
             yield from self._push(0, watermark_only(risen), 0)
 
-    def end_epoch(self) -> Iterator[None]:
-        """Fire what is due; where all input has ended, run the end of the job's order (FLIP-147)."""
+    def end_epoch(self, *, drain: bool = False) -> Iterator[None]:
+        """Fire what is due; where all input has ended, run the end of the job's order (FLIP-147).
+
+        Args:
+            drain: The job ends with this epoch, and so does all input.
+        """
         start = time.perf_counter()
         yield from self._on_processing_time()
         head = self._nodes[0].operator
         if isinstance(head, SourceOperator):
-            self._finished = head.ended
-            if head.ended:
+            self._finished = head.ended or drain
+            if self._finished:
                 yield from self._push(0, watermark_only(MAX_WATERMARK), 0)
         else:
             self._finished = self.valve.has_ended()
+            for index in sorted(self._ended_inputs() - self._told):
+                yield from self._end_input(0, index)
         if self._finished:
             yield from self._finish()
         for edge in self.edges:
             edge.flush()
         self._busy += time.perf_counter() - start
 
+    def _ended_inputs(self) -> set[int]:
+        """Return the inputs of which all channels have ended."""
+        return set(self._inputs.values()) - {self._inputs[channel] for channel in self.valve.open_channels()}
+
+    def _end_input(self, position: int, input_index: int) -> Iterator[None]:
+        for tag, batch in self._outputs(position, self._nodes[position].operator.end_input, input_index):
+            yield from self._forward(position, tag, batch)
+
     def _finish(self) -> Iterator[None]:
-        """Tell each operator, head to tail, that its input ended; what it emits reaches the next one before that."""
-        inputs = sorted(set(self._plan.channels_into(*self.place).values())) or [0]
+        """Tell each operator, head to tail, that all input ended; what it emits reaches the next one before that.
+
+        The head knows of the end of each of its inputs already, which may have come in different epochs.
+        """
         for position, node in enumerate(self._nodes):
-            for index in inputs if position == 0 else [0]:
-                for tag, batch in self._outputs(position, node.operator.end_input, index):
-                    yield from self._forward(position, tag, batch)
+            if position > 0:
+                yield from self._end_input(position, 0)
             for tag, batch in self._outputs(position, node.operator.finish):
                 yield from self._forward(position, tag, batch)
 

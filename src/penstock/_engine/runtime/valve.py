@@ -91,13 +91,17 @@ class Valve:
         """Return the channels whose control row has not come."""
         return sorted(self._unread)
 
+    def open_channels(self) -> set[int]:
+        """Return the channels that have not ended."""
+        return self._marks.keys() - self._ended
+
     def has_ended(self) -> bool:
         """Return whether all channels have ended."""
         return self._ended >= self._marks.keys()
 
     def is_idle(self) -> bool:
         """Return whether all channels that have not ended are idle."""
-        still_open = self._marks.keys() - self._ended
+        still_open = self.open_channels()
         return bool(still_open) and self._idle >= still_open
 
     def statuses(self) -> dict[int, ChannelStatus]:

@@ -1,14 +1,14 @@
 """What a Python worker keeps between epochs: loaded programs and subtasks with opened operators. All of it is a bonus.
 
 An entry is good for an epoch when the epoch that it ran last was accepted: the dispatch names the accepted tokens.
-Anything else is dropped and its functions closed.
+Anything else is dropped and its functions closed. When that happens, and when nobody is left to do it, is decision 4.
 """
 
 from __future__ import annotations
 
 import atexit
-import contextlib
 import hashlib
+import logging
 import pickle
 import sys
 from typing import TYPE_CHECKING, Any
@@ -24,8 +24,7 @@ if TYPE_CHECKING:
     from penstock._engine.protocol.control import LevelDispatch, SubtaskDispatch
     from penstock._engine.runtime.subtask import SubtaskRuntime
 
-#: A subtask's entry: one start of a job, its attempt, vertex and subtask.
-_Key = tuple[str, int, int, int]
+_log = logging.getLogger(__name__)
 
 
 class WorkerCache:
@@ -38,12 +37,13 @@ class WorkerCache:
     def __init__(self, clock: Callable[[], int] = now_ms) -> None:
         self.clock = clock
         self._plans: dict[str, ExecutionPlan] = {}
-        self._subtasks: dict[_Key, SubtaskRuntime] = {}
+        #: Of one run and attempt, by vertex and subtask.
+        self._subtasks: dict[tuple[int, int], SubtaskRuntime] = {}
         self._storages: dict[tuple[str, tuple[tuple[str, str], ...]], CheckpointStorage] = {}
         self._run: tuple[str, int] = ("", 0)
 
     def turn_to(self, dispatch: LevelDispatch) -> ExecutionPlan:
-        """Let go of what other runs and attempts left, and return the program's plan."""
+        """Let go of what no epoch will ask for any more, and return the program's plan."""
         run = dispatch.run_id, dispatch.job_attempt
         if run != self._run:
             self.close()
@@ -61,7 +61,19 @@ class WorkerCache:
             if program is None:
                 program = self.storage(dispatch).read(dispatch.program_path or "")
             plan = self._plans[name] = load_program(program)
+        self._sweep(plan, dispatch)
         return plan
+
+    def _sweep(self, plan: ExecutionPlan, dispatch: LevelDispatch) -> None:
+        """Close the entries of a level that are good for nothing now, without waiting for somebody to take them."""
+        parts = {(part.vertex, part.subtask): part for slot in dispatch.slots for part in slot}
+        for place, runtime in list(self._subtasks.items()):
+            if plan.level_of[place[0]] != dispatch.level:
+                continue
+            part = parts.get(place)  # None: it has finished, in another process
+            if part is None or not (_is_current(runtime, dispatch) or _is_accepted(runtime, part)):
+                del self._subtasks[place]
+                _close(runtime)
 
     def storage(self, dispatch: LevelDispatch) -> CheckpointStorage:
         """Return the job's checkpoint storage."""
@@ -73,23 +85,47 @@ class WorkerCache:
 
     def take(self, dispatch: LevelDispatch, subtask: SubtaskDispatch) -> SubtaskRuntime | None:
         """Take a subtask's entry out; None when there is none that the epoch can go on with."""
-        key = dispatch.run_id, dispatch.job_attempt, subtask.vertex, subtask.subtask
-        runtime = self._subtasks.pop(key, None)
-        if runtime is not None and (runtime.position is None or runtime.position not in subtask.history):
-            runtime.close()
+        runtime = self._subtasks.pop((subtask.vertex, subtask.subtask), None)
+        if runtime is not None and not _is_accepted(runtime, subtask):
+            _close(runtime)
             return None
         return runtime
 
-    def put(self, dispatch: LevelDispatch, runtime: SubtaskRuntime) -> None:
+    def put(self, runtime: SubtaskRuntime) -> None:
         """Keep a subtask for the next epoch."""
-        self._subtasks[dispatch.run_id, dispatch.job_attempt, *runtime.place] = runtime
+        self._subtasks[runtime.place] = runtime
+
+    def release(self, run_id: str) -> None:
+        """Let go of a run that has ended."""
+        if self._run[0] == run_id:
+            self.close()
+            self._plans.clear()
+            self._storages.clear()
+            self._run = ("", 0)
 
     def close(self) -> None:
         """Close what is kept."""
-        for runtime in self._subtasks.values():
-            with contextlib.suppress(Exception):  # nobody is left to tell
-                runtime.close()
+        runtimes = list(self._subtasks.values())
         self._subtasks.clear()
+        for runtime in runtimes:
+            _close(runtime)
+
+
+def _is_accepted(runtime: SubtaskRuntime, part: SubtaskDispatch) -> bool:
+    return runtime.position in part.history
+
+
+def _is_current(runtime: SubtaskRuntime, dispatch: LevelDispatch) -> bool:
+    """Return whether a subtask ran in this very epoch, of which nobody knows yet whether it will count."""
+    return runtime.position is not None and runtime.position[0] == dispatch.checkpoint_id
+
+
+def _close(runtime: SubtaskRuntime) -> None:
+    """Close a subtask that nothing depends on any more: its errors fail nobody."""
+    try:
+        runtime.close()
+    except Exception:  # noqa: BLE001 - a function of the user's
+        _log.warning("%s (%d) failed to close", runtime.vertex.name, runtime.place[1], exc_info=True)
 
 
 def load_program(program: bytes) -> ExecutionPlan:

@@ -14,6 +14,7 @@ from pyspark.sql.types import BinaryType, IntegerType, LongType, StructField, St
 
 from penstock._engine.plan.epoch_plan import EpochOutcome, EpochProgress
 from penstock._engine.protocol.control import encode
+from penstock._engine.spark.workers import close_at_exit, release
 from penstock.errors import EpochCancelledError, EpochInfrastructureError, InternalError
 
 if TYPE_CHECKING:
@@ -40,6 +41,7 @@ def _task(dispatch: bytes, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.Rec
     """Run in a Spark task; imports the runtime there, so that the driver never loads it."""
     from penstock._engine.runtime.level import run_level
 
+    close_at_exit()
     context = TaskContext.get()
     yield from run_level(dispatch, 0 if context is None else context.partitionId(), batches)
     for _ in batches:  # Spark keeps a Python worker for the next epoch only if its input was read to the end
@@ -55,9 +57,12 @@ class SparkEpochRunner:
         self._runs = count(1)
         #: The job group of the epoch at hand, and the epoch.
         self._running: tuple[str, EpochPlan] | None = None
+        #: Whether workers may keep something of the job.
+        self._kept = False
 
     def run(self, plan: EpochPlan) -> EpochOutcome:
         """Run one epoch to its end and return what its subtasks acknowledged."""
+        kept, self._kept = self._kept, True
         # A group of its own, and named before the look at the flag: then `cancel` meets one of the two.
         group = f"penstock-{id(self):x}-{next(self._runs)}"
         self._running = group, plan
@@ -77,6 +82,8 @@ class SparkEpochRunner:
             raise EpochInfrastructureError(str(error)) from error
         outcome = EpochOutcome.of_rows(rows)
         _log(outcome.log)
+        # Of a job that ends in its first epoch nothing was ever kept.
+        self._kept = kept or not all(ack.finished for ack in outcome.acks)
         return outcome
 
     def cancel(self) -> None:
@@ -85,6 +92,15 @@ class SparkEpochRunner:
         # Future jobs too: the epoch may be on its way to Spark without having a job there yet.
         context: Any = self._spark.session.sparkContext
         context._jsc.sc().cancelJobGroupAndFutureJobs(self._running[0] if self._running else "")
+
+    def release(self, run_id: str) -> None:
+        """Close what is still open of a run, after its last epoch; never raises."""
+        if not self._kept:
+            return
+        try:
+            release(self._spark, run_id)
+        except Exception:
+            _logger.debug("Functions stay open until their workers end", exc_info=True)
 
     def progress(self) -> EpochProgress:
         """Look at the running epoch from another thread; never raises."""

@@ -231,8 +231,8 @@ class AggregateFunction(Function):
 class KeySelector(Function):
     """Which key a record has.
 
-    Keys are compared by value: equal keys meet in one place. A selector runs where records are sent and again where they
-    arrive; it is opened in both, and must return the same key for the same record wherever it runs.
+    Keys are compared by value: equal keys meet in one place. A selector runs where records are sent and again where
+    they arrive; it is opened in both, and must return the same key for the same record wherever it runs.
 
     Source: org.apache.flink.api.java.functions.KeySelector.
 

@@ -1,4 +1,4 @@
-"""Map, flat map and filter functions as keyed process functions, so that their ``open`` may take keyed state.
+"""Functions of other kinds as keyed process functions, so that their ``open`` may take keyed state.
 
 Tasks load this module.
 """
@@ -7,7 +7,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
-from penstock.datastream.functions import FilterFunction, FlatMapFunction, Function, KeyedProcessFunction, MapFunction
+from penstock.datastream.functions import (
+    CoFlatMapFunction,
+    CoMapFunction,
+    CoProcessFunction,
+    FilterFunction,
+    FlatMapFunction,
+    Function,
+    KeyedCoProcessFunction,
+    KeyedProcessFunction,
+    MapFunction,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -18,7 +28,7 @@ if TYPE_CHECKING:
 F = TypeVar("F", bound=Function)
 
 
-class _Adapter(KeyedProcessFunction, Generic[F]):
+class _Wrapping(Function, Generic[F]):
     def __init__(self, function: F) -> None:
         self.function = function
 
@@ -29,22 +39,54 @@ class _Adapter(KeyedProcessFunction, Generic[F]):
         self.function.close()
 
 
-class KeyedMap(_Adapter[MapFunction]):
+class KeyedMap(_Wrapping[MapFunction], KeyedProcessFunction):
     """A MapFunction on a keyed stream."""
 
     def process_element(self, value: Any, ctx: KeyedProcessFunction.Context) -> Iterable[Any]:
         return (self.function.map(value),)
 
 
-class KeyedFlatMap(_Adapter[FlatMapFunction]):
+class KeyedFlatMap(_Wrapping[FlatMapFunction], KeyedProcessFunction):
     """A FlatMapFunction on a keyed stream."""
 
     def process_element(self, value: Any, ctx: KeyedProcessFunction.Context) -> Iterable[Any] | None:
         return self.function.flat_map(value)
 
 
-class KeyedFilter(_Adapter[FilterFunction]):
+class KeyedFilter(_Wrapping[FilterFunction], KeyedProcessFunction):
     """A FilterFunction on a keyed stream."""
 
     def process_element(self, value: Any, ctx: KeyedProcessFunction.Context) -> Iterable[Any] | None:
         return (value,) if self.function.filter(value) else None
+
+
+class KeyedCoMap(_Wrapping[CoMapFunction], KeyedCoProcessFunction):
+    """A CoMapFunction on keyed streams."""
+
+    def process_element1(self, value: Any, ctx: KeyedCoProcessFunction.Context) -> Iterable[Any] | None:
+        result = self.function.map1(value)
+        return None if result is None else (result,)
+
+    def process_element2(self, value: Any, ctx: KeyedCoProcessFunction.Context) -> Iterable[Any] | None:
+        result = self.function.map2(value)
+        return None if result is None else (result,)
+
+
+class KeyedCoFlatMap(_Wrapping[CoFlatMapFunction], KeyedCoProcessFunction):
+    """A CoFlatMapFunction on keyed streams."""
+
+    def process_element1(self, value: Any, ctx: KeyedCoProcessFunction.Context) -> Iterable[Any] | None:
+        return self.function.flat_map1(value)
+
+    def process_element2(self, value: Any, ctx: KeyedCoProcessFunction.Context) -> Iterable[Any] | None:
+        return self.function.flat_map2(value)
+
+
+class KeyedCoProcess(_Wrapping[CoProcessFunction], KeyedCoProcessFunction):
+    """A CoProcessFunction on keyed streams; its context is the one of the key then, as in Flink."""
+
+    def process_element1(self, value: Any, ctx: Any) -> Iterable[Any] | None:
+        return self.function.process_element1(value, ctx)
+
+    def process_element2(self, value: Any, ctx: Any) -> Iterable[Any] | None:
+        return self.function.process_element2(value, ctx)

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
     from penstock.common.execution_config import ExecutionConfig
+    from penstock.datastream._streams.connected import ConnectedStreams
     from penstock.datastream._streams.keyed import KeyedStream
     from penstock.datastream._streams.pipeline import Pipeline
     from penstock.datastream.stream_execution_environment import StreamExecutionEnvironment
@@ -182,15 +183,25 @@ class DataStream(StreamSettings):
             UnsupportedOperationError: One of them belongs to another environment.
         """
         for stream in streams:
-            if not isinstance(stream, DataStream):  # pyright: ignore[reportUnnecessaryIsInstance]
-                msg = f"union() takes streams, not {stream!r}."
-                raise TypeError(msg)
-            if stream._environment is not self._environment:
-                operation = "union() with a stream of another environment"
-                raise UnsupportedOperationError(operation, "make both streams from one StreamExecutionEnvironment")
+            self._check_stream("union", stream)
         edges = self._edges + tuple(edge for stream in streams for edge in stream._edges)
         same = all(stream._type_info == self._type_info for stream in streams)
         return self._rewired(edges, self._type_info if same else Types.PICKLED_BYTE_ARRAY())
+
+    def connect(self, ds: DataStream) -> ConnectedStreams:
+        """Put this stream and another one behind one function that tells their records apart.
+
+        Args:
+            ds: The second stream; its records may be of another type.
+
+        Raises:
+            TypeError: It is no stream.
+            UnsupportedOperationError: It belongs to another environment.
+        """
+        from penstock.datastream._streams.connected import ConnectedStreams
+
+        self._check_stream("connect", ds)
+        return ConnectedStreams(self, ds)
 
     def get_side_output(self, output_tag: OutputTag) -> DataStream:
         """Return what the operator emits to a side output.
@@ -338,6 +349,15 @@ class DataStream(StreamSettings):
             return list(islice(iterator, limit))
 
     # ----------------------------------------------------------------------------------------------------- machinery
+
+    def _check_stream(self, method: str, stream: object) -> None:
+        """Raise for what is no stream of this environment."""
+        if not isinstance(stream, DataStream):
+            msg = f"{method}() takes streams, not {stream!r}."
+            raise TypeError(msg)
+        if stream._environment is not self._environment:
+            operation = f"{method}() with a stream of another environment"
+            raise UnsupportedOperationError(operation, "make both streams from one StreamExecutionEnvironment")
 
     def _operator_for(self, method: str) -> StreamNode:
         if self._operator is None:

@@ -52,6 +52,11 @@ class WriterInitContext(Protocol):
         ...
 
     @property
+    def operator_uid(self) -> str:
+        """The sink's uid, the same that its committer sees."""
+        ...
+
+    @property
     def subtask_id(self) -> int:
         """The writer's subtask, from 0."""
         ...

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection
 
     from penstock._connectors.files.committer import FileCommitter
-    from penstock._connectors.files.staging import FinishedPart  # noqa: F401 - named among the bases
+    from penstock._connectors.files.staging import FileCommittable  # noqa: F401 - named among the bases
     from penstock._connectors.files.writer import FileWriter, FileWriterState
     from penstock.common.typeinfo import TypeInformation
     from penstock.datastream.connectors.base import CommitterInitContext, WriterInitContext
@@ -45,12 +45,13 @@ class FileSinkOptions:
     bucket_check_interval_ms: int = 60_000
 
 
-class FileSink(Sink[Any], SupportsWriterState[Any, "FileWriterState"], SupportsCommitter["FinishedPart"]):
+class FileSink(Sink[Any], SupportsWriterState[Any, "FileWriterState"], SupportsCommitter["FileCommittable"]):
     """Writes each record once into files, which appear when the checkpoint of their last record is durable.
 
     Files are in bucket folders below one path and called ``<prefix>-<unique>-<n><suffix>``. What is not complete has a
     name that begins with a dot: readers of the folder never see it. A file of a row format may take in the records of
-    several checkpoints; one of a bulk format ends with each.
+    several checkpoints; one of a bulk format ends with each. What attempts that failed have left there is removed with
+    the first commit after the start of the job, and at its end.
 
     Source: org.apache.flink.connector.file.sink.FileSink.
 
@@ -102,8 +103,7 @@ class FileSink(Sink[Any], SupportsWriterState[Any, "FileWriterState"], SupportsC
         """Make what publishes complete files."""
         from penstock._connectors.files.committer import FileCommitter
 
-        del context
-        return FileCommitter()
+        return FileCommitter(self._options.base_path, context)
 
     class BaseBuilder:
         """What both builders have.

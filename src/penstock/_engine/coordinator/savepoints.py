@@ -1,0 +1,150 @@
+"""Savepoints: those that are asked for while the job goes on, and the one that it stops with (FLIP-34).
+
+A savepoint of a running job is a copy of its last checkpoint, taken when all of that is committed. A job that stops
+runs one epoch more, in which nothing is read, and stops with its checkpoint. Its one commit point is that checkpoint's
+record, which names the savepoint: a driver that finds it brings the stop to its end.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from penstock._engine.coordinator import instructions as do
+from penstock._engine.coordinator.phases import RUNNING, Phase
+from penstock._engine.coordinator.snapshots import map_handles, state_files
+from penstock._engine.protocol.control import Stop
+from penstock.errors import SavepointError, StopIncompleteError
+
+if TYPE_CHECKING:
+    from penstock._engine.coordinator.desk import Desk
+    from penstock._engine.coordinator.instructions import SavepointRequest
+    from penstock._engine.coordinator.job_state import JobState
+    from penstock._engine.protocol.metadata import JobSnapshot
+    from penstock._engine.protocol.state_handle import StateHandle
+
+
+class Savepoints:
+    """What was asked for, and how far it is.
+
+    Args:
+        desk: The coordinator's desk.
+        state: What epochs work on.
+    """
+
+    def __init__(self, desk: Desk, state: JobState) -> None:
+        self._desk = desk
+        self._state = state
+        #: How the job is to stop, None while it is not.
+        self.stop: SavepointRequest | None = None
+        self._waiting: list[SavepointRequest] = []
+        #: The one that is being copied, and the checkpoint that it is a copy of.
+        self._copying: tuple[SavepointRequest, int] | None = None
+
+    @property
+    def wait_for_commits(self) -> bool:
+        """Whether the next checkpoint is to wait until nothing of the last one is outstanding."""
+        return bool(self._waiting)
+
+    def request(self, request: SavepointRequest) -> None:
+        """Take up a request, or refuse it."""
+        if self._desk.phase not in RUNNING:
+            self._answer(request, f"the job is {self._desk.status.name}")
+        elif self._desk.phase in {Phase.SAVING, Phase.FINISHING}:
+            self._answer(request, "the job is coming to its end")
+        elif self.stop is not None:
+            self._answer(request, f"the job stops already, into {self.stop.path}")
+        elif request.stop is Stop.NO:
+            self._waiting.append(request)
+            self.begin()
+        else:
+            self.stop = request
+
+    def begin(self) -> None:
+        """Copy the last checkpoint for whoever waits, as soon as nothing of it is outstanding."""
+        chain = self._desk.chain
+        if not self._waiting or self._copying or self._state.ledger or chain.parent is None:
+            return
+        request, checkpoint_id = self._waiting.pop(0), chain.parent.checkpoint_id
+        snapshot = replace(self._state.snapshot, outstanding=())
+        self._copying = request, checkpoint_id
+        self._desk.retention.pin(checkpoint_id, snapshot)
+        record = chain.savepoint(_with_own_names(snapshot), self._desk.now_ms)
+        self._desk.emit(do.WriteSavepoint(request.path, _copies(snapshot), record))
+
+    def export(self, snapshot: JobSnapshot) -> None:
+        """Copy the files of the state that the job stops with."""
+        assert self.stop is not None
+        self._desk.emit(do.WriteSavepoint(self.stop.path, _copies(snapshot), None))
+
+    def save(self, path: str) -> None:
+        """Write the record of the savepoint that the job stops with; what is outstanding is in it, too."""
+        record = self._desk.chain.savepoint(_with_own_names(self._state.snapshot), self._desk.now_ms)
+        self._desk.emit(do.WriteSavepoint(path, (), record))
+
+    def written(self, path: str) -> None:
+        """Take note that a copy is complete."""
+        self._copied(path, None)
+
+    def failed(self, path: str, error: Exception) -> None:
+        """Take note that a copy failed; the job goes on."""
+        self._copied(path, error)
+
+    def _copied(self, path: str, error: Exception | None) -> None:
+        if self._copying is None or self._copying[0].path != path:
+            return  # it is of a stop that was given up
+        (request, checkpoint_id), self._copying = self._copying, None
+        garbage = self._desk.retention.unpin(checkpoint_id)
+        if garbage:
+            self._desk.emit(do.Delete(self._desk.chain.job_id, garbage))
+        self._answer(request, None if error is None else _text(error))
+        self.begin()
+
+    def give_up_stop(self, reason: Exception | str, *, complete: bool = False) -> None:
+        """Let the job go on, and say why it does not stop."""
+        if self.stop is not None:
+            request, self.stop = self.stop, None
+            self._answer(request, reason if isinstance(reason, str) else _text(reason), complete=complete)
+
+    def give_up(self, reason: Exception | str, *, complete: bool = False) -> None:
+        """Answer all that has not begun; what is being copied comes to its end.
+
+        Args:
+            reason: Why the job breaks off, or that it has ended.
+            complete: The savepoint of a stop is there, and only what follows it failed.
+        """
+        self.give_up_stop(reason, complete=complete)
+        waiting, self._waiting = self._waiting, []
+        for request in waiting:
+            self._answer(request, reason if isinstance(reason, str) else _text(reason))
+
+    def stopped(self) -> None:
+        """Answer that the job has stopped."""
+        if self.stop is not None:
+            request, self.stop = self.stop, None
+            self._answer(request, None)
+
+    def _answer(self, request: SavepointRequest, reason: str | None, *, complete: bool = False) -> None:
+        kind = StopIncompleteError if complete else SavepointError
+        self._desk.emit(do.AnswerSavepoint(request, None if reason is None else kind(request.path, reason)))
+
+
+def _copies(snapshot: JobSnapshot) -> tuple[tuple[str, str], ...]:
+    return tuple((path, _own_name(path)) for path in sorted(state_files(snapshot)))
+
+
+def _with_own_names(snapshot: JobSnapshot) -> JobSnapshot:
+    """Return the state with the names that its files have in the directory of the savepoint."""
+
+    def change(handle: StateHandle) -> StateHandle:
+        return handle if handle.path is None else replace(handle, path=_own_name(handle.path))
+
+    return map_handles(snapshot, change)
+
+
+def _own_name(path: str) -> str:
+    return path.rpartition("/")[2]
+
+
+def _text(error: Exception) -> str:
+    return f"{type(error).__name__}: {error}"

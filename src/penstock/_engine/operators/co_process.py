@@ -1,0 +1,63 @@
+"""Operators of two connected streams: those of one stream, with a method of the function for each input.
+
+The runtime hands both the watermark of the subtask, the smaller one of the two inputs.
+"""
+
+from __future__ import annotations
+
+from itertools import compress
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from penstock._engine.operators.batch import Batch
+from penstock._engine.operators.process import KeyedProcessOperator, ProcessOperator
+from penstock._engine.operators.stateless import FlatMapOperator, FunctionOperator
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from penstock._engine.operators.base import Output
+
+
+class CoMapOperator(FunctionOperator):
+    """One record out for one record in, or none where the function gives None."""
+
+    def __init__(self, function: Any) -> None:
+        super().__init__(function, "map1")
+        self.calls = function.map1, function.map2
+
+    def process(self, batch: Batch, input_index: int) -> Iterable[Output]:
+        call = self.calls[input_index]
+        results = [call(record) for record in self.iterate(batch.records)]
+        kept = [result is not None for result in results]
+        if all(kept):
+            return ((None, Batch(results, batch.timestamps, batch.watermarks)),)
+        watermarks = [(sum(kept[:position]), watermark) for position, watermark in batch.watermarks]
+        timestamps = None if batch.timestamps is None else list(compress(batch.timestamps, kept))
+        return ((None, Batch(list(compress(results, kept)), timestamps, watermarks)),)
+
+
+class CoFlatMapOperator(FlatMapOperator):
+    """Any number of records for one record in; None is none."""
+
+    def __init__(self, function: Any) -> None:
+        FunctionOperator.__init__(self, function, "flat_map1")
+        self.calls = function.flat_map1, function.flat_map2
+
+    def process(self, batch: Batch, input_index: int) -> Iterable[Output]:
+        self.call = self.calls[input_index]
+        return super().process(batch, input_index)
+
+
+class CoProcessOperator(ProcessOperator):
+    """A CoProcessFunction on streams of which not both have a key."""
+
+    methods: ClassVar = ("process_element1", "process_element2")
+
+
+class KeyedCoProcessOperator(KeyedProcessOperator):
+    """A KeyedCoProcessFunction: keyed state and timers that both inputs share."""
+
+    methods: ClassVar = ("process_element1", "process_element2")
+
+    def __init__(self, function: Any, key_selector1: Any, key_selector2: Any) -> None:
+        super().__init__(function, key_selector1, key_selector2)

@@ -1,0 +1,76 @@
+"""The user's own modules on their way to workers on other machines; called once for each job.
+
+Workers of a local session import them from where they are. Elsewhere there is only what the job brings along: one zip
+with the modules and packages that the program has loaded from below its script's folder.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import logging
+import tempfile
+import zipfile
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from penstock._engine.spark.session import SparkHandle
+
+log = logging.getLogger(__name__)
+
+#: Files by any other name are not imported from a zip.
+_SOURCE: Final = ".py"
+#: The same for all, so that the same modules make the same zip.
+_TIME: Final = (1980, 1, 1, 0, 0, 0)
+
+
+def is_local(spark: SparkHandle) -> bool:
+    """Tell whether all workers of a session are on this machine, with its files."""
+    master = spark.session.sparkContext.master or ""
+    return master == "local" or master.startswith("local[")
+
+
+def ship(spark: SparkHandle, modules: Mapping[str, Path]) -> None:
+    """Let all workers of a session import modules of this machine.
+
+    Args:
+        spark: The session; all tasks of its SparkContext can import them from now on.
+        modules: By top-level name: the file of a module, or the folder of a package.
+    """
+    content = zipped(modules)
+    if content is None:
+        return
+    # By its content: Spark takes a name once, and a job that is started again brings the same modules.
+    name = f"penstock-modules-{hashlib.sha256(content).hexdigest()[:16]}.zip"
+    with tempfile.TemporaryDirectory(prefix="penstock-modules-") as folder:
+        path = Path(folder) / name
+        path.write_bytes(content)
+        spark.session.sparkContext.addPyFile(str(path))
+    log.info("Shipped to the workers: %s.", ", ".join(modules))
+
+
+def zipped(modules: Mapping[str, Path]) -> bytes | None:
+    """Return modules as a zip that Python imports from; None without any."""
+    buffer = io.BytesIO()
+    empty = True
+    with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name, path in modules.items():
+            for inner, file in _files(name, path):
+                archive.writestr(zipfile.ZipInfo(inner, _TIME), file.read_bytes(), zipfile.ZIP_DEFLATED)
+                empty = False
+    return None if empty else buffer.getvalue()
+
+
+def _files(name: str, path: Path) -> Iterator[tuple[str, Path]]:
+    """Yield the files of a module or package, with their names in the zip."""
+    if path.is_dir():
+        for file in sorted(path.rglob("*")):
+            if file.is_file() and "__pycache__" not in file.parts:
+                yield f"{name}/{file.relative_to(path).as_posix()}", file
+    elif path.suffix == _SOURCE:
+        yield f"{name}{_SOURCE}", path
+    else:
+        log.warning("Module %s is compiled (%s) and cannot be shipped: install it where the tasks run.", name, path)

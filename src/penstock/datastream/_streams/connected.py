@@ -1,0 +1,163 @@
+"""Connected streams: two streams of different kinds behind one function."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from penstock._engine.graph.job_graph import OperatorKind
+from penstock.common.typeinfo import Types
+from penstock.datastream._streams.checks import check_function
+from penstock.datastream._streams.keyed import KeyedStream
+from penstock.datastream._streams.keyed_functions import KeyedCoFlatMap, KeyedCoMap, KeyedCoProcess
+from penstock.datastream._streams.stream import DataStream
+from penstock.datastream.functions import (
+    CoFlatMapFunction,
+    CoMapFunction,
+    CoProcessFunction,
+    KeyedCoProcessFunction,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from penstock.common.typeinfo import TypeInformation
+    from penstock.datastream.functions import KeySelector
+
+
+class ConnectedStreams:
+    """Two streams, made by :meth:`DataStream.connect`, whose records meet in one function and keep their types.
+
+    With a key on both sides, a function sees the records of one key in one place and may keep state and timers for it.
+
+    Source: org.apache.flink.streaming.api.datastream.ConnectedStreams.
+
+    Example:
+        >>> from penstock.datastream import CoMapFunction, StreamExecutionEnvironment
+        >>> class Either(CoMapFunction):
+        ...     def map1(self, value):
+        ...         return "number", value
+        ...
+        ...     def map2(self, value):
+        ...         return "word", value
+        >>> env = StreamExecutionEnvironment.get_execution_environment()
+        >>> numbers, words = env.from_collection([1, 2]), env.from_collection(["a", "b"])
+        >>> numbers.connect(words).map(Either()).get_name()
+        'Co-Map'
+    """
+
+    def __init__(self, stream1: DataStream, stream2: DataStream) -> None:
+        self.stream1 = stream1
+        self.stream2 = stream2
+
+    def key_by(
+        self,
+        key_selector1: KeySelector | Callable[[Any], Any],
+        key_selector2: KeySelector | Callable[[Any], Any],
+        key_type: TypeInformation | None = None,
+    ) -> ConnectedStreams:
+        """Bring the records of each key of both streams together.
+
+        Args:
+            key_selector1: Returns the key of a record of the first stream.
+            key_selector2: Returns the key of a record of the second stream; equal keys meet.
+            key_type: The type of the keys; accepted, keys are Python objects.
+
+        Raises:
+            TypeError: One of the selectors is neither a KeySelector nor a callable.
+            UnpicklableFunctionError: One of the selectors captured something that cannot be pickled.
+        """
+        return ConnectedStreams(
+            self.stream1.key_by(key_selector1, key_type), self.stream2.key_by(key_selector2, key_type)
+        )
+
+    def map(self, func: CoMapFunction, output_type: TypeInformation | None = None) -> DataStream:
+        """Make at most one record out of each record of either stream; None gives none, as in PyFlink.
+
+        Args:
+            func: The function; its ``open`` may take keyed state when both streams have a key.
+            output_type: The type of what it returns; records are brought into its shape.
+
+        Raises:
+            TypeError: The function is no CoMapFunction.
+            UnpicklableFunctionError: The function captured something that cannot be pickled.
+        """
+        check_function("func", func, CoMapFunction, or_callable=False)
+        if self._key_selectors() is not None:
+            return self._keyed("Co-Map", KeyedCoMap(func), output_type)
+        return self._transform(OperatorKind.CO_MAP, "Co-Map", {"function": func}, output_type)
+
+    def flat_map(self, func: CoFlatMapFunction, output_type: TypeInformation | None = None) -> DataStream:
+        """Make any number of records out of each record of either stream.
+
+        Args:
+            func: The function; its ``open`` may take keyed state when both streams have a key.
+            output_type: The type of the records that it makes; they are brought into its shape.
+
+        Raises:
+            TypeError: The function is no CoFlatMapFunction.
+            UnpicklableFunctionError: The function captured something that cannot be pickled.
+        """
+        check_function("func", func, CoFlatMapFunction, or_callable=False)
+        if self._key_selectors() is not None:
+            return self._keyed("Co-Flat Map", KeyedCoFlatMap(func), output_type)
+        return self._transform(OperatorKind.CO_FLAT_MAP, "Co-Flat Map", {"function": func}, output_type)
+
+    def process(
+        self, func: CoProcessFunction | KeyedCoProcessFunction, output_type: TypeInformation | None = None
+    ) -> DataStream:
+        """Run a process function over both streams: timestamps, watermarks, side outputs and, with keys, timers.
+
+        Args:
+            func: The function; a KeyedCoProcessFunction needs a key on both streams.
+            output_type: The type of what goes to the main output; records are brought into its shape.
+
+        Raises:
+            TypeError: The function is of neither kind, or needs keys that are not there.
+            UnpicklableFunctionError: The function captured something that cannot be pickled.
+        """
+        check_function("func", func, CoProcessFunction, KeyedCoProcessFunction, or_callable=False)
+        if self._key_selectors() is not None:
+            keyed = KeyedCoProcess(func) if isinstance(func, CoProcessFunction) else func
+            return self._keyed("Keyed Co-Process", keyed, output_type)
+        if isinstance(func, KeyedCoProcessFunction):
+            msg = f"{type(func).__name__} needs a key on both streams: call key_by(...) on the connected streams first."
+            raise TypeError(msg)
+        return self._transform(OperatorKind.CO_PROCESS, "Co-Process", {"function": func}, output_type)
+
+    # ----------------------------------------------------------------------------------------------------- machinery
+
+    def _key_selectors(self) -> tuple[object, object] | None:
+        """Return the key selectors, None unless both streams have one."""
+        if isinstance(self.stream1, KeyedStream) and isinstance(self.stream2, KeyedStream):
+            return self.stream1._key_selector, self.stream2._key_selector
+        return None
+
+    def _keyed(self, name: str, function: KeyedCoProcessFunction, output_type: TypeInformation | None) -> DataStream:
+        selectors = self._key_selectors()
+        assert selectors is not None
+        members = {"function": function, "key_selector1": selectors[0], "key_selector2": selectors[1]}
+        return self._transform(OperatorKind.KEYED_CO_PROCESS, name, members, output_type)
+
+    def _transform(
+        self, kind: OperatorKind, name: str, members: Mapping[str, object], output_type: TypeInformation | None
+    ) -> DataStream:
+        return add_two_input_operator(self.stream1, self.stream2, kind, name, members, output_type=output_type)
+
+
+def add_two_input_operator(
+    stream1: DataStream,
+    stream2: DataStream,
+    kind: OperatorKind,
+    name: str,
+    members: Mapping[str, object],
+    *,
+    output_type: TypeInformation | None,
+) -> DataStream:
+    """Add an operator behind two streams and return its main output."""
+    pipeline = stream1._pipeline
+    edges = (*stream1._edges, *(replace(edge, input_index=1) for edge in stream2._edges))
+    operator = pipeline.add_operator(kind, name, members, edges)
+    type_info = Types.PICKLED_BYTE_ARRAY() if output_type is None else output_type
+    edge = pipeline.output(operator, type_info)
+    return DataStream(stream1._environment, pipeline, (edge,), type_info, operator)

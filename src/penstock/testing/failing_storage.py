@@ -1,0 +1,157 @@
+"""A checkpoint storage that fails on demand, to see what a job makes of a full disk or an answer that is lost."""
+
+from __future__ import annotations
+
+import threading
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from typing import TYPE_CHECKING, Literal, TypeAlias, TypeVar
+
+from penstock._engine.storage.checkpoint_storage import CheckpointStorage, open_storage
+from penstock.errors import CheckpointStorageError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from penstock._engine.storage.checkpoint_storage import StoredFile
+
+__all__ = ["FailingStorage"]
+
+StorageCall: TypeAlias = Literal["find", "read_range", "put", "put_if_absent", "delete", "names", "files"]
+"""A method of checkpoint storage; ``find`` stands for ``read`` as well."""
+
+_T = TypeVar("_T")
+
+
+@dataclass(slots=True)
+class _Fault:
+    """Calls that are to fail."""
+
+    calls: tuple[StorageCall, ...]
+    paths: str
+    #: How many more of them; None for all.
+    times: int | None
+    reason: str
+    #: Fails behind the call, which has its effect.
+    is_done: bool
+
+    def concerns(self, call: StorageCall, paths: list[str]) -> bool:
+        return call in self.calls and self.times != 0 and any(fnmatchcase(path, self.paths) for path in paths)
+
+
+class FailingStorage(CheckpointStorage):
+    """Stands in front of another storage, and lets chosen calls fail as a store or a network would.
+
+    A call that is told to fail raises ``CheckpointStorageError`` with the path in question. Faults are looked at in the
+    order in which they were asked for, and each call fails by one of them at most.
+
+    Args:
+        storage: What it stands in front of: a checkpoint storage, or the path or URL of one.
+
+    Example:
+        >>> storage = FailingStorage("checkpoints")
+        >>> storage.lose_answer("put_if_absent", paths="*/chk-7/_metadata")
+        >>> storage.put_if_absent("job/chk-7/_metadata", b"{}")
+        Traceback (most recent call last):
+        CheckpointStorageError: Checkpoint storage ...job/chk-7/_metadata cannot be used: the answer is lost...
+        >>> storage.read("job/chk-7/_metadata")
+        b'{}'
+        >>> storage.refuse("put", "put_if_absent", times=None, reason="the disk is full")
+        >>> storage.put("job/shared/state", b"")
+        Traceback (most recent call last):
+        CheckpointStorageError: Checkpoint storage ...job/shared/state cannot be used: the disk is full...
+        >>> storage.heal()
+        >>> storage.put("job/shared/state", b"")
+    """
+
+    def __init__(self, storage: CheckpointStorage | str) -> None:
+        self._storage = open_storage(storage) if isinstance(storage, str) else storage
+        self.url = self._storage.url
+        self._faults: list[_Fault] = []
+        self._lock = threading.Lock()
+
+    def refuse(
+        self, *calls: StorageCall, paths: str = "*", times: int | None = 1, reason: str = "the store is out of order"
+    ) -> None:
+        """Let calls fail that have no effect then.
+
+        Args:
+            calls: The methods.
+            paths: Which paths, as a pattern with ``*`` for anything, ``/`` included.
+            times: How many such calls; None for all until ``heal``.
+            reason: What the error says.
+        """
+        self._add(_Fault(calls, paths, times, reason, is_done=False))
+
+    def lose_answer(
+        self, *calls: StorageCall, paths: str = "*", times: int | None = 1, reason: str = "the answer is lost"
+    ) -> None:
+        """Let calls fail that have their effect all the same: the caller cannot know.
+
+        Args:
+            calls: The methods.
+            paths: Which paths, as a pattern with ``*`` for anything, ``/`` included.
+            times: How many such calls; None for all until ``heal``.
+            reason: What the error says.
+        """
+        self._add(_Fault(calls, paths, times, reason, is_done=True))
+
+    def heal(self) -> None:
+        """Let no more calls fail."""
+        with self._lock:
+            self._faults.clear()
+
+    def _add(self, fault: _Fault) -> None:
+        with self._lock:
+            self._faults.append(fault)
+
+    # ------------------------------------------------------------------------------------------------------ the storage
+
+    def full_path(self, path: str) -> str:
+        """Return a path as a person would give it."""
+        return self._storage.full_path(path)
+
+    def find(self, path: str) -> bytes | None:
+        """Return the bytes of a file, None when there is none."""
+        return self._call("find", [path], lambda: self._storage.find(path))
+
+    def read_range(self, path: str, start: int, length: int) -> bytes:
+        """Return a part of a file; raises CorruptCheckpointError when the file is gone or ends before."""
+        return self._call("read_range", [path], lambda: self._storage.read_range(path, start, length))
+
+    def put(self, path: str, data: bytes) -> None:
+        """Write a file, durable on return; a file of that name is replaced in one step."""
+        self._call("put", [path], lambda: self._storage.put(path, data))
+
+    def put_if_absent(self, path: str, data: bytes) -> bool:
+        """Write a file unless there is one of that name, and tell whether this call wrote it."""
+        return self._call("put_if_absent", [path], lambda: self._storage.put_if_absent(path, data))
+
+    def delete(self, paths: Iterable[str]) -> None:
+        """Delete files; those that are gone already are fine."""
+        listed = list(paths)
+        self._call("delete", listed, lambda: self._storage.delete(listed))
+
+    def names(self, directory: str) -> list[str]:
+        """Return the names right below a directory ("" for the root), files and directories, sorted."""
+        return self._call("names", [directory], lambda: self._storage.names(directory))
+
+    def files(self, directory: str) -> list[StoredFile]:
+        """Return all files below a directory, at any depth, sorted by path."""
+        return self._call("files", [directory], lambda: self._storage.files(directory))
+
+    def _call(self, call: StorageCall, paths: list[str], work: Callable[[], _T]) -> _T:
+        fault = self._fault(call, paths)
+        if fault is None:
+            return work()
+        if fault.is_done:
+            work()
+        raise CheckpointStorageError(self.full_path(paths[0]), fault.reason)
+
+    def _fault(self, call: StorageCall, paths: list[str]) -> _Fault | None:
+        """Return what makes a call fail, and count it."""
+        with self._lock:
+            fault = next((fault for fault in self._faults if fault.concerns(call, paths)), None)
+            if fault is not None and fault.times is not None:
+                fault.times -= 1
+            return fault

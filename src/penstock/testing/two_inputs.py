@@ -1,0 +1,114 @@
+"""A harness for functions of two connected streams; what ``OperatorHarness`` is for those of one."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from penstock._engine.operators.co_process import (
+    CoFlatMapOperator,
+    CoMapOperator,
+    CoProcessOperator,
+    KeyedCoProcessOperator,
+)
+from penstock._engine.protocol.rows import MAX_WATERMARK, MIN_WATERMARK
+from penstock.testing.harness import OperatorHarness
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from penstock._engine.operators.base import Operator
+    from penstock.datastream.functions import (
+        CoFlatMapFunction,
+        CoMapFunction,
+        CoProcessFunction,
+        KeyedCoProcessFunction,
+        KeySelector,
+    )
+
+__all__ = ["TwoInputHarness"]
+
+
+class TwoInputHarness(OperatorHarness):
+    """One subtask of an operator with two inputs, made by one of the ``for_`` methods below.
+
+    The methods of an :class:`~penstock.testing.harness.OperatorHarness` feed the first input, those of this class with
+    a 2 in their names the second. The watermark is the smaller one of the two inputs.
+
+    Args:
+        operator: The operator.
+        **subtask: ``subtask_index``, ``parallelism`` and ``max_parallelism``.
+
+    Source: org.apache.flink.streaming.util.KeyedTwoInputStreamOperatorTestHarness.
+
+    Example:
+        >>> from penstock.datastream.functions import CoMapFunction
+        >>> class Either(CoMapFunction):
+        ...     def map1(self, value):
+        ...         return "number", value
+        ...
+        ...     def map2(self, value):
+        ...         return "word", value
+        >>> with TwoInputHarness.for_co_map(Either()) as harness:
+        ...     harness.process_element(1)
+        ...     harness.process_element2("a")
+        ...     harness.values()
+        [('number', 1), ('word', 'a')]
+    """
+
+    def __init__(self, operator: Operator, **subtask: int) -> None:
+        super().__init__(operator, **subtask)
+        self._marks = [MIN_WATERMARK, MIN_WATERMARK]
+
+    @classmethod
+    def for_co_map(cls, function: CoMapFunction, **subtask: int) -> TwoInputHarness:
+        """Return a harness for the function of ``ConnectedStreams.map``, without keys."""
+        return cls(CoMapOperator(function), **subtask)
+
+    @classmethod
+    def for_co_flat_map(cls, function: CoFlatMapFunction, **subtask: int) -> TwoInputHarness:
+        """Return a harness for the function of ``ConnectedStreams.flat_map``, without keys."""
+        return cls(CoFlatMapOperator(function), **subtask)
+
+    @classmethod
+    def for_co_process(cls, function: CoProcessFunction, **subtask: int) -> TwoInputHarness:
+        """Return a harness for the function of ``ConnectedStreams.process``, without keys."""
+        return cls(CoProcessOperator(function), **subtask)
+
+    @classmethod
+    def for_keyed_co_process(
+        cls,
+        function: KeyedCoProcessFunction,
+        key_selector1: KeySelector | Callable[[Any], Any],
+        key_selector2: KeySelector | Callable[[Any], Any],
+        **subtask: int,
+    ) -> TwoInputHarness:
+        """Return a harness for the function of ``ConnectedStreams.process`` behind ``key_by``."""
+        return cls(KeyedCoProcessOperator(function, key_selector1, key_selector2), **subtask)
+
+    def process_element2(self, value: Any, timestamp: int | None = None) -> None:
+        """Let one record into the second input; like ``process_element``."""
+        self.process_elements2([value], timestamp)
+
+    def process_elements2(self, values: Iterable[Any], timestamp: int | None = None) -> None:
+        """Let several records into the second input; like ``process_elements``."""
+        self._process(list(values), timestamp, 1)
+
+    def process_watermark(self, timestamp: int) -> None:
+        """Let a watermark into the first input; it counts as far as the second has come, too."""
+        self._rise(0, timestamp)
+
+    def process_watermark2(self, timestamp: int) -> None:
+        """Let a watermark into the second input; it counts as far as the first has come, too."""
+        self._rise(1, timestamp)
+
+    def end_input(self) -> None:
+        """End both inputs as bounded sources do: the last watermark, then the ends, then the operator's own."""
+        self.process_watermark(MAX_WATERMARK)
+        self.process_watermark2(MAX_WATERMARK)
+        for index in (0, 1):
+            self._take(self._operator.end_input(index))
+        self._finish()
+
+    def _rise(self, input_index: int, timestamp: int) -> None:
+        self._marks[input_index] = max(self._marks[input_index], timestamp)
+        super().process_watermark(min(self._marks))

@@ -1,0 +1,140 @@
+"""The job of the fault tests: small, deterministic, and it uses all that a checkpoint is made of.
+
+Numbers are counted by key and each count is written once; another branch keeps the largest number of each parity and
+prints it. So there is keyed state of two operators (one too large for the metadata), a sink whose files go on over
+several checkpoints, and output for the program.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from tests.fault.counting_job import KEYS, Count
+
+from penstock._engine.driver.assembly import Surroundings, assemble
+from penstock._engine.driver.mailbox import SystemClock
+from penstock._engine.graph.chaining import build_job_graph
+from penstock.common import Configuration, Encoder, Types, WatermarkStrategy
+from penstock.datastream import StreamExecutionEnvironment
+from penstock.datastream.connectors.file_system import FileSink, RollingPolicy
+from penstock.datastream.connectors.number_seq import NumberSequenceSource
+from penstock.testing.in_process import InProcessEpochRunner
+
+if TYPE_CHECKING:
+    from pathlib import Path
+    from queue import SimpleQueue
+
+    from penstock._engine.driver.driver import JobDriver
+    from penstock._engine.driver.loop import JobLoop
+    from penstock._engine.graph.job_graph import JobGraph
+    from penstock._engine.plan.epoch_plan import EpochOutcome, EpochPlan
+    from penstock.datastream import DataStream
+
+NUMBERS = 500
+#: Bytes after which a part ends: some parts are of one epoch, some of several.
+PART_BYTES = 600
+#: Deltas of more bytes are files; of the two keyed operators one has larger ones, the other smaller.
+INLINE = "120 bytes"
+NAME = "counting"
+
+KEYS_OF_SETTINGS = {
+    "directory": "execution.checkpointing.dir",
+    "inline": "execution.checkpointing.data-inline-threshold",
+    "interval": "execution.checkpointing.interval",
+    "recover": "execution.state-recovery.path",
+    "restart": "restart-strategy.type",
+    "retained": "execution.checkpointing.num-retained",
+}
+
+
+class SteadyRunner(InProcessEpochRunner):
+    """Gives sources the same share in each epoch, so that one run is like the other."""
+
+    records = 40
+
+    def run(self, plan: EpochPlan) -> EpochOutcome:
+        first, *others = plan.levels
+        slots = tuple(
+            tuple(replace(part, max_records=self.records, max_bytes=1 << 30, max_time_ms=600_000) for part in slot)
+            for slot in first.slots
+        )
+        return super().run(replace(plan, levels=(replace(first, slots=slots), *others)))
+
+
+def numbers(env: StreamExecutionEnvironment, total: int = NUMBERS) -> DataStream:
+    return env.from_source(NumberSequenceSource(0, total - 1), WatermarkStrategy.no_watermarks(), "numbers")
+
+
+def count(stream: DataStream, directory: Path) -> None:
+    """Have the counts of a stream of numbers written below a directory."""
+    policy = RollingPolicy.default_rolling_policy(part_size=PART_BYTES)
+    sink = FileSink.for_row_format(str(directory / "out"), Encoder.simple_string_encoder())
+    counts = stream.key_by(lambda number: number % KEYS).process(Count(), Types.STRING())
+    counts.sink_to(sink.with_rolling_policy(policy).build())
+
+
+def counting_graph(directory: Path) -> JobGraph:
+    """Return the job, which writes below a directory."""
+    env = StreamExecutionEnvironment.get_execution_environment().set_parallelism(2)
+    stream = numbers(env)
+    count(stream, directory)
+    stream.key_by(lambda number: number % 2).reduce(max).filter(lambda number: number % 50 == 0).print()
+    return build_job_graph(env._stream_graph(NAME))
+
+
+class HastyClock(SystemClock):
+    """Time that passes a hundred times as fast, for whoever would wait for a restart or another try."""
+
+    def __init__(self) -> None:
+        self._start_ns = time.time_ns()
+
+    def now_ms(self) -> int:
+        return (self._start_ns + 100 * (time.time_ns() - self._start_ns)) // 1_000_000
+
+    def receive(self, letters: SimpleQueue[Any], until_ms: int | None) -> Any:
+        return super().receive(letters, None if until_ms is None else self.now_ms() + (until_ms - self.now_ms()) // 100)
+
+
+def settings(directory: Path, **others: str) -> Configuration:
+    """Return the settings of a job that goes on from its last checkpoint, with others by their short names."""
+    configuration = Configuration()
+    defaults = {"directory": str(directory / "checkpoints"), "interval": "10 ms", "inline": INLINE, "recover": "latest"}
+    for name, value in {**defaults, **others}.items():
+        configuration.set_string(KEYS_OF_SETTINGS[name], value)
+    return configuration
+
+
+def assembled(
+    graph: JobGraph,
+    directory: Path,
+    runner: InProcessEpochRunner | None = None,
+    clock: SystemClock | None = None,
+    **others: str,
+) -> tuple[JobDriver, JobLoop]:
+    """Return a driver with real threads and real storage, whose epochs run in this process."""
+    surroundings = Surroundings(runner or SteadyRunner(), 2, directory / "state", clock=clock)
+    return assemble(graph, settings(directory, **others), None, surroundings)
+
+
+def published(directory: Path) -> list[str]:
+    """Return the lines that a reader of the sink's folder sees."""
+    folder = directory / "out"
+    files = [path for path in folder.rglob("*") if path.is_file() and not path.name.startswith(".")]
+    return [line for path in files for line in path.read_text().splitlines()]
+
+
+def rows(lines: list[str]) -> Counter[tuple[int, ...]]:
+    return Counter(tuple(map(int, line.split(","))) for line in lines)
+
+
+def is_truth(directory: Path, total: int = NUMBERS) -> bool:
+    """Tell whether the files hold each number once, and every key's counts from one on."""
+    found = rows(published(directory))
+    numbers_once = sorted(number for _, number, _ in found.elements()) == list(range(total))
+    counted = Counter((key, count) for key, _, count in found.elements())
+    totals = Counter(number % KEYS for number in range(total))
+    wanted = Counter((key, count) for key, total in totals.items() for count in range(1, total + 1))
+    return numbers_once and counted == wanted

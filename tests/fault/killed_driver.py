@@ -1,0 +1,79 @@
+"""A driver that kills or stops itself at a point of its work; Spark's part is played in its own process.
+
+Usage: python -m tests.fault.killed_driver DIRECTORY [--kill POINT] [--stop POINT] [--put-off]
+
+Steps are the coordinator's instructions, a sink's commit (``publish_parts``), a task of an epoch (``task``), and what
+changes the disk at once: a name given (``link_…``), replaced (``replace_…``) or taken away (``unlink_…``). All points
+that were passed stand in DIRECTORY/points.
+"""
+
+from __future__ import annotations
+
+import argparse
+import logging
+import os
+import signal
+import sys
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from tests.fault.job import SteadyRunner, assembled, counting_graph
+from tests.fault.points import Points
+
+from penstock._connectors.files.committer import FileCommitter
+from penstock._engine.coordinator import job_state
+from penstock.errors import PenstockError
+
+
+def main() -> int:
+    """Run the job once; 0 when it finished, 3 when it ended with an error."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument("directory", type=Path)
+    parser.add_argument("--kill")
+    parser.add_argument("--stop")
+    parser.add_argument("--put-off", action="store_true", help="the committer puts everything off")
+    options = parser.parse_args()
+
+    logging.basicConfig(level=logging.INFO)
+    job_state._MAX_INLINE = 0  # small state goes to files of the driver's, too: StoreState
+    driver, loop = assembled(counting_graph(options.directory), options.directory)
+    if options.put_off:
+        FileCommitter.commit = put_off  # type: ignore[method-assign]
+    actions = {
+        options.kill: partial(os.kill, os.getpid(), signal.SIGKILL),
+        options.stop: partial(os.kill, os.getpid(), signal.SIGSTOP),
+    }
+    points = Points(actions, options.directory / "points")
+    points.watch(loop)
+    SteadyRunner._run_task = points.around(SteadyRunner._run_task, lambda *_: "task")  # type: ignore[method-assign]
+    FileCommitter.commit = points.around(FileCommitter.commit, lambda *_: "publish_parts")  # type: ignore[method-assign]
+    os.link = points.around(os.link, lambda _, target: name_of_step("link", target))
+    os.replace = points.around(os.replace, lambda _, target: name_of_step("replace", target))
+    os.unlink = points.around(os.unlink, partial(name_of_step, "unlink"))
+    driver.run(loop)
+    try:
+        driver.result.result()
+    except PenstockError as error:
+        sys.stderr.write(f"{type(error).__name__}: {error}\n")
+        return 3
+    return 0
+
+
+def name_of_step(verb: str, path: Any) -> str | None:
+    """Return what is done to which kind of file; None for one that only its writer knows."""
+    name, folders = Path(path).name, Path(path).parts
+    if name.startswith((".tmp-", ".probe-")) or ".joined-" in name:
+        return None
+    kinds = {"metadata": name == "_metadata", "segment": name.endswith(".staged"), "part": "out" in folders}
+    return f"{verb}_{next((kind for kind, fits in kinds.items() if fits), 'state')}"
+
+
+def put_off(_: FileCommitter, requests: Any) -> None:
+    """Do what a committer does whose target is away."""
+    for request in requests:
+        request.retry_later()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

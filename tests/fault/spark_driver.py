@@ -1,0 +1,65 @@
+"""The job of the fault tests on real Spark, in a process of its own.
+
+Usage: python -m tests.fault.spark_driver DIRECTORY [--wait] [--cluster] [--kill-executor]
+
+With ``--wait`` a task stands still at one record, the first time, and says so with a file ``waiting``. ``--cluster``
+runs on two executors that are processes of their own; with ``--kill-executor`` one of them dies at that record.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import signal
+import time
+from pathlib import Path
+
+from tests.fault.job import NAME, count, numbers, settings
+
+from penstock.datastream import StreamExecutionEnvironment
+
+#: More than fit into the first epochs; the trap is in one of the later ones.
+TOTAL = 20_000
+TRAP = 15_321
+#: Longer than any test waits.
+FOR_EVER_S = 3600
+
+
+def main() -> None:
+    """Run the job to its end."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument("directory", type=Path)
+    parser.add_argument("--wait", action="store_true")
+    parser.add_argument("--cluster", action="store_true")
+    parser.add_argument("--kill-executor", action="store_true")
+    options = parser.parse_args()
+    directory: Path = options.directory
+
+    def trap(number: int) -> int:
+        if number == TRAP:
+            with (directory / "notes").open("a") as notes:
+                notes.write("sprung\n")
+            first = len((directory / "notes").read_text().split()) == 1
+            if first and options.wait:
+                (directory / "waiting").touch()
+                time.sleep(FOR_EVER_S)
+            if first and options.kill_executor:
+                os.kill(parent_of(os.getppid()), signal.SIGKILL)  # worker, its daemon, the executor
+        return number
+
+    if options.cluster:
+        from pyspark.sql import SparkSession
+
+        SparkSession.builder.master("local-cluster[2,1,1024]").config("spark.ui.enabled", "false").getOrCreate()
+    env = StreamExecutionEnvironment.get_execution_environment(settings(directory)).set_parallelism(2)
+    count(numbers(env, TOTAL).map(trap), directory)
+    env.execute(NAME)
+
+
+def parent_of(pid: int) -> int:
+    """Return the parent of a process."""
+    return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,158 @@
+"""Starts drivers that are to die or to suffer, and says at which points of their work."""
+
+from __future__ import annotations
+
+import functools
+import os
+import re
+import signal
+import subprocess
+import sys
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from tests.fault.job import HastyClock, assembled, counting_graph, is_truth, published, rows
+from tests.fault.points import Points
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from penstock._engine.driver.driver import JobDriver
+    from penstock._engine.graph.job_graph import JobGraph
+    from penstock.testing.in_process import InProcessEpochRunner
+
+ROOT = Path(__file__).parents[2]
+#: With this, each test that takes a point takes all of them: minutes, for the campaign.
+ALL_POINTS = os.environ.get("PENSTOCK_FAULT_POINTS") == "all"
+#: Longest wait for a driver to end; a busy machine is slow.
+PATIENCE_S = 120
+
+
+@dataclass(frozen=True)
+class Run:
+    """How a driver's process ended."""
+
+    code: int
+    log: str
+
+    @property
+    def was_killed(self) -> bool:
+        return self.code == -signal.SIGKILL
+
+    @property
+    def has_finished(self) -> bool:
+        return self.code == 0
+
+    @property
+    def was_fenced(self) -> bool:
+        return self.code == 3 and re.search(r"^FencedError: ", self.log, re.MULTILINE) is not None
+
+
+class Driver:
+    """A driver in a process of its own, see ``killed_driver``."""
+
+    def __init__(self, directory: Path, *options: str) -> None:
+        self._log = directory / "log"
+        with self._log.open("ab") as log:
+            self._start = log.tell()
+            self.process = subprocess.Popen(
+                [sys.executable, "-m", "tests.fault.killed_driver", str(directory), *options],
+                cwd=ROOT,
+                env={**os.environ, "PYTHONPATH": str(ROOT / "src")},
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+            )
+
+    def wait_until_stopped(self) -> bool:
+        """Wait until it has stopped itself; False when it ended without."""
+        _, status = os.waitpid(self.process.pid, os.WUNTRACED)
+        if os.WIFSTOPPED(status):
+            return True
+        self.process.returncode = os.waitstatus_to_exitcode(status)
+        return False
+
+    def go_on(self) -> Run:
+        """Continue it, and wait for its end."""
+        self.process.send_signal(signal.SIGCONT)
+        return self.end()
+
+    def end(self) -> Run:
+        """Wait for its end."""
+        try:
+            code = self.process.wait(PATIENCE_S)
+        finally:
+            self.process.kill()
+        return Run(code, self._log.read_bytes()[self._start :].decode())
+
+
+def run(directory: Path, *options: str) -> Run:
+    """Run a driver to its end."""
+    return Driver(directory, *options).end()
+
+
+def killed_at(directory: Path, point: str, *options: str) -> None:
+    """Run a driver that dies at a point, and look at what it leaves to readers: nothing twice, nothing wrong."""
+    ended = run(directory, "--kill", point, *options)
+    assert ended.was_killed, ended.log
+    assert max(rows(published(directory)).values(), default=1) == 1
+
+
+def finish(directory: Path) -> None:
+    """Run the job from where it stands to its end, and compare its files with the truth."""
+    ended = run(directory)
+    assert ended.has_finished, ended.log
+    assert is_truth(directory)
+
+
+@functools.cache
+def all_points(*before: str) -> tuple[str, ...]:
+    """Return the points of an undisturbed run; of one after a kill, when told at which point that was."""
+    with tempfile.TemporaryDirectory() as place:
+        directory = Path(place)
+        for point in before:
+            killed_at(directory, point)
+            (directory / "points").unlink()
+        finish(directory)
+        return tuple((directory / "points").read_text().split())
+
+
+def points(*chosen: str, before: tuple[str, ...] = ()) -> tuple[str, ...]:
+    """Return the points to try: a few, or all of them in a campaign."""
+    return all_points(*before) if ALL_POINTS else chosen
+
+
+# ------------------------------------------------------------------------------------------ drivers in this process
+
+
+class CrashError(BaseException):
+    """Stands for SIGKILL: nothing may catch it."""
+
+
+def crash() -> None:
+    raise CrashError
+
+
+def run_here(
+    directory: Path,
+    *,
+    graph: JobGraph | None = None,
+    runner: InProcessEpochRunner | None = None,
+    actions: dict[str, Callable[[], None]] | None = None,
+    **others: str,
+) -> JobDriver:
+    """Run a job to its end in this process, with something that happens at points of it.
+
+    Args:
+        directory: Where everything lies.
+        graph: The job; the counting job by default.
+        runner: Runs its epochs.
+        actions: What happens before or after which instruction.
+        others: Settings by their short names.
+    """
+    driver, loop = assembled(graph or counting_graph(directory), directory, runner, HastyClock(), **others)
+    Points(actions or {}).watch(loop)
+    driver.run(loop)
+    return driver

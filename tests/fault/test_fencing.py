@@ -1,0 +1,37 @@
+"""A driver is stopped, another one does its job, and the old one goes on: it changes nothing any more and says why."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+from tests.fault.job import is_truth
+from tests.fault.support import Driver, finish, points
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+pytestmark = pytest.mark.fault
+
+CLAIMED = "put_record-1-after"
+ENDED = "link_metadata-6-after"
+
+
+def paused_while_another_runs(directory: Path, point: str) -> tuple[Driver, list[str]]:
+    """Return a driver that was stopped at a point while another one finished the job, and the points that it passed."""
+    old = Driver(directory, "--stop", point)
+    assert old.wait_until_stopped()
+    passed = (directory / "points").read_text().split()
+    finish(directory)
+    return old, passed
+
+
+@pytest.mark.parametrize("point", points("put_record-4-before", "link_part-2-before"))
+def test_driver_that_was_stopped_while_another_did_its_job_is_fenced_and_says_so(tmp_path: Path, point: str) -> None:
+    old, passed = paused_while_another_runs(tmp_path, point)
+    ended = old.go_on()
+    if CLAIMED in passed and ENDED not in passed:
+        assert ended.was_fenced, ended.log
+    else:  # it finds the job finished, or had finished it
+        assert ended.has_finished, ended.log
+    assert is_truth(tmp_path)

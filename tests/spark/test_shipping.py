@@ -1,0 +1,60 @@
+"""A program whose package stands beside its script, on a Spark whose workers do not have this machine's folders."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from typing import TYPE_CHECKING
+
+import pytest
+from tests.spark import programs
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+pytestmark = pytest.mark.spark
+
+PACKAGE = """
+class Point:
+    def __init__(self, x):
+        self.x = x
+
+def doubled(point):
+    return Point(2 * point.x)
+"""
+
+SCRIPT = """
+import os
+from pyspark.sql import SparkSession
+from geometry.points import Point, doubled
+from helpers import describe
+from penstock.datastream import StreamExecutionEnvironment
+
+conf = {
+    "spark.ui.enabled": "false",
+    "spark.log.level": "ERROR",
+    "spark.executorEnv.PYTHONPATH": os.environ["PYTHONPATH"],
+    "spark.driver.memory": "1g",
+}
+session = SparkSession.builder.master("local-cluster[2,1,1024]").config(map=conf).getOrCreate()
+env = StreamExecutionEnvironment.get_execution_environment().set_parallelism(2)
+points = env.from_collection([Point(1), Point(2), Point(3)])
+described = points.map(doubled).key_by(lambda point: point.x).map(describe)
+print(sorted(described.execute_and_collect()))
+session.stop()
+"""
+
+
+def test_modules_beside_the_script_import_on_executors_of_a_cluster(tmp_path: Path) -> None:
+    beside, elsewhere = tmp_path / "program", tmp_path / "elsewhere"
+    (beside / "geometry").mkdir(parents=True)
+    elsewhere.mkdir()
+    (beside / "geometry" / "__init__.py").touch()
+    (beside / "geometry" / "points.py").write_text(PACKAGE)
+    (beside / "helpers.py").write_text("def describe(point):\n    return f'{point.x} on a line'\n")
+    (beside / "program.py").write_text(SCRIPT)
+    command = [sys.executable, str(beside / "program.py")]
+    env = programs.java_environment(tmp_path)
+    result = subprocess.run(command, cwd=elsewhere, env=env, capture_output=True, text=True, timeout=180, check=False)
+    assert result.returncode == 0, result.stderr
+    assert result.stdout == "['2 on a line', '4 on a line', '6 on a line']\n"

@@ -1,0 +1,250 @@
+"""Savepoints and stops: what the caller gets, what the sinks hold, how the job goes on."""
+
+from __future__ import annotations
+
+import itertools
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from tests.unit.driver.world import World, numbers_job, published
+
+from penstock._engine.coordinator import events as ev
+from penstock._engine.coordinator import instructions as do
+from penstock._engine.protocol.control import Stop
+from penstock._engine.protocol.metadata import RecordKind, decode_record
+from penstock.common.job_status import JobStatus
+from penstock.errors import SavepointError, StopIncompleteError
+
+if TYPE_CHECKING:
+    from concurrent.futures import Future
+
+    from penstock._engine.driver.driver import JobDriver
+    from penstock._engine.driver.loop import JobLoop
+
+_names = itertools.count()
+ALL = dict.fromkeys(range(40), 1)
+STOPS = pytest.mark.parametrize("stop", [Stop.SUSPEND, Stop.DRAIN])
+
+
+@pytest.fixture
+def name() -> str:
+    return f"savepoints-{next(_names)}"
+
+
+class Asked:
+    """A run in which somebody asks for savepoints while certain epochs begin."""
+
+    def __init__(self, name: str, directory: Path, world: World | None = None, **settings: str) -> None:
+        self.world = world or World(numbers_job(name), patience=3)
+        settings = {"interval": "1 s", "savepoints": str(directory / "savepoints"), **settings}
+        self.driver, self.loop = self.world.driver(str(directory / "checkpoints"), **settings)
+        self.answers: list[Future[str]] = []
+        self.steps: list[do.Instruction] = []
+        self.asks: dict[int, list[Stop]] = {}
+        self._perform = self.loop.perform
+        self.loop.perform = self._watched  # type: ignore[method-assign]
+
+    def _watched(self, instruction: do.Instruction) -> None:
+        self.steps.append(instruction)
+        if isinstance(instruction, do.RunEpoch):
+            for stop in self.asks.get(len(self.epochs), []):
+                self.answers.append(self.driver.savepoint(None, stop))
+        self._perform(instruction)
+
+    def run(self, asks: dict[int, list[Stop]]) -> Asked:
+        """Run the job; asks are the savepoints to ask for, by the number of the epoch that begins then."""
+        self.asks = asks
+        self.driver.run(self.loop)
+        return self
+
+    @property
+    def epochs(self) -> list[do.RunEpoch]:
+        return [step for step in self.steps if isinstance(step, do.RunEpoch)]
+
+    @property
+    def path(self) -> str:
+        return self.answers[0].result(0)
+
+    @property
+    def error(self) -> SavepointError:
+        error = self.answers[0].exception(0)
+        assert isinstance(error, SavepointError)
+        return error
+
+    @property
+    def kinds(self) -> list[RecordKind]:
+        return [step.record.kind for step in self.steps if isinstance(step, do.PutRecord)]
+
+
+def resumed(name: str, directory: Path, path: str) -> JobDriver:
+    world = World(numbers_job(name), patience=3)
+    driver, loop = world.driver(str(directory / "resumed"), recover=path)
+    driver.run(loop)
+    return driver
+
+
+# ---------------------------------------------------------------------------------------------------------------- stops
+
+
+@STOPS
+def test_stop_ends_finished_and_the_savepoint_goes_on_where_it_stood(name: str, tmp_path: Path, stop: Stop) -> None:
+    asked = Asked(name, tmp_path).run({3: [stop]})
+    assert asked.driver.status is JobStatus.FINISHED
+    assert Path(asked.path, "_metadata").is_file()
+    assert 0 < len(published(name)) < len(ALL)
+    assert resumed(name, tmp_path, asked.path).status is JobStatus.FINISHED
+    assert published(name) == ALL
+
+
+@STOPS
+def test_one_epoch_follows_the_running_one_and_reads_nothing(name: str, tmp_path: Path, stop: Stop) -> None:
+    asked = Asked(name, tmp_path).run({3: [stop]})
+    assert [epoch.stop for epoch in asked.epochs] in ([*[Stop.NO] * 3, stop], [*[Stop.NO] * 4, stop])
+    assert asked.driver.progress.epoch_records == 0
+
+
+def test_end_of_input_suspend_and_drain_take_the_same_steps(name: str, tmp_path: Path) -> None:
+    own = {"WriteSavepoint", "AnswerSavepoint"}  # of stops
+    aside = {"Delete", "SweepOrphans", "Publish", "CallEnumerators", "Commit"}
+
+    def last_steps(asked: Asked) -> list[str]:
+        kinds = [type(step).__name__ for step in asked.steps]
+        last = len(kinds) - 1 - kinds[::-1].index("RunEpoch")
+        return [kind for kind in kinds[last:] if kind not in own | aside]
+
+    ended = Asked(f"{name}-end", tmp_path / "end").run({})
+    suspended = Asked(f"{name}-suspend", tmp_path / "suspend").run({3: [Stop.SUSPEND]})
+    drained = Asked(f"{name}-drain", tmp_path / "drain").run({3: [Stop.DRAIN]})
+    assert last_steps(ended) == last_steps(suspended) == last_steps(drained)
+
+
+@pytest.mark.parametrize(("stop", "kind"), [(Stop.SUSPEND, RecordKind.SUSPENDED), (Stop.DRAIN, RecordKind.DRAINED)])
+def test_terminal_record_says_how_the_job_stopped_and_into_what(
+    name: str, tmp_path: Path, stop: Stop, kind: RecordKind
+) -> None:
+    asked = Asked(name, tmp_path).run({2: [stop]})
+    last = [step.record for step in asked.steps if isinstance(step, do.PutRecord)][-1]
+    assert (last.kind, last.savepoint) == (kind, asked.path)
+
+
+def test_latest_goes_on_from_the_savepoint_of_a_suspend(name: str, tmp_path: Path) -> None:
+    Asked(name, tmp_path).run({2: [Stop.SUSPEND]})
+    again = Asked(name, tmp_path, recover="latest").run({})
+    assert again.driver.status is JobStatus.FINISHED
+    assert published(name) == ALL
+
+
+def test_latest_after_a_drain_says_so_and_runs_nothing(name: str, tmp_path: Path) -> None:
+    Asked(name, tmp_path).run({2: [Stop.DRAIN]})
+    again = Asked(name, tmp_path, recover="latest").run({})
+    assert again.driver.status is JobStatus.FINISHED
+    assert not again.epochs
+
+
+def test_second_stop_is_refused_and_names_the_first(name: str, tmp_path: Path) -> None:
+    asked = Asked(name, tmp_path).run({3: [Stop.SUSPEND, Stop.DRAIN]})
+    [done] = [answer.result(0) for answer in asked.answers if answer.exception(0) is None]
+    [refused] = [answer.exception(0) for answer in asked.answers if answer.exception(0) is not None]
+    assert done in str(refused)
+
+
+def test_stop_of_a_job_that_finishes_meanwhile_is_refused_with_its_status(name: str, tmp_path: Path) -> None:
+    last = len(Asked(f"{name}-a", tmp_path / "a").run({}).epochs)
+    asked = Asked(name, tmp_path).run({last: [Stop.SUSPEND]})
+    assert asked.driver.status is JobStatus.FINISHED
+    assert "FINISHED" in str(asked.error) or "end" in str(asked.error)
+
+
+# ----------------------------------------------------------------------------------------------------------- savepoints
+
+
+def test_savepoint_of_a_running_job_lets_it_go_on_and_has_no_commits_left(name: str, tmp_path: Path) -> None:
+    asked = Asked(name, tmp_path).run({3: [Stop.NO]})
+    assert asked.driver.status is JobStatus.FINISHED
+    assert published(name) == ALL
+    path = Path(asked.path, "_metadata")
+    record = decode_record(path.read_bytes(), str(path))
+    assert record.kind is RecordKind.SAVEPOINT
+    assert record.snapshot is not None
+    assert record.snapshot.outstanding == ()
+
+
+def test_savepoint_can_be_moved(name: str, tmp_path: Path) -> None:
+    asked = Asked(name, tmp_path).run({3: [Stop.SUSPEND]})
+    Path(asked.path).rename(tmp_path / "elsewhere")
+    (tmp_path / "checkpoints").rename(tmp_path / "gone")
+    assert resumed(name, tmp_path, str(tmp_path / "elsewhere")).status is JobStatus.FINISHED
+    assert published(name) == ALL
+
+
+def test_call_without_a_directory_names_the_key(name: str, tmp_path: Path) -> None:
+    driver, loop = World(numbers_job(name)).driver(str(tmp_path))
+    driver.run(loop)
+    assert "execution.checkpointing.savepoint-dir" in str(driver.savepoint(None, Stop.NO).exception(0))
+
+
+# ------------------------------------------------------------------------------------------------------------- failures
+
+
+class Unwritable:
+    """Lets the copy of a savepoint's files fail once, or the writing of its record."""
+
+    def __init__(self, loop: JobLoop, *, record: bool) -> None:
+        self.record, self.times = record, 1
+        self.write = loop._handlers[do.WriteSavepoint]
+        loop._handlers[do.WriteSavepoint] = self
+
+    def __call__(self, instruction: Any) -> ev.Event | None:
+        if self.times and (instruction.record is not None) is self.record:
+            self.times -= 1
+            return ev.SavepointFailed(instruction.path, OSError("disk full"))
+        return self.write(instruction)
+
+
+@STOPS
+def test_directory_that_cannot_be_written_fails_the_call_and_not_the_job(name: str, tmp_path: Path, stop: Stop) -> None:
+    (tmp_path / "file").write_text("in the way")
+    asked = Asked(name, tmp_path, savepoints=str(tmp_path / "file")).run({3: [stop]})
+    assert str(tmp_path / "file") in str(asked.error)
+    assert asked.driver.status is JobStatus.FINISHED
+    assert asked.driver.progress.restarts == 0
+    assert published(name) == ALL
+
+
+@STOPS
+def test_failed_copy_fails_the_call_and_the_job_goes_on(name: str, tmp_path: Path, stop: Stop) -> None:
+    asked = Asked(name, tmp_path, restart="none")  # so that a restart that is counted would fail it
+    Unwritable(asked.loop, record=False)
+    asked.run({3: [stop]})
+    assert "disk full" in str(asked.error)
+    assert asked.driver.status is JobStatus.FINISHED
+    assert published(name) == ALL
+
+
+@STOPS
+def test_failure_behind_the_commit_point_is_brought_to_its_end_by_the_restart(
+    name: str, tmp_path: Path, stop: Stop
+) -> None:
+    asked = Asked(name, tmp_path)
+    Unwritable(asked.loop, record=True)
+    asked.run({3: [stop]})
+    assert asked.driver.status is JobStatus.FINISHED
+    assert asked.kinds[-1] in {RecordKind.SUSPENDED, RecordKind.DRAINED}
+    assert resumed(name, tmp_path, asked.error.path).status is JobStatus.FINISHED
+    assert published(name) == ALL
+
+
+def test_failure_in_the_stops_own_epoch_fails_the_call_and_restarts_the_job(name: str, tmp_path: Path) -> None:
+    def broken(_: Any) -> Any:
+        raise RuntimeError("bad snapshot")
+
+    world = World(numbers_job(name), patience=3, trouble={4: broken, 5: broken})
+    asked = Asked(name, tmp_path, world).run({3: [Stop.DRAIN]})
+    assert "bad snapshot" in str(asked.error)
+    assert asked.driver.status is JobStatus.FINISHED
+    assert published(name) == ALL
+
+
+def test_error_behind_the_savepoint_says_that_it_is_complete() -> None:
+    assert "complete and consistent" in str(StopIncompleteError("/s/savepoint-1", "the target is gone"))
