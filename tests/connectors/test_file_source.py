@@ -22,7 +22,7 @@ from penstock.datastream.connectors.file_system import (
     StreamFormat,
 )
 from penstock.errors import SourceFileError
-from penstock.testing.connector_contexts import TestEnumeratorContext
+from penstock.testing.connector_contexts import RecordingOutput, TestEnumeratorContext, TestReaderContext
 from penstock.testing.source_contract import SourceRun
 
 if TYPE_CHECKING:
@@ -251,3 +251,26 @@ def test_split_ids_tell_the_parts_of_a_file_apart() -> None:
     status = FileStatus("/a", 10, 0)
     splits = [FileSourceSplit(status, FilePart(start, start + 5, 5)) for start in (0, 5)]
     assert len({split.split_id() for split in splits}) == 2
+
+
+@given(wanted=st.lists(st.integers(1, 400), min_size=1, max_size=20))
+def test_reader_stops_within_a_block_and_a_new_one_goes_on_there(
+    tmp_path_factory: pytest.TempPathFactory, wanted: list[int]
+) -> None:
+    path = tmp_path_factory.mktemp("in") / "lines.txt"
+    path.write_text("\n".join(map(str, range(1_000))))
+    source = FileSource.for_record_stream_format(TEXT, str(path)).build()
+    splits: list[Any] = [
+        FileSourceSplit(FileStatus(str(path), path.stat().st_size, 0), FilePart(0, path.stat().st_size, 0))
+    ]
+    read: list[str] = []
+    for count in [*wanted, 1_001]:
+        reader = source.create_reader(TestReaderContext())
+        reader.add_splits(splits)
+        output = RecordingOutput(count)
+        reader.poll_next(output)
+        assert len(output.records) <= count
+        read += output.records
+        splits = reader.snapshot_state(1)
+        reader.close()
+    assert read == [str(number) for number in range(1_000)]

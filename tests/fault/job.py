@@ -21,6 +21,7 @@ from penstock.common import Configuration, Encoder, Types, WatermarkStrategy
 from penstock.datastream import StreamExecutionEnvironment
 from penstock.datastream.connectors.file_system import FileSink, RollingPolicy
 from penstock.datastream.connectors.number_seq import NumberSequenceSource
+from penstock.errors import InternalError
 from penstock.testing.in_process import InProcessEpochRunner
 
 if TYPE_CHECKING:
@@ -39,6 +40,7 @@ PART_BYTES = 600
 #: Deltas of more bytes are files; of the two keyed operators one has larger ones, the other smaller.
 INLINE = "120 bytes"
 NAME = "counting"
+MOST_EPOCHS = 300
 
 KEYS_OF_SETTINGS = {
     "directory": "execution.checkpointing.dir",
@@ -51,11 +53,15 @@ KEYS_OF_SETTINGS = {
 
 
 class SteadyRunner(InProcessEpochRunner):
-    """Gives sources the same share in each epoch, so that one run is like the other."""
+    """Gives sources the same share in each epoch, so that one run is like the other; ends jobs that do not end."""
 
     records = 40
+    epochs = 0
 
     def run(self, plan: EpochPlan) -> EpochOutcome:
+        self.epochs += 1
+        if self.epochs > MOST_EPOCHS:
+            raise InternalError("The job does not come to its end.")
         first, *others = plan.levels
         slots = tuple(
             tuple(replace(part, max_records=self.records, max_bytes=1 << 30, max_time_ms=600_000) for part in slot)

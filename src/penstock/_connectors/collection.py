@@ -86,7 +86,7 @@ class _CollectionCursor(SplitCursor[Any, CollectionSplit]):
         self._block = _FIRST_BLOCK
 
     def poll_next(self, output: SourceOutput[Any]) -> InputStatus:
-        block = self._records[self._position : self._position + self._block]
+        block = self._records[self._position : self._position + min(self._block, output.wanted)]
         self._block = min(2 * self._block, _LARGEST_BLOCK)
         if block:
             output.collect_all(block)

@@ -98,7 +98,7 @@ class DataGeneratorReader(SourceReader[Any, IndexSplit]):
         if self.is_available():
             split = min(self._splits, key=self._due)
             self._splits.remove(split)
-            indices = self._due_indices(split)
+            indices = self._due_indices(split, min(_BLOCK, output.wanted))
             split_output = output.create_output_for_split(split.id)
             call = self._call
             split_output.collect_all([call(index) for index in indices])
@@ -163,8 +163,8 @@ class DataGeneratorReader(SourceReader[Any, IndexSplit]):
         now = self._clock()
         return now if split.due is None else max(split.due, now - _MOST_CATCH_UP_SECONDS)
 
-    def _due_indices(self, split: IndexSplit) -> range:
-        count = _BLOCK
+    def _due_indices(self, split: IndexSplit, count: int) -> range:
+        """Return the indices of the records that are due, at most so many."""
         if self._strategy.unit is RateUnit.SECOND:
             late = self._clock() - self._due(split)
             count = min(count, int(late * self._strategy.rate / split.step) + 1 if late >= 0 else 0)

@@ -66,7 +66,7 @@ class _NumberCursor(SplitCursor[int, NumberSequenceSplit]):
         self._block = _FIRST_BLOCK
 
     def poll_next(self, output: SourceOutput[int]) -> InputStatus:
-        behind = min(self._next + self._block, self._split.end + 1)
+        behind = min(self._next + min(self._block, output.wanted), self._split.end + 1)
         self._block = min(2 * self._block, _LARGEST_BLOCK)
         if self._next < behind:
             output.collect_all(list(range(self._next, behind)))

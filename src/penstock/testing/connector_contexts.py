@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -28,6 +29,9 @@ __all__ = [
 class RecordingOutput(ReaderOutput[Any]):
     """Keeps what a reader emits.
 
+    Args:
+        wanted: How many records the reader is told that there is room for, with each poll.
+
     Example:
         >>> output = RecordingOutput()
         >>> output.create_output_for_split("a").collect_all([1, 2], [10, 20])
@@ -35,12 +39,18 @@ class RecordingOutput(ReaderOutput[Any]):
         ([1, 2], [10, 20], {'a'})
     """
 
-    def __init__(self) -> None:
+    def __init__(self, wanted: int = sys.maxsize) -> None:
+        self._wanted = wanted
         self.records: list[Any] = []
         self.timestamps: list[int | None] = []
         self.watermarks: list[int] = []
         self.open_splits: set[str] = set()
         self.idle = False
+
+    @property
+    def wanted(self) -> int:
+        """How many records there is room for."""
+        return self._wanted
 
     def collect(self, record: Any, timestamp: int | None = None) -> None:
         """Keep a record."""

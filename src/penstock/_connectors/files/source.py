@@ -24,10 +24,15 @@ _PARTS_PER_READER = 4
 
 @dataclass(frozen=True, slots=True)
 class FileSourceSplit(SourceSplit):
-    """A part of a file."""
+    """A part of a file, and how far it was read.
+
+    Source: org.apache.flink.connector.file.src.FileSourceSplit with its CheckpointedPosition.
+    """
 
     file: FileStatus
     part: FilePart
+    #: Records behind the part's position that were emitted, too: formats know positions only between blocks.
+    skip: int = 0
 
     def split_id(self) -> str:
         """Return path and start of the part."""
@@ -149,19 +154,39 @@ class FileReader(SequentialSourceReader[Any, FileSourceSplit]):
 class _PartCursor(SplitCursor[Any, FileSourceSplit]):
     def __init__(self, blocks: Iterator[tuple[list[Any], int]], split: FileSourceSplit) -> None:
         self._blocks, self._split = blocks, split
+        #: Records still to be skipped after a restore, the block at hand, and the position behind it.
+        self._skip = split.skip
+        self._block: list[Any] = []
+        self._behind = 0
+        self._at = 0
 
     def poll_next(self, output: SourceOutput[Any]) -> InputStatus:
-        try:
-            block = next(self._blocks, None)
-        except OSError as error:
-            reason = f"{error.strerror or error}; check the disk or the network that it is on"
-            raise SourceFileError(self._split.file.path, reason) from error
-        if block is None:
+        if self._at == len(self._block) and not self._next_block():
             return InputStatus.END_OF_INPUT
-        records, position = block
+        records = self._block[self._at : self._at + output.wanted]
+        self._at += len(records)
         output.collect_all(records)
-        self._split = replace(self._split, part=replace(self._split.part, position=position))
+        if self._at == len(self._block):
+            self._split = replace(self._split, part=replace(self._split.part, position=self._behind), skip=0)
+        else:
+            self._split = replace(self._split, skip=self._at)
         return InputStatus.MORE_AVAILABLE
+
+    def _next_block(self) -> bool:
+        """Read a block, past what a restore skips; tell whether there was one."""
+        while True:
+            try:
+                block = next(self._blocks, None)
+            except OSError as error:
+                reason = f"{error.strerror or error}; check the disk or the network that it is on"
+                raise SourceFileError(self._split.file.path, reason) from error
+            if block is None:
+                return False
+            self._block, self._behind = block
+            self._at, self._skip = min(self._skip, len(self._block)), max(0, self._skip - len(self._block))
+            if self._at < len(self._block):
+                return True
+            self._split = replace(self._split, part=replace(self._split.part, position=self._behind), skip=self._skip)
 
     def snapshot(self) -> FileSourceSplit:
         return self._split

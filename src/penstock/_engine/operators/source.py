@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+import sys
 import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -76,6 +77,10 @@ class _SplitOutput(SourceOutput[Any]):
         self.used = False
 
     @property
+    def wanted(self) -> int:
+        return self._reader.wanted
+
+    @property
     def watermark(self) -> int:
         return self.emitted if self.marker is None else max(self.emitted, self.marker.watermark)
 
@@ -123,9 +128,15 @@ class _Output(ReaderOutput[Any]):
         self.operator = operator
         self.batches: list[Batch] = []
         self.records = 0
+        #: Records that the running epoch may read; 0 for any number.
+        self.limit = 0
         self.top = MIN_WATERMARK
         self.main = _SplitOutput(self, operator.new_marker())
         self.splits: dict[str, _SplitOutput] = {}
+
+    @property
+    def wanted(self) -> int:
+        return max(1, self.limit - self.records) if self.limit else sys.maxsize
 
     def collect(self, record: Any, timestamp: int | None = None) -> None:
         self.main.collect(record, timestamp)
@@ -302,7 +313,7 @@ class SourceOperator(Operator):
         """
         assert self.reader is not None
         output, start = self._output, time.monotonic()
-        output.records = 0
+        output.records, output.limit = 0, limits.max_records
         while True:
             status = self.reader.poll_next(output)
             for batch in output.drain():

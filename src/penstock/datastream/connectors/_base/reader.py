@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from abc import ABC, abstractmethod
 from enum import Enum
 from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
@@ -40,6 +41,11 @@ class SourceOutput(WatermarkOutput, Generic[T]):
 
     Source: org.apache.flink.api.connector.source.SourceOutput.
     """
+
+    @property
+    def wanted(self) -> int:
+        """How many records the running checkpoint has room for, at least 1; more only make it take longer."""
+        return sys.maxsize
 
     @abstractmethod
     def collect(self, record: T, timestamp: int | None = None) -> None:

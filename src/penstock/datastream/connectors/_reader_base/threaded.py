@@ -56,6 +56,10 @@ class _EvaluatedOutput(SourceOutput[Any]):
         self._output, self._evaluator = output, evaluator
         self.ended = False
 
+    @property
+    def wanted(self) -> int:
+        return self._output.wanted
+
     def collect(self, record: Any, timestamp: int | None = None) -> None:
         self.ended = self.ended or self._evaluator.is_end_of_stream(record)
         if not self.ended:
@@ -153,7 +157,7 @@ class SourceReaderBase(SourceReader[T, SplitT], Generic[E, T, SplitT, SplitState
 
     def _emit_block(self, output: ReaderOutput[T]) -> None:
         split_id, elements = self._batch[-1]
-        block = elements[self._position : self._position + _BLOCK]
+        block = elements[self._position : self._position + min(_BLOCK, output.wanted)]
         self._position += len(block)
         split_output = output.create_output_for_split(split_id)
         evaluated = None if self._evaluator is None else _EvaluatedOutput(split_output, self._evaluator)
