@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from penstock._engine.driver.signals import cancelling_on_signals
+from penstock._engine.driver.signals import ending_on_signals
 from penstock._engine.protocol.control import Stop
 from penstock.common.completable_future import CompletableFuture
 from penstock.common.job_client import JobClient
@@ -33,7 +33,7 @@ class JobHandle:
             JobCancelledError: It was cancelled.
         """
         while True:
-            with cancelling_on_signals(self._driver):  # only while waiting: between two records the program has Ctrl-C
+            with ending_on_signals(self._driver):  # only while waiting: between two records the program has Ctrl-C
                 block = self._driver.results.next_block(uid)
             if block is None:
                 return
@@ -80,7 +80,7 @@ class DriverJobClient(JobClient):
 
 
 class _JobResult(CompletableFuture["JobExecutionResult"]):
-    """A job's result; while the main thread waits for it, Ctrl-C cancels the job."""
+    """A job's result; while the main thread waits for it, Ctrl-C ends the job."""
 
     def __init__(self, driver: JobDriver) -> None:
         super().__init__(driver.result)
@@ -88,5 +88,5 @@ class _JobResult(CompletableFuture["JobExecutionResult"]):
 
     def result(self, timeout: float | None = None) -> JobExecutionResult:
         """Wait for the job to end, and return its result."""
-        with cancelling_on_signals(self._driver):
+        with ending_on_signals(self._driver):
             return super().result(timeout)

@@ -12,6 +12,7 @@ from penstock import __version__
 from penstock._engine.coordinator.events import CancelRequested
 from penstock._engine.driver.failures import job_error
 from penstock._engine.driver.loop import Ending
+from penstock._engine.driver.signals import Interruption
 from penstock._engine.gateway.progress import JobFailure, JobProgress
 from penstock.common.job_execution_result import JobExecutionResult
 from penstock.common.job_id import JobID
@@ -63,6 +64,8 @@ class JobDriver:
         self.checkpoint: str | None = None
         self._mailbox = mailbox
         self._savepoints = savepoints
+        #: What signals to this process have done to the job.
+        self.interruption = Interruption(self)
         self._full_path = full_path
         self._clean_up = clean_up
         self._status = JobStatus.INITIALIZING
@@ -99,6 +102,11 @@ class JobDriver:
     def cancel(self) -> None:
         """Ask for the job to be cancelled; asking an ended job changes nothing."""
         self._mailbox.post(CancelRequested())
+
+    @property
+    def savepoint_directory(self) -> str | None:
+        """Where savepoints go that name no directory; None where nobody said."""
+        return self._savepoints.default
 
     def savepoint(self, directory: str | None, stop: Stop) -> Future[str]:
         """Ask for a savepoint; the future has its path once it is complete, and the job has stopped if it was to."""

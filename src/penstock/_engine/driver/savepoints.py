@@ -39,7 +39,7 @@ class Savepoints:
         self, storage: CheckpointStorage, default: str | None, mailbox: Mailbox, background: Background
     ) -> None:
         self._storage = storage
-        self._default = default
+        self.default = default
         self._mailbox = mailbox
         self._background = background
         self._ids = count(1)
@@ -57,7 +57,7 @@ class Savepoints:
             stop: Whether, and how, the job stops with it.
         """
         future: Future[str] = Future()
-        above = directory or self._default
+        above = directory or self.default
         if above is None:
             reason = "no directory was named, and execution.checkpointing.savepoint-dir is not set"
             future.set_exception(SavepointError("of this job", reason))

@@ -1,0 +1,100 @@
+"""What SIGINT and SIGTERM do to a job, by the number of times that they come."""
+
+from __future__ import annotations
+
+import os
+import signal
+from concurrent.futures import Future
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from penstock._engine.driver.signals import Interruption, ending_on_signals
+from penstock._engine.protocol.control import Stop
+from penstock.errors import JobCancelledError, SavepointError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+
+class Driver:
+    """Takes note of what is asked of a job."""
+
+    job_name = "prices"
+
+    def __init__(self, directory: str | None, checkpoint: str | None = None) -> None:
+        self.savepoint_directory, self.checkpoint = directory, checkpoint
+        self.stops: list[Future[str]] = []
+        self.cancelled = 0
+        self.interruption = Interruption(self)  # type: ignore[arg-type]
+
+    def savepoint(self, directory: str | None, stop: Stop) -> Future[str]:
+        assert (directory, stop) == (None, Stop.SUSPEND)
+        self.stops.append(Future())
+        return self.stops[-1]
+
+    def cancel(self) -> None:
+        self.cancelled += 1
+
+
+def get(number: int) -> None:
+    os.kill(os.getpid(), number)
+
+
+def wait(driver: Any, *happenings: Callable[[], None]) -> None:
+    """Wait for a job, while this and that happens."""
+    with ending_on_signals(driver):
+        for happening in happenings:
+            happening()
+
+
+def interrupt() -> None:
+    get(signal.SIGINT)
+
+
+def end_cancelled() -> None:
+    raise JobCancelledError("0" * 32, "prices")
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_first_signal_stops_with_a_savepoint_and_the_last_line_names_it(
+    capfd: pytest.CaptureFixture[str], number: int
+) -> None:
+    driver = Driver("/savepoints")
+    with pytest.raises(SystemExit) as exit_:
+        wait(driver, lambda: get(number), lambda: driver.stops[0].set_result("/savepoints/savepoint-1"))
+    assert exit_.value.code == 128 + number
+    assert driver.cancelled == 0
+    assert capfd.readouterr().err.splitlines()[-1].endswith("/savepoints/savepoint-1")
+
+
+def test_first_signal_cancels_where_no_savepoint_has_a_place_to_go(capfd: pytest.CaptureFixture[str]) -> None:
+    driver = Driver(None, checkpoint="/checkpoints/chk-7")
+    with pytest.raises(SystemExit):
+        wait(driver, interrupt, end_cancelled)
+    assert (driver.stops, driver.cancelled) == ([], 1)
+    assert capfd.readouterr().err.splitlines()[-1].endswith("/checkpoints/chk-7")
+
+
+def test_second_signal_cancels_a_job_that_is_stopping_also_between_two_waits() -> None:
+    driver = Driver("/savepoints")
+    wait(driver, interrupt)
+    with pytest.raises(SystemExit):
+        wait(driver, interrupt, end_cancelled)
+    assert (len(driver.stops), driver.cancelled) == (1, 1)
+
+
+def test_job_that_cannot_stop_goes_on_and_says_why(capfd: pytest.CaptureFixture[str]) -> None:
+    driver = Driver("/savepoints")
+    error = SavepointError("/savepoints/savepoint-1", "the disk is full")
+    wait(driver, interrupt, lambda: driver.stops[0].set_exception(error))
+    assert driver.cancelled == 0
+    assert "the disk is full" in capfd.readouterr().err
+
+
+def test_handlers_of_the_program_are_back_afterwards() -> None:
+    before = signal.getsignal(signal.SIGINT)
+    seen: list[object] = []
+    wait(Driver(None), lambda: seen.append(signal.getsignal(signal.SIGINT)))
+    assert seen != [before]
+    assert signal.getsignal(signal.SIGINT) is before
