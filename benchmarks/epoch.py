@@ -15,6 +15,7 @@ enumerators and coordinator are all in it.
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 import tempfile
 import threading
@@ -228,6 +229,7 @@ def main() -> int:
     parser.add_argument("--given-session", action="store_true", help="run in a session that the program made")
     arguments = parser.parse_args()
     if arguments.given_session:
+        os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
         SparkSession.builder.master(f"local[{SLOTS}]").getOrCreate()
     spark = get_session(SLOTS)
     figures = Figures("The price of an epoch" + (" in a given session" if arguments.given_session else ""))

@@ -23,6 +23,8 @@ RESULTS = ROOT / ".campaign" / "results.json"
 #: Random kills of one job per seed, and how many seeds; seeds of tasks that run twice, mix or are lost.
 KILL_SEEDS = 20
 CHAOS_SEEDS = 20
+#: The points of a driver's work are shared out to so many cases.
+PARTS = 4
 KILLS = "test_driver_kills.py::test_kill_at_any_point_leaves_the_truth_to_the_next_driver"
 RECOVERIES = "test_driver_kills.py::test_kill_of_the_driver_that_recovers_leaves_the_truth_to_the_third"
 CASE_LIMIT_S = 1800
@@ -43,23 +45,33 @@ def cases(seed: int) -> list[Case]:
     pytest = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider"]
     kills = [
         Case(
-            f"kill-{seed + number}",
+            f"random-kills-{seed + number}",
             "SIGKILL of the process group at five random moments: files hold the truth",
             [*pytest, "tests/fault/test_kill.py"],
             {"PENSTOCK_TEST_SEED": str(seed + number)},
         )
         for number in range(KILL_SEEDS)
     ]
-    every_point = {"PENSTOCK_FAULT_POINTS": "all"}
     points = [
-        Case(name, shows, [*pytest, f"tests/fault/{tests}"], every_point)
-        for name, tests, shows in (
-            ("points-kill", KILLS, "SIGKILL of the driver before and after each of its steps: files hold the truth"),
-            ("points-recovery", RECOVERIES, "the same for the driver that recovers from a kill"),
-            ("points-stop", "test_fencing.py", "SIGSTOP at each step while another driver does the job: fenced"),
-            ("spark-faults", "test_spark_faults.py", "on Spark: a worker, an executor, the driver alone are killed"),
+        Case(
+            f"{name}-{part}",
+            shows,
+            [*pytest, f"tests/fault/{tests}"],
+            {"PENSTOCK_FAULT_POINTS": f"{part}/{PARTS}"},
         )
+        for name, tests, shows in (
+            ("kill", KILLS, "SIGKILL of the driver before and after each of its steps: files hold the truth"),
+            ("kill-recovery", RECOVERIES, "the same for a driver that recovers from a kill"),
+            ("stop", "test_fencing.py", "SIGSTOP at each step while another driver does the job: fenced, says so"),
+        )
+        for part in range(1, PARTS + 1)
     ]
+    spark = Case(
+        "spark-faults",
+        "on Spark: a worker, an executor, the driver's process alone are killed",
+        [*pytest, "tests/fault/test_spark_faults.py"],
+        {"PENSTOCK_FAULT_POINTS": "1/1"},
+    )
     chaos = [
         Case(
             f"chaos-{seed + number}",
@@ -87,7 +99,7 @@ def cases(seed: int) -> list[Case]:
         and (python := shutil.which(f"python{version}")) is not None
         and subprocess.run([python, "--version"], capture_output=True, check=False).returncode == 0
     ]
-    return [*points, *kills, *chaos, properties, *pythons]
+    return [*points, spark, *kills, *chaos, properties, *pythons]
 
 
 def code_version() -> str:

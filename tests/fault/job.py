@@ -20,9 +20,9 @@ from penstock._engine.graph.chaining import build_job_graph
 from penstock.common import Configuration, Encoder, Types, WatermarkStrategy
 from penstock.datastream import StreamExecutionEnvironment
 from penstock.datastream.connectors.file_system import FileSink, RollingPolicy
-from penstock.datastream.connectors.number_seq import NumberSequenceSource
 from penstock.errors import InternalError
 from penstock.testing.in_process import InProcessEpochRunner
+from penstock.testing.sources import ListSource
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -35,12 +35,14 @@ if TYPE_CHECKING:
     from penstock.datastream import DataStream
 
 NUMBERS = 500
+#: What a reader reads in one epoch: there are four.
+PER_EPOCH = 80
 #: Bytes after which a part ends: some parts are of one epoch, some of several.
-PART_BYTES = 600
+PART_BYTES = 700
 #: Deltas of more bytes are files; of the two keyed operators one has larger ones, the other smaller.
 INLINE = "120 bytes"
 NAME = "counting"
-MOST_EPOCHS = 300
+MOST_EPOCHS = 60
 
 KEYS_OF_SETTINGS = {
     "directory": "execution.checkpointing.dir",
@@ -55,7 +57,6 @@ KEYS_OF_SETTINGS = {
 class SteadyRunner(InProcessEpochRunner):
     """Gives sources the same share in each epoch, so that one run is like the other; ends jobs that do not end."""
 
-    records = 40
     epochs = 0
 
     def run(self, plan: EpochPlan) -> EpochOutcome:
@@ -64,14 +65,17 @@ class SteadyRunner(InProcessEpochRunner):
             raise InternalError("The job does not come to its end.")
         first, *others = plan.levels
         slots = tuple(
-            tuple(replace(part, max_records=self.records, max_bytes=1 << 30, max_time_ms=600_000) for part in slot)
+            tuple(replace(part, max_records=PER_EPOCH, max_bytes=1 << 30, max_time_ms=600_000) for part in slot)
             for slot in first.slots
         )
         return super().run(replace(plan, levels=(replace(first, slots=slots), *others)))
 
 
-def numbers(env: StreamExecutionEnvironment, total: int = NUMBERS) -> DataStream:
-    return env.from_source(NumberSequenceSource(0, total - 1), WatermarkStrategy.no_watermarks(), "numbers")
+def numbers(env: StreamExecutionEnvironment) -> DataStream:
+    """Return the numbers, half of them from each of two readers, some in each poll."""
+    halves = range(NUMBERS // 2), range(NUMBERS // 2, NUMBERS)
+    source = ListSource(*halves, happened_in="", records_per_poll=PER_EPOCH // 4)
+    return env.from_source(source, WatermarkStrategy.no_watermarks(), "numbers")
 
 
 def count(stream: DataStream, directory: Path) -> None:

@@ -14,13 +14,15 @@ import signal
 import time
 from pathlib import Path
 
-from tests.fault.job import NAME, count, numbers, settings
+from tests.fault.job import NAME, count, settings
 
-from penstock.datastream import StreamExecutionEnvironment
+from penstock.common import WatermarkStrategy
+from penstock.datastream import DataStream, StreamExecutionEnvironment
+from penstock.datastream.connectors.number_seq import NumberSequenceSource
 
 #: More than fit into the first epochs; the trap is in one of the later ones.
-TOTAL = 20_000
-TRAP = 15_321
+TOTAL = 10_000
+TRAP = 9_000
 #: Longer than any test waits.
 FOR_EVER_S = 3600
 
@@ -51,9 +53,13 @@ def main() -> None:
         from pyspark.sql import SparkSession
 
         SparkSession.builder.master("local-cluster[2,1,1024]").config("spark.ui.enabled", "false").getOrCreate()
-    env = StreamExecutionEnvironment.get_execution_environment(settings(directory)).set_parallelism(2)
-    count(numbers(env, TOTAL).map(trap), directory)
+    env = StreamExecutionEnvironment.get_execution_environment(settings(directory, interval="1 s")).set_parallelism(2)
+    count(numbers(env).map(trap), directory)
     env.execute(NAME)
+
+
+def numbers(env: StreamExecutionEnvironment) -> DataStream:
+    return env.from_source(NumberSequenceSource(0, TOTAL - 1), WatermarkStrategy.no_watermarks(), "numbers")
 
 
 def parent_of(pid: int) -> int:

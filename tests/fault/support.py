@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     from penstock.testing.in_process import InProcessEpochRunner
 
 ROOT = Path(__file__).parents[2]
-#: With this, each test that takes a point takes all of them: minutes, for the campaign.
-ALL_POINTS = os.environ.get("PENSTOCK_FAULT_POINTS") == "all"
+#: For the campaign, whose tests take all points that there are: which part of them, such as "1/4".
+SHARD = os.environ.get("PENSTOCK_FAULT_POINTS")
 #: Longest wait for a driver to end; a busy machine is slow.
 PATIENCE_S = 120
 
@@ -85,6 +85,7 @@ class Driver:
             code = self.process.wait(PATIENCE_S)
         finally:
             self.process.kill()
+            self.process.wait()
         return Run(code, self._log.read_bytes()[self._start :].decode())
 
 
@@ -108,20 +109,28 @@ def finish(directory: Path) -> None:
 
 
 @functools.cache
-def all_points(*before: str) -> tuple[str, ...]:
-    """Return the points of an undisturbed run; of one after a kill, when told at which point that was."""
+def all_points(*kills: str) -> tuple[str, ...]:
+    """Return the points of an undisturbed run, or of the one that goes on after kills at some points."""
     with tempfile.TemporaryDirectory() as place:
         directory = Path(place)
-        for point in before:
+        for point in kills:
             killed_at(directory, point)
             (directory / "points").unlink()
         finish(directory)
         return tuple((directory / "points").read_text().split())
 
 
-def points(*chosen: str, before: tuple[str, ...] = ()) -> tuple[str, ...]:
-    """Return the points to try: a few, or all of them in a campaign."""
-    return all_points(*before) if ALL_POINTS else chosen
+def points(*chosen: str, kills: tuple[str, ...] = ()) -> tuple[str, ...]:
+    """Return the points that a test takes: the chosen ones, or a part of all of them in a campaign."""
+    if SHARD is None:
+        return chosen
+    part, parts = map(int, SHARD.split("/"))
+    return all_points(*kills)[part - 1 :: parts]
+
+
+def last(step: str) -> str:
+    """Return the point behind a step of which an undisturbed run takes no further one."""
+    return [point for point in all_points() if point.startswith(f"{step}-")][-1]
 
 
 # ------------------------------------------------------------------------------------------ drivers in this process

@@ -10,15 +10,15 @@ from typing import TYPE_CHECKING
 
 import pytest
 from tests.fault.job import published
-from tests.fault.support import finish, killed_at, points
+from tests.fault.support import finish, killed_at, last, points
 
 if TYPE_CHECKING:
     from pathlib import Path
 
 pytestmark = pytest.mark.fault
 
-#: Both sides of a commit point: while the commit before it runs, and when nobody has heard of it; then the last commit.
-TELLING = ("put_record-4-before", "link_metadata-3-after", "publish_parts-3-after")
+#: Both sides of a commit point: while the commit before it runs, and when nobody has heard of it.
+TELLING = ("put_record-4-before", "link_metadata-3-after")
 #: Leaves a checkpoint whose commit is outstanding, so that a recovery has all there is to do.
 COMPLETED = "put_record-3-after"
 
@@ -29,16 +29,21 @@ def test_kill_at_any_point_leaves_the_truth_to_the_next_driver(tmp_path: Path, p
     finish(tmp_path)
 
 
-@pytest.mark.parametrize("point", points("link_metadata-1-after", before=(COMPLETED,)))
+@pytest.mark.parametrize("point", points("link_metadata-1-after", kills=(COMPLETED,)))
 def test_kill_of_the_driver_that_recovers_leaves_the_truth_to_the_third(tmp_path: Path, point: str) -> None:
     killed_at(tmp_path, COMPLETED)
     killed_at(tmp_path, point)
     finish(tmp_path)
 
 
+def test_kill_between_the_last_commit_and_the_exit_leaves_the_truth(tmp_path: Path) -> None:
+    killed_at(tmp_path, last("publish_parts"))
+    finish(tmp_path)
+
+
 def test_commit_that_is_still_put_off_when_the_next_checkpoint_lands_is_done_by_the_next_driver(
     tmp_path: Path,
 ) -> None:
-    killed_at(tmp_path, "put_record-4-after", "--put-off")
+    killed_at(tmp_path, COMPLETED, "--put-off")
     assert published(tmp_path) == []
     finish(tmp_path)

@@ -11,10 +11,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import pytest
-from tests.fault.job import NAME, count, is_truth, numbers, published, settings
+from tests.fault.job import NAME, count, is_truth, published, settings
 from tests.fault.processes import Watched, descendants
-from tests.fault.spark_driver import TOTAL, TRAP
-from tests.fault.support import ALL_POINTS, PATIENCE_S, ROOT
+from tests.fault.spark_driver import TOTAL, TRAP, numbers
+from tests.fault.support import PATIENCE_S, ROOT, SHARD
 
 from penstock.datastream import StreamExecutionEnvironment
 from penstock.datastream.functions import MapFunction
@@ -59,12 +59,14 @@ def times_sprung(notes: Path) -> int:
 
 @pytest.fixture
 def env(spark: SparkHandle, tmp_path: Path) -> StreamExecutionEnvironment:
-    return StreamExecutionEnvironment.get_execution_environment(settings(tmp_path, restart="none")).set_parallelism(2)
+    return StreamExecutionEnvironment.get_execution_environment(
+        settings(tmp_path, interval="1 s", restart="none")
+    ).set_parallelism(2)
 
 
 def test_killed_python_worker_costs_no_restart_and_no_record(env: StreamExecutionEnvironment, tmp_path: Path) -> None:
     notes = tmp_path / "notes"
-    count(numbers(env, TOTAL).map(Trap(notes, "kills")), tmp_path)
+    count(numbers(env).map(Trap(notes, "kills")), tmp_path)
     env.execute(NAME)
     assert times_sprung(notes) == 2
     assert is_truth(tmp_path, TOTAL)
@@ -72,7 +74,7 @@ def test_killed_python_worker_costs_no_restart_and_no_record(env: StreamExecutio
 
 def test_function_that_raises_is_not_run_again_by_spark(env: StreamExecutionEnvironment, tmp_path: Path) -> None:
     notes = tmp_path / "notes"
-    count(numbers(env, TOTAL).map(Trap(notes, "raises")), tmp_path)
+    count(numbers(env).map(Trap(notes, "raises")), tmp_path)
     with pytest.raises(JobExecutionError, match=f"ValueError: {TRAP}"):
         env.execute(NAME)
     assert times_sprung(notes) == 1
@@ -108,6 +110,7 @@ def finish(directory: Path, *options: str) -> None:
         assert process.wait(PATIENCE_S) == 0, (directory / "log").read_text()
     finally:
         process.kill()
+        process.wait()
     assert is_truth(directory, TOTAL)
 
 
@@ -128,7 +131,7 @@ def test_driver_process_that_is_killed_alone_takes_jvm_and_workers_along_and_the
     finish(tmp_path)
 
 
-@pytest.mark.skipif(not ALL_POINTS, reason="starts a small cluster: for the campaign")
+@pytest.mark.skipif(SHARD is None, reason="starts a small cluster: for the campaign")
 def test_killed_executor_costs_no_record(tmp_path: Path) -> None:
     finish(tmp_path, "--cluster", "--kill-executor")
     assert times_sprung(tmp_path / "notes") >= 2

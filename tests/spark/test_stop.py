@@ -67,7 +67,7 @@ def lines(place: Path) -> Counter[str]:
 
 
 @pytest.mark.parametrize("drain", [False, True])
-def test_stopped_job_goes_on_from_its_savepoint_where_it_stood(
+def test_stopped_job_goes_on_from_its_savepoint_at_another_parallelism(
     spark: SparkHandle, tmp_path: Path, *, drain: bool
 ) -> None:
     client = start(tmp_path, spark.slots)
@@ -76,6 +76,6 @@ def test_stopped_job_goes_on_from_its_savepoint_where_it_stood(
     assert client.get_job_status().result() is JobStatus.FINISHED
     assert 0 < sum(lines(tmp_path).values()) < RECORDS or not drain  # a suspend leaves part files open
 
-    again = start(tmp_path, spark.slots, restore=path)
+    again = start(tmp_path, spark.slots + 1, restore=path)
     again.get_job_execution_result().result(PATIENCE_S)
     assert lines(tmp_path) == truth()

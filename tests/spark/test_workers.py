@@ -44,9 +44,12 @@ class Noted(MapFunction):
         self.note("close")
 
 def job(fails_at=None):
-    env = StreamExecutionEnvironment.get_execution_environment(
-        Configuration.from_dict({"execution.checkpointing.interval": "200 ms", "parallelism.default": "3"})
-    )
+    settings = {
+        "execution.checkpointing.interval": "200 ms",
+        "restart-strategy.type": "none",
+        "parallelism.default": "3",
+    }
+    env = StreamExecutionEnvironment.get_execution_environment(Configuration.from_dict(settings))
     source = DataGeneratorSource(int, None, RateLimiterStrategy.per_second(2_000))
     numbers = env.from_source(source, WatermarkStrategy.no_watermarks(), "numbers")
     numbers.map(Noted()).key_by(lambda number: number).map(Noted(fails_at)).filter(lambda number: False).print()

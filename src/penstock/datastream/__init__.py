@@ -13,6 +13,12 @@ if TYPE_CHECKING:
     from penstock.datastream.checkpoint_config import CheckpointConfig as CheckpointConfig
     from penstock.datastream.checkpointing_mode import CheckpointingMode as CheckpointingMode
     from penstock.datastream.data_stream import (
+        BroadcastConnectedStream as BroadcastConnectedStream,
+    )
+    from penstock.datastream.data_stream import (
+        BroadcastStream as BroadcastStream,
+    )
+    from penstock.datastream.data_stream import (
         ConnectedStreams as ConnectedStreams,
     )
     from penstock.datastream.data_stream import (
@@ -35,6 +41,12 @@ if TYPE_CHECKING:
         AggregateFunction as AggregateFunction,
     )
     from penstock.datastream.functions import (
+        BroadcastProcessFunction as BroadcastProcessFunction,
+    )
+    from penstock.datastream.functions import (
+        CheckpointedFunction as CheckpointedFunction,
+    )
+    from penstock.datastream.functions import (
         CoFlatMapFunction as CoFlatMapFunction,
     )
     from penstock.datastream.functions import (
@@ -48,6 +60,9 @@ if TYPE_CHECKING:
     )
     from penstock.datastream.functions import (
         FlatMapFunction as FlatMapFunction,
+    )
+    from penstock.datastream.functions import (
+        KeyedBroadcastProcessFunction as KeyedBroadcastProcessFunction,
     )
     from penstock.datastream.functions import (
         KeyedCoProcessFunction as KeyedCoProcessFunction,
@@ -106,14 +121,18 @@ if TYPE_CHECKING:
 _NAMES_OF_MODULES = {
     "checkpoint_config": ("CheckpointConfig",),
     "checkpointing_mode": ("CheckpointingMode",),
-    "data_stream": ("ConnectedStreams", "DataStream", "DataStreamSink", "KeyedStream", "WindowedStream"),
+    "data_stream": (
+        *("BroadcastConnectedStream", "BroadcastStream", "ConnectedStreams", "DataStream", "DataStreamSink"),
+        *("KeyedStream", "WindowedStream"),
+    ),
     "execution_mode": ("RuntimeExecutionMode",),
     "externalized_checkpoint_retention": ("ExternalizedCheckpointRetention",),
     "functions": (
-        *("AggregateFunction", "CoFlatMapFunction", "CoMapFunction", "CoProcessFunction", "FilterFunction"),
-        *("FlatMapFunction", "KeySelector", "KeyedCoProcessFunction", "KeyedProcessFunction"),
-        *("MapFunction", "Partitioner", "ProcessFunction", "ProcessWindowFunction", "ReduceFunction"),
-        *("RuntimeContext", "WindowFunction"),
+        *("AggregateFunction", "BroadcastProcessFunction", "CheckpointedFunction", "CoFlatMapFunction"),
+        *("CoMapFunction", "CoProcessFunction", "FilterFunction", "FlatMapFunction", "KeySelector"),
+        *("KeyedBroadcastProcessFunction", "KeyedCoProcessFunction", "KeyedProcessFunction", "MapFunction"),
+        *("Partitioner", "ProcessFunction", "ProcessWindowFunction", "ReduceFunction", "RuntimeContext"),
+        "WindowFunction",
     ),
     "output_tag": ("OutputTag",),
     "slot_sharing_group": ("MemorySize", "SlotSharingGroup"),

@@ -25,6 +25,7 @@ from penstock.datastream._state.kinds import (
     State,
     ValueState,
 )
+from penstock.datastream._state.operator import OperatorStateStore
 from penstock.datastream._state.ttl import StateTtlConfig
 
 __all__ = [
@@ -37,6 +38,7 @@ __all__ = [
     "MapState",
     "MapStateDescriptor",
     "MergingState",
+    "OperatorStateStore",
     "ReadOnlyBroadcastState",
     "ReducingState",
     "ReducingStateDescriptor",

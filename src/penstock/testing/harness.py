@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from penstock._engine.coordinator.operator_state import redistribute, visible_state
 from penstock._engine.operators.base import EpochContext, Operator, OperatorContext
 from penstock._engine.operators.batch import Batch, watermark_only
 from penstock._engine.operators.keyed import KeyedOperator
@@ -18,14 +19,16 @@ from penstock._engine.operators.stateless import FilterOperator, FlatMapOperator
 from penstock._engine.operators.window import window_operator
 from penstock._engine.protocol.control import OperatorRestore
 from penstock._engine.protocol.keys import key_group, key_group_range, normal_key
+from penstock._engine.protocol.metadata import OperatorSubtask
 from penstock._engine.protocol.rows import MAX_WATERMARK, MIN_WATERMARK, NO_TIMESTAMP
 from penstock._engine.protocol.state_handle import StateHandle, rescale
 from penstock._engine.state.memory_store import MemoryStore
+from penstock._engine.state.operator_state import describe
 from penstock.metrics.in_memory import InMemoryMetricGroup
 from penstock.testing.clock import ManualClock
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Sequence
     from types import TracebackType
 
     from penstock._engine.operators.base import Output
@@ -80,6 +83,8 @@ class OperatorSnapshot:
     watermark: int
     lineage: Lineage
     state: bytes | None
+    operator_state: Lineage = ()
+    checkpoint_id: int = 0
 
 
 class OperatorHarness:
@@ -334,7 +339,10 @@ class OperatorHarness:
         epoch = self._epoch(self._start, current=True)
         ack = self._operator.snapshot(epoch, finished=self._ended)
         lineage = () if ack.keyed_state is None else (ack.keyed_state,)
-        taken = OperatorSnapshot(self._parallelism, self._watermark, lineage, ack.state)
+        operator_state = () if ack.operator_state is None else (ack.operator_state,)
+        taken = OperatorSnapshot(
+            self._parallelism, self._watermark, lineage, ack.state, operator_state, self._checkpoint_id
+        )
         self._start = taken
         self._begin(taken, current=True)
         return taken
@@ -370,7 +378,19 @@ class OperatorHarness:
             MIN_WATERMARK if only is None else only.watermark,
             rescale((snapshot.lineage for snapshot in snapshots), self._key_groups),
             None if only is None else only.state,
+            self._operator_state(snapshots),
         )
+        self._checkpoint_id = max(snapshot.checkpoint_id for snapshot in snapshots)
+
+    def _operator_state(self, snapshots: Sequence[OperatorSnapshot]) -> Lineage:
+        same = all(snapshot.parallelism == self._parallelism for snapshot in snapshots)
+        if same and len(snapshots) == 1:
+            return snapshots[0].operator_state
+        subtasks = [OperatorSubtask(operator_state=snapshot.operator_state) for snapshot in snapshots]
+        if not same:
+            shares = redistribute(subtasks, self._parallelism)
+            subtasks = [OperatorSubtask(operator_state=share) for share in shares]
+        return visible_state(subtasks, self._subtask)
 
     # ------------------------------------------------------------------------------------------------------- life
 
@@ -394,6 +414,10 @@ class OperatorHarness:
                 metrics=self.metrics,
                 keyed_store=lambda: MemoryStore(self._key_groups, self._max_parallelism, _inline),
                 save_keyed_state=_save,
+                save_operator_state=lambda data, parts, epoch: describe(
+                    data, parts, epoch.checkpoint_id, epoch.token, None
+                ),
+                read_state=_inline,
             )
         )
         self._watermark = self._start.watermark
@@ -425,7 +449,7 @@ class OperatorHarness:
         return EpochContext(
             checkpoint_id=self._checkpoint_id,
             token=self._checkpoint_id,
-            restore=OperatorRestore(start.lineage, start.state),
+            restore=OperatorRestore(start.lineage, start.state, operator_state=start.operator_state),
             current=current,
             completed_checkpoint=self._checkpoint_id - 1,
             watermark=self._watermark,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from penstock._engine.operators.broadcast import BroadcastProcessOperator, KeyedBroadcastProcessOperator
 from penstock._engine.operators.co_process import (
     CoFlatMapOperator,
     CoMapOperator,
@@ -18,12 +19,15 @@ if TYPE_CHECKING:
 
     from penstock._engine.operators.base import Operator
     from penstock.datastream.functions import (
+        BroadcastProcessFunction,
         CoFlatMapFunction,
         CoMapFunction,
         CoProcessFunction,
+        KeyedBroadcastProcessFunction,
         KeyedCoProcessFunction,
         KeySelector,
     )
+    from penstock.datastream.state import MapStateDescriptor
 
 __all__ = ["TwoInputHarness"]
 
@@ -85,6 +89,30 @@ class TwoInputHarness(OperatorHarness):
         """Return a harness for the function of ``ConnectedStreams.process`` behind ``key_by``."""
         return cls(KeyedCoProcessOperator(function, key_selector1, key_selector2), **subtask)
 
+    @classmethod
+    def for_broadcast_process(
+        cls, function: BroadcastProcessFunction[Any, Any, Any], *descriptors: MapStateDescriptor, **subtask: int
+    ) -> TwoInputHarness:
+        """Return a harness for the function of ``BroadcastConnectedStream.process``; the second input is broadcast.
+
+        Args:
+            function: The function.
+            *descriptors: What was given to ``broadcast``.
+            **subtask: ``subtask_index``, ``parallelism`` and ``max_parallelism``.
+        """
+        return cls(BroadcastProcessOperator(function, _names(descriptors)), **subtask)
+
+    @classmethod
+    def for_keyed_broadcast_process(
+        cls,
+        function: KeyedBroadcastProcessFunction[Any, Any, Any, Any],
+        key_selector: KeySelector | Callable[[Any], Any],
+        *descriptors: MapStateDescriptor,
+        **subtask: int,
+    ) -> TwoInputHarness:
+        """Return a harness for the same behind a keyed stream."""
+        return cls(KeyedBroadcastProcessOperator(function, key_selector, _names(descriptors)), **subtask)
+
     def process_element2(self, value: Any, timestamp: int | None = None) -> None:
         """Let one record into the second input; like ``process_element``."""
         self.process_elements2([value], timestamp)
@@ -112,3 +140,7 @@ class TwoInputHarness(OperatorHarness):
     def _rise(self, input_index: int, timestamp: int) -> None:
         self._marks[input_index] = max(self._marks[input_index], timestamp)
         super().process_watermark(min(self._marks))
+
+
+def _names(descriptors: Iterable[MapStateDescriptor]) -> tuple[str, ...]:
+    return tuple(descriptor.get_name() for descriptor in descriptors)

@@ -9,7 +9,6 @@ from __future__ import annotations
 _FORMATS = "re-exported from penstock.datastream.formats, which comes with the connectors"
 _AVRO = "Avro schemas wrap Java classes; penstock.datastream.formats may bring Python ones"
 _ASYNC = "comes with asynchronous functions"
-_TWO_INPUTS = "comes with connected and broadcast streams"
 _WINDOWS = "comes with the other windows, their triggers and windows without keys"
 _BACKENDS = "comes with the settings of state backends and checkpoint storage"
 _CACHE = "comes with cached streams"
@@ -29,10 +28,6 @@ ALLOWED_GAPS: dict[str, str] = {
     "datastream:AsyncFunction": _ASYNC,
     "datastream:AsyncRetryPredicate": _ASYNC,
     "datastream:AsyncRetryStrategy": _ASYNC,
-    "datastream:BroadcastConnectedStream": _TWO_INPUTS,
-    "datastream:BroadcastProcessFunction": _TWO_INPUTS,
-    "datastream:BroadcastStream": _TWO_INPUTS,
-    "datastream:KeyedBroadcastProcessFunction": _TWO_INPUTS,
     "datastream:CheckpointStorage": _BACKENDS,
     "datastream:FileSystemCheckpointStorage": _BACKENDS,
     "datastream:HashMapStateBackend": _BACKENDS,
@@ -55,9 +50,6 @@ ALLOWED_GAPS: dict[str, str] = {
     "datastream.data_stream:KeyedStream.count_window": _WINDOWS,
     "datastream.data_stream:KeyedStream.window_all": _WINDOWS,
     "datastream.data_stream:WindowedStream.trigger": _WINDOWS,
-    "datastream.data_stream:BroadcastConnectedStream": _TWO_INPUTS,
-    "datastream.data_stream:BroadcastStream": _TWO_INPUTS,
-    "datastream.data_stream:DataStream.broadcast": _TWO_INPUTS,
     "datastream.data_stream:CachedDataStream": _CACHE,
     "datastream.data_stream:DataStream.cache": _CACHE,
     "datastream.data_stream:KeyedStream.cache": _CACHE,
@@ -69,10 +61,6 @@ ALLOWED_GAPS: dict[str, str] = {
     "datastream.functions:AsyncFunctionDescriptor": _INTERNAL,
     "datastream.functions:AsyncRetryPredicate": _ASYNC,
     "datastream.functions:AsyncRetryStrategy": _ASYNC,
-    "datastream.functions:BaseBroadcastProcessFunction": _TWO_INPUTS,
-    "datastream.functions:BroadcastProcessFunction": _TWO_INPUTS,
-    "datastream.functions:KeyedBroadcastProcessFunction": _TWO_INPUTS,
-    "datastream.state:OperatorStateStore": _TWO_INPUTS,
     "datastream.state_backend:*": _BACKENDS,
     "datastream.stream_execution_environment:StreamExecutionEnvironment.add_python_archive": _SHIPPING,
     "datastream.stream_execution_environment:StreamExecutionEnvironment.add_python_file": _SHIPPING,

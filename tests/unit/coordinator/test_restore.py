@@ -11,7 +11,7 @@ from penstock._engine.coordinator.restore import ReturnedSplits, fit_snapshot, o
 from penstock._engine.coordinator.snapshots import fresh_snapshot, state_files
 from penstock._engine.coordinator.sources import Returned
 from penstock._engine.graph.job_graph import JobGraph, JobVertex, OperatorKind, OperatorNode
-from penstock._engine.protocol.control import encode
+from penstock._engine.protocol.control import decode, encode
 from penstock._engine.protocol.events import AddSplits, NoMoreSplits, ReaderState, encode_event
 from penstock._engine.protocol.keys import key_group_range
 from penstock._engine.protocol.metadata import (
@@ -22,7 +22,7 @@ from penstock._engine.protocol.metadata import (
     ReaderMessages,
     VertexSubtask,
 )
-from penstock._engine.protocol.state_handle import StateHandle
+from penstock._engine.protocol.state_handle import StateHandle, StateMode, StatePart
 from penstock.errors import RestoreError, UnclaimedStateError
 
 PATH = "job/chk-7"
@@ -105,6 +105,23 @@ def test_state_of_an_operator_that_is_gone_is_refused_by_its_uid() -> None:
         fit(stored(2), graph(2, uid="other"))
 
 
+def test_operator_state_is_claimed_shared_out_and_copied_like_keyed_state() -> None:
+    parts = (StatePart("waiting", StateMode.LIST, 0, 3),)
+    lists = StateHandle(6, 6, "operator", "other/shared/lists", None, 10, 3, 0, (0, -1), parts)
+    counts = stored(1).operators["counts"]
+    counts = replace(counts, subtasks=(OperatorSubtask(operator_state=(lists,)),))
+    before = replace(stored(1), operators={**stored(1).operators, "counts": counts})
+    assert state_files(before) == {"other/shared/lists"}
+    assert own_files(before, "mine", inside=True)[1] == (("other/shared/lists", "mine/shared/lists"),)
+    with pytest.raises(UnclaimedStateError, match="'counts'"):
+        fit(before, graph(1, uid="other"))
+    after = fit(before, graph(2))[0].operators["counts"].subtasks
+    assert [[list(part.places()) for one in subtask.operator_state for part in one.parts] for subtask in after] == [
+        [[0, 2]],
+        [[1]],
+    ]
+
+
 def test_state_of_an_operator_that_is_gone_is_dropped_when_told_so() -> None:
     snapshot, _ = fit(stored(2), graph(2, uid="other"), ignore=True)
     assert snapshot.operators.keys() == {"orders", "other"}
@@ -116,12 +133,20 @@ def test_other_number_of_key_groups_is_refused_with_both_numbers() -> None:
         fit(stored(2), graph(2, max_parallelism=64))
 
 
-def test_other_state_needs_the_parallelism_that_it_had() -> None:
-    before = stored(2)
-    counts = replace(before.operators["counts"], subtasks=(OperatorSubtask(state=b"x"),) * 2)
-    before = replace(before, operators={**before.operators, "counts": counts})
-    with pytest.raises(RestoreError, match=r"later version.*set its parallelism to 2"):
-        fit(before, graph(3))
+@pytest.mark.parametrize(("before", "now"), [(3, 1), (2, 5), (4, 3)])
+def test_each_state_of_a_writer_goes_to_one_subtask_whatever_the_parallelism(before: int, now: int) -> None:
+    def job(parallelism: int) -> JobGraph:
+        writer = OperatorNode("target", "Sink", OperatorKind.SINK_WRITER, b"")
+        return JobGraph("orders", (JobVertex(0, "Sink", (writer,), parallelism, 128),), ())
+
+    snapshot = fresh_snapshot(job(before))
+    parts = tuple(OperatorSubtask(state=encode([b"%d-a" % index, b"%d-b" % index])) for index in range(before))
+    target = replace(snapshot.operators["target"], subtasks=parts)
+    fitted, _ = fit(replace(snapshot, operators={"target": target}), job(now))
+    states = [part.state for part in fitted.operators["target"].subtasks]
+    items = [item for state in states if state is not None for item in decode(state, list[bytes])]
+    assert sorted(items) == sorted(b"%d-%s" % (index, name) for index in range(before) for name in (b"a", b"b"))
+    assert len(states) == now
 
 
 def test_partly_finished_job_is_refused_in_another_form() -> None:

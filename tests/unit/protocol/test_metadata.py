@@ -23,7 +23,7 @@ from penstock._engine.protocol.metadata import (
     decode_record,
     encode_record,
 )
-from penstock._engine.protocol.state_handle import StateHandle
+from penstock._engine.protocol.state_handle import StateHandle, StateMode, StatePart
 from penstock.errors import CorruptCheckpointError
 
 PATH = "/checkpoints/job/chk-7/_metadata"
@@ -33,13 +33,18 @@ def handle(*, inline: bytes | None = None, path: str | None = None) -> StateHand
     return StateHandle(7, (1 << 63) - 1, "delta", path, inline, 3, 1, 0xFFFFFFFF, (0, 63))
 
 
+def lists() -> StateHandle:
+    parts = (StatePart("waiting", StateMode.LIST, 1, 9, 2), StatePart("all", StateMode.UNION, 0, 3))
+    return StateHandle(6, 5, "operator", "a/shared/c.operator", None, 3, 4, 0, (0, -1), parts)
+
+
 def record() -> Record:
     source = OperatorRecord(
         "Source: orders",
         0,
         1,
         128,
-        (OperatorSubtask(state=b"\x00splits\xff"),),
+        (OperatorSubtask(state=b"\x00splits\xff", operator_state=(lists(),)),),
         EnumeratorRecord(b"enumerator", 2, {0: (b"event",)}, (ReaderMessages(0, (b"hello",), 2),)),
     )
     window = OperatorRecord(

@@ -231,7 +231,7 @@ def _spill(snapshot: JobSnapshot, job_id: str, checkpoint_id: int) -> tuple[JobS
         (handle, uid, index)
         for uid, operator in snapshot.operators.items()
         for index, subtask in enumerate(operator.subtasks)
-        for handle in subtask.lineage
+        for handle in (*subtask.lineage, *subtask.operator_state)
         if handle.inline is not None
     ]
     excess = sum(handle.size for handle, _, _ in inline) - _MAX_INLINE
@@ -242,7 +242,8 @@ def _spill(snapshot: JobSnapshot, job_id: str, checkpoint_id: int) -> tuple[JobS
             break
         if handle in moved or handle.inline is None:
             continue
-        moved[handle] = shared_path(job_id, uid, index, checkpoint_id, handle.token, suffix=".inline")
+        suffix = ".operator" if handle.kind == "operator" else ".inline"
+        moved[handle] = shared_path(job_id, uid, index, checkpoint_id, handle.token, suffix=suffix)
         files.append((moved[handle], handle.inline))
         excess -= handle.size
     if not moved:

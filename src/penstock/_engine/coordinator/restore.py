@@ -1,7 +1,7 @@
 """Fitting the state of a checkpoint to the job that starts from it.
 
-Operators are matched by uid. Keyed state follows its key groups to any parallelism; splits go back to the enumerator;
-other state stays where it was, so that it needs an equal parallelism.
+Operators are matched by uid. Keyed state follows its key groups to any parallelism, operator state and the states of
+writers are shared out anew, splits go back to the enumerator, and watermarks begin anew.
 """
 
 from __future__ import annotations
@@ -9,10 +9,11 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from penstock._engine.coordinator.operator_state import redistribute
 from penstock._engine.coordinator.snapshots import fresh_snapshot, map_handles
 from penstock._engine.coordinator.sources import Returned
 from penstock._engine.graph.job_graph import OperatorKind
-from penstock._engine.protocol.control import decode
+from penstock._engine.protocol.control import decode, encode
 from penstock._engine.protocol.events import AddSplits, ReaderState, decode_event
 from penstock._engine.protocol.keys import key_group_range
 from penstock._engine.protocol.metadata import JobSnapshot, OperatorRecord, OperatorSubtask
@@ -75,7 +76,9 @@ def _ordered(snapshot: JobSnapshot) -> list[OperatorRecord]:
 def _check_claimed(stored: JobSnapshot, nodes: dict[str, OperatorNode], path: str) -> None:
     outstanding = {commit.uid for commit in stored.outstanding}
     for uid, operator in stored.operators.items():
-        stateful = operator.enumerator is not None or any(part.lineage or part.state for part in operator.subtasks)
+        stateful = operator.enumerator is not None or any(
+            part.lineage or part.state or part.operator_state for part in operator.subtasks
+        )
         if uid not in nodes and (stateful or uid in outstanding):
             raise UnclaimedStateError(path, uid, tuple(nodes))
 
@@ -99,19 +102,25 @@ def _fit(node: OperatorNode, found: OperatorRecord, wanted: OperatorRecord, path
         )
     if found.parallelism == wanted.parallelism:
         return replace(wanted, subtasks=found.subtasks, enumerator=found.enumerator)
-    if node.kind is not OperatorKind.SOURCE and any(part.state for part in found.subtasks):
-        raise RestoreError(
-            f"{path} cannot be restored: {wanted.name!r} (uid {node.uid!r}) has parallelism {wanted.parallelism}, and "
-            f"its state there {found.parallelism}. A later version of Penstock shares such state out; until then set "
-            f"its parallelism to {found.parallelism}."
-        )
+    # A reader's splits go back to the enumerator, and watermarks begin anew; what is left are writers.
+    states = _deal(found, wanted.parallelism) if node.kind is OperatorKind.SINK_WRITER else [None] * wanted.parallelism
     lineages = [part.lineage for part in found.subtasks]
     subtasks = tuple(
-        OperatorSubtask(rescale(lineages, key_group_range(index, wanted.parallelism, wanted.max_parallelism)))
-        for index in range(wanted.parallelism)
+        OperatorSubtask(
+            rescale(lineages, key_group_range(index, wanted.parallelism, wanted.max_parallelism)),
+            state=states[index],
+            operator_state=operator_state,
+        )
+        for index, operator_state in enumerate(redistribute(found.subtasks, wanted.parallelism))
     )
     enumerator = found.enumerator and replace(found.enumerator, undelivered={}, unseen=())
     return replace(wanted, subtasks=subtasks, enumerator=enumerator)
+
+
+def _deal(found: OperatorRecord, parallelism: int) -> list[bytes | None]:
+    """Return the states of writers for each new subtask, dealt in turn (FLIP-143); None where nothing is left."""
+    items = [item for part in found.subtasks if part.state is not None for item in decode(part.state, list[bytes])]
+    return [encode(items[index::parallelism]) if items[index:] else None for index in range(parallelism)]
 
 
 def _splits_of(found: OperatorRecord) -> tuple[Returned, ...]:

@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final, TypeAlias
 
+from penstock._engine.coordinator.operator_state import visible_state
 from penstock._engine.protocol.control import OperatorRestore, SubtaskDispatch
 from penstock._engine.protocol.metadata import (
     EnumeratorRecord,
@@ -111,7 +112,9 @@ def _advance_operator(before: OperatorSubtask, ack: SubtaskAck, uid: str, *, dra
     part, drained = ack.operators.get(uid), drain and ack.finished
     if part is None:
         return replace(before, finished=ack.finished, drained=drained)
-    return OperatorSubtask(_extend(before.lineage, part.keyed_state), part.state, ack.finished, drained)
+    operator_state = () if part.operator_state is None else (part.operator_state,)
+    lineage = _extend(before.lineage, part.keyed_state)
+    return OperatorSubtask(lineage, part.state, ack.finished, drained, operator_state)
 
 
 def _extend(lineage: Lineage, handle: StateHandle | None) -> Lineage:
@@ -146,11 +149,17 @@ def dispatch(
     position, index = subtask
     vertex = snapshot.vertices[position]
     parts = {uid: snapshot.operators[uid].subtasks[index] for uid in vertex.operators}
+    restores = {
+        uid: OperatorRestore(
+            part.lineage, part.state, events(uid, index), visible_state(snapshot.operators[uid].subtasks, index)
+        )
+        for uid, part in parts.items()
+    }
     return SubtaskDispatch(
         vertex=position,
         subtask=index,
         history=history,
-        operators={uid: OperatorRestore(part.lineage, part.state, events(uid, index)) for uid, part in parts.items()},
+        operators=restores,
         channels=vertex.subtasks[index].channels,
         full_snapshot=any(needs_snapshot(part.lineage) for part in parts.values()),
         completed_checkpoint=completed_checkpoint,
@@ -187,7 +196,7 @@ def state_files(snapshot: JobSnapshot) -> frozenset[str]:
         handle.path
         for operator in snapshot.operators.values()
         for subtask in operator.subtasks
-        for handle in subtask.lineage
+        for handle in (*subtask.lineage, *subtask.operator_state)
         if handle.path is not None
     )
 
@@ -200,7 +209,11 @@ def map_handles(snapshot: JobSnapshot, change: Callable[[StateHandle], StateHand
             uid: replace(
                 operator,
                 subtasks=tuple(
-                    replace(subtask, lineage=tuple(change(handle) for handle in subtask.lineage))
+                    replace(
+                        subtask,
+                        lineage=tuple(map(change, subtask.lineage)),
+                        operator_state=tuple(map(change, subtask.operator_state)),
+                    )
                     for subtask in operator.subtasks
                 ),
             )

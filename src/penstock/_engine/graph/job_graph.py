@@ -20,10 +20,13 @@ class OperatorKind(StrEnum):
     PROCESS = "process"  #: function: ProcessFunction
     WATERMARKS = "watermarks"  #: watermark_strategy: WatermarkStrategy
     KEYED_PROCESS = "keyed_process"  #: function: KeyedProcessFunction, key_selector
-    CO_MAP = "co_map"  #: function: CoMapFunction; this and the next three have two inputs
+    CO_MAP = "co_map"  #: function: CoMapFunction; this and the next five have two inputs
     CO_FLAT_MAP = "co_flat_map"  #: function: CoFlatMapFunction
     CO_PROCESS = "co_process"  #: function: CoProcessFunction
     KEYED_CO_PROCESS = "keyed_co_process"  #: function: KeyedCoProcessFunction, key_selector1, key_selector2
+    BROADCAST_PROCESS = "broadcast_process"  #: function: BroadcastProcessFunction, state_names
+    #: function: KeyedBroadcastProcessFunction, key_selector (of the first input), state_names
+    KEYED_BROADCAST_PROCESS = "keyed_broadcast_process"
     REDUCE = "reduce"  #: function: Callable | ReduceFunction, key_selector
     #: key_selector, assigner, allowed_lateness_ms, late_tag, strategy ("reduce", "aggregate" or "elements"),
     #: function (ReduceFunction | AggregateFunction | None),

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
     from penstock._engine.protocol.control import OperatorRestore
-    from penstock._engine.protocol.state_handle import StateHandle
+    from penstock._engine.protocol.state_handle import StateHandle, StatePart
     from penstock._engine.state.memory_store import MemoryStore
     from penstock.metrics.metricbase import MetricGroup
 
@@ -68,6 +68,10 @@ class OperatorContext:
     keyed_store: Callable[[], MemoryStore]
     #: Puts keyed state into the checkpoint: (store, epoch) -> handle for the ack.
     save_keyed_state: Callable[[MemoryStore, EpochContext], StateHandle | None]
+    #: Puts a file of operator state into the checkpoint: (bytes, what is in it, epoch) -> handle for the ack.
+    save_operator_state: Callable[[bytes, tuple[StatePart, ...], EpochContext], StateHandle]
+    #: Reads the file of a handle.
+    read_state: Callable[[StateHandle], bytes]
 
 
 class Operator(ABC):
@@ -88,6 +92,14 @@ class Operator(ABC):
     def open(self, context: OperatorContext) -> None:
         """Get ready; the user's functions are opened here."""
         self.context = context
+
+    def can_go_on(self, *, current: bool) -> bool:
+        """Return whether this object can run another epoch; if not, it is closed and another takes its place.
+
+        Args:
+            current: The epoch that it ran last is the last accepted one.
+        """
+        return True
 
     def begin_epoch(self, epoch: EpochContext) -> None:  # noqa: B027 - most operators have nothing to do
         """Take up the state that the epoch starts from."""

@@ -5,13 +5,19 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from penstock._engine.protocol.rows import MIN_WATERMARK, NO_TIMESTAMP
-from penstock._engine.state.value_state import KeyContext, StoredValueState
+from penstock._engine.state.value_state import KeyContext, KeyKeepingValueState, StoredValueState
 from penstock.datastream.functions import (
     CoProcessFunction,
     KeyedCoProcessFunction,
     KeyedProcessFunction,
     ProcessFunction,
     RuntimeContext,
+)
+from penstock.datastream.state import (
+    ListStateDescriptor,
+    MapStateDescriptor,
+    ReducingStateDescriptor,
+    ValueStateDescriptor,
 )
 from penstock.datastream.time_domain import TimeDomain
 from penstock.datastream.timerservice import TimerService
@@ -21,7 +27,7 @@ if TYPE_CHECKING:
     from penstock._engine.operators.base import OperatorContext
     from penstock._engine.state.memory_store import MemoryStore
     from penstock._engine.state.timers import Timers
-    from penstock.datastream.state import ValueState, ValueStateDescriptor
+    from penstock.datastream.state import State, StateDescriptor, ValueState
     from penstock.metrics.metricbase import MetricGroup
 
 _LATER_STATES = "this kind of state comes with a later version; keep a Python object in a ValueState until then"
@@ -32,11 +38,18 @@ class EngineRuntimeContext(RuntimeContext):
     """The runtime context of one operator subtask; with keyed state where the operator has a store."""
 
     def __init__(
-        self, context: OperatorContext, store: MemoryStore | None = None, key: KeyContext | None = None
+        self,
+        context: OperatorContext,
+        store: MemoryStore | None = None,
+        key: KeyContext | None = None,
+        *,
+        keep_keys: bool = False,
     ) -> None:
         self._context = context
         self._store = store
         self._key = key
+        #: Whether all keys of a state can be asked for.
+        self._keep_keys = keep_keys
 
     def get_task_name(self) -> str:
         return self._context.operator_name
@@ -66,7 +79,8 @@ class EngineRuntimeContext(RuntimeContext):
     def get_state(self, state_descriptor: ValueStateDescriptor) -> ValueState[Any]:
         if self._store is None or self._key is None:
             raise UnsupportedOperationError(f"get_state({state_descriptor.get_name()!r})", _NEEDS_KEY)
-        return StoredValueState(self._store.table(state_descriptor.get_name(), kind="value"), self._key)
+        table = self._store.table(state_descriptor.get_name(), kind="value", keep_keys=self._keep_keys)
+        return (KeyKeepingValueState if self._keep_keys else StoredValueState)(table, self._key)
 
     def get_list_state(self, state_descriptor: Any) -> Any:
         raise UnsupportedOperationError("get_list_state", _LATER_STATES)
@@ -79,6 +93,20 @@ class EngineRuntimeContext(RuntimeContext):
 
     def get_aggregating_state(self, state_descriptor: Any) -> Any:
         raise UnsupportedOperationError("get_aggregating_state", _LATER_STATES)
+
+    def state_of(self, descriptor: StateDescriptor) -> State:
+        """Return the state that a descriptor asks for, by its kind."""
+        match descriptor:
+            case ValueStateDescriptor():
+                return self.get_state(descriptor)
+            case ListStateDescriptor():
+                return self.get_list_state(descriptor)
+            case MapStateDescriptor():
+                return self.get_map_state(descriptor)
+            case ReducingStateDescriptor():
+                return self.get_reducing_state(descriptor)
+            case _:
+                return self.get_aggregating_state(descriptor)
 
 
 class EngineTimerService(TimerService):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pickle
 from typing import TYPE_CHECKING, Any, Final
 
+from penstock._engine.operators.broadcast import BroadcastProcessOperator, KeyedBroadcastProcessOperator
 from penstock._engine.operators.co_process import (
     CoFlatMapOperator,
     CoMapOperator,
@@ -37,6 +38,8 @@ _OPERATORS: Final[dict[str, Callable[..., Operator]]] = {
     "co_flat_map": CoFlatMapOperator,
     "co_process": CoProcessOperator,
     "keyed_co_process": KeyedCoProcessOperator,
+    "broadcast_process": BroadcastProcessOperator,
+    "keyed_broadcast_process": KeyedBroadcastProcessOperator,
     "reduce": ReduceOperator,
     "window": window_operator,
     "conform": ConformOperator,

@@ -4,20 +4,21 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from penstock._engine.operators.base import EpochContext, Operator, OperatorContext
 from penstock._engine.operators.context import EngineRuntimeContext
+from penstock._engine.operators.user_functions import UserFunctionOperator
 from penstock._engine.protocol.control import OperatorAck
 from penstock._engine.protocol.keys import NormalKey, normal_key
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from penstock._engine.operators.base import EpochContext, OperatorContext
     from penstock._engine.state.memory_store import MemoryStore
 
 _PLAIN_KEYS: Final = ({str}, {int}, {str, int})
 
 
-class KeyedOperator(Operator):
+class KeyedOperator(UserFunctionOperator):
     """An operator with a keyed store and the key selector of each of its inputs."""
 
     def __init__(self, *key_selectors: Any) -> None:
@@ -35,9 +36,11 @@ class KeyedOperator(Operator):
 
     def begin_epoch(self, epoch: EpochContext) -> None:
         self.store.catch_up(epoch.restore.lineage)
+        super().begin_epoch(epoch)
 
     def snapshot(self, epoch: EpochContext, *, finished: bool) -> OperatorAck:
-        return OperatorAck(keyed_state=self.context.save_keyed_state(self.store, epoch))
+        operator_state = self.save_operator_state(epoch)
+        return OperatorAck(keyed_state=self.context.save_keyed_state(self.store, epoch), operator_state=operator_state)
 
     def keys_of(self, records: list[Any], input_index: int = 0) -> tuple[list[Any], list[NormalKey]]:
         """Return the keys of records of an input and their normal keys; one list where each key stands for itself."""

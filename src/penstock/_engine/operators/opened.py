@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any
 from penstock.datastream.functions import Function
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from penstock.datastream.functions import RuntimeContext
 
 
@@ -17,10 +19,19 @@ class OpenedFunctions:
     def __init__(self) -> None:
         self._closing = ExitStack()
 
-    def open(self, function: Any, runtime_context: RuntimeContext) -> None:
-        """Open a function object; a plain callable has no life of its own."""
-        if isinstance(function, Function):
+    def open(self, function: Any, runtime_context: RuntimeContext, first: Callable[[], None] = lambda: None) -> None:
+        """Open a function object; a plain callable has no life of its own.
+
+        Args:
+            function: The function.
+            runtime_context: What it is opened with.
+            first: What to do before; the function is closed also when that fails.
+        """
+        is_object = isinstance(function, Function)
+        if is_object:
             self._closing.callback(function.close)
+        first()
+        if is_object:
             function.open(runtime_context)
 
     def close(self) -> None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, cast
 import cloudpickle  # pyright: ignore[reportMissingTypeStubs]
 
 from penstock._engine.operators.base import NOTHING, EpochContext, Operator, OperatorContext, Output
-from penstock._engine.protocol.control import OperatorAck
+from penstock._engine.protocol.control import OperatorAck, decode, encode
 from penstock._engine.protocol.versioned import pack, unpack
 from penstock.common.record_text import record_text
 from penstock.datastream.connectors.base import (
@@ -65,7 +65,7 @@ class SinkWriterOperator(Operator):
         context = WriterContext(self.context, epoch)
         if state is not None and self.with_state is not None:
             serializer = self.with_state.get_writer_state_serializer()
-            items = [serializer.deserialize(*unpack(item)) for item in pickle.loads(state)]
+            items = [serializer.deserialize(*unpack(item)) for item in decode(state, list[bytes])]
             self.writer = self.with_state.restore_writer(context, items)
         else:
             self.writer = self.sink.create_writer(context)
@@ -94,7 +94,7 @@ class SinkWriterOperator(Operator):
             serializer = self.with_state.get_writer_state_serializer()
             version = serializer.get_version()
             items = cast("StatefulSinkWriter[Any, Any]", writer).snapshot_state(epoch.checkpoint_id)
-            self._state = pickle.dumps([pack(version, serializer.serialize(item)) for item in items])
+            self._state = encode([pack(version, serializer.serialize(item)) for item in items])
         self._close_writer()
         return OperatorAck(state=self._state, committables=committables)
 

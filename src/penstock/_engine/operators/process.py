@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from penstock._engine.operators.base import EpochContext, Operator, OperatorContext, Output
 from penstock._engine.operators.batch import Batch, BatchBuilder
 from penstock._engine.operators.context import (
     EngineRuntimeContext,
@@ -15,6 +14,7 @@ from penstock._engine.operators.context import (
 )
 from penstock._engine.operators.copies import IMMUTABLE, all_immutable, separate
 from penstock._engine.operators.keyed import KeyedOperator
+from penstock._engine.operators.user_functions import UserFunctionOperator
 from penstock._engine.protocol.rows import NO_TIMESTAMP
 from penstock._engine.state.value_state import KeyContext
 from penstock.datastream.output_tag import OutputTag
@@ -23,6 +23,7 @@ from penstock.datastream.time_domain import TimeDomain
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
+    from penstock._engine.operators.base import EpochContext, OperatorContext, Output
     from penstock._engine.state.timers import Timers
 
 
@@ -71,7 +72,7 @@ class SideOutputs:
         yield None, self.main.build()
 
 
-class ProcessOperator(Operator):
+class ProcessOperator(UserFunctionOperator):
     """A ProcessFunction on a stream that has no key."""
 
     #: The function's method for the records of each input.
@@ -86,10 +87,13 @@ class ProcessOperator(Operator):
     def open(self, context: OperatorContext) -> None:
         super().open(context)
         self.timers = EngineTimerService(context)
-        self.functions.open(self.function, EngineRuntimeContext(context))
 
     def begin_epoch(self, epoch: EpochContext) -> None:
         self.timers.watermark = epoch.watermark
+        super().begin_epoch(epoch)
+
+    def open_functions(self, epoch: EpochContext) -> None:
+        self.open_function(self.function, EngineRuntimeContext(self.context), epoch)
 
     def process(self, batch: Batch, input_index: int) -> Iterable[Output]:
         context, call = self.record_context(input_index), self.calls[input_index]
@@ -123,7 +127,6 @@ class KeyedProcessOperator(KeyedOperator):
         super().__init__(key_selector, *more_key_selectors)
         self.function = function
         self.calls: list[Callable[..., Any]] = [getattr(function, method) for method in self.methods]
-        self._function_opened = False
         self.key = KeyContext()
         self.event_timers: Timers
         self.processing_timers: Timers
@@ -136,11 +139,15 @@ class KeyedProcessOperator(KeyedOperator):
         self.timers = KeyedTimerService(context, self.key, self.event_timers, self.processing_timers)
 
     def begin_epoch(self, epoch: EpochContext) -> None:
-        super().begin_epoch(epoch)
         self.timers.watermark = epoch.watermark
-        if not self._function_opened:  # behind catch_up, so that open() can read state's declared kind
-            self._function_opened = True
-            self.functions.open(self.function, EngineRuntimeContext(self.context, self.store, self.key))
+        super().begin_epoch(epoch)
+
+    def open_functions(self, epoch: EpochContext) -> None:
+        self.open_function(self.function, self.runtime_context(), epoch)
+
+    def runtime_context(self) -> EngineRuntimeContext:
+        """Return what the function is opened with."""
+        return EngineRuntimeContext(self.context, self.store, self.key)
 
     def process(self, batch: Batch, input_index: int) -> Iterable[Output]:
         out = SideOutputs(with_timestamps=batch.timestamps is not None)

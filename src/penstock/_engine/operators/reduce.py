@@ -13,7 +13,7 @@ from penstock._engine.state.table import ABSENT, MISSING, Pane
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from penstock._engine.operators.base import OperatorContext, Output
+    from penstock._engine.operators.base import EpochContext, OperatorContext, Output
 
 
 class ReduceOperator(KeyedOperator):
@@ -28,7 +28,9 @@ class ReduceOperator(KeyedOperator):
     def open(self, context: OperatorContext) -> None:
         super().open(context)
         self.pane = self.store.table("reduce", kind="value").pane()
-        self.functions.open(self.function, EngineRuntimeContext(context))
+
+    def open_functions(self, epoch: EpochContext) -> None:
+        self.open_function(self.function, EngineRuntimeContext(self.context), epoch)
 
     def process(self, batch: Batch, input_index: int) -> Iterable[Output]:
         _, keys = self.keys_of(batch.records)

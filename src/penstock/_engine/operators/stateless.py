@@ -5,10 +5,11 @@ from __future__ import annotations
 from itertools import compress
 from typing import TYPE_CHECKING, Any, Final
 
-from penstock._engine.operators.base import NOTHING, Operator, OperatorContext, Output
+from penstock._engine.operators.base import NOTHING, EpochContext, Operator, Output
 from penstock._engine.operators.batch import Batch
 from penstock._engine.operators.context import EngineRuntimeContext
 from penstock._engine.operators.copies import IMMUTABLE, separate
+from penstock._engine.operators.user_functions import UserFunctionOperator
 from penstock.common.record_shape import record_shaper
 
 if TYPE_CHECKING:
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
 _STAYS_AS_IT_IS: Final = IMMUTABLE | {tuple}
 
 
-class FunctionOperator(Operator):
+class FunctionOperator(UserFunctionOperator):
     """An operator around one user function: a callable, or a Function object with a method of the given name."""
 
     def __init__(self, function: Any, method: str) -> None:
@@ -27,9 +28,8 @@ class FunctionOperator(Operator):
         self.function = function
         self.call: Callable[..., Any] = getattr(function, method, function)
 
-    def open(self, context: OperatorContext) -> None:
-        super().open(context)
-        self.functions.open(self.function, EngineRuntimeContext(context))
+    def open_functions(self, epoch: EpochContext) -> None:
+        self.open_function(self.function, EngineRuntimeContext(self.context), epoch)
 
 
 class MapOperator(FunctionOperator):

@@ -59,23 +59,24 @@ class WindowOperator(KeyedOperator):
         #: Ends of windows that have yet to fire, and of those that have fired but still take late records.
         self.open_windows: list[tuple[int, int]] = []
         self.fired_windows: list[tuple[int, int]] = []
-        self._results_opened = False
 
     def open(self, context: OperatorContext) -> None:
         super().open(context)
         self.table = self.store.table("window-contents", kind=self.strategy.kind, keep_keys=True)
-        self.functions.open(self.strategy.function, EngineRuntimeContext(context))
         self._late_counter = context.metrics.counter("numLateRecordsDropped")
 
     def begin_epoch(self, epoch: EpochContext) -> None:
         super().begin_epoch(epoch)
-        if not self._results_opened:
-            self._results_opened = True
-            self.results.open(self.functions, self.context, self.store)
         self.watermark = epoch.watermark
         windows = [(end, start) for start, end in self.table.namespaces()]
         self.open_windows = sorted(window for window in windows if window[0] - 1 > self.watermark)
         self.fired_windows = sorted(window for window in windows if window[0] - 1 <= self.watermark)
+
+    def open_functions(self, epoch: EpochContext) -> None:
+        self.open_function(self.strategy.function, EngineRuntimeContext(self.context), epoch)
+        function = self.results.prepare(self.context, self.store)
+        if function is not None:
+            self.open_function(*function, epoch)
 
     def process(self, batch: Batch, input_index: int) -> Iterable[Output]:
         out, late = BatchBuilder(), BatchBuilder()

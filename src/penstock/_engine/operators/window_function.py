@@ -15,7 +15,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from penstock._engine.operators.base import OperatorContext
-    from penstock._engine.operators.opened import OpenedFunctions
     from penstock._engine.state.memory_store import MemoryStore
     from penstock.datastream.state import ValueState, ValueStateDescriptor
 
@@ -28,8 +27,9 @@ class WindowResults:
     def __init__(self, function: Any, *, aggregated: bool) -> None:
         self._result = function.get_result if aggregated else None
 
-    def open(self, functions: OpenedFunctions, context: OperatorContext, store: MemoryStore) -> None:
-        """Get ready; a function of the user's is opened among the others of the operator."""
+    def prepare(self, context: OperatorContext, store: MemoryStore) -> tuple[Any, EngineRuntimeContext] | None:
+        """Get ready; return the function of the user's that is to be opened, and what with."""
+        return None
 
     def begin(self, window: TimeWindow, watermark: int) -> None:
         """Turn to a window."""
@@ -58,9 +58,9 @@ class FunctionResults(WindowResults):
         self._apply: Any = cast("Any", window_function).apply if takes_windows else None
         self._context: WindowContext
 
-    def open(self, functions: OpenedFunctions, context: OperatorContext, store: MemoryStore) -> None:
+    def prepare(self, context: OperatorContext, store: MemoryStore) -> tuple[Any, EngineRuntimeContext]:
         self._context = WindowContext(context, store)
-        functions.open(self._function, EngineRuntimeContext(context, store, self._context.key))
+        return self._function, EngineRuntimeContext(context, store, self._context.key)
 
     def begin(self, window: TimeWindow, watermark: int) -> None:
         self._context.at, self._context.watermark = window, watermark

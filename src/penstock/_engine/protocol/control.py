@@ -48,6 +48,8 @@ class OperatorRestore:
     state: bytes | None = None
     #: Operator events for a source reader, oldest first (see `connectors`: AddSplits, NoMoreSplits, SourceEvent).
     events: tuple[bytes, ...] = ()
+    #: Operator state: the subtask's own, and between it, in the order of the subtasks, the union lists of the others.
+    operator_state: Lineage = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,6 +139,8 @@ class OperatorAck:
     more_available: bool = False
     #: User metrics: name -> value.
     metrics: dict[str, float] = field(default_factory=dict[str, float])
+    #: Lists and broadcast maps of functions; the handle of an earlier epoch as long as nothing changes.
+    operator_state: StateHandle | None = None
 
 
 @dataclass(frozen=True, slots=True)

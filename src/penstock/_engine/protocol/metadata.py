@@ -48,6 +48,8 @@ class OperatorSubtask:
     finished: bool = False
     #: It finished because the job was drained: it goes on from there when the savepoint is restored.
     drained: bool = False
+    #: Lists and broadcast maps of functions; each union item belongs to one subtask, also when that has finished.
+    operator_state: Lineage = ()
 
 
 @dataclass(frozen=True, slots=True)

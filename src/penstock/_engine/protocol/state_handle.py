@@ -1,22 +1,55 @@
-"""Where the keyed state of one subtask lies: the handles that acks, metadata and dispatches carry."""
+"""Where the state of one subtask lies: the handles that acks, metadata and dispatches carry."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from enum import StrEnum
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
 
+class StateMode(StrEnum):
+    """How operator state is shared out when the number of subtasks changes."""
+
+    #: Item by item, in turn.
+    LIST = "list"
+    #: Every subtask sees all items; each has one owner, which keeps it.
+    UNION = "union"
+    #: In a dispatch alone: union items of another subtask, to be seen and not to be kept.
+    FOREIGN = "foreign"
+    #: Every subtask has the same one item.
+    BROADCAST = "broadcast"
+
+
+@dataclass(frozen=True, slots=True)
+class StatePart:
+    """What is to be read of one operator state in a file: the items at `range(start, stop, step)`."""
+
+    name: str
+    mode: StateMode
+    start: int
+    stop: int
+    step: int = 1
+
+    def places(self) -> range:
+        """Return the positions of the items."""
+        return range(self.start, self.stop, self.step)
+
+
 @dataclass(frozen=True, slots=True)
 class StateHandle:
-    """One file of keyed state: the changes of an epoch, or the whole state at a checkpoint."""
+    """One file of state.
+
+    Of keyed state: the changes of an epoch ("delta"), or the whole state at a checkpoint ("snapshot"). Of operator
+    state: all of it ("operator").
+    """
 
     checkpoint_id: int
     #: The attempt that wrote the file; with the checkpoint id it names the state as of this file.
     token: int
-    kind: Literal["delta", "snapshot"]
+    kind: Literal["delta", "snapshot", "operator"]
     #: Relative to the checkpoint storage; None when the bytes stand in `inline`.
     path: str | None
     inline: bytes | None
@@ -24,12 +57,15 @@ class StateHandle:
     size: int
     entries: int
     checksum: int
-    #: First and last key group to read from the file: those of the subtask that wrote it, fewer after a rescale.
+    #: First and last key group to read from the file: those of the subtask that wrote it, fewer after a rescale;
+    #: (0, -1) for operator state, which has none.
     key_groups: tuple[int, int]
+    #: Operator state: what to read from the file.
+    parts: tuple[StatePart, ...] = ()
 
 
 #: The handles that add up to a subtask's state, in the order in which they are read: snapshots first (several after a
-#: rescale, each with the deltas on top of it), then the subtask's own accepted deltas.
+#: rescale, each with the deltas on top of it), then the subtask's own accepted deltas. Operator state: all its files.
 Lineage: TypeAlias = tuple[StateHandle, ...]
 
 

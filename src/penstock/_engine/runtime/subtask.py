@@ -26,10 +26,12 @@ from penstock._engine.protocol.control import (
 from penstock._engine.protocol.keys import key_group_range
 from penstock._engine.protocol.paths import shared_path
 from penstock._engine.protocol.rows import MAX_WATERMARK
+from penstock._engine.protocol.state_handle import StateMode
 from penstock._engine.runtime.edge_writer import EdgeWriter
 from penstock._engine.runtime.failures import OperatorError
 from penstock._engine.runtime.valve import Valve
 from penstock._engine.state.keyed_store import KeyedStore
+from penstock._engine.state.operator_state import describe
 from penstock.common.configuration import Configuration
 from penstock.common.option_table import CHECKPOINT_INLINE_THRESHOLD, STATE_MEMORY
 from penstock.metrics.in_memory import InMemoryMetricGroup
@@ -39,7 +41,7 @@ if TYPE_CHECKING:
 
     from penstock._engine.graph.job_graph import JobVertex, OperatorNode
     from penstock._engine.plan.levels import ExecutionPlan
-    from penstock._engine.protocol.state_handle import StateHandle
+    from penstock._engine.protocol.state_handle import StateHandle, StatePart
     from penstock._engine.state.memory_store import MemoryStore
     from penstock._engine.storage.checkpoint_storage import CheckpointStorage
 
@@ -47,6 +49,8 @@ T = TypeVar("T")
 
 #: Outputs of print and collect above this size lie in the storage, with their path in the ack.
 _INLINE_OUTPUT_BYTES: Final = 64 << 10
+#: Operator state with a union list above this size does, too: every subtask gets the handles of all.
+_INLINE_UNION_BYTES: Final = 1 << 10
 
 
 @dataclass(slots=True)
@@ -115,6 +119,15 @@ class SubtaskRuntime:
         for edge in chain.from_iterable(node.edges.values()):
             edge.open(EngineRuntimeContext(context))
 
+    def _renew(self, position: int) -> Operator:
+        """Put a new operator in the place of one that cannot go on from where it was."""
+        node = self._nodes[position]
+        context = node.operator.context
+        self._call(position, node.operator.close)
+        node.operator = _create(self.vertex.operators[position])
+        self._call(position, node.operator.open, context)
+        return node.operator
+
     def _context(self, position: int, dispatch: LevelDispatch) -> OperatorContext:
         node, vertex = self.vertex.operators[position], self.vertex
         return OperatorContext(
@@ -131,9 +144,11 @@ class SubtaskRuntime:
             metrics=self.metrics[position],
             keyed_store=lambda: self._make_store(node.uid),
             save_keyed_state=lambda store, epoch: self._save_keyed_state(node.uid, store, epoch),
+            save_operator_state=lambda data, parts, epoch: self._save_operator_state(node.uid, data, parts, epoch),
+            read_state=self._read_state,
         )
 
-    # ---------------------------------------------------------------------------------------------------- keyed state
+    # ---------------------------------------------------------------------------------------------------------- state
 
     def _make_store(self, uid: str) -> KeyedStore:
         subtask, vertex = self.place[1], self.vertex
@@ -169,11 +184,22 @@ class SubtaskRuntime:
         kind = "snapshot" if epoch.full_snapshot else "delta"
         return store.describe(data, kind, epoch.checkpoint_id, epoch.token, path)
 
+    def _save_operator_state(
+        self, uid: str, data: bytes, parts: tuple[StatePart, ...], epoch: EpochContext
+    ) -> StateHandle:
+        shared = any(part.mode is StateMode.UNION for part in parts)
+        path = None
+        if len(data) > min(self._inline_bytes, _INLINE_UNION_BYTES if shared else self._inline_bytes):
+            path = shared_path(self._job_id, uid, self.place[1], epoch.checkpoint_id, epoch.token, suffix=".operator")
+            self._storage.put(path, data)
+        return describe(data, parts, epoch.checkpoint_id, epoch.token, path)
+
     # ------------------------------------------------------------------------------------------------------ the epoch
 
     def begin_epoch(self, dispatch: SubtaskDispatch, checkpoint_id: int, token: int) -> Iterator[Any]:
         """Take up the state of the last checkpoint; fires processing-time timers that are overdue."""
         current = self.position is not None and self.position == (dispatch.history or (None,))[-1]
+        has_run = self.position is not None
         self.position = None  # void until the epoch is accepted
         self._dispatch, self._token, self._checkpoint_id = dispatch, token, checkpoint_id
         self._started_ms, self._busy, self._records_in = self._clock(), 0.0, 0
@@ -186,18 +212,21 @@ class SubtaskRuntime:
         start = time.perf_counter()
         watermarks: list[int] = []
         for position, node in enumerate(self.vertex.operators):
+            operator = self._nodes[position].operator
+            renewed = has_run and not operator.can_go_on(current=current)
+            if renewed:
+                operator = self._renew(position)
             watermark = self.valve.watermark if node.parent is None else watermarks[node.parent]
             epoch = EpochContext(
                 checkpoint_id=checkpoint_id,
                 token=token,
                 restore=dispatch.operators.get(node.uid, OperatorRestore()),
-                current=current,
+                current=current and not renewed,
                 completed_checkpoint=dispatch.completed_checkpoint,
                 watermark=watermark,
                 full_snapshot=dispatch.full_snapshot,
             )
             self._epochs.append(epoch)
-            operator = self._nodes[position].operator
             self._call(position, operator.begin_epoch, epoch)
             watermarks.append(operator.output_watermark(watermark))
         for edge in self.edges:

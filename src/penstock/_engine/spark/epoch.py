@@ -1,9 +1,15 @@
-"""One epoch as one Spark job: a linear plan of `mapInArrow` levels with `repartitionById` between them."""
+"""One epoch as one Spark job: a linear plan of `mapInArrow` levels with `repartitionById` between them.
+
+The plan is the same for all epochs of one shape, and is built once: building it takes some dozen calls to the JVM. What
+an epoch's tasks have to know travels beside it, as a property of the Spark job.
+"""
 
 from __future__ import annotations
 
+import base64
 import logging
 import threading
+import zlib
 from functools import partial
 from itertools import count
 from typing import TYPE_CHECKING, Any, Final
@@ -13,7 +19,7 @@ from pyspark.errors import PythonException
 from pyspark.sql.types import BinaryType, IntegerType, LongType, StructField, StructType
 
 from penstock._engine.plan.epoch_plan import EpochOutcome, EpochProgress
-from penstock._engine.protocol.control import encode
+from penstock._engine.protocol.control import decode, encode
 from penstock._engine.spark.workers import close_at_exit, release
 from penstock.errors import EpochCancelledError, EpochInfrastructureError, InternalError
 
@@ -29,21 +35,42 @@ if TYPE_CHECKING:
 
 _logger = logging.getLogger("penstock")
 
-# A schema object is parsed once; the same as DDL text costs a call to the JVM for each level and epoch.
 _SCHEMA: Final = StructType(
     [StructField(name, IntegerType()) for name in ("slot", "target", "channel")]
     + [StructField(name, LongType()) for name in ("seq", "token")]
     + [StructField("kind", IntegerType()), StructField("payload", BinaryType())]
 )
 
+#: The property of a Spark job that its tasks read their dispatch from.
+_DISPATCHES: Final = "penstock.dispatches"
 
-def _task(dispatch: bytes, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+
+def pack_dispatches(plan: EpochPlan) -> str:
+    """Return the dispatches of all levels as text; compressed, because every task gets all of it."""
+    return base64.b64encode(zlib.compress(encode([encode(level) for level in plan.levels]), level=1)).decode()
+
+
+def unpack_dispatch(packed: str | None, level: int) -> bytes:
+    """Return the encoded dispatch of one level.
+
+    Raises:
+        InternalError: There is none: the program's session does not pass properties on to its jobs.
+    """
+    if packed is None:
+        msg = "the Spark job came without its dispatch (does the program set PYSPARK_PIN_THREAD=false?)"
+        raise InternalError(msg)
+    return decode(zlib.decompress(base64.b64decode(packed)), list[bytes])[level]
+
+
+def _task(level: int, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """Run in a Spark task; imports the runtime there, so that the driver never loads it."""
     from penstock._engine.runtime.level import run_level
 
     close_at_exit()
     context = TaskContext.get()
-    yield from run_level(dispatch, 0 if context is None else context.partitionId(), batches)
+    assert context is not None
+    dispatch = unpack_dispatch(context.getLocalProperty(_DISPATCHES), level)
+    yield from run_level(dispatch, context.partitionId(), batches)
     for _ in batches:  # Spark keeps a Python worker for the next epoch only if its input was read to the end
         pass
 
@@ -57,6 +84,8 @@ class SparkEpochRunner:
         self._runs = count(1)
         #: The job group of the epoch at hand, and the epoch.
         self._running: tuple[str, EpochPlan] | None = None
+        #: By the slots of its levels: the plan of the last epoch.
+        self._plans: dict[tuple[int, ...], DataFrame] = {}
         #: Whether workers may keep something of the job.
         self._kept = False
 
@@ -71,8 +100,9 @@ class SparkEpochRunner:
             raise EpochCancelledError(plan.checkpoint_id)
         context = self._spark.session.sparkContext
         context.setJobGroup(group, f"epoch {plan.checkpoint_id}, attempt {plan.attempt}", interruptOnCancel=False)
+        context.setLocalProperty(_DISPATCHES, pack_dispatches(plan))
         try:
-            rows = self._frame(plan).collect()
+            rows = self._frame(plan.levels[0].widths).collect()
         except Exception as error:
             if self._cancelled.is_set():
                 self._cancelled.clear()
@@ -112,17 +142,18 @@ class SparkEpochRunner:
             _logger.debug("Spark did not say how far the epoch is", exc_info=True)
             return EpochProgress()
 
-    def _frame(self, plan: EpochPlan) -> DataFrame:
-        width = plan.levels[0].widths[0]
-        frame = self._spark.session.range(width, numPartitions=width).mapInArrow(self._level(plan, 0), _SCHEMA)
-        for level in range(1, len(plan.levels)):
-            frame = frame.repartitionById(plan.levels[level].widths[level], "slot")
-            frame = frame.mapInArrow(self._level(plan, level), _SCHEMA)
-        return frame.select("kind", "payload")
+    def _frame(self, widths: tuple[int, ...]) -> DataFrame:
+        """Return the frame of an epoch with so many slots in each level."""
+        if widths not in self._plans:  # it is the first epoch, or subtasks have finished
+            self._plans = {widths: self._build(widths)}
+        # The same frame again would find its shuffle files of last time and run half of its tasks; an alias is new.
+        return self._plans[widths].alias("epoch")
 
-    @staticmethod
-    def _level(plan: EpochPlan, level: int) -> Any:
-        return partial(_task, encode(plan.levels[level]))
+    def _build(self, widths: tuple[int, ...]) -> DataFrame:
+        frame = self._spark.session.range(widths[0], numPartitions=widths[0]).mapInArrow(partial(_task, 0), _SCHEMA)
+        for level, width in enumerate(widths[1:], start=1):
+            frame = frame.repartitionById(width, "slot").mapInArrow(partial(_task, level), _SCHEMA)
+        return frame.select("kind", "payload")
 
 
 def _progress(context: Any, group: str, plan: EpochPlan) -> EpochProgress:

@@ -6,11 +6,14 @@ with the modules and packages that the program has loaded from below its script'
 
 from __future__ import annotations
 
+import atexit
 import hashlib
 import io
 import logging
+import shutil
 import tempfile
 import zipfile
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -43,13 +46,22 @@ def ship(spark: SparkHandle, modules: Mapping[str, Path]) -> None:
     content = zipped(modules)
     if content is None:
         return
+    context = spark.session.sparkContext
     # By its content: Spark takes a name once, and a job that is started again brings the same modules.
     name = f"penstock-modules-{hashlib.sha256(content).hexdigest()[:16]}.zip"
-    with tempfile.TemporaryDirectory(prefix="penstock-modules-") as folder:
-        path = Path(folder) / name
+    if name not in context._python_includes:
+        path = _folder() / name
         path.write_bytes(content)
-        spark.session.sparkContext.addPyFile(str(path))
-    log.info("Shipped to the workers: %s.", ", ".join(modules))
+        context.addPyFile(str(path))
+        log.info("Shipped to the workers: %s.", ", ".join(modules))
+
+
+@cache
+def _folder() -> Path:
+    """Return a folder that lives as long as this process: executors fetch what is in there when they first need it."""
+    folder = tempfile.mkdtemp(prefix="penstock-modules-")
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    return Path(folder)
 
 
 def zipped(modules: Mapping[str, Path]) -> bytes | None:

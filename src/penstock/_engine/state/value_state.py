@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from penstock._engine.state.table import ABSENT
 from penstock.datastream.state import ValueState
+from penstock.errors import UnsupportedOperationError
 
 if TYPE_CHECKING:
     from penstock._engine.protocol.keys import NormalKey
@@ -22,6 +23,16 @@ class KeyContext:
         self.key: Any = None
         #: The normal key.
         self.normal: NormalKey = b""
+
+    def leave(self) -> None:
+        """Have no key at hand: whoever asks for it gets an error, until the next one is set."""
+        self.key = self.normal = b""
+        del self.key, self.normal
+
+    def __getattr__(self, name: str) -> NoReturn:  # of a slot that is empty
+        operation = "Keyed state where no record of a key is at hand"
+        reason = "in process_broadcast_element, apply_to_keyed_state of the context reaches the state of all keys"
+        raise UnsupportedOperationError(operation, reason)
 
 
 class StoredValueState(ValueState[Any]):
@@ -63,3 +74,17 @@ class StoredValueState(ValueState[Any]):
         normal = self._context.normal
         self._hot[normal] = ABSENT
         self._dirty.add(normal)
+
+
+class KeyKeepingValueState(StoredValueState):
+    """One value per key in a table that can tell its keys."""
+
+    __slots__ = ("_remember",)
+
+    def __init__(self, table: Table, context: KeyContext) -> None:
+        super().__init__(table, context)
+        self._remember = table.pane().remember
+
+    def update(self, value: Any) -> None:
+        super().update(value)
+        self._remember(self._context.normal, self._context.key)

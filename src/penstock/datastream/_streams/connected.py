@@ -1,4 +1,4 @@
-"""Connected streams: two streams of different kinds behind one function."""
+"""Connected streams: two streams of different kinds behind one function, and streams that are broadcast to one."""
 
 from __future__ import annotations
 
@@ -12,17 +12,20 @@ from penstock.datastream._streams.keyed import KeyedStream
 from penstock.datastream._streams.keyed_functions import KeyedCoFlatMap, KeyedCoMap, KeyedCoProcess
 from penstock.datastream._streams.stream import DataStream
 from penstock.datastream.functions import (
+    BroadcastProcessFunction,
     CoFlatMapFunction,
     CoMapFunction,
     CoProcessFunction,
+    KeyedBroadcastProcessFunction,
     KeyedCoProcessFunction,
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
 
     from penstock.common.typeinfo import TypeInformation
     from penstock.datastream.functions import KeySelector
+    from penstock.datastream.state import MapStateDescriptor
 
 
 class ConnectedStreams:
@@ -143,6 +146,79 @@ class ConnectedStreams:
         self, kind: OperatorKind, name: str, members: Mapping[str, object], output_type: TypeInformation | None
     ) -> DataStream:
         return add_two_input_operator(self.stream1, self.stream2, kind, name, members, output_type=output_type)
+
+
+class BroadcastStream:
+    """A stream whose records go to every subtask, to fill broadcast maps there; made by :meth:`DataStream.broadcast`.
+
+    Connect another stream with it: ``stream.connect(broadcast_stream)``.
+
+    Source: org.apache.flink.streaming.api.datastream.BroadcastStream.
+    """
+
+    def __init__(self, input_stream: DataStream, broadcast_state_descriptors: Sequence[MapStateDescriptor]) -> None:
+        self.input_stream = input_stream
+        self.broadcast_state_descriptors = list(broadcast_state_descriptors)
+
+
+class BroadcastConnectedStream:
+    """A stream, keyed or not, and a broadcast one behind one function; made by :meth:`DataStream.connect`.
+
+    Source: org.apache.flink.streaming.api.datastream.BroadcastConnectedStream.
+
+    Example:
+        >>> from penstock.datastream import BroadcastProcessFunction, StreamExecutionEnvironment
+        >>> from penstock.datastream.state import MapStateDescriptor
+        >>> NAMES = MapStateDescriptor("names")
+        >>> class Named(BroadcastProcessFunction):
+        ...     def process_element(self, value, ctx):
+        ...         yield value, ctx.get_broadcast_state(NAMES).get(value)
+        ...
+        ...     def process_broadcast_element(self, value, ctx):
+        ...         ctx.get_broadcast_state(NAMES).put(*value)
+        >>> env = StreamExecutionEnvironment.get_execution_environment()
+        >>> names = env.from_collection([(1, "one"), (2, "two")]).broadcast(NAMES)
+        >>> env.from_collection([1, 2]).connect(names).process(Named()).get_name()
+        'Co-Process-Broadcast'
+    """
+
+    def __init__(
+        self,
+        non_broadcast_stream: DataStream,
+        broadcast_stream: BroadcastStream,
+        broadcast_state_descriptors: Sequence[MapStateDescriptor],
+    ) -> None:
+        self.non_broadcast_stream = non_broadcast_stream
+        self.broadcast_stream = broadcast_stream
+        self.broadcast_state_descriptors = list(broadcast_state_descriptors)
+
+    def process(
+        self,
+        func: BroadcastProcessFunction[Any, Any, Any] | KeyedBroadcastProcessFunction[Any, Any, Any, Any],
+        output_type: TypeInformation | None = None,
+    ) -> DataStream:
+        """Run a function over both streams.
+
+        Args:
+            func: A KeyedBroadcastProcessFunction where the other stream has a key, else a BroadcastProcessFunction.
+            output_type: The type of what goes to the main output; records are brought into its shape.
+
+        Raises:
+            TypeError: The function is of another kind.
+            UnpicklableFunctionError: The function captured something that cannot be pickled.
+        """
+        stream = self.non_broadcast_stream
+        names = tuple(descriptor.get_name() for descriptor in self.broadcast_state_descriptors)
+        members: dict[str, object] = {"function": func, "state_names": names}
+        if isinstance(stream, KeyedStream):
+            check_function("func", func, KeyedBroadcastProcessFunction, or_callable=False)
+            kind, name = OperatorKind.KEYED_BROADCAST_PROCESS, "Co-Process-Broadcast-Keyed"
+            members["key_selector"] = stream._key_selector
+        else:
+            check_function("func", func, BroadcastProcessFunction, or_callable=False)
+            kind, name = OperatorKind.BROADCAST_PROCESS, "Co-Process-Broadcast"
+        other = self.broadcast_stream.input_stream
+        return add_two_input_operator(stream, other, kind, name, members, output_type=output_type)
 
 
 def add_two_input_operator(

@@ -195,7 +195,7 @@ class KeyedStream(DataStream):
 
     # ------------------------------------------------------------------------------- what a keyed stream does not have
 
-    def broadcast(self, *args: object) -> Never:
+    def broadcast(self, *args: object) -> Never:  # pyright: ignore[reportIncompatibleMethodOverride]
         """Refuse, as all partitioning of a keyed stream.
 
         Raises:

@@ -32,6 +32,11 @@ class _Wrapping(Function, Generic[F]):
     def __init__(self, function: F) -> None:
         self.function = function
 
+    @property
+    def wrapped_function(self) -> F:
+        """The function that may keep operator state."""
+        return self.function
+
     def open(self, runtime_context: RuntimeContext) -> None:
         self.function.open(runtime_context)
 

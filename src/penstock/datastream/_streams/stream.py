@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from itertools import islice
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, overload
 
 from penstock._engine.graph.job_graph import OperatorKind, PartitionerKind
 from penstock._engine.graph.pickling import dumps_members
@@ -26,13 +26,14 @@ from penstock.datastream.functions import (
     ProcessFunction,
 )
 from penstock.datastream.output_tag import OutputTag
+from penstock.datastream.state import MapStateDescriptor
 from penstock.errors import UnsupportedOperationError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
     from penstock.common.execution_config import ExecutionConfig
-    from penstock.datastream._streams.connected import ConnectedStreams
+    from penstock.datastream._streams.connected import BroadcastConnectedStream, BroadcastStream, ConnectedStreams
     from penstock.datastream._streams.keyed import KeyedStream
     from penstock.datastream._streams.pipeline import Pipeline
     from penstock.datastream.stream_execution_environment import StreamExecutionEnvironment
@@ -188,18 +189,31 @@ class DataStream(StreamSettings):
         same = all(stream._type_info == self._type_info for stream in streams)
         return self._rewired(edges, self._type_info if same else Types.PICKLED_BYTE_ARRAY())
 
-    def connect(self, ds: DataStream) -> ConnectedStreams:
+    @overload
+    def connect(self, ds: DataStream) -> ConnectedStreams: ...
+
+    @overload
+    def connect(self, ds: BroadcastStream) -> BroadcastConnectedStream: ...
+
+    def connect(self, ds: DataStream | BroadcastStream) -> ConnectedStreams | BroadcastConnectedStream:
         """Put this stream and another one behind one function that tells their records apart.
 
         Args:
-            ds: The second stream; its records may be of another type.
+            ds: The second stream; its records may be of another type, and they may be broadcast.
 
         Raises:
             TypeError: It is no stream.
             UnsupportedOperationError: It belongs to another environment.
         """
-        from penstock.datastream._streams.connected import ConnectedStreams
+        from penstock.datastream._streams.connected import (
+            BroadcastConnectedStream,
+            BroadcastStream,
+            ConnectedStreams,
+        )
 
+        if isinstance(ds, BroadcastStream):
+            self._check_stream("connect", ds.input_stream)
+            return BroadcastConnectedStream(self, ds, ds.broadcast_state_descriptors)
         self._check_stream("connect", ds)
         return ConnectedStreams(self, ds)
 
@@ -263,9 +277,40 @@ class DataStream(StreamSettings):
         """
         return self._partitioned(PartitionerKind.FORWARD)
 
-    def broadcast(self) -> DataStream:
-        """Send each record to every subtask."""
-        return self._partitioned(PartitionerKind.BROADCAST)
+    @overload
+    def broadcast(self) -> DataStream: ...
+
+    @overload
+    def broadcast(
+        self,
+        broadcast_state_descriptor: MapStateDescriptor,
+        *other_broadcast_state_descriptors: MapStateDescriptor,
+    ) -> BroadcastStream: ...
+
+    def broadcast(
+        self,
+        broadcast_state_descriptor: MapStateDescriptor | None = None,
+        *other_broadcast_state_descriptors: MapStateDescriptor,
+    ) -> DataStream | BroadcastStream:
+        """Send each record to every subtask, or fill maps with them that every subtask has.
+
+        Args:
+            broadcast_state_descriptor: A map that the records fill, in the function behind ``connect``; none for a
+                stream of records.
+            *other_broadcast_state_descriptors: Further maps.
+
+        Raises:
+            TypeError: One of them is no MapStateDescriptor.
+            UnsupportedOperationError: Two of them have one name.
+        """
+        from penstock.datastream._streams.connected import BroadcastStream
+
+        stream = self._partitioned(PartitionerKind.BROADCAST)
+        if broadcast_state_descriptor is None:
+            return stream
+        descriptors = (broadcast_state_descriptor, *other_broadcast_state_descriptors)
+        check_broadcast_descriptors(descriptors)
+        return BroadcastStream(stream, descriptors)
 
     def partition_custom(
         self,
@@ -398,6 +443,19 @@ class DataStream(StreamSettings):
 
     def _partitioned_edges(self, kind: PartitionerKind, payload: bytes = b"") -> tuple[StreamEdge, ...]:
         return tuple(replace(edge, partitioning=Partitioning(kind, payload)) for edge in self._edges)
+
+
+def check_broadcast_descriptors(descriptors: tuple[object, ...]) -> None:
+    """Raise for what cannot describe broadcast maps."""
+    names: set[str] = set()
+    for descriptor in descriptors:
+        if not isinstance(descriptor, MapStateDescriptor):
+            msg = f"broadcast() takes MapStateDescriptors, not {descriptor!r}."
+            raise TypeError(msg)
+        if descriptor.get_name() in names:
+            operation = f"broadcast() with two descriptors named {descriptor.get_name()!r}"
+            raise UnsupportedOperationError(operation, "a name is one state; give each map its own")
+        names.add(descriptor.get_name())
 
 
 def check_watermark_strategy(strategy: object) -> None:

@@ -1,0 +1,76 @@
+"""Sharing out operator state: who reads what of it in an epoch, and who has it when the number of subtasks changes.
+
+By the handles alone; no file is looked into.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from penstock._engine.protocol.state_handle import StateMode, StatePart
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from penstock._engine.protocol.metadata import OperatorSubtask
+    from penstock._engine.protocol.state_handle import Lineage, StateHandle
+
+
+def visible_state(subtasks: Sequence[OperatorSubtask], index: int) -> Lineage:
+    """Return what one subtask of an operator starts from: its own state, and the union lists of all others.
+
+    The files come in the order of the subtasks, so that all of them see a union list in one order.
+    """
+    handles: list[StateHandle] = []
+    for other, subtask in enumerate(subtasks):
+        for handle in subtask.operator_state:
+            if other == index:
+                handles.append(handle)
+            elif unions := [part for part in handle.parts if part.mode is StateMode.UNION]:
+                parts = tuple(replace(part, mode=StateMode.FOREIGN) for part in unions)
+                handles.append(replace(handle, parts=parts))
+    return tuple(handles)
+
+
+def redistribute(subtasks: Sequence[OperatorSubtask], parallelism: int) -> list[Lineage]:
+    """Return the operator state of each of `parallelism` new subtasks.
+
+    List items go round. Of a subtask that had finished none are left, as in Flink. Union items get one owner each, for
+    all to see; those of finished subtasks, too. A broadcast map comes from a subtask that still runs, if one does.
+
+    Args:
+        subtasks: All old subtasks of the operator.
+        parallelism: The number of new ones.
+    """
+    dealt: list[list[StateHandle]] = [[] for _ in range(parallelism)]
+    counts: Counter[str] = Counter()
+    models = _models(subtasks)
+    for old, subtask in enumerate(subtasks):
+        for handle in subtask.operator_state:
+            for new in range(parallelism):
+                parts: list[StatePart] = []
+                for part in handle.parts:
+                    if part.mode is StateMode.LIST:
+                        share = part.places()[(new - counts[part.name]) % parallelism :: parallelism]
+                        if share and not subtask.finished:
+                            parts.append(replace(part, start=share.start, stop=share.stop, step=share.step))
+                    elif part.mode is StateMode.UNION:
+                        parts += [part] if new == old % parallelism else []
+                    elif models[new % len(models)] == old:
+                        parts.append(part)
+                if parts:
+                    dealt[new].append(replace(handle, parts=tuple(parts)))
+            counts.update({part.name: len(part.places()) for part in handle.parts if not subtask.finished})
+    return [tuple(handles) for handles in dealt]
+
+
+def _models(subtasks: Sequence[OperatorSubtask]) -> list[int]:
+    """Return the subtasks whose broadcast maps are copied: those that run, else all that have any."""
+    having = [
+        index
+        for index, subtask in enumerate(subtasks)
+        if any(part.mode is StateMode.BROADCAST for handle in subtask.operator_state for part in handle.parts)
+    ]
+    return [index for index in having if not subtasks[index].finished] or having

@@ -1,0 +1,245 @@
+"""Operators with a broadcast input: its records fill maps that every subtask has, and the other input reads them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, ClassVar, NoReturn
+
+from penstock._engine.operators.context import EngineRuntimeContext, KeyedRecordContext
+from penstock._engine.operators.process import KeyedProcessOperator, ProcessOperator
+from penstock._engine.protocol.rows import NO_TIMESTAMP
+from penstock.datastream.functions import BroadcastProcessFunction, KeyedBroadcastProcessFunction
+from penstock.datastream.state import ReadOnlyBroadcastState
+from penstock.errors import UnsupportedOperationError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping
+
+    from penstock._engine.operators.base import EpochContext, OperatorContext
+    from penstock._engine.operators.batch import Batch
+    from penstock._engine.operators.context import EngineTimerService, KeyedTimerService
+    from penstock._engine.operators.process import SideOutputs
+    from penstock._engine.state.operator_state import OperatorState, StoredBroadcastState
+    from penstock._engine.state.value_state import KeyContext
+    from penstock.datastream.state import MapStateDescriptor, StateDescriptor
+
+#: The broadcast input; the other one is 0.
+BROADCAST_INPUT = 1
+
+
+class ReadOnlyView(ReadOnlyBroadcastState[Any, Any]):
+    """A broadcast map as the other input sees it."""
+
+    def __init__(self, name: str, state: StoredBroadcastState) -> None:
+        self._name = name
+        self._entries = state.entries
+
+    def get(self, key: Any) -> Any:
+        return self._entries.get(key)
+
+    def contains(self, key: Any) -> bool:
+        return key in self._entries
+
+    def items(self) -> Iterable[tuple[Any, Any]]:
+        return self._entries.items()
+
+    def keys(self) -> Iterable[Any]:
+        return self._entries.keys()
+
+    def values(self) -> Iterable[Any]:
+        return self._entries.values()
+
+    def is_empty(self) -> bool:
+        return not self._entries
+
+    def clear(self) -> None:
+        self._refuse("clear")
+
+    def put(self, key: Any, value: Any) -> None:
+        """Refuse, as all writing here does."""
+        self._refuse("put")
+
+    def put_all(self, dict_value: Mapping[Any, Any] | Iterable[tuple[Any, Any]]) -> None:
+        """Refuse, as all writing here does."""
+        self._refuse("put_all")
+
+    def remove(self, key: Any) -> None:
+        """Refuse, as all writing here does."""
+        self._refuse("remove")
+
+    def __setitem__(self, key: Any, value: Any) -> None:
+        self._refuse("put")
+
+    def __delitem__(self, key: Any) -> None:
+        self._refuse("remove")
+
+    def _refuse(self, call: str) -> NoReturn:
+        operation = f"{call}() on the broadcast state {self._name!r} outside of process_broadcast_element"
+        reason = "one subtask's records would change it on that subtask alone; let a broadcast record do it"
+        raise UnsupportedOperationError(operation, reason)
+
+
+class BroadcastStates:
+    """The broadcast maps of an operator, by the descriptors that the stream was broadcast with."""
+
+    def __init__(self, state: OperatorState, names: Iterable[str]) -> None:
+        self._writable = {name: state.broadcast_state(name) for name in names}
+        self._read_only = {name: ReadOnlyView(name, found) for name, found in self._writable.items()}
+
+    def writable(self, descriptor: MapStateDescriptor) -> StoredBroadcastState:
+        """Return the map for the broadcast input."""
+        try:
+            return self._writable[descriptor.name]
+        except KeyError:
+            raise self._unknown(descriptor.name) from None
+
+    def read_only(self, descriptor: MapStateDescriptor) -> ReadOnlyView:
+        """Return the map for the other input."""
+        try:
+            return self._read_only[descriptor.name]
+        except KeyError:
+            raise self._unknown(descriptor.name) from None
+
+    def _unknown(self, name: str) -> UnsupportedOperationError:
+        known = ", ".join(map(repr, self._writable))
+        reason = f"the stream was broadcast with {known}; give that descriptor to broadcast(...), too"
+        return UnsupportedOperationError(f"get_broadcast_state() of {name!r}", reason)
+
+
+class _Context:
+    """The record at hand, moved from one to the next."""
+
+    def __init__(self, timers: EngineTimerService, states: BroadcastStates) -> None:
+        self._timers = timers
+        self._states = states
+        self.at = NO_TIMESTAMP
+
+    def timestamp(self) -> int:
+        return self.at
+
+    def current_processing_time(self) -> int:
+        return self._timers.current_processing_time()
+
+    def current_watermark(self) -> int:
+        return self._timers.watermark
+
+
+class ReadOnlyContext(_Context, BroadcastProcessFunction.ReadOnlyContext):
+    """The context of a record that is not broadcast."""
+
+    def get_broadcast_state(self, state_descriptor: MapStateDescriptor) -> ReadOnlyView:
+        return self._states.read_only(state_descriptor)
+
+
+class WritingContext(_Context, BroadcastProcessFunction.Context):
+    """The context of a broadcast record."""
+
+    def get_broadcast_state(self, state_descriptor: MapStateDescriptor) -> StoredBroadcastState:
+        return self._states.writable(state_descriptor)
+
+
+class KeyedReadOnlyContext(KeyedRecordContext, KeyedBroadcastProcessFunction.OnTimerContext):
+    """The context of a record that is not broadcast, or of a timer, with its key."""
+
+    def __init__(self, timers: KeyedTimerService, key: KeyContext, states: BroadcastStates) -> None:
+        super().__init__(timers, key)
+        self._states = states
+
+    def current_processing_time(self) -> int:
+        return self._timers.current_processing_time()
+
+    def current_watermark(self) -> int:
+        return self._timers.watermark
+
+    def get_broadcast_state(self, state_descriptor: MapStateDescriptor) -> ReadOnlyView:
+        return self._states.read_only(state_descriptor)
+
+
+class KeyedWritingContext(_Context, KeyedBroadcastProcessFunction.Context):
+    """The context of a broadcast record beside a keyed stream."""
+
+    def __init__(self, operator: KeyedBroadcastProcessOperator) -> None:
+        super().__init__(operator.timers, operator.states)
+        self._operator = operator
+
+    def get_broadcast_state(self, state_descriptor: MapStateDescriptor) -> StoredBroadcastState:
+        return self._states.writable(state_descriptor)
+
+    def apply_to_keyed_state(self, state_descriptor: StateDescriptor, function: Callable[[Any, Any], object]) -> None:
+        self._operator.apply_to_keyed_state(state_descriptor, getattr(function, "process", function))
+
+
+class BroadcastProcessOperator(ProcessOperator):
+    """A BroadcastProcessFunction.
+
+    Args:
+        function: The function.
+        state_names: The names of the broadcast maps.
+    """
+
+    methods: ClassVar = ("process_element", "process_broadcast_element")
+
+    def __init__(self, function: Any, state_names: tuple[str, ...]) -> None:
+        super().__init__(function)
+        self._state_names = state_names
+        self._contexts: list[Any] = []
+
+    def open_functions(self, epoch: EpochContext) -> None:
+        states = BroadcastStates(self.operator_state, self._state_names)
+        self._contexts = [ReadOnlyContext(self.timers, states), WritingContext(self.timers, states)]
+        super().open_functions(epoch)
+
+    def record_context(self, input_index: int) -> Any:
+        return self._contexts[input_index]
+
+
+class KeyedBroadcastProcessOperator(KeyedProcessOperator):
+    """A KeyedBroadcastProcessFunction.
+
+    Args:
+        function: The function.
+        key_selector: Of the input that is not broadcast.
+        state_names: The names of the broadcast maps.
+    """
+
+    methods: ClassVar = ("process_element", "process_broadcast_element")
+
+    def __init__(self, function: Any, key_selector: Any, state_names: tuple[str, ...]) -> None:
+        super().__init__(function, key_selector)
+        self._state_names = state_names
+        self.states: BroadcastStates
+        self._runtime_context: EngineRuntimeContext
+
+    def open(self, context: OperatorContext) -> None:
+        super().open(context)
+        self._runtime_context = EngineRuntimeContext(context, self.store, self.key, keep_keys=True)
+
+    def runtime_context(self) -> EngineRuntimeContext:
+        return self._runtime_context
+
+    def open_functions(self, epoch: EpochContext) -> None:
+        self.states = BroadcastStates(self.operator_state, self._state_names)
+        super().open_functions(epoch)
+
+    def record_context(self) -> Any:
+        return KeyedReadOnlyContext(self.timers, self.key, self.states)
+
+    def process_run(self, batch: Batch, start: int, stop: int, input_index: int, out: SideOutputs) -> None:
+        if input_index != BROADCAST_INPUT:
+            super().process_run(batch, start, stop, input_index, out)
+            return
+        context, call = KeyedWritingContext(self), self.calls[BROADCAST_INPUT]
+        stamps = batch.timestamps[start:stop] if batch.timestamps is not None else [NO_TIMESTAMP] * (stop - start)
+        self.key.leave()
+        for value, context.at in zip(self.iterate(batch.records[start:stop]), stamps, strict=True):
+            results = call(value, context)
+            if results is not None:
+                out.extend(results, context.at)
+
+    def apply_to_keyed_state(self, descriptor: StateDescriptor, function: Callable[[Any, Any], object]) -> None:
+        """Call a function for each key that has a value in a state."""
+        state = self._runtime_context.state_of(descriptor)
+        pane, key = self.store.table(descriptor.get_name()).pane(), self.key
+        for normal in [normal for normal, _ in pane.items()]:
+            key.normal, key.key = normal, pane.key_of(normal)
+            function(key.key, state)
+        key.leave()

@@ -1,0 +1,127 @@
+"""What operators around functions of the user's share: the order of their start, and the operator state that they keep.
+
+A function object with operator state holds in attributes what only its snapshot tells. So it goes on only from its own
+last epoch; where that was run in another process, or where a union list needs all subtasks to start from one
+checkpoint, the runtime makes the operator anew.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from penstock._engine.operators.base import EpochContext, Operator
+from penstock._engine.protocol.control import OperatorAck
+from penstock._engine.protocol.state_handle import StateMode
+from penstock._engine.state.operator_state import OperatorState
+from penstock.datastream.functions import (
+    CheckpointedFunction,
+    FunctionInitializationContext,
+    FunctionSnapshotContext,
+)
+from penstock.datastream.state import OperatorStateStore
+
+if TYPE_CHECKING:
+    from penstock._engine.protocol.state_handle import StateHandle
+    from penstock.datastream.functions import KeyedStateStore, RuntimeContext
+    from penstock.datastream.state import BroadcastState, ListState, ListStateDescriptor, MapStateDescriptor
+
+
+class UserFunctionOperator(Operator):
+    """An operator with functions of the user's.
+
+    On start, each function's `initialize_state` comes before its `open`, and both see the state that the epoch starts
+    from.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.operator_state = OperatorState()
+        self._checkpointed: list[CheckpointedFunction] = []
+        self._has_begun = False
+
+    def begin_epoch(self, epoch: EpochContext) -> None:
+        if not epoch.current:
+            self.operator_state.restore(epoch.restore.operator_state, self.context.read_state)
+        if not self._has_begun:
+            self._has_begun = True
+            self.open_functions(epoch)
+
+    def open_functions(self, epoch: EpochContext) -> None:
+        """Open the functions, each with `open_function`; runs once, when the state of the first epoch is there."""
+
+    def open_function(self, function: Any, runtime_context: RuntimeContext, epoch: EpochContext) -> None:
+        """Initialize and open one function."""
+        inner = getattr(function, "wrapped_function", function)
+        if isinstance(inner, CheckpointedFunction):
+            self._checkpointed.append(inner)
+            store = StateStore(self.operator_state)
+            context = InitializationContext(epoch.completed_checkpoint or None, store, runtime_context)
+            self.functions.open(function, runtime_context, first=lambda: inner.initialize_state(context))
+        else:
+            self.functions.open(function, runtime_context)
+
+    def can_go_on(self, *, current: bool) -> bool:
+        return not self._checkpointed or (current and not self.operator_state.has_union)
+
+    def save_operator_state(self, epoch: EpochContext) -> StateHandle | None:
+        """Let the functions note their state, and put it into the checkpoint."""
+        self.iterate([])
+        for function in self._checkpointed:
+            function.snapshot_state(SnapshotContext(epoch.checkpoint_id, self.context.clock()))
+        return self.operator_state.save(
+            lambda data, parts: self.context.save_operator_state(data, parts, epoch),
+        )
+
+    def snapshot(self, epoch: EpochContext, *, finished: bool) -> OperatorAck:
+        return OperatorAck(operator_state=self.save_operator_state(epoch))
+
+
+class StateStore(OperatorStateStore):
+    """Gives a function the operator state of its operator."""
+
+    def __init__(self, state: OperatorState) -> None:
+        self._state = state
+
+    def get_list_state(self, state_descriptor: ListStateDescriptor) -> ListState[Any]:
+        return self._state.list_state(state_descriptor.get_name(), StateMode.LIST)
+
+    def get_union_list_state(self, state_descriptor: ListStateDescriptor) -> ListState[Any]:
+        return self._state.list_state(state_descriptor.get_name(), StateMode.UNION)
+
+    def get_broadcast_state(self, state_descriptor: MapStateDescriptor) -> BroadcastState[Any, Any]:
+        return self._state.broadcast_state(state_descriptor.get_name())
+
+
+class InitializationContext(FunctionInitializationContext):
+    """What a function starts from."""
+
+    def __init__(self, restored: int | None, store: OperatorStateStore, keyed: KeyedStateStore) -> None:
+        self._restored = restored
+        self._store = store
+        self._keyed = keyed
+
+    def is_restored(self) -> bool:
+        return self._restored is not None
+
+    def get_restored_checkpoint_id(self) -> int | None:
+        return self._restored
+
+    def get_operator_state_store(self) -> OperatorStateStore:
+        return self._store
+
+    def get_keyed_state_store(self) -> KeyedStateStore:
+        return self._keyed
+
+
+class SnapshotContext(FunctionSnapshotContext):
+    """The checkpoint that is being taken."""
+
+    def __init__(self, checkpoint_id: int, timestamp_ms: int) -> None:
+        self._checkpoint_id = checkpoint_id
+        self._timestamp_ms = timestamp_ms
+
+    def get_checkpoint_id(self) -> int:
+        return self._checkpoint_id
+
+    def get_checkpoint_timestamp(self) -> int:
+        return self._timestamp_ms

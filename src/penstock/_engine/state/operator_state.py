@@ -1,0 +1,267 @@
+"""The operator state of one subtask: lists and broadcast maps by name, in memory whole, and one file in a checkpoint.
+
+A file is written when something has changed since the last one. Its handle says which items of which states it holds,
+so that the driver can share them out to other subtasks without a look into the file.
+"""
+
+from __future__ import annotations
+
+import reprlib
+from hashlib import blake2b
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from zlib import crc32
+
+import msgspec
+
+from penstock._engine.protocol.state_handle import StateHandle, StateMode, StatePart
+from penstock._engine.state.pickles import dump, load
+from penstock.datastream.state import BroadcastState, ListState
+from penstock.errors import CorruptCheckpointError, StateDescriptorError, UnpicklableStateError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping
+
+    from penstock._engine.protocol.state_handle import Lineage
+
+#: Rises when an older Penstock could misread a newer file.
+FORMAT_VERSION: Final = 1
+
+_KINDS: Final = {StateMode.LIST: "list", StateMode.UNION: "union list", StateMode.BROADCAST: "broadcast"}
+
+
+class _File(msgspec.Struct, frozen=True):
+    """The content of a file: the pickled items of each state, by its name."""
+
+    format: int
+    items: dict[str, tuple[bytes, ...]]
+
+
+class OperatorListState(ListState[Any]):
+    """A list of this subtask; of a union list also what the other subtasks have, which is read and never saved here."""
+
+    def __init__(self) -> None:
+        self.before: list[Any] = []
+        self.own: list[Any] = []
+        self.behind: list[Any] = []
+
+    def get(self) -> list[Any]:
+        return [*self.before, *self.own, *self.behind]
+
+    def add(self, value: Any) -> None:
+        self.own.append(value)
+
+    def add_all(self, values: list[Any]) -> None:
+        self.own.extend(values)
+
+    def update(self, values: list[Any]) -> None:
+        self.before, self.own, self.behind = [], list(values), []
+
+    def clear(self) -> None:
+        self.update([])
+
+
+class StoredBroadcastState(BroadcastState[Any, Any]):
+    """A map of this subtask that all others have, too."""
+
+    def __init__(self) -> None:
+        self.entries: dict[Any, Any] = {}
+
+    def get(self, key: Any) -> Any:
+        return self.entries.get(key)
+
+    def contains(self, key: Any) -> bool:
+        return key in self.entries
+
+    def items(self) -> Iterable[tuple[Any, Any]]:
+        return list(self.entries.items())
+
+    def keys(self) -> Iterable[Any]:
+        return list(self.entries)
+
+    def values(self) -> Iterable[Any]:
+        return list(self.entries.values())
+
+    def is_empty(self) -> bool:
+        return not self.entries
+
+    def put(self, key: Any, value: Any) -> None:
+        self.entries[key] = value
+
+    def put_all(self, dict_value: Mapping[Any, Any] | Iterable[tuple[Any, Any]]) -> None:
+        self.entries.update(dict_value)
+
+    def remove(self, key: Any) -> None:
+        self.entries.pop(key, None)
+
+    def clear(self) -> None:
+        self.entries.clear()
+
+
+_State: TypeAlias = "OperatorListState | StoredBroadcastState"
+
+
+class OperatorState:
+    """All operator state of one subtask. A state that nobody asks for any more is kept as it was."""
+
+    def __init__(self) -> None:
+        self._states: dict[str, tuple[StateMode, _State]] = {}
+        #: The digest of the last file and its handle.
+        self._saved: tuple[bytes, StateHandle] | None = None
+
+    @property
+    def has_union(self) -> bool:
+        """Whether there is a union list."""
+        return any(mode is StateMode.UNION for mode, _ in self._states.values())
+
+    def list_state(self, name: str, mode: StateMode) -> OperatorListState:
+        """Return a list, an empty one when there is none of that name.
+
+        Raises:
+            StateDescriptorError: The state was written or declared as another kind.
+        """
+        state = self._state(name, mode)
+        assert isinstance(state, OperatorListState)
+        return state
+
+    def broadcast_state(self, name: str) -> StoredBroadcastState:
+        """Return a broadcast map, an empty one when there is none of that name.
+
+        Raises:
+            StateDescriptorError: The state was written or declared as another kind.
+        """
+        state = self._state(name, StateMode.BROADCAST)
+        assert isinstance(state, StoredBroadcastState)
+        return state
+
+    def _state(self, name: str, mode: StateMode) -> _State:
+        found = self._states.get(name)
+        if found is None:
+            state = StoredBroadcastState() if mode is StateMode.BROADCAST else OperatorListState()
+            found = self._states[name] = mode, state
+        if found[0] is not mode:
+            raise StateDescriptorError(name, _KINDS[found[0]], _KINDS[mode])
+        return found[1]
+
+    # ---------------------------------------------------------------------------------------------------- checkpoints
+
+    def restore(self, handles: Lineage, read: Callable[[StateHandle], bytes]) -> None:
+        """Take up what a checkpoint holds; objects that were given out show it from then on.
+
+        Args:
+            handles: The files, and which parts of them are for this subtask.
+            read: Reads the file of a handle.
+
+        Raises:
+            CorruptCheckpointError: A file is damaged or of a newer format.
+        """
+        for _, state in self._states.values():
+            state.clear()
+        self._saved = None
+        own_came = False
+        for handle in handles:
+            data = read(handle)
+            items = _items_of(handle, data)
+            for part in handle.parts:
+                own_came = own_came or part.mode is not StateMode.FOREIGN
+                self._absorb(part, [load(items[part.name][place]) for place in part.places()], behind=own_came)
+            if len(handles) == 1 and _is_whole(handle, items):
+                self._saved = _digest(data), handle
+
+    def _absorb(self, part: StatePart, values: list[Any], *, behind: bool) -> None:
+        if part.mode is StateMode.BROADCAST:
+            for entries in values:
+                self.broadcast_state(part.name).put_all(entries)
+        elif part.mode is StateMode.FOREIGN:
+            state = self.list_state(part.name, StateMode.UNION)
+            (state.behind if behind else state.before).extend(values)
+        else:
+            self.list_state(part.name, part.mode).add_all(values)
+
+    def save(self, write: Callable[[bytes, tuple[StatePart, ...]], StateHandle]) -> StateHandle | None:
+        """Return the handle of a file with the whole state, None for no state; the last one when nothing has changed.
+
+        Args:
+            write: Puts a file into the checkpoint.
+
+        Raises:
+            UnpicklableStateError: A value cannot be pickled.
+        """
+        items = {name: _pickled(name, state) for name, (_, state) in self._states.items()}
+        items = {name: pickles for name, pickles in items.items() if pickles}
+        if not items:
+            self._saved = None
+            return None
+        data = msgspec.msgpack.encode(_File(FORMAT_VERSION, items))
+        digest = _digest(data)
+        if self._saved is None or self._saved[0] != digest:
+            parts = tuple(StatePart(name, self._states[name][0], 0, len(pickles)) for name, pickles in items.items())
+            self._saved = digest, write(data, parts)
+        return self._saved[1]
+
+
+def describe(
+    data: bytes, parts: tuple[StatePart, ...], checkpoint_id: int, token: int, path: str | None
+) -> StateHandle:
+    """Return the handle of a file of operator state.
+
+    Args:
+        data: The whole file.
+        parts: What it holds.
+        checkpoint_id: The checkpoint that it is written for.
+        token: The attempt.
+        path: Where the file lies, relative to the checkpoint storage; None to let it stand in the handle.
+    """
+    return StateHandle(
+        checkpoint_id=checkpoint_id,
+        token=token,
+        kind="operator",
+        path=path,
+        inline=data if path is None else None,
+        size=len(data),
+        entries=sum(len(part.places()) for part in parts),
+        checksum=crc32(data),
+        key_groups=(0, -1),
+        parts=parts,
+    )
+
+
+def _items_of(handle: StateHandle, data: bytes) -> dict[str, tuple[bytes, ...]]:
+    path = handle.path or f"The inline operator state of checkpoint {handle.checkpoint_id}"
+    if len(data) != handle.size or crc32(data) != handle.checksum:
+        reason = f"it is damaged or was cut off ({len(data)} bytes are there, {handle.size} were written)"
+        raise CorruptCheckpointError(path, reason)
+    file = msgspec.msgpack.decode(data, type=_File)
+    if file.format != FORMAT_VERSION:
+        reason = f"it has format {file.format}, and this Penstock reads format {FORMAT_VERSION}"
+        raise CorruptCheckpointError(path, reason)
+    return file.items
+
+
+def _is_whole(handle: StateHandle, items: dict[str, tuple[bytes, ...]]) -> bool:
+    """Return whether a handle stands for all of its file, and none of it belongs to another subtask."""
+    held = {part.name: part.places() for part in handle.parts if part.mode is not StateMode.FOREIGN}
+    return held == {name: range(len(pickles)) for name, pickles in items.items()}
+
+
+def _pickled(name: str, state: _State) -> tuple[bytes, ...]:
+    if isinstance(state, OperatorListState):
+        return tuple(_pickle(name, str(place), value) for place, value in enumerate(state.own))
+    if state.is_empty():
+        return ()
+    try:
+        return (dump(state.entries),)
+    except Exception:
+        for key, value in state.entries.items():
+            _pickle(name, reprlib.repr(key), (key, value))
+        raise
+
+
+def _pickle(name: str, key: str, value: Any) -> bytes:
+    try:
+        return dump(value)
+    except Exception as error:
+        raise UnpicklableStateError(name, key, type(value).__qualname__, str(error)) from error
+
+
+def _digest(data: bytes) -> bytes:
+    return blake2b(data, digest_size=16).digest()

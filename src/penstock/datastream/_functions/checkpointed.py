@@ -1,0 +1,105 @@
+"""Functions that keep operator state: state of a subtask, whatever the keys of its records."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from penstock.datastream._functions.basic import KeyedStateStore
+    from penstock.datastream.state import OperatorStateStore
+
+
+class FunctionInitializationContext(ABC):
+    """What a function starts from.
+
+    Source: org.apache.flink.runtime.state.FunctionInitializationContext.
+    """
+
+    @abstractmethod
+    def is_restored(self) -> bool:
+        """Tell whether the function goes on from a checkpoint; its state may still be empty, if it is new in the job.
+
+        True also within a run, where an epoch brings the subtask to another process.
+        """
+
+    @abstractmethod
+    def get_restored_checkpoint_id(self) -> int | None:
+        """Return the id of that checkpoint, None without one."""
+
+    @abstractmethod
+    def get_operator_state_store(self) -> OperatorStateStore:
+        """Return where the operator state of the subtask is."""
+
+    @abstractmethod
+    def get_keyed_state_store(self) -> KeyedStateStore:
+        """Return where keyed state is; no key is at hand yet, and without ``key_by`` its methods raise."""
+
+
+class FunctionSnapshotContext(ABC):
+    """The checkpoint that is being taken.
+
+    Source: org.apache.flink.runtime.state.FunctionSnapshotContext.
+    """
+
+    @abstractmethod
+    def get_checkpoint_id(self) -> int:
+        """Return its id; ids rise, by more than 1 where a checkpoint came to nothing."""
+
+    @abstractmethod
+    def get_checkpoint_timestamp(self) -> int:
+        """Return the subtask's clock at this moment in milliseconds since the epoch."""
+
+
+class CheckpointedFunction(ABC):
+    """Makes any function keep operator state: a second base beside MapFunction, ProcessFunction and the like.
+
+    PyFlink has none; the names are those of Flink's Java API.
+
+    What the function gathers may stand in attributes between two checkpoints. A function object that an epoch finds
+    behind its last checkpoint is dropped, and a new one starts from that, as after a failure.
+
+    Source: org.apache.flink.streaming.api.checkpoint.CheckpointedFunction, FLIP-147 for its end.
+
+    Example:
+        >>> from penstock.datastream import FlatMapFunction
+        >>> from penstock.datastream.state import ListStateDescriptor
+        >>> class Pairs(FlatMapFunction, CheckpointedFunction):
+        ...     def initialize_state(self, context):
+        ...         self.state = context.get_operator_state_store().get_list_state(ListStateDescriptor("waiting"))
+        ...         self.waiting = list(self.state.get())
+        ...
+        ...     def snapshot_state(self, context):
+        ...         self.state.update(self.waiting)
+        ...
+        ...     def flat_map(self, value):
+        ...         self.waiting.append(value)
+        ...         if len(self.waiting) >= 2:
+        ...             yield tuple(self.waiting)
+        ...             self.waiting.clear()
+        >>> from penstock.testing import OperatorHarness
+        >>> before, after = OperatorHarness.for_flat_map(Pairs()), OperatorHarness.for_flat_map(Pairs())
+        >>> before.process_element(1)
+        >>> after.restore(before.snapshot())
+        >>> after.process_element(2)
+        >>> after.values()
+        [(1, 2)]
+    """
+
+    @abstractmethod
+    def initialize_state(self, context: FunctionInitializationContext) -> None:
+        """Ask for the state and take up what is in it; runs before ``open``.
+
+        Args:
+            context: Valid during this call only; states may be kept.
+        """
+
+    @abstractmethod
+    def snapshot_state(self, context: FunctionSnapshotContext) -> None:
+        """Bring the state up to date; runs at each checkpoint, also at the last one behind the end of all input.
+
+        Never runs between the records of a batch or within a timer.
+
+        Args:
+            context: Valid during this call only.
+        """

@@ -1,0 +1,285 @@
+"""Operator state and broadcast state in whole epochs: through processes, failures, finished subtasks and rescaling."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from tests.unit.runtime.jobs import Job, Program, run
+
+from penstock._engine.coordinator.restore import fit_snapshot
+from penstock._engine.coordinator.snapshots import state_files
+from penstock._engine.protocol.state_handle import StateMode
+from penstock._engine.state.operator_state import OperatorState
+from penstock._engine.storage.checkpoint_storage import open_storage
+from penstock.datastream.functions import (
+    BroadcastProcessFunction,
+    CheckpointedFunction,
+    FlatMapFunction,
+    KeyedBroadcastProcessFunction,
+    MapFunction,
+)
+from penstock.datastream.state import ListStateDescriptor, MapStateDescriptor, ValueStateDescriptor
+from penstock.testing.in_process import Chaos, InProcessEpochRunner
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from penstock._engine.protocol.state_handle import Lineage
+
+RULES = MapStateDescriptor("rules")
+
+#: What functions did, as (what, subtask); they are found by name, so this is the one list of this process.
+CALLS: list[tuple[Any, ...]] = []
+
+
+@pytest.fixture(autouse=True)
+def no_calls() -> None:
+    CALLS.clear()
+
+
+@pytest.fixture
+def program(tmp_path: Path) -> Program:
+    return Program(tmp_path)
+
+
+class Pairs(FlatMapFunction, CheckpointedFunction):
+    """Pairs its records; the odd one waits in an attribute."""
+
+    def initialize_state(self, context: Any) -> None:
+        CALLS.append(("initialize", context.get_restored_checkpoint_id()))
+        self.state = context.get_operator_state_store().get_list_state(ListStateDescriptor("waiting"))
+        self.waiting = list(self.state)
+
+    def snapshot_state(self, context: Any) -> None:
+        CALLS.append(("snapshot", context.get_checkpoint_id()))
+        self.state.update(self.waiting)
+
+    def open(self, runtime_context: Any) -> None:
+        CALLS.append(("open",))
+
+    def flat_map(self, value: Any) -> Any:
+        self.waiting.append(value)
+        if len(self.waiting) >= 2:
+            yield tuple(self.waiting)
+            self.waiting.clear()
+
+    def close(self) -> None:
+        CALLS.append(("close",))
+
+
+class Shares(MapFunction, CheckpointedFunction):
+    """Takes every n-th item of the union of all, as subtasks do that divide work among themselves anew at a start."""
+
+    def initialize_state(self, context: Any) -> None:
+        self.state = context.get_operator_state_store().get_union_list_state(ListStateDescriptor("items"))
+        self.seen = list(self.state)
+        self.items: list[Any] = []
+
+    def open(self, runtime_context: Any) -> None:
+        index, count = runtime_context.get_index_of_this_subtask(), runtime_context.get_number_of_parallel_subtasks()
+        self.items = self.seen[index::count]
+
+    def snapshot_state(self, context: Any) -> None:
+        self.state.update(self.items)
+
+    def map(self, value: Any) -> Any:
+        self.items.append(value)
+        return value
+
+
+class Sees(MapFunction, CheckpointedFunction):
+    """Gives all items of the union that it started from beside each record; adds the record to it."""
+
+    def initialize_state(self, context: Any) -> None:
+        self.state = context.get_operator_state_store().get_union_list_state(ListStateDescriptor("items"))
+        self.seen = tuple(self.state)
+
+    def snapshot_state(self, context: Any) -> None:
+        pass
+
+    def map(self, value: Any) -> Any:
+        self.state.add(value)
+        return value, self.seen
+
+
+class Rules(BroadcastProcessFunction):
+    def process_element(self, value: Any, ctx: Any) -> Any:
+        yield value, dict(ctx.get_broadcast_state(RULES).items())
+
+    def process_broadcast_element(self, value: Any, ctx: Any) -> None:
+        ctx.get_broadcast_state(RULES).put(*value)
+
+
+class KeyedRules(KeyedBroadcastProcessFunction):
+    def open(self, runtime_context: Any) -> None:
+        self.total = runtime_context.get_state(ValueStateDescriptor("total"))
+
+    def process_element(self, value: Any, ctx: Any) -> None:
+        self.total.update((self.total.value() or 0) + value)
+        ctx.timer_service().register_event_time_timer(10_000)
+
+    def process_broadcast_element(self, value: Any, ctx: Any) -> None:
+        state = ctx.get_broadcast_state(RULES)
+        state.put("sum", (state.get("sum") or 0) + value)
+
+    def on_timer(self, timestamp: int, ctx: Any) -> Any:
+        yield ctx.get_current_key(), self.total.value(), ctx.get_broadcast_state(RULES).get("sum")
+
+
+def operator_state(job: Job, name: str) -> list[Any]:
+    """Return the operator state of each subtask of an operator as its checkpoint has it."""
+    return [
+        subtask.operator_state
+        for operator in job.snapshot.operators.values()
+        if operator.name == name
+        for subtask in operator.subtasks
+    ]
+
+
+def rescaled(job: Job, program: Program, place: Path) -> Job:
+    """Return the job that another form of its program starts from its last checkpoint."""
+    graph = program.graph()
+    again = Job(graph, place, run_id="run-2")
+    again.snapshot, returned = fit_snapshot(job.snapshot, graph, "chk", ignore_unclaimed=False)
+    assert not returned
+    again.checkpoint_id = job.checkpoint_id
+    return again
+
+
+@pytest.mark.parametrize("workers", [1, 2, 4])
+@pytest.mark.parametrize("chaos", [None, Chaos(retries=0.5)])
+def test_what_a_function_keeps_in_attributes_goes_through_processes_by_its_state(
+    program: Program, tmp_path: Path, workers: int, chaos: Chaos | None
+) -> None:
+    program.collect(program.source(list(range(20))).flat_map(Pairs()))
+    job = Job(program.graph(), tmp_path, InProcessEpochRunner(workers=workers, chaos=chaos, seed=workers))
+    while not job.finished:
+        job.try_epoch(3)  # one that does not count
+        job.epoch(3)
+    assert job.outputs["out"] == [(n, n + 1) for n in range(0, 20, 2)]
+
+
+def test_in_one_process_a_function_is_initialized_once_and_asked_at_each_checkpoint(
+    program: Program, tmp_path: Path
+) -> None:
+    program.collect(program.source([1, 2, 3]).flat_map(Pairs()))
+    Job(program.graph(), tmp_path).run(2)
+    # The last snapshot is of the checkpoint behind the end of all input.
+    assert CALLS == [("initialize", None), ("open",), ("snapshot", 1), ("snapshot", 2), ("close",)]
+
+
+def test_a_function_behind_its_last_checkpoint_is_closed_and_another_one_starts_from_that(
+    program: Program, tmp_path: Path
+) -> None:
+    program.collect(program.source(list(range(9))).flat_map(Pairs()))
+    first, second = InProcessEpochRunner(), InProcessEpochRunner()
+    job = Job(program.graph(), tmp_path, first)
+    for job.runner in (first, second, first):
+        job.epoch(1)
+    assert [
+        *[("initialize", None), ("open",), ("snapshot", 1)],
+        *[("initialize", 1), ("open",), ("snapshot", 2)],
+        *[("close",), ("initialize", 2), ("open",), ("snapshot", 3)],
+    ] == CALLS
+
+
+def test_list_items_go_to_another_number_of_subtasks(program: Program, tmp_path: Path) -> None:
+    stream = program.source(list(range(13))).rebalance().flat_map(Pairs()).set_parallelism(3)
+    program.collect(stream)
+    job = Job(program.graph(), tmp_path)
+    job.epoch(9)  # one record waits in each subtask
+    assert [len(handles) for handles in operator_state(job, "FlatMap")] == [1, 1, 1]
+    stream.set_parallelism(1)
+    again = rescaled(job, program, tmp_path)
+    again.epoch()
+    waiting = [n for pair in again.outputs["out"] for n in pair]
+    assert len(job.outputs["out"]) * 2 + len(waiting) == 12
+    assert Counter([n for pair in job.outputs["out"] for n in pair] + waiting).most_common(1)[0][1] == 1
+
+
+@pytest.mark.parametrize("workers", [1, 3])
+def test_subtasks_that_divide_a_union_list_lose_nothing_between_epochs(
+    program: Program, tmp_path: Path, workers: int
+) -> None:
+    stream = program.source(list(range(30))).rebalance().map(Shares()).set_parallelism(3)
+    program.collect(stream)
+    job = Job(program.graph(), tmp_path, InProcessEpochRunner(workers=workers, seed=3))
+    for _ in range(4):
+        job.try_epoch(5)
+        job.epoch(5)
+    stream.set_parallelism(2)
+    again = rescaled(job, program, tmp_path)
+    again.run(5)
+    graph = program.graph()
+    [shares] = [node for vertex in graph.vertices for node in vertex.operators if node.name == "Map"]
+    last = again.snapshot.operators[shares.uid].subtasks
+    counts = [part.stop for subtask in last for handle in subtask.operator_state for part in handle.parts]
+    assert sum(counts) == 30
+
+
+def test_union_items_of_a_finished_subtask_stay_for_the_others(program: Program, tmp_path: Path) -> None:
+    program.collect(program.source(["a"], ["b", "c", "d", "e"]).set_parallelism(2).map(Sees()).set_parallelism(2))
+    job = Job(program.graph(), tmp_path, InProcessEpochRunner(workers=2))
+    out = job.run(1)["out"]
+    assert sum(subtask.finished for subtask in job.snapshot.vertices[0].subtasks) == 2
+    by_value = dict(out)
+    assert by_value["d"] == ("a", "b", "c")
+    assert by_value["e"] == ("a", "b", "c", "d")
+    assert [union_items(handles) for handles in operator_state(job, "Map")] == [["a"], ["b", "c", "d", "e"]]
+
+
+def union_items(handles: Lineage) -> list[Any]:
+    """Return the items that the union list of one subtask has of its own."""
+    state = OperatorState()
+    state.restore(handles, lambda handle: handle.inline or b"")
+    return state.list_state("items", StateMode.UNION).get()
+
+
+@pytest.mark.parametrize("workers", [1, 3])
+def test_broadcast_maps_go_through_epochs_and_processes(program: Program, tmp_path: Path, workers: int) -> None:
+    rules = program.source([("a", 1), ("b", 2)], name="rules")
+    stream = program.source(list(range(40)), name="records")
+    program.collect(stream.rebalance().connect(rules.broadcast(RULES)).process(Rules()).set_parallelism(2))
+    job = Job(program.graph(), tmp_path, InProcessEpochRunner(workers=workers, chaos=Chaos(retries=0.2), seed=1))
+    out = job.run(4)["out"]
+    assert sorted(n for n, _ in out) == list(range(40))
+    assert all(found == {"a": 1, "b": 2} for n, found in out if n >= 4)  # the rules came in the first epoch
+
+
+def test_a_new_subtask_gets_the_broadcast_map_of_an_old_one(program: Program, tmp_path: Path) -> None:
+    rules = program.source([("a", 1), ("b", 2)], name="rules")
+    stream = program.source(list(range(12)), name="records").rebalance()
+    process = stream.connect(rules.broadcast(RULES)).process(Rules()).set_parallelism(2)
+    program.collect(process)
+    job = Job(program.graph(), tmp_path)
+    job.epoch(1)
+    process.set_parallelism(5)
+    out = rescaled(job, program, tmp_path).epoch()["out"]
+    assert len(out) == 11
+    assert all(found["a"] == 1 for _, found in out)
+
+
+def test_keyed_broadcast_functions_have_state_timers_and_maps(program: Program, tmp_path: Path) -> None:
+    numbers = program.source(list(range(1, 21)), name="numbers")
+    extra = program.source([100, 200, 300], name="extra")
+    keyed = numbers.key_by(lambda n: n % 3)
+    program.collect(keyed.connect(extra.broadcast(RULES)).process(KeyedRules()).set_parallelism(2))
+    runner = InProcessEpochRunner(workers=2, chaos=Chaos(retries=0.3), seed=2)
+    out = run(program, tmp_path, runner=runner)["out"]
+    assert sorted(out) == [(key, sum(n for n in range(1, 21) if n % 3 == key), 600) for key in range(3)]
+
+
+def test_unchanged_state_is_one_file_for_many_checkpoints(program: Program, tmp_path: Path) -> None:
+    rules = program.source([("a", "x" * 50_000)], name="rules")
+    stream = program.source(list(range(5)), name="records")
+    program.collect(stream.connect(rules.broadcast(RULES)).process(Rules()))
+    job = Job(program.graph(), tmp_path)
+    files = []
+    while not job.finished:
+        job.epoch(1)
+        files.append(state_files(job.snapshot))
+    assert len(set(files)) == 1
+    [path] = files[0]
+    assert len(open_storage(str(tmp_path / "checkpoints")).read(path)) > 50_000
