@@ -54,7 +54,7 @@ def test_modules_beside_the_script_import_on_executors_of_a_cluster(tmp_path: Pa
     (beside / "helpers.py").write_text("def describe(point):\n    return f'{point.x} on a line'\n")
     (beside / "program.py").write_text(SCRIPT)
     command = [sys.executable, str(beside / "program.py")]
-    env = programs.java_environment(tmp_path)
+    env = programs.java_environment(tmp_path) | {"PYSPARK_PYTHON": sys.executable}
     result = subprocess.run(command, cwd=elsewhere, env=env, capture_output=True, text=True, timeout=180, check=False)
     assert result.returncode == 0, result.stderr
     assert result.stdout == "['2 on a line', '4 on a line', '6 on a line']\n"

@@ -8,8 +8,10 @@ from dataclasses import replace
 from hypothesis import given
 from hypothesis import strategies as st
 
+from penstock._engine.coordinator.job_state import _spill
 from penstock._engine.coordinator.operator_state import redistribute, visible_state
-from penstock._engine.protocol.metadata import OperatorSubtask
+from penstock._engine.coordinator.snapshots import state_files
+from penstock._engine.protocol.metadata import JobSnapshot, OperatorRecord, OperatorSubtask
 from penstock._engine.protocol.state_handle import Lineage, StateHandle, StateMode, StatePart
 
 
@@ -83,6 +85,16 @@ def test_a_subtask_gets_of_others_nothing_but_union_items() -> None:
         replace(old[0].operator_state[0], parts=(StatePart("union", StateMode.FOREIGN, 0, 1),)),
         old[1].operator_state[0],
     )
+
+
+def test_inline_state_of_both_kinds_moves_to_files_of_its_own_when_it_is_too_much_for_the_metadata() -> None:
+    lists = replace(handle(5, list=1), path=None, inline=b"l" * (3 << 19), size=3 << 19)
+    keyed = replace(lists, kind="delta", inline=b"k" * (3 << 19), key_groups=(0, 127), parts=())
+    subtasks = (OperatorSubtask((keyed,), operator_state=(lists,)),)
+    before = JobSnapshot((), {"uid": OperatorRecord("Map", 0, 1, 128, subtasks)})
+    after, files = _spill(before, "job", 7)
+    assert sorted(data[:1] for _, data in files) == [b"k", b"l"]
+    assert state_files(after) == {path for path, _ in files}
 
 
 counts = st.fixed_dictionaries({"list": st.integers(1, 6), "union": st.integers(1, 4), "broadcast": st.just(1)})

@@ -185,6 +185,20 @@ def test_a_function_behind_its_last_checkpoint_is_closed_and_another_one_starts_
     ] == CALLS
 
 
+def test_an_error_of_one_that_is_closed_for_that_is_a_line_in_the_log(
+    program: Program, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    class FailsToClose(Sees):
+        def close(self) -> None:
+            raise ValueError("not closed")
+
+    program.collect(program.source(["a", "b", "c"]).map(FailsToClose()))
+    job = Job(program.graph(), tmp_path)
+    job.epoch(1)
+    assert job.epoch(1)["out"] == [("b", ("a",))]
+    assert "Map (0) failed to close" in caplog.text
+
+
 def test_list_items_go_to_another_number_of_subtasks(program: Program, tmp_path: Path) -> None:
     stream = program.source(list(range(13))).rebalance().flat_map(Pairs()).set_parallelism(3)
     program.collect(stream)

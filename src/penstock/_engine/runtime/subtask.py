@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+import logging
 import time
 from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import chain
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from penstock._engine.operators.base import EpochContext, Operator, OperatorContext, Output
@@ -23,17 +23,12 @@ from penstock._engine.protocol.control import (
     SubtaskDispatch,
     encode,
 )
-from penstock._engine.protocol.keys import key_group_range
 from penstock._engine.protocol.paths import shared_path
 from penstock._engine.protocol.rows import MAX_WATERMARK
-from penstock._engine.protocol.state_handle import StateMode
 from penstock._engine.runtime.edge_writer import EdgeWriter
 from penstock._engine.runtime.failures import OperatorError
+from penstock._engine.runtime.subtask_state import SubtaskState
 from penstock._engine.runtime.valve import Valve
-from penstock._engine.state.keyed_store import KeyedStore
-from penstock._engine.state.operator_state import describe
-from penstock.common.configuration import Configuration
-from penstock.common.option_table import CHECKPOINT_INLINE_THRESHOLD, STATE_MEMORY
 from penstock.metrics.in_memory import InMemoryMetricGroup
 
 if TYPE_CHECKING:
@@ -41,16 +36,14 @@ if TYPE_CHECKING:
 
     from penstock._engine.graph.job_graph import JobVertex, OperatorNode
     from penstock._engine.plan.levels import ExecutionPlan
-    from penstock._engine.protocol.state_handle import StateHandle, StatePart
-    from penstock._engine.state.memory_store import MemoryStore
     from penstock._engine.storage.checkpoint_storage import CheckpointStorage
 
 T = TypeVar("T")
 
+_log = logging.getLogger(__name__)
+
 #: Outputs of print and collect above this size lie in the storage, with their path in the ack.
 _INLINE_OUTPUT_BYTES: Final = 64 << 10
-#: Operator state with a union list above this size does, too: every subtask gets the handles of all.
-_INLINE_UNION_BYTES: Final = 1 << 10
 
 
 @dataclass(slots=True)
@@ -81,10 +74,7 @@ class SubtaskRuntime:
         self._storage = storage
         self._clock = clock
         self._job_id = dispatch.job_id
-        self._local = Path(dispatch.local_directory)
-        configuration = Configuration.from_dict(dispatch.configuration)
-        self._inline_bytes = configuration.get(CHECKPOINT_INLINE_THRESHOLD)
-        self._memory_bytes = configuration.get(STATE_MEMORY)
+        self._state = SubtaskState(self.vertex, place[1], dispatch, storage)
         self.metrics = [InMemoryMetricGroup() for _ in self.vertex.operators]
         self._nodes = [_Node(_create(node)) for node in self.vertex.operators]
         self._connect()
@@ -123,7 +113,10 @@ class SubtaskRuntime:
         """Put a new operator in the place of one that cannot go on from where it was."""
         node = self._nodes[position]
         context = node.operator.context
-        self._call(position, node.operator.close)
+        try:
+            self._call(position, node.operator.close)
+        except OperatorError:  # nothing depends on that one any more
+            _log.warning("%s (%d) failed to close", self.operator_name, self.place[1], exc_info=True)
         node.operator = _create(self.vertex.operators[position])
         self._call(position, node.operator.open, context)
         return node.operator
@@ -142,57 +135,11 @@ class SubtaskRuntime:
             configuration=dispatch.configuration,
             clock=self._clock,
             metrics=self.metrics[position],
-            keyed_store=lambda: self._make_store(node.uid),
-            save_keyed_state=lambda store, epoch: self._save_keyed_state(node.uid, store, epoch),
-            save_operator_state=lambda data, parts, epoch: self._save_operator_state(node.uid, data, parts, epoch),
-            read_state=self._read_state,
+            keyed_store=partial(self._state.keyed_store, node.uid),
+            save_keyed_state=partial(self._state.save_keyed, node.uid),
+            save_operator_state=partial(self._state.save_operator, node.uid),
+            read_state=self._state.read,
         )
-
-    # ---------------------------------------------------------------------------------------------------------- state
-
-    def _make_store(self, uid: str) -> KeyedStore:
-        subtask, vertex = self.place[1], self.vertex
-        name = Path(shared_path(self._job_id, uid, subtask, 0, 0)).name.rsplit("-", 2)[0]
-        return KeyedStore(
-            self._local / name,
-            key_group_range(subtask, vertex.parallelism, vertex.max_parallelism),
-            vertex.max_parallelism,
-            self._read_state,
-            self._memory_bytes,
-            operator_uid=uid,
-            subtask_index=subtask,
-        )
-
-    def _read_state(self, handle: StateHandle) -> bytes:
-        if handle.inline is not None:
-            return handle.inline
-        assert handle.path is not None
-        return self._storage.read(handle.path)
-
-    def _save_keyed_state(self, uid: str, store: MemoryStore, epoch: EpochContext) -> StateHandle | None:
-        data = (
-            b"".join(store.snapshot(epoch.checkpoint_id, epoch.token))
-            if epoch.full_snapshot
-            else store.delta(epoch.checkpoint_id, epoch.token)
-        )
-        if data is None:
-            return None
-        path = None
-        if len(data) > self._inline_bytes:
-            path = shared_path(self._job_id, uid, self.place[1], epoch.checkpoint_id, epoch.token)
-            self._storage.put(path, data)
-        kind = "snapshot" if epoch.full_snapshot else "delta"
-        return store.describe(data, kind, epoch.checkpoint_id, epoch.token, path)
-
-    def _save_operator_state(
-        self, uid: str, data: bytes, parts: tuple[StatePart, ...], epoch: EpochContext
-    ) -> StateHandle:
-        shared = any(part.mode is StateMode.UNION for part in parts)
-        path = None
-        if len(data) > min(self._inline_bytes, _INLINE_UNION_BYTES if shared else self._inline_bytes):
-            path = shared_path(self._job_id, uid, self.place[1], epoch.checkpoint_id, epoch.token, suffix=".operator")
-            self._storage.put(path, data)
-        return describe(data, parts, epoch.checkpoint_id, epoch.token, path)
 
     # ------------------------------------------------------------------------------------------------------ the epoch
 

@@ -1,0 +1,86 @@
+"""The state of one subtask's operators on its way: local stores, and files in the checkpoint storage."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from penstock._engine.protocol.keys import key_group_range
+from penstock._engine.protocol.paths import shared_path
+from penstock._engine.protocol.state_handle import StateMode
+from penstock._engine.state.keyed_store import KeyedStore
+from penstock._engine.state.operator_state import describe
+from penstock.common.configuration import Configuration
+from penstock.common.option_table import CHECKPOINT_INLINE_THRESHOLD, STATE_MEMORY
+
+if TYPE_CHECKING:
+    from penstock._engine.graph.job_graph import JobVertex
+    from penstock._engine.operators.base import EpochContext
+    from penstock._engine.protocol.control import LevelDispatch
+    from penstock._engine.protocol.state_handle import StateHandle, StatePart
+    from penstock._engine.state.memory_store import MemoryStore
+    from penstock._engine.storage.checkpoint_storage import CheckpointStorage
+
+#: Operator state with a union list above this size lies in a file: every subtask gets the handles of all.
+_INLINE_UNION_BYTES: Final = 1 << 10
+
+
+class SubtaskState:
+    """Makes the stores of one subtask, and reads and writes its state files."""
+
+    def __init__(self, vertex: JobVertex, subtask: int, dispatch: LevelDispatch, storage: CheckpointStorage) -> None:
+        self._vertex = vertex
+        self._subtask = subtask
+        self._storage = storage
+        self._job_id = dispatch.job_id
+        self._local = Path(dispatch.local_directory)
+        configuration = Configuration.from_dict(dispatch.configuration)
+        self._inline_bytes = configuration.get(CHECKPOINT_INLINE_THRESHOLD)
+        self._memory_bytes = configuration.get(STATE_MEMORY)
+
+    def keyed_store(self, uid: str) -> KeyedStore:
+        """Return a new keyed store of an operator, over what is on the local disk of it."""
+        vertex = self._vertex
+        name = Path(shared_path(self._job_id, uid, self._subtask, 0, 0)).name.rsplit("-", 2)[0]
+        return KeyedStore(
+            self._local / name,
+            key_group_range(self._subtask, vertex.parallelism, vertex.max_parallelism),
+            vertex.max_parallelism,
+            self.read,
+            self._memory_bytes,
+            operator_uid=uid,
+            subtask_index=self._subtask,
+        )
+
+    def read(self, handle: StateHandle) -> bytes:
+        """Return the bytes of a state file."""
+        if handle.inline is not None:
+            return handle.inline
+        assert handle.path is not None
+        return self._storage.read(handle.path)
+
+    def save_keyed(self, uid: str, store: MemoryStore, epoch: EpochContext) -> StateHandle | None:
+        """Put keyed state into the checkpoint; None when nothing changed."""
+        data = (
+            b"".join(store.snapshot(epoch.checkpoint_id, epoch.token))
+            if epoch.full_snapshot
+            else store.delta(epoch.checkpoint_id, epoch.token)
+        )
+        if data is None:
+            return None
+        path = self._put(uid, data, epoch) if len(data) > self._inline_bytes else None
+        kind = "snapshot" if epoch.full_snapshot else "delta"
+        return store.describe(data, kind, epoch.checkpoint_id, epoch.token, path)
+
+    def save_operator(self, uid: str, data: bytes, parts: tuple[StatePart, ...], epoch: EpochContext) -> StateHandle:
+        """Put a file of operator state into the checkpoint."""
+        limit = self._inline_bytes
+        if any(part.mode is StateMode.UNION for part in parts):
+            limit = min(limit, _INLINE_UNION_BYTES)
+        path = self._put(uid, data, epoch, suffix=".operator") if len(data) > limit else None
+        return describe(data, parts, epoch.checkpoint_id, epoch.token, path)
+
+    def _put(self, uid: str, data: bytes, epoch: EpochContext, *, suffix: str = "") -> str:
+        path = shared_path(self._job_id, uid, self._subtask, epoch.checkpoint_id, epoch.token, suffix=suffix)
+        self._storage.put(path, data)
+        return path
