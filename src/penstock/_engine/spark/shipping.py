@@ -49,7 +49,7 @@ def ship(spark: SparkHandle, modules: Mapping[str, Path]) -> None:
     context = spark.session.sparkContext
     # By its content: Spark takes a name once, and a job that is started again brings the same modules.
     name = f"penstock-modules-{hashlib.sha256(content).hexdigest()[:16]}.zip"
-    if name not in context._python_includes:
+    if name not in (context._python_includes or ()):
         path = _folder() / name
         path.write_bytes(content)
         context.addPyFile(str(path))
