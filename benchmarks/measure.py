@@ -6,12 +6,15 @@ import signal
 import subprocess
 import threading
 import time
+from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Self
 
 from environments import CACHE, HERE, Environment
 
 SAMPLE_S = 0.05
+PROCESSOR_SAMPLE_S = 0.5
 
 
 class RunError(Exception):
@@ -26,6 +29,8 @@ class Run:
     seconds: float
     result: tuple[int, ...]
     load: float
+    #: Of all its processes, as far as a look every half second shows it.
+    processor_seconds: float = 0.0
     memory: dict[str, int] = field(default_factory=dict[str, int])
 
 
@@ -61,8 +66,9 @@ def run(
         ) as process,
     ):
         sampler = _MemorySampler(process.pid) if sample_memory else contextlib.nullcontext(None)
+        processor = _ProcessorTime(process.pid)
         try:
-            with sampler as memory:
+            with sampler as memory, processor:
                 output, _ = process.communicate(timeout=timeout_s)
         except subprocess.TimeoutExpired as error:
             reason = f"{system} {workload} with {records:,} records did not end within {timeout_s:.0f} s"
@@ -75,7 +81,7 @@ def run(
         reason = f"{system} {workload} with {records:,} records ended with code {process.returncode}, see {log}"
         raise RunError(reason)
     result = tuple(map(int, last[-1].split("RESULT ")[1].split()))
-    return Run(records, seconds, result, load, memory.peaks if memory else {})
+    return Run(records, seconds, result, load, processor.seconds, memory.peaks if memory else {})
 
 
 def _children() -> dict[int, list[int]]:
@@ -104,20 +110,15 @@ def _kill_tree(process: subprocess.Popen[str]) -> None:
             os.kill(pid, signal.SIGKILL)
 
 
-class _MemorySampler:
-    """Peaks over the Python workers of one program, in bytes, each the greatest of any single worker.
+class _Sampler(ABC):
+    """Looks at the processes of a program from time to time, on a thread of its own."""
 
-    `private` is RSS - shared: what would be freed if the worker ended. `anonymous` leaves out mapped files (LMDB's
-    pages are page cache that the kernel can take back).
-    """
-
-    def __init__(self, pid: int) -> None:
-        self.peaks = {"private": 0, "anonymous": 0, "rss": 0}
-        self._pid = pid
+    def __init__(self, pid: int, pause_s: float) -> None:
+        self._pid, self._pause_s = pid, pause_s
         self._stop = threading.Event()
-        self._thread = threading.Thread(target=self._sample, daemon=True)
+        self._thread = threading.Thread(target=self._run, daemon=True)
 
-    def __enter__(self) -> "_MemorySampler":
+    def __enter__(self) -> Self:
         self._thread.start()
         return self
 
@@ -125,15 +126,52 @@ class _MemorySampler:
         self._stop.set()
         self._thread.join()
 
-    def _sample(self) -> None:
-        workers: set[int] = set()
-        others: set[int] = set()
-        while not self._stop.wait(SAMPLE_S):
-            for pid in _descendants(self._pid):
-                if pid not in workers and pid not in others:
-                    (workers if _is_worker(pid) else others).add(pid)
-                if pid in workers:
-                    self._read(pid)
+    def _run(self) -> None:
+        while not self._stop.wait(self._pause_s):
+            self._look([self._pid, *_descendants(self._pid)])
+
+    @abstractmethod
+    def _look(self, pids: list[int]) -> None:
+        """Take what is wanted of the processes."""
+
+
+class _ProcessorTime(_Sampler):
+    """The processor time of all processes of a program: unlike wall time, it does not grow with other work."""
+
+    def __init__(self, pid: int) -> None:
+        super().__init__(pid, PROCESSOR_SAMPLE_S)
+        self._ticks: dict[int, int] = {}
+
+    @property
+    def seconds(self) -> float:
+        return sum(self._ticks.values()) / os.sysconf("SC_CLK_TCK")
+
+    def _look(self, pids: list[int]) -> None:
+        for pid in pids:
+            with contextlib.suppress(OSError):  # it has just ended, and what it took by then counts
+                fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+                self._ticks[pid] = int(fields[11]) + int(fields[12])
+
+
+class _MemorySampler(_Sampler):
+    """Peaks over the Python workers of one program, in bytes, each the greatest of any single worker.
+
+    `private` is RSS - shared: what would be freed if the worker ended. `anonymous` leaves out mapped files (LMDB's
+    pages are page cache that the kernel can take back).
+    """
+
+    def __init__(self, pid: int) -> None:
+        super().__init__(pid, SAMPLE_S)
+        self.peaks = {"private": 0, "anonymous": 0, "rss": 0}
+        self._workers: set[int] = set()
+        self._others: set[int] = set()
+
+    def _look(self, pids: list[int]) -> None:
+        for pid in pids:
+            if pid not in self._workers and pid not in self._others:
+                (self._workers if _is_worker(pid) else self._others).add(pid)
+            if pid in self._workers:
+                self._read(pid)
 
     def _read(self, pid: int) -> None:
         try:

@@ -4,7 +4,7 @@ The package's own module needs pandas and setuptools to hand out its tables, so 
 
 How the stream is cut decides whether a watermark can be right. Flights are sorted by scheduled departure and written
 in that order, one file a month. The source hands out files in the order of their names, so each reader gets them in the
-order of time, and within one reader event time never goes back. Two readers may be months apart, but downstream the
+order of time, and within one reader event time never goes back. Two readers are a file apart, but downstream the
 slower one decides how late it is. So monotonous timestamps are enough, and no flight is ever late. Dealing the flights
 out to the files like cards would break this: a reader that has read its first file to the end has seen December, and
 takes January's flights in its second file for late ones.

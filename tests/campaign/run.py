@@ -27,6 +27,7 @@ CHAOS_SEEDS = 20
 PARTS = 4
 KILLS = "test_driver_kills.py::test_kill_at_any_point_leaves_the_truth_to_the_next_driver"
 RECOVERIES = "test_driver_kills.py::test_kill_of_the_driver_that_recovers_leaves_the_truth_to_the_third"
+SAVEPOINTS = "test_driver_kills.py::test_kill_at_any_point_of_a_stop_with_savepoint_loses_neither_the_job_nor_a_record"
 CASE_LIMIT_S = 1800
 
 
@@ -62,6 +63,7 @@ def cases(seed: int) -> list[Case]:
         for name, tests, shows in (
             ("kill", KILLS, "SIGKILL of the driver before and after each of its steps: files hold the truth"),
             ("kill-recovery", RECOVERIES, "the same for a driver that recovers from a kill"),
+            ("kill-savepoint", SAVEPOINTS, "the same for a driver that stops with a savepoint"),
             ("stop", "test_fencing.py", "SIGSTOP at each step while another driver does the job: fenced, says so"),
         )
         for part in range(1, PARTS + 1)

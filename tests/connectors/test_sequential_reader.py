@@ -63,14 +63,19 @@ def test_reader_of_a_long_split_asks_for_one_that_follows_it() -> None:
     reader = Epochs()
     assert reader.epoch(100, polls=10) == 1
     assert reader.epoch(100, polls=10) == 0
-    assert reader.epoch(polls=85) == 2  # it has finished one, and is in its last one
+    assert reader.epoch(polls=85) == 1  # it has finished one, and is in its last one
 
 
-def test_reader_of_short_splits_asks_for_twice_as_many_as_it_finished() -> None:
+def test_reader_that_ran_out_of_splits_asks_for_twice_as_many_as_it_finished() -> None:
     reader = Epochs()
     assert [reader.epoch(*[1] * count) for count in (1, 2, 4, 8)] == [2, 4, 8, 16]
-    assert reader.epoch(*[1] * 16, polls=6) == 2 * 6 - 10
-    assert reader.epoch(1, 1, polls=5) == 2 * 5 - 7
+
+
+def test_reader_that_did_not_asks_for_what_the_next_epoch_will_miss_at_the_same_pace() -> None:
+    reader = Epochs()
+    assert reader.epoch(*[1] * 16, polls=6) == 0
+    assert reader.epoch(polls=6) == 6 - 4
+    assert reader.epoch(*[1] * 2, polls=4) == 4 - 2
 
 
 def test_reader_that_got_nothing_does_not_ask_again() -> None:

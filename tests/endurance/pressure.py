@@ -75,7 +75,8 @@ def slow_map(directory: Path, seconds: float) -> dict[str, object]:
     seen = watch(env, directory, seconds)
     late = [at - int(line) / 1e9 for at, lines in files(directory / "out") for line in lines]
     cuts = quantiles(late, n=100)
-    return {**seen, "records": len(late), "p50_s": round(cuts[49], 1), "most_s": round(max(late), 1)}
+    lateness = {"p50_s": round(cuts[49], 1), "p99_s": round(cuts[98], 1), "most_s": round(max(late), 1)}
+    return {**seen, "records": len(late), **lateness}
 
 
 def three_sources(directory: Path, seconds: float) -> dict[str, object]:

@@ -44,7 +44,7 @@ def test_two_thousand_epochs_leave_nothing_behind(tmp_path: Path) -> None:
     (*looks, last), _ = run("long_job", tmp_path, EPOCHS)
     assert looks[-1]["checkpoint"] > 1.9 * EPOCHS
     for name, slack in {
-        "driver_mib": 15,
+        "driver_mib": 30,
         "driver_threads": 2,
         "driver_descriptors": 5,
         "jvm_heap_mib": 15,
@@ -70,8 +70,9 @@ def test_fast_source_before_a_slow_map_stays_in_its_bounds(tmp_path: Path) -> No
     (seen,), log = run("pressure", "slow_map", tmp_path, 120)
     assert "runs again" not in log
     assert seen["epochs"] > 2
-    # Two subtasks; a poll of the generator is 2,048 records of 10 ms.
-    assert seen["most_s"] < 60
+    # The first epoch does not know yet how slow the map is, and reads 1,000 records.
+    assert seen["p50_s"] < 6
+    assert seen["most_s"] < 30
     assert seen["worker_mib"][-1] <= seen["worker_mib"][len(seen["worker_mib"]) // 3] + 10
 
 

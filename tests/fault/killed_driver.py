@@ -1,6 +1,6 @@
 """A driver that kills or stops itself at a point of its work; Spark's part is played in its own process.
 
-Usage: python -m tests.fault.killed_driver DIRECTORY [--kill POINT] [--stop POINT] [--put-off]
+Usage: python -m tests.fault.killed_driver DIRECTORY [--kill POINT] [--stop POINT] [--put-off] [--suspend]
 
 Steps are the coordinator's instructions, a sink's commit (``publish_parts``), a task of an epoch (``task``), and what
 changes the disk at once: a name given (``link_…``), replaced (``replace_…``) or taken away (``unlink_…``). All points
@@ -23,7 +23,11 @@ from tests.fault.points import Points
 
 from penstock._connectors.files.committer import FileCommitter
 from penstock._engine.coordinator import job_state
+from penstock._engine.protocol.control import Stop
 from penstock.errors import PenstockError
+
+#: The first checkpoint of a fresh start is complete.
+CHECKPOINTED = "publish-1-before"
 
 
 def main() -> int:
@@ -33,6 +37,7 @@ def main() -> int:
     parser.add_argument("--kill")
     parser.add_argument("--stop")
     parser.add_argument("--put-off", action="store_true", help="the committer puts everything off")
+    parser.add_argument("--suspend", action="store_true", help="stop with a savepoint after the first checkpoint")
     options = parser.parse_args()
 
     logging.basicConfig(level=logging.INFO)
@@ -40,7 +45,9 @@ def main() -> int:
     driver, loop = assembled(counting_graph(options.directory), options.directory)
     if options.put_off:
         FileCommitter.commit = put_off  # type: ignore[method-assign]
+    suspend = partial(driver.savepoint, str(options.directory / "savepoints"), Stop.SUSPEND)
     actions = {
+        CHECKPOINTED if options.suspend else None: suspend,
         options.kill: partial(os.kill, os.getpid(), signal.SIGKILL),
         options.stop: partial(os.kill, os.getpid(), signal.SIGSTOP),
     }
@@ -48,9 +55,8 @@ def main() -> int:
     points.watch(loop)
     SteadyRunner._run_task = points.around(SteadyRunner._run_task, lambda *_: "task")  # type: ignore[method-assign]
     FileCommitter.commit = points.around(FileCommitter.commit, lambda *_: "publish_parts")  # type: ignore[method-assign]
-    os.link = points.around(os.link, lambda _, target: name_of_step("link", target))
-    os.replace = points.around(os.replace, lambda _, target: name_of_step("replace", target))
-    os.unlink = points.around(os.unlink, partial(name_of_step, "unlink"))
+    for verb, position in (("link", 1), ("replace", 1), ("unlink", 0)):
+        setattr(os, verb, points.around(getattr(os, verb), partial(name_of_step, verb, position)))
     driver.run(loop)
     try:
         driver.result.result()
@@ -60,9 +66,9 @@ def main() -> int:
     return 0
 
 
-def name_of_step(verb: str, path: Any) -> str | None:
+def name_of_step(verb: str, position: int, *paths: Any) -> str | None:
     """Return what is done to which kind of file; None for one that only its writer knows."""
-    name, folders = Path(path).name, Path(path).parts
+    name, folders = Path(paths[position]).name, Path(paths[position]).parts
     if name.startswith((".tmp-", ".probe-")) or ".joined-" in name:
         return None
     kinds = {"metadata": name == "_metadata", "segment": name.endswith(".staged"), "part": "out" in folders}

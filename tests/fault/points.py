@@ -13,7 +13,7 @@ from functools import wraps
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
     from pathlib import Path
 
     from penstock._engine.driver.loop import JobLoop
@@ -27,7 +27,7 @@ class Points:
         log: A file that takes the points as they are passed; none by default.
     """
 
-    def __init__(self, actions: dict[str, Callable[[], None]], log: Path | None = None) -> None:
+    def __init__(self, actions: Mapping[Any, Callable[[], object]], log: Path | None = None) -> None:
         self._actions = actions
         self._log = None if log is None else os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
         self._taken: Counter[str] = Counter()

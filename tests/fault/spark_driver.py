@@ -11,6 +11,7 @@ from __future__ import annotations
 import argparse
 import os
 import signal
+import sys
 import time
 from pathlib import Path
 
@@ -52,10 +53,18 @@ def main() -> None:
     if options.cluster:
         from pyspark.sql import SparkSession
 
-        SparkSession.builder.master("local-cluster[2,1,1024]").config("spark.ui.enabled", "false").getOrCreate()
-    env = StreamExecutionEnvironment.get_execution_environment(settings(directory, interval="1 s")).set_parallelism(2)
+        os.environ["PYSPARK_PYTHON"] = sys.executable
+        builder = SparkSession.builder.master("local-cluster[2,1,1024]").config("spark.ui.enabled", "false")
+        builder.config("spark.executorEnv.PYTHONPATH", os.environ["PYTHONPATH"]).getOrCreate()
+    env = environment(directory)
     count(numbers(env).map(trap), directory)
     env.execute(NAME)
+
+
+def environment(directory: Path) -> StreamExecutionEnvironment:
+    """Return an environment whose jobs checkpoint below a directory and do not restart."""
+    configuration = settings(directory, interval="1 s", restart="none")
+    return StreamExecutionEnvironment.get_execution_environment(configuration).set_parallelism(2)
 
 
 def numbers(env: StreamExecutionEnvironment) -> DataStream:

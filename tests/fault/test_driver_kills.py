@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 from tests.fault.job import published
-from tests.fault.support import finish, killed_at, last, points
+from tests.fault.support import finish, killed_at, last, points, run
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -33,6 +33,16 @@ def test_kill_at_any_point_leaves_the_truth_to_the_next_driver(tmp_path: Path, p
 def test_kill_of_the_driver_that_recovers_leaves_the_truth_to_the_third(tmp_path: Path, point: str) -> None:
     killed_at(tmp_path, COMPLETED)
     killed_at(tmp_path, point)
+    finish(tmp_path)
+
+
+@pytest.mark.parametrize("point", points("write_savepoint-1-after", options=("--suspend",)))
+def test_kill_at_any_point_of_a_stop_with_savepoint_loses_neither_the_job_nor_a_record(
+    tmp_path: Path, point: str
+) -> None:
+    killed_at(tmp_path, point, "--suspend")
+    ended = run(tmp_path)  # where the stop was past its commit point, it ends here, and the next start goes on
+    assert ended.has_finished, ended.log
     finish(tmp_path)
 
 

@@ -6,20 +6,23 @@ from typing import TYPE_CHECKING
 
 import pytest
 from tests.fault.job import is_truth
-from tests.fault.support import Driver, finish, last, points
+from tests.fault.support import Driver, finish, last, not_reached, points
 
 if TYPE_CHECKING:
     from pathlib import Path
 
 pytestmark = pytest.mark.fault
 
-CLAIMED = "put_record-1-after"
+#: The driver has put its claim and found it to be the first of its place.
+CLAIMED = "list_records-2-after"
 
 
 def paused_while_another_runs(directory: Path, point: str) -> tuple[Driver, list[str]]:
     """Return a driver that was stopped at a point while another one finished the job, and the points that it passed."""
     old = Driver(directory, "--stop", point)
-    assert old.wait_until_stopped()
+    if not old.wait_until_stopped():
+        not_reached(point)
+        pytest.fail(f"the driver ended before {point}")
     passed = (directory / "points").read_text().split()
     finish(directory)
     return old, passed

@@ -11,12 +11,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import pytest
-from tests.fault.job import NAME, count, is_truth, published, settings
+from tests.fault.job import NAME, count, is_truth, published
 from tests.fault.processes import Watched, descendants
-from tests.fault.spark_driver import TOTAL, TRAP, numbers
+from tests.fault.spark_driver import TOTAL, TRAP, environment, numbers
 from tests.fault.support import PATIENCE_S, ROOT, SHARD
 
-from penstock.datastream import StreamExecutionEnvironment
 from penstock.datastream.functions import MapFunction
 from penstock.errors import JobExecutionError
 
@@ -24,6 +23,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from penstock._engine.spark.session import SparkHandle
+    from penstock.datastream import StreamExecutionEnvironment
 
 pytestmark = [
     pytest.mark.spark,
@@ -59,9 +59,8 @@ def times_sprung(notes: Path) -> int:
 
 @pytest.fixture
 def env(spark: SparkHandle, tmp_path: Path) -> StreamExecutionEnvironment:
-    return StreamExecutionEnvironment.get_execution_environment(
-        settings(tmp_path, interval="1 s", restart="none")
-    ).set_parallelism(2)
+    del spark  # that there is one is enough
+    return environment(tmp_path)
 
 
 def test_killed_python_worker_costs_no_restart_and_no_record(env: StreamExecutionEnvironment, tmp_path: Path) -> None:
@@ -88,7 +87,7 @@ def start(directory: Path, *options: str) -> subprocess.Popen[bytes]:
         return subprocess.Popen(
             [sys.executable, "-m", "tests.fault.spark_driver", str(directory), *options],
             cwd=ROOT,
-            env={**os.environ, "PYTHONPATH": str(ROOT / "src")},
+            env={**os.environ, "PYTHONPATH": f"{ROOT / 'src'}{os.pathsep}{ROOT}"},
             stdin=subprocess.DEVNULL,
             stdout=log,
             stderr=log,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import shutil
-from pathlib import Path
+from functools import partial
 from typing import TYPE_CHECKING
 
 import pytest
@@ -14,10 +14,11 @@ from tests.fault.support import CrashError, crash, run_here
 from penstock._engine.protocol.paths import job_id_of_name
 from penstock.common.job_status import JobStatus
 from penstock.errors import CheckpointStorageError, CorruptCheckpointError
-from penstock.testing.failing_storage import FailingStorage
+from penstock.testing.failing_storage import FailingStorage, StorageCall
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from pathlib import Path
 
     from penstock._engine.driver.driver import JobDriver
 
@@ -29,8 +30,12 @@ RECORDS = range(1, 7)
 def storage(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> FailingStorage:
     """The storage that the job in ``tmp_path`` will find where it looks for its directory, in tasks as well."""
     storage = FailingStorage(str(tmp_path / "checkpoints"))
+
+    def open_this_one(*_: object) -> FailingStorage:
+        return storage
+
     for user in ("driver.assembly", "runtime.worker_cache"):
-        monkeypatch.setattr(f"penstock._engine.{user}.open_storage", lambda url, options=None: storage)
+        monkeypatch.setattr(f"penstock._engine.{user}.open_storage", open_this_one)
     return storage
 
 
@@ -57,8 +62,11 @@ def test_conditional_put_that_did_not_arrive_is_tried_again(
     tmp_path: Path, storage: FailingStorage, record: int
 ) -> None:
     storage.refuse("put_if_absent", paths=f"*/chk-{record}/_metadata", times=3)
-    driver = run_here(tmp_path, restart="none")
+    tries: list[int] = []
+    count = {f"put_record-{number}-after": partial(tries.append, number) for number in range(1, 20)}
+    driver = run_here(tmp_path, actions=count, restart="none")
     assert driver.status is JobStatus.FINISHED
+    assert len(tries) == len(RECORDS) + 3
     assert is_truth(tmp_path)
 
 
@@ -92,7 +100,7 @@ def test_full_disk_ends_the_job_with_the_path_and_its_last_checkpoint_is_as_good
 
 @pytest.mark.parametrize("calls", [("put",), ("put_if_absent",)])
 def test_disk_that_was_full_for_a_while_costs_restarts_and_nothing_else(
-    tmp_path: Path, storage: FailingStorage, calls: tuple[str, ...]
+    tmp_path: Path, storage: FailingStorage, calls: tuple[StorageCall, ...]
 ) -> None:
     full = {"put_record-3-after": lambda: storage.refuse(*calls, times=12, reason="the disk is full")}
     driver = run_here(tmp_path, actions=full)
@@ -135,10 +143,22 @@ def left_behind(directory: Path) -> Path:
     return directory / "checkpoints" / job_id_of_name(NAME) / "chk-4"
 
 
-def flip(file: Path, position: int) -> None:
+def flip(file: Path) -> None:
     data = bytearray(file.read_bytes())
-    data[position] ^= 1
+    data[min(1000, len(data) // 2)] ^= 1
     file.write_bytes(data)
+
+
+def remove(file: Path) -> None:
+    file.unlink()
+
+
+def cut_short(file: Path) -> None:
+    file.write_bytes(file.read_bytes()[:-20])
+
+
+def empty(file: Path) -> None:
+    file.write_bytes(b"")
 
 
 def offered(error: str) -> str:
@@ -154,15 +174,7 @@ def assert_offer_leads_on(directory: Path, error: str) -> None:
     assert is_truth(directory)
 
 
-@pytest.mark.parametrize(
-    "damage",
-    [
-        lambda file: file.write_bytes(file.read_bytes()[:-20]),
-        lambda file: file.write_bytes(b""),
-        lambda file: flip(file, 1000),
-    ],
-    ids=["cut short", "empty", "flipped byte"],
-)
+@pytest.mark.parametrize("damage", [cut_short, empty, flip])
 def test_damaged_metadata_is_named_and_the_checkpoint_before_leads_on(
     tmp_path: Path, damage: Callable[[Path], None]
 ) -> None:
@@ -175,7 +187,7 @@ def test_damaged_metadata_is_named_and_the_checkpoint_before_leads_on(
     assert_offer_leads_on(tmp_path, error)
 
 
-@pytest.mark.parametrize("damage", [lambda file: flip(file, 100), Path.unlink], ids=["flipped byte", "gone"])
+@pytest.mark.parametrize("damage", [flip, remove])
 def test_damaged_state_file_is_named_at_once_and_the_checkpoint_before_leads_on(
     tmp_path: Path, damage: Callable[[Path], None]
 ) -> None:
@@ -197,9 +209,9 @@ def test_damaged_state_file_is_named_at_once_and_the_checkpoint_before_leads_on(
 def test_state_file_that_was_brought_back_leads_on(tmp_path: Path) -> None:
     newest = left_behind(tmp_path)
     [file, *_] = sorted(newest.parent.glob("shared/*-4-*"))
-    flip(file, 100)
+    flip(file)
     assert error_of(run_here(tmp_path))
-    flip(file, 100)
+    flip(file)
     assert run_here(tmp_path).status is JobStatus.FINISHED
     assert is_truth(tmp_path)
 
@@ -207,5 +219,5 @@ def test_state_file_that_was_brought_back_leads_on(tmp_path: Path) -> None:
 def test_checkpoint_that_needs_the_damaged_file_itself_is_not_offered(tmp_path: Path) -> None:
     newest = left_behind(tmp_path)
     [file, *_] = sorted(newest.parent.glob("shared/*-2-*"))  # all later checkpoints build on it
-    flip(file, 100)
+    flip(file)
     assert "the one before" not in error_of(run_here(tmp_path))

@@ -3,7 +3,8 @@
 How far ahead it asks for splits decides two things. An answer takes an epoch, so a reader that finds too few splits at
 hand stands still for the rest of the epoch. And where splits are in the order of time, readers that hold many of them
 are far apart, and windows downstream stay open for all that lies between. So a reader tells at the end of each epoch
-how many splits the next one may take: twice those that it has just finished, and always one behind the current one.
+how many splits the next one may take: as many as it has just finished, or twice as many if it had none left then, and
+always one behind the current one.
 """
 
 from __future__ import annotations
@@ -115,7 +116,8 @@ class SequentialSourceReader(SourceReader[T, SplitT]):
         return [*current, *self._waiting]
 
     def _request_splits(self) -> None:
-        missing = max(1, 2 * self._finished) - len(self._waiting)
+        ran_dry = self._cursor is None and not self._waiting
+        missing = max(1, 2 * self._finished if ran_dry else self._finished) - len(self._waiting)
         self._finished = 0
         if missing <= 0 or self._requested or self._no_more_splits:
             return
