@@ -5,8 +5,9 @@
 
 - *updates*: the job of workload (c), map → key_by → a process function that reads and writes a ValueState, with all
   keys coming round in scattered order. Whole processes at two sizes; the rate is that of the difference, so without
-  start-up; processor time stands beside it, because other work on the machine slows wall time. Beside it RocksDB through `rocksdict`, run right after: the same reads and writes on the same keys in two
-  processes, without an engine: nothing is routed, pickled or checkpointed.
+  start-up; with the processor time, which other work on the machine changes less. Beside it RocksDB through
+  `rocksdict`, run right after: the same reads and writes on the same keys in two processes, without an engine: nothing
+  is routed, pickled or checkpointed.
 - *restore*: a job fills its state and is cancelled; a new process goes on from the checkpoint. Restore takes what its
   first epoch takes more than the later ones. Page cache is warm.
 - *checkpoints*: bytes that one subtask writes in an epoch in which few of its keys change, over 64 epochs, deltas and
