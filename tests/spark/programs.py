@@ -7,6 +7,10 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pyspark
+
+from penstock._engine.spark.java import find_java
+
 SOURCES = Path(__file__).parents[2] / "src"
 
 
@@ -23,8 +27,11 @@ def environment(home: Path, **variables: str) -> dict[str, str]:
 
 
 def java_environment(home: Path) -> dict[str, str]:
-    """The same with this machine's own Java, if it has one: it starts faster."""
-    return environment(home, PATH=os.environ.get("PATH", ""), JAVA_HOME=os.environ.get("JAVA_HOME", ""))
+    """The same with the Java that the library would take here, for programs that start Spark themselves."""
+    java = find_java(pyspark.__version__)
+    # Spark's launch script calls env, bash and dirname.
+    path = os.pathsep.join([os.environ.get("PATH", ""), "/usr/bin", "/bin"])
+    return environment(home, PATH=path, JAVA_HOME=str(java.home))
 
 
 def start(program: str, env: dict[str, str]) -> subprocess.Popen[str]:
