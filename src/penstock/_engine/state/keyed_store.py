@@ -11,8 +11,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from penstock._engine.state import pickles
+from penstock._engine.state.entries import entry_of
 from penstock._engine.state.environment import private_directory
-from penstock._engine.state.local_version import NOWHERE, LocalVersion, MovedError, entry_of, find_versions, new_version
+from penstock._engine.state.local_version import NOWHERE, LocalVersion, MovedError, find_versions, new_version
 from penstock._engine.state.memory_store import MemoryStore, entry_bytes
 from penstock._engine.state.table import ABSENT, Pane
 from penstock.errors import StaleAttemptError

@@ -2,18 +2,17 @@
 
     meta      "version"   the position of the contents, see `Meta`
               pane id     one `PaneRecord` per pane
-    entries   pane id, key group, key       a pickle of the value
+    entries   pane id, key group, key       a pickle of the value, see `entries`
               pane id, key group, time, …   a pickle of a timer
 
-Pane ids come first, so a pane is one stretch of keys: it is counted, iterated and dropped as such. A version only moves
-along the lineage that it is on, and the write transaction that moves it checks where it stands: whatever process gets
-there first, the others find it done.
+A pane is one stretch of keys: it is counted, iterated and dropped as such. A version only moves along the lineage that
+it is on, and the write transaction that moves it checks where it stands: whatever process gets there first, the others
+find it done.
 """
 
 from __future__ import annotations
 
 import shutil
-from hashlib import blake2b
 from itertools import islice
 from struct import Struct
 from typing import TYPE_CHECKING, Any, Final, cast
@@ -22,14 +21,15 @@ from uuid import uuid4
 import lmdb
 import msgspec
 
-from penstock._engine.protocol.keys import NormalKey, decode_normal, encode_normal, key_group
+from penstock._engine.protocol.keys import NormalKey, encode_normal, key_group
 from penstock._engine.state import pickles
+from penstock._engine.state.entries import GROUP, PANE_ID, PREFIX, changes, locate, stored, value_of
 from penstock._engine.state.environment import Environment, open_environment
 from penstock._engine.state.table import ABSENT, Namespace, Pane
 from penstock._engine.state.timers import Entry, Timers, split
 
 if TYPE_CHECKING:
-    from collections.abc import Container, Iterator
+    from collections.abc import Iterator
     from pathlib import Path
 
     from penstock._engine.state.lineage import Position
@@ -41,15 +41,8 @@ NOWHERE: Final = (-1, -1)
 #: Positions that a version remembers having passed: a task that wants one of them is outdated.
 _HISTORY: Final = 64
 
-_PANE_ID: Final = Struct(">I")
-_GROUP: Final = Struct(">H")
-_PREFIX: Final = Struct(">IH")
 _TIME: Final = Struct(">Q")
 _SIGN: Final = 1 << 63
-
-#: LMDB takes keys of 511 bytes; six of them are the pane and the key group.
-_MAX_KEY_BYTES: Final = 480
-_HASHED: Final = b"\x00"
 
 #: Entries written in one go: bounds the memory for sorting them.
 _BATCH: Final = 1 << 15
@@ -137,17 +130,15 @@ class LocalVersion:
         Raises:
             MovedError: The version moved to where the caller is not.
         """
-        encoded = encode_normal(normal)
-        key = _PREFIX.pack(pane_id, key_group(normal, self._max_parallelism)) + _stored(encoded)
-        raw = cast("bytes | None", self._reading().get(key))
+        key, is_wide = locate(pane_id, normal, self._max_parallelism)
+        raw: bytes | None = self._reading().get(key)  # pyright: ignore[reportAssignmentType] - no buffers were asked for
         if raw is None:
             return ABSENT, None, 0
-        value = pickles.load(raw)
-        return (value[0], value[1], len(raw)) if _is_wide(encoded) else (value, None, len(raw))
+        return (*value_of(raw, is_wide=is_wide), len(raw))
 
     def scan(self, pane_id: int) -> Iterator[tuple[int, bytes, bytes]]:
         """Iterate a pane's entries by ascending key group, as (key group, stored key, pickle)."""
-        prefix = _PANE_ID.pack(pane_id)
+        prefix = PANE_ID.pack(pane_id)
         with self._environment.read() as transaction:
             self._check(transaction)
             cursor = transaction.cursor()
@@ -155,7 +146,7 @@ class LocalVersion:
                 for key, raw in cast("Iterator[tuple[bytes, bytes]]", cursor):
                     if not key.startswith(prefix):
                         break
-                    yield _GROUP.unpack_from(key, 4)[0], key[6:], raw
+                    yield GROUP.unpack_from(key, 4)[0], key[6:], raw
 
     def _reading(self) -> lmdb.Transaction:
         self._reads += 1
@@ -223,32 +214,9 @@ class LocalVersion:
         record.kind, record.keep_keys = table.kind, table.keep_keys
         if pane.masked:
             self._delete_all(transaction, record)
-        hot, originals = pane.hot, pane.originals
-
-        def change(prefix: bytes, normal: NormalKey) -> tuple[bytes, bytes | None]:
-            encoded = encode_normal(normal)
-            value = hot[normal]
-            if value is ABSENT:
-                return prefix + _stored(encoded), None
-            if _is_wide(encoded):
-                long = encoded if len(encoded) > _MAX_KEY_BYTES else None
-                value = (value, originals.get(normal) if type(normal) is bytes else None, long)
-            return prefix + _stored(encoded), pickles.dump(value)
-
-        groups: list[list[NormalKey]] = [[] for _ in range(self._max_parallelism)]
         # Almost the order of the stored keys: neighbours share pages. Sorting the stored keys takes four times as long.
-        for normal in _sorted(pane.pending):
-            groups[key_group(normal, self._max_parallelism)].append(normal)
-        self._write_entries(
-            transaction,
-            record,
-            (
-                change(prefix, normal)
-                for group, keys in enumerate(groups)
-                for prefix in (_PREFIX.pack(record.pane_id, group),)
-                for normal in keys
-            ),
-        )
+        pending = _sorted(pane.pending)
+        self._write_entries(transaction, record, changes(record.pane_id, pane, pending, self._max_parallelism))
 
     def _write_timers(self, transaction: lmdb.Transaction, domain: Timers) -> None:
         record = self._record(domain.name, (), is_timers=True)
@@ -258,7 +226,7 @@ class LocalVersion:
             (timestamp, entry), is_set = item
             normal, namespace = split(entry)
             tail = _TIME.pack(timestamp + _SIGN) + msgspec.msgpack.encode(namespace) + encode_normal(normal)
-            key = _PREFIX.pack(record.pane_id, key_group(normal, most)) + _stored(tail)
+            key = PREFIX.pack(record.pane_id, key_group(normal, most)) + stored(tail)
             if not is_set:
                 return key, None
             return key, pickles.dump((timestamp, entry, domain.original(timestamp, entry)))
@@ -276,7 +244,7 @@ class LocalVersion:
                     transaction.delete(key)
             transaction.cursor().putmulti([(key, raw) for key, raw in batch if raw is not None])
         record.entries += int(transaction.stat(entries)["entries"]) - before
-        key = _PANE_ID.pack(record.pane_id)
+        key = PANE_ID.pack(record.pane_id)
         if record.entries:
             transaction.put(key, msgspec.msgpack.encode(record), db=self._environment.meta)
         else:
@@ -292,7 +260,7 @@ class LocalVersion:
         return record
 
     def _delete_all(self, transaction: lmdb.Transaction, record: PaneRecord) -> None:
-        prefix = _PANE_ID.pack(record.pane_id)
+        prefix = PANE_ID.pack(record.pane_id)
         cursor = transaction.cursor()
         if record.entries and cursor.set_range(prefix):
             while cast("bytes", cursor.key()).startswith(prefix) and cursor.delete():
@@ -326,29 +294,6 @@ def new_version(directory: Path, key_groups: range, max_parallelism: int) -> Loc
     path = directory / f"version-{uuid4().hex[:16]}"
     path.mkdir(mode=0o700)
     return LocalVersion(open_environment(path), key_groups, max_parallelism)
-
-
-def entry_of(encoded: bytes, raw: bytes, hot: Container[NormalKey]) -> tuple[NormalKey, Any, Any] | None:
-    """Return (normal key, value, original key) of a scanned entry of a pane, None for one that is hot."""
-    if encoded.startswith(_HASHED):
-        value, original, long = pickles.load(raw)
-        normal = decode_normal(long)
-        return None if normal in hot else (normal, value, original)
-    normal = decode_normal(encoded)
-    if normal in hot:  # what is in memory hides it: no need to unpickle
-        return None
-    value = pickles.load(raw)
-    return (normal, value[0], value[1]) if _is_wide(encoded) else (normal, value, None)
-
-
-def _stored(encoded: bytes) -> bytes:
-    """Return what stands for an encoding in a stored key; over the limit its hash, with the encoding in the value."""
-    return encoded if len(encoded) <= _MAX_KEY_BYTES else _HASHED + blake2b(encoded, digest_size=32).digest()
-
-
-def _is_wide(encoded: bytes) -> bool:
-    """Return whether a value stands with its original key and encoding; str and int of usual length need neither."""
-    return encoded[:1] not in {b"i", b"s", b"I"} or len(encoded) > _MAX_KEY_BYTES
 
 
 def _last_use(path: Path) -> float:

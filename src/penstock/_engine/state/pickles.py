@@ -30,6 +30,14 @@ def dump(value: Any) -> bytes:
         return cast("bytes", _cloudpickle.dumps(value, PROTOCOL))
 
 
+def dump_each(values: list[Any]) -> list[bytes]:
+    """Return the pickle of each of many values."""
+    try:
+        return [pickle.dumps(value, PROTOCOL) for value in values]
+    except (pickle.PicklingError, AttributeError, TypeError):
+        return [dump(value) for value in values]
+
+
 def load(data: bytes) -> Any:
     """Return the value of a pickle that `dump` made."""
     try:
