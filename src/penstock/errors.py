@@ -14,8 +14,12 @@
     ├── RestoreError                    fix the start: the state to start from
     │   ├── CheckpointStorageError          the checkpoint directory cannot be used
     │   ├── CorruptCheckpointError          a file of a checkpoint is damaged or gone
+    │   ├── FinishedOperatorError           something that runs stands before what has finished
     │   ├── LocalStateError                 the local directory for keyed state cannot be used
+    │   ├── MaxParallelismError             keyed state was written with another number of key groups
+    │   ├── MixedChainError                 operators that run as one have finished to different extents
     │   ├── NoCheckpointError               nothing to go on from
+    │   ├── ParallelismLimitError           more subtasks than keyed state has key groups
     │   └── UnclaimedStateError             state of an operator that the job does not have
     ├── SparkSetupError                 fix the machine: Spark cannot start here
     │   ├── LocalDirectoryError             a local directory cannot be used, or its disk is full
@@ -92,8 +96,12 @@ from penstock._errors.run import (
 from penstock._errors.start import (
     CheckpointStorageError,
     CorruptCheckpointError,
+    FinishedOperatorError,
     LocalStateError,
+    MaxParallelismError,
+    MixedChainError,
     NoCheckpointError,
+    ParallelismLimitError,
     RestoreError,
     UnclaimedStateError,
 )
@@ -111,6 +119,7 @@ __all__ = [
     "EpochInfrastructureError",
     "FailurePlace",
     "FencedError",
+    "FinishedOperatorError",
     "ForwardParallelismError",
     "InternalError",
     "JobCancelledError",
@@ -121,7 +130,10 @@ __all__ = [
     "LocalDirectoryError",
     "LocalStateError",
     "LoopbackError",
+    "MaxParallelismError",
+    "MixedChainError",
     "NoCheckpointError",
+    "ParallelismLimitError",
     "PartitionError",
     "PenstockError",
     "PySparkVersionError",

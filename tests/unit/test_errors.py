@@ -14,6 +14,8 @@ SAMPLES: dict[object, Any] = {
     int: 7,
     str | None: "some text",
     tuple[str, ...]: ("first", "second"),
+    tuple[str, str]: ("first", "second"),
+    tuple[tuple[str, str], ...]: (("first", "running"),),
     errors.FailurePlace | None: errors.FailurePlace("parse", "parse-1", 3, "job.py:12", "{'id': 9}", "Traceback …"),
 }
 
@@ -46,10 +48,12 @@ def test_every_error_survives_pickling_with_type_attributes_and_text(cls: type[e
 @pytest.mark.parametrize("cls", ALL)
 def test_every_error_shows_all_its_values(cls: type[errors.PenstockError]) -> None:
     error = _made(cls)
-    for value in error.args:
-        for part in value if isinstance(value, tuple) else (value,):
-            shown = str(part)
-            assert shown in str(error) or repr(part) in str(error)
+    for part in _parts(error.args):
+        assert str(part) in str(error) or repr(part) in str(error)
+
+
+def _parts(value: Any) -> list[Any]:
+    return [part for one in value for part in _parts(one)] if isinstance(value, tuple) else [value]
 
 
 @pytest.mark.parametrize("cls", ALL)

@@ -105,3 +105,101 @@ class UnclaimedStateError(RestoreError):
             f"{', '.join(self.known_uids) or 'operators without uid'}. Give that uid to the operator that goes on with "
             "the state, or set execution.state-recovery.ignore-unclaimed-state to true to drop it."
         )
+
+
+class FinishedOperatorError(RestoreError):
+    """The job was changed so that something which may still send records stands before an operator that has finished.
+
+    Args:
+        path: The checkpoint or savepoint.
+        operator: The operator that has finished: its name and uid.
+        extent: How much of it: ``finished`` or ``partly finished``.
+        before: The operator before it: its name and uid.
+        reason: What would have to be true of the one before, a clause without a full stop.
+
+    Source: org.apache.flink.runtime.checkpoint.VertexFinishedStateChecker.
+    """
+
+    def __init__(self, path: str, operator: tuple[str, str], extent: str, before: tuple[str, str], reason: str) -> None:
+        super().__init__(path, operator, extent, before, reason)
+        self.path, self.operator, self.extent, self.before, self.reason = path, operator, extent, before, reason
+
+    def __str__(self) -> str:
+        (name, uid), (before, before_uid) = self.operator, self.before
+        return (
+            f"{self.path} cannot be restored, because the job graph was changed: {name!r} (uid {uid!r}) is "
+            f"{self.extent} there, and what has finished takes no records any more; but {before!r} (uid "
+            f"{before_uid!r}) stands before it: {self.reason}. Take that operator out, put it behind the other one, "
+            "or give the other one a new uid, so that it begins anew."
+        )
+
+
+class MaxParallelismError(RestoreError):
+    """The program has set another max parallelism than the keyed state was written with.
+
+    Args:
+        path: The checkpoint or savepoint.
+        operator: The operator, by name.
+        uid: Its uid.
+        stored: The max parallelism of the state.
+        wanted: The one that the program has set.
+    """
+
+    def __init__(self, path: str, operator: str, uid: str, stored: int, wanted: int) -> None:
+        super().__init__(path, operator, uid, stored, wanted)
+        self.path, self.operator, self.uid, self.stored, self.wanted = path, operator, uid, stored, wanted
+
+    def __str__(self) -> str:
+        return (
+            f"{self.path} cannot be restored: {self.operator!r} (uid {self.uid!r}) has max parallelism {self.wanted}, "
+            f"and its keyed state there {self.stored}. Set the max parallelism to {self.stored}, or do not set it: "
+            "then that of the state is taken over."
+        )
+
+
+class MixedChainError(RestoreError):
+    """Operators that run as one vertex have finished to different extents.
+
+    Args:
+        path: The checkpoint or savepoint.
+        vertex: The vertex, by name.
+        states: By uid of its operators: ``running``, ``partly finished`` or ``finished``.
+
+    Source: org.apache.flink.runtime.checkpoint.VertexFinishedStateChecker.
+    """
+
+    def __init__(self, path: str, vertex: str, states: tuple[tuple[str, str], ...]) -> None:
+        super().__init__(path, vertex, states)
+        self.path, self.vertex, self.states = path, vertex, states
+
+    def __str__(self) -> str:
+        states = ", ".join(f"{uid!r} is {state}" for uid, state in self.states)
+        return (
+            f"{self.path} cannot be restored: the operators of vertex {self.vertex!r} have finished to different "
+            f"extents ({states}; an operator that is not there counts as running). Keep them apart with "
+            "start_new_chain() or disable_chaining(), and give uids to operators, so that each finds its own state."
+        )
+
+
+class ParallelismLimitError(RestoreError):
+    """The job is to run with more subtasks than its keyed state has key groups.
+
+    Args:
+        path: The checkpoint or savepoint.
+        operator: The operator, by name.
+        uid: Its uid.
+        parallelism: The parallelism that the job has.
+        max_parallelism: The max parallelism of the state.
+    """
+
+    def __init__(self, path: str, operator: str, uid: str, parallelism: int, max_parallelism: int) -> None:
+        super().__init__(path, operator, uid, parallelism, max_parallelism)
+        self.path, self.operator, self.uid = path, operator, uid
+        self.parallelism, self.max_parallelism = parallelism, max_parallelism
+
+    def __str__(self) -> str:
+        return (
+            f"{self.path} cannot be restored: {self.operator!r} (uid {self.uid!r}) has parallelism {self.parallelism}, "
+            f"and its keyed state there max parallelism {self.max_parallelism}, which is fixed for its life. Lower the "
+            f"parallelism to {self.max_parallelism} at most."
+        )

@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock._engine.coordinator.restore import ReturnedSplits, fit_snapshot, own_files
+from penstock._engine.coordinator.origin import own_files
+from penstock._engine.coordinator.restore import Fitted, fit_snapshot
 from penstock._engine.coordinator.snapshots import fresh_snapshot, state_files
-from penstock._engine.coordinator.sources import Returned
 from penstock._engine.graph.job_graph import JobGraph, JobVertex, OperatorKind, OperatorNode
 from penstock._engine.protocol.control import decode, encode
 from penstock._engine.protocol.events import AddSplits, NoMoreSplits, ReaderState, encode_event
@@ -20,22 +20,23 @@ from penstock._engine.protocol.metadata import (
     OperatorSubtask,
     OutstandingCommit,
     ReaderMessages,
+    ReturnedSplits,
     VertexSubtask,
 )
 from penstock._engine.protocol.state_handle import StateHandle, StateMode, StatePart
-from penstock.errors import RestoreError, UnclaimedStateError
+from penstock.errors import MaxParallelismError, ParallelismLimitError, UnclaimedStateError
 
 PATH = "job/chk-7"
 
 
-def graph(parallelism: int, *, max_parallelism: int = 128, uid: str = "counts") -> JobGraph:
+def graph(parallelism: int, *, max_parallelism: int = 128, is_set: bool = False, uid: str = "counts") -> JobGraph:
     source = OperatorNode("orders", "Source: orders", OperatorKind.SOURCE, b"")
     counts = OperatorNode(uid, "Count", OperatorKind.KEYED_PROCESS, b"")
     return JobGraph(
         "orders",
         (
             JobVertex(0, "Source: orders", (source,), parallelism, 128),
-            JobVertex(1, "Count", (counts,), parallelism, max_parallelism),
+            JobVertex(1, "Count", (counts,), parallelism, max_parallelism, is_set),
         ),
         (),
     )
@@ -64,22 +65,26 @@ def stored(parallelism: int) -> JobSnapshot:
     return replace(snapshot, operators={"orders": orders, "counts": counts})
 
 
-def fit(snapshot: JobSnapshot, job: JobGraph, *, ignore: bool = False) -> tuple[JobSnapshot, ReturnedSplits]:
-    return fit_snapshot(snapshot, job, PATH, ignore_unclaimed=ignore)
+def fitted(snapshot: JobSnapshot, job: JobGraph, *, ignore: bool = False, stops: bool = False) -> Fitted:
+    return fit_snapshot(snapshot, job, PATH, ignore_unclaimed=ignore, stops=stops)
+
+
+def fit(snapshot: JobSnapshot, job: JobGraph) -> JobSnapshot:
+    return fitted(snapshot, job).snapshot
 
 
 def test_unchanged_job_goes_on_with_everything_as_it_was() -> None:
     before = replace(stored(2), outstanding=(OutstandingCommit("counts", 6, ()),))
     subtask = VertexSubtask(watermark=99, finished=True)
     before = replace(before, vertices=(replace(before.vertices[0], subtasks=(subtask,) * 2), before.vertices[1]))
-    assert fit(before, graph(2)) == (before, {})
+    assert fit(before, graph(2)) == before
 
 
 @given(st.lists(st.integers(1, 16), min_size=1, max_size=3), st.integers(1, 16))
 def test_each_key_group_is_read_once_from_each_kind_of_file_in_order(parallelisms: list[int], first: int) -> None:
     snapshot = stored(first)
     for parallelism in parallelisms:
-        snapshot, _ = fit(snapshot, graph(parallelism))
+        snapshot = fit(snapshot, graph(parallelism))
     for index, subtask in enumerate(snapshot.operators["counts"].subtasks):
         own = list(key_group_range(index, parallelisms[-1], 128))
         for kind in ("snapshot", "delta"):
@@ -91,12 +96,13 @@ def test_each_key_group_is_read_once_from_each_kind_of_file_in_order(parallelism
 
 
 def test_splits_of_readers_and_those_on_the_way_go_back_when_the_parallelism_changes() -> None:
-    snapshot, returned = fit(stored(2), graph(3))
-    assert returned == {
-        "orders": (Returned(0, (b"split-0",), 2), Returned(0, (b"late",), 3), Returned(1, (b"split-1",), 2))
-    }
-    orders = snapshot.operators["orders"]
-    assert orders.enumerator == EnumeratorRecord(b"state", 1)
+    orders = fit(stored(2), graph(3)).operators["orders"]
+    returned = (
+        ReturnedSplits(0, (b"split-0",), 2),
+        ReturnedSplits(0, (b"late",), 3),
+        ReturnedSplits(1, (b"split-1",), 2),
+    )
+    assert orders.enumerator == EnumeratorRecord(b"state", 1, returned=returned)
     assert all(subtask.state is None for subtask in orders.subtasks)
 
 
@@ -115,7 +121,7 @@ def test_operator_state_is_claimed_shared_out_and_copied_like_keyed_state() -> N
     assert own_files(before, "mine", inside=True)[1] == (("other/shared/lists", "mine/shared/lists"),)
     with pytest.raises(UnclaimedStateError, match="'counts'"):
         fit(before, graph(1, uid="other"))
-    after = fit(before, graph(2))[0].operators["counts"].subtasks
+    after = fit(before, graph(2)).operators["counts"].subtasks
     assert [[list(part.places()) for one in subtask.operator_state for part in one.parts] for subtask in after] == [
         [[0, 2]],
         [[1]],
@@ -123,14 +129,33 @@ def test_operator_state_is_claimed_shared_out_and_copied_like_keyed_state() -> N
 
 
 def test_state_of_an_operator_that_is_gone_is_dropped_when_told_so() -> None:
-    snapshot, _ = fit(stored(2), graph(2, uid="other"), ignore=True)
+    found = fitted(stored(2), graph(2, uid="other"), ignore=True)
+    snapshot = found.snapshot
+    assert found.dropped == ("'Count' (uid 'counts')",)
     assert snapshot.operators.keys() == {"orders", "other"}
     assert snapshot.operators["orders"].subtasks == stored(2).operators["orders"].subtasks
 
 
-def test_other_number_of_key_groups_is_refused_with_both_numbers() -> None:
-    with pytest.raises(RestoreError, match=r"max parallelism 64.*Set the max parallelism to 128"):
-        fit(stored(2), graph(2, max_parallelism=64))
+def test_other_number_of_key_groups_is_refused_with_both_numbers_and_the_uid() -> None:
+    with pytest.raises(MaxParallelismError, match=r"'counts'.*max parallelism 64.*Set the max parallelism to 128"):
+        fit(stored(2), graph(2, max_parallelism=64, is_set=True))
+
+
+def test_number_of_key_groups_is_taken_over_where_the_program_has_set_none() -> None:
+    found = fitted(stored(2), graph(3, max_parallelism=64))
+    assert [vertex.max_parallelism for vertex in found.graph.vertices] == [128, 128]
+    assert found.snapshot.operators["counts"].max_parallelism == 128
+    assert len(found.snapshot.operators["counts"].subtasks) == 3
+
+
+def test_more_subtasks_than_key_groups_are_refused_with_both_numbers() -> None:
+    with pytest.raises(ParallelismLimitError, match=r"'counts'.*parallelism 200.*128"):
+        fit(stored(2), graph(200, max_parallelism=512))
+
+
+def test_other_number_of_key_groups_is_fine_without_keyed_state() -> None:
+    found = fitted(fresh_snapshot(graph(2)), graph(200, max_parallelism=512))
+    assert found.graph.vertices[1].max_parallelism == 512
 
 
 @pytest.mark.parametrize(("before", "now"), [(3, 1), (2, 5), (4, 3)])
@@ -142,20 +167,11 @@ def test_each_state_of_a_writer_goes_to_one_subtask_whatever_the_parallelism(bef
     snapshot = fresh_snapshot(job(before))
     parts = tuple(OperatorSubtask(state=encode([b"%d-a" % index, b"%d-b" % index])) for index in range(before))
     target = replace(snapshot.operators["target"], subtasks=parts)
-    fitted, _ = fit(replace(snapshot, operators={"target": target}), job(now))
+    fitted = fit(replace(snapshot, operators={"target": target}), job(now))
     states = [part.state for part in fitted.operators["target"].subtasks]
     items = [item for state in states if state is not None for item in decode(state, list[bytes])]
     assert sorted(items) == sorted(b"%d-%s" % (index, name) for index in range(before) for name in (b"a", b"b"))
     assert len(states) == now
-
-
-def test_partly_finished_job_is_refused_in_another_form() -> None:
-    before = stored(2)
-    orders = before.operators["orders"]
-    subtasks = (replace(orders.subtasks[0], finished=True), orders.subtasks[1])
-    before = replace(before, operators={**before.operators, "orders": replace(orders, subtasks=subtasks)})
-    with pytest.raises(RestoreError, match="'Source: orders' has finished subtasks"):
-        fit(before, graph(3))
 
 
 def test_files_of_another_job_get_names_of_this_one() -> None:

@@ -119,7 +119,15 @@ class Job:
         """Return the next epoch."""
         parts = {}
         for subtask in unfinished(self.snapshot):
-            part = dispatch(self.snapshot, subtask, self._events, self.history.get(subtask, ()), self.checkpoint_id)
+            inputs, history = self.inputs.get(subtask, {}), self.history.get(subtask, ())
+            part = dispatch(
+                self.snapshot,
+                subtask,
+                inputs,
+                self._events,
+                history=history,
+                completed_checkpoint=self.checkpoint_id,
+            )
             if self.graph.vertices[subtask[0]].is_source:
                 part = replace(part, max_records=max_records, max_bytes=max_bytes, max_time_ms=max_time_ms)
             parts[subtask] = part

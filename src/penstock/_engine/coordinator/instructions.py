@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from penstock._engine.coordinator.retention import Garbage
     from penstock._engine.coordinator.sources import SourceDelivery, SourceOpening
     from penstock._engine.gateway.progress import JobProgress
+    from penstock._engine.graph.job_graph import JobGraph
     from penstock._engine.protocol.control import Failure, Stop, SubtaskDispatch
     from penstock._engine.protocol.metadata import OutstandingCommit, Record
     from penstock.common.job_status import JobStatus
@@ -44,6 +45,13 @@ class PutRecord:
     """Put a record where its id says, unless there is one: RecordStored, RecordTaken or RecordUncertain."""
 
     record: Record
+
+
+@dataclass(frozen=True, slots=True)
+class AdoptGraph:
+    """Run the job in this form from now on: with the max parallelism of the state that it starts from."""
+
+    graph: JobGraph
 
 
 @dataclass(frozen=True, slots=True)
@@ -253,6 +261,7 @@ Instruction: TypeAlias = (
     | ListRecords
     | ReadRecord
     | PutRecord
+    | AdoptGraph
     | CopyState
     | StoreState
     | OpenEnumerators

@@ -9,7 +9,6 @@ A job that breaks off, to restart or for good, waits for all that is on its way:
 from __future__ import annotations
 
 from dataclasses import replace
-from pathlib import PurePath
 from random import Random
 from typing import TYPE_CHECKING, Final
 
@@ -19,9 +18,9 @@ from penstock._engine.coordinator.commit_cycle import CommitCycle
 from penstock._engine.coordinator.cycle import Cause, EpochCycle
 from penstock._engine.coordinator.desk import Desk
 from penstock._engine.coordinator.job_state import JobState
+from penstock._engine.coordinator.origin import take_up
 from penstock._engine.coordinator.phases import CUT, RUNNING, STOPPING, Phase
 from penstock._engine.coordinator.restarts import restart_strategy
-from penstock._engine.coordinator.restore import own_files
 from penstock._engine.coordinator.retention import Retention
 from penstock._engine.coordinator.savepoints import Savepoints
 from penstock._engine.coordinator.start import StartMachine, StartPhase
@@ -244,19 +243,13 @@ class JobCoordinator:
             self._recover()
             return
         self._desk.emit(do.Log(f"Going on from checkpoint {restored.record.checkpoint_id} ({restored.path})"))
-        below = "://" not in restored.path and not PurePath(restored.path).is_absolute()
-        inside = below and restored.record.kind is not RecordKind.SAVEPOINT
-        if inside and restored.record.job_id == chain.job_id:
-            owned = self._settings.latest or self._settings.claim
-            if owned:
-                self._desk.retention.keep(restored.record)
-            else:
-                self._desk.retention.pin(restored.record.checkpoint_id, restored.snapshot)
+        self._desk.emit(*(do.Log(f"The state of operator {name} is dropped") for name in restored.fitted.dropped))
+        self._desk.emit(do.AdoptGraph(restored.fitted.graph))
         self._stopping = restored.stopping
-        snapshot, files = own_files(restored.snapshot, chain.job_id, inside=inside)
-        self._state.restore(snapshot, restored.returned)
-        if files:
-            self._desk.call(do.CopyState(restored.path, files))
+        origin = take_up(restored, self._settings, chain.job_id, self._desk.retention)
+        self._state.restore(origin.snapshot)
+        if origin.copies:
+            self._desk.call(do.CopyState(restored.path, origin.copies))
         else:
             self._recover()
 

@@ -21,7 +21,6 @@ from penstock._engine.protocol.paths import shared_path
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from penstock._engine.coordinator.restore import ReturnedSplits
     from penstock._engine.coordinator.settings import JobSettings
     from penstock._engine.coordinator.topology import Topology
     from penstock._engine.protocol.control import SubtaskAck, SubtaskDispatch
@@ -69,7 +68,6 @@ class JobState:
         self.snapshot = fresh_snapshot(topology.graph)
         self.ledger = CommitLedger()
         self.progress = JobProgress(subtasks=len(unfinished(self.snapshot)))
-        self._returned: ReturnedSplits = {}
         self._sources: dict[str, SourceCoordination] = {}
         self._history: dict[Subtask, tuple[tuple[int, int], ...]] = {}
         self._started_ms = 0
@@ -77,11 +75,10 @@ class JobState:
 
     # ------------------------------------------------------------------------------------------- start and restart
 
-    def restore(self, snapshot: JobSnapshot, returned: ReturnedSplits) -> None:
+    def restore(self, snapshot: JobSnapshot) -> None:
         """Take up the state of a checkpoint."""
         self.snapshot = snapshot
         self.ledger = CommitLedger(snapshot.outstanding)
-        self._returned = returned
 
     def reset(self) -> None:
         """Go back to the last completed checkpoint; commits that are done since then stay done."""
@@ -92,7 +89,7 @@ class JobState:
     def _source(self, uid: str) -> SourceCoordination:
         operator = self.snapshot.operators[uid]
         finished = [index for index, subtask in enumerate(operator.subtasks) if subtask.finished]
-        return SourceCoordination(operator.parallelism, operator.enumerator, finished, self._returned.get(uid, ()))
+        return SourceCoordination(operator.parallelism, operator.enumerator, finished)
 
     @property
     def sources(self) -> Mapping[str, SourceCoordination]:
@@ -111,7 +108,14 @@ class JobState:
 
         result: dict[Subtask, SubtaskDispatch] = {}
         for subtask in unfinished(self.snapshot):
-            part = dispatch(self.snapshot, subtask, events, self._history.get(subtask, ()), completed_checkpoint)
+            part = dispatch(
+                self.snapshot,
+                subtask,
+                self._topology.inputs.get(subtask, {}),
+                events,
+                history=self._history.get(subtask, ()),
+                completed_checkpoint=completed_checkpoint,
+            )
             if subtask[0] in self._source_vertices:
                 budget = self._planner.budget(subtask[0])
                 part = replace(part, max_records=budget.records, max_bytes=budget.bytes, max_time_ms=budget.time_ms)
@@ -158,7 +162,6 @@ class JobState:
         """Take note that an epoch's checkpoint has completed."""
         self.snapshot = document
         self.ledger.add(cut.commits)
-        self._returned = {}
         self._last = cut.acks
         for ack in cut.acks:
             subtask = (ack.vertex, ack.subtask)

@@ -22,8 +22,8 @@ from penstock._engine.protocol.metadata import (
 )
 
 if TYPE_CHECKING:
-    from penstock._engine.coordinator.acceptance import Subtask
-    from penstock._engine.graph.job_graph import JobGraph
+    from penstock._engine.coordinator.acceptance import Inputs, Subtask
+    from penstock._engine.graph.job_graph import JobEdge, JobGraph
     from penstock._engine.protocol.control import SubtaskAck
     from penstock._engine.protocol.state_handle import Lineage, StateHandle
 
@@ -43,6 +43,7 @@ def fresh_snapshot(graph: JobGraph) -> JobSnapshot:
             vertex.name,
             tuple(operator.uid for operator in vertex.operators),
             tuple(VertexSubtask() for _ in range(vertex.parallelism)),
+            tuple(_meaning(graph, edge) for edge in graph.inputs(vertex.id)),
         )
         for vertex in graph.vertices
     )
@@ -58,6 +59,12 @@ def fresh_snapshot(graph: JobGraph) -> JobSnapshot:
         for operator in vertex.operators
     }
     return JobSnapshot(vertices, operators)
+
+
+def _meaning(graph: JobGraph, edge: JobEdge) -> str:
+    sender = graph.vertices[edge.source].operators[edge.source_operator].uid
+    output = sender if edge.output_tag is None else f"{sender}:{edge.output_tag}"
+    return f"{edge.id}: {output} {edge.partitioner} to input {edge.input_index}"
 
 
 def unfinished(snapshot: JobSnapshot) -> list[Subtask]:
@@ -101,11 +108,18 @@ def advance(
             for vertex, subtasks in zip(snapshot.vertices, vertices, strict=True)
         ),
         {
-            uid: replace(operator, subtasks=tuple(operators[uid]), enumerator=enumerators.get(uid))
+            uid: _without_needless(replace(operator, subtasks=tuple(operators[uid]), enumerator=enumerators.get(uid)))
             for uid, operator in snapshot.operators.items()
         },
         outstanding,
     )
+
+
+def _without_needless(operator: OperatorRecord) -> OperatorRecord:
+    """Drop the state of an operator that will never run again; one that was drained goes on from a savepoint."""
+    if not operator.finished or operator.drained:
+        return operator
+    return replace(operator, subtasks=tuple(OperatorSubtask(finished=True) for _ in operator.subtasks))
 
 
 def _advance_operator(before: OperatorSubtask, ack: SubtaskAck, uid: str, *, drain: bool) -> OperatorSubtask:
@@ -133,7 +147,9 @@ def needs_snapshot(lineage: Lineage) -> bool:
 def dispatch(
     snapshot: JobSnapshot,
     subtask: Subtask,
+    inputs: Inputs,
     events: ReaderEvents,
+    *,
     history: tuple[tuple[int, int], ...],
     completed_checkpoint: int,
 ) -> SubtaskDispatch:
@@ -142,12 +158,20 @@ def dispatch(
     Args:
         snapshot: The state that the epoch starts from.
         subtask: The subtask.
+        inputs: Its channels.
         events: Gives the events for a source reader.
         history: Accepted (checkpoint id, token) pairs of this run.
         completed_checkpoint: The job's last checkpoint, 0 at a fresh start.
     """
     position, index = subtask
     vertex = snapshot.vertices[position]
+    channels = vertex.subtasks[index].channels
+    heard = {channel for channel, status in channels.items() if status.ended}
+    ending = [
+        channel
+        for channel, (sender, number) in inputs.items()
+        if channel not in heard and snapshot.vertices[sender].subtasks[number].finished
+    ]
     parts = {uid: snapshot.operators[uid].subtasks[index] for uid in vertex.operators}
     restores = {
         uid: OperatorRestore(
@@ -160,7 +184,8 @@ def dispatch(
         subtask=index,
         history=history,
         operators=restores,
-        channels=vertex.subtasks[index].channels,
+        channels=channels,
+        ending=tuple(ending),
         full_snapshot=any(needs_snapshot(part.lineage) for part in parts.values()),
         completed_checkpoint=completed_checkpoint,
     )

@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
-from penstock._engine.protocol.metadata import EnumeratorRecord, ReaderMessages
+from penstock._engine.protocol.metadata import EnumeratorRecord, ReaderMessages, ReturnedSplits
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -30,16 +30,6 @@ class EnumeratorSnapshot:
 
 
 @dataclass(frozen=True, slots=True)
-class Returned:
-    """Splits of a former reader that go back to the enumerator, because the parallelism has changed."""
-
-    subtask: int
-    splits: tuple[bytes, ...]
-    #: Version of the split serializer that wrote them.
-    version: int
-
-
-@dataclass(frozen=True, slots=True)
 class SourceOpening:
     """How to start the enumerator of one source."""
 
@@ -48,7 +38,7 @@ class SourceOpening:
     readers: tuple[int, ...]
     #: None for a source that starts without a checkpoint.
     snapshot: EnumeratorSnapshot | None = None
-    returned: tuple[Returned, ...] = ()
+    returned: tuple[ReturnedSplits, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +57,6 @@ class SourceCoordination:
         parallelism: Number of subtasks.
         record: What the checkpoint says that the job starts from, None for a fresh start.
         finished: Subtasks that have finished; their readers do not come back.
-        returned: Splits to give back to the enumerator.
     """
 
     def __init__(
@@ -75,12 +64,10 @@ class SourceCoordination:
         parallelism: int,
         record: EnumeratorRecord | None = None,
         finished: Iterable[int] = (),
-        returned: tuple[Returned, ...] = (),
     ) -> None:
         self._parallelism = parallelism
         self._record = record
         self._readers = tuple(sorted(set(range(parallelism)).difference(finished)))
-        self._returned = returned
         #: By subtask: events that the enumerator decided on, oldest first.
         self._pending = {subtask: list(events) for subtask, events in record.undelivered.items()} if record else {}
         #: By subtask: how many of them the running epoch delivers.
@@ -93,8 +80,10 @@ class SourceCoordination:
         """How to start the enumerator; None when all readers have finished."""
         if not self._readers:
             return None
-        snapshot = EnumeratorSnapshot(self._record.state, self._record.version) if self._record else None
-        return SourceOpening(self._parallelism, self._readers, snapshot, self._returned)
+        if self._record is None:
+            return SourceOpening(self._parallelism, self._readers)
+        snapshot = EnumeratorSnapshot(self._record.state, self._record.version)
+        return SourceOpening(self._parallelism, self._readers, snapshot, self._record.returned)
 
     @property
     def has_pending(self) -> bool:

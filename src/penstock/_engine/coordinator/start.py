@@ -22,17 +22,15 @@ from penstock._engine.coordinator.events import (
     StepFailed,
 )
 from penstock._engine.coordinator.instructions import Instruction, ListJobs, ListRecords, PutRecord, ReadRecord
-from penstock._engine.coordinator.restore import fit_snapshot
+from penstock._engine.coordinator.restore import Fitted, fit_snapshot
 from penstock._engine.coordinator.snapshots import resumable
 from penstock._engine.protocol.metadata import Parent, Record, RecordKind
 from penstock._engine.protocol.paths import checkpoint_path, job_id_of_name
 from penstock.errors import CorruptCheckpointError, FencedError, InternalError, NoCheckpointError
 
 if TYPE_CHECKING:
-    from penstock._engine.coordinator.restore import ReturnedSplits
     from penstock._engine.coordinator.settings import JobSettings
     from penstock._engine.graph.job_graph import JobGraph
-    from penstock._engine.protocol.metadata import JobSnapshot
 
 #: A claim whose outcome is unknown is put again this often.
 _CLAIM_TRIES: Final = 5
@@ -57,9 +55,8 @@ class Restored:
     record: Record
     #: Below the checkpoint directory, or a URL when it is outside of it.
     path: str
-    #: Its state, fitted to the job, and the splits that its enumerators get back.
-    snapshot: JobSnapshot
-    returned: ReturnedSplits
+    #: Its state, fitted to the job.
+    fitted: Fitted
     #: The savepoint that the job was stopping into when its driver ended; what is left of that is to be done first.
     stopping: str | None = None
 
@@ -170,8 +167,8 @@ class StartMachine:
         # A stop that was under way comes to its end, unless somebody cancelled it or wants that checkpoint itself.
         stopping = record.savepoint if self._settings.latest and not self._cancelled else None
         stored = resumable(record.snapshot) if stopping is None else record.snapshot
-        snapshot, returned = fit_snapshot(stored, self._graph, path, ignore_unclaimed=ignore)
-        self.restored = Restored(record, path, snapshot, returned, stopping)
+        fitted = fit_snapshot(stored, self._graph, path, ignore_unclaimed=ignore, stops=stopping is not None)
+        self.restored = Restored(record, path, fitted, stopping)
         return self._claim(now_ms)
 
     def _claim(self, now_ms: int) -> list[Instruction]:

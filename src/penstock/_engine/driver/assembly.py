@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import pickle
 import shutil
 import tempfile
 import uuid
@@ -97,7 +96,7 @@ def assemble(
             python_path=surroundings.python_path,
             configuration=configuration.to_dict(),
         ),
-        program=pickle.dumps((graph, main_classes)),
+        main_classes=main_classes,
         runner=surroundings.runner,
         storage=storage,
         mailbox=mailbox,

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass
+import pickle
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 from penstock._engine.coordinator import events as ev
 from penstock._engine.driver.damage import state_damage
 from penstock._engine.plan.epoch_plan import EpochPlan
-from penstock._engine.plan.levels import plan_epoch
+from penstock._engine.plan.levels import build_plan, plan_epoch
 from penstock._engine.protocol.control import LevelDispatch
 from penstock._engine.protocol.paths import blob_path
 from penstock.errors import EpochCancelledError, EpochInfrastructureError
@@ -73,7 +74,7 @@ class Epochs:
 
     Args:
         planner: Makes the dispatches.
-        program: The pickled job program.
+        main_classes: The pickled classes of the main script, for the tasks; None without any.
         runner: Runs epochs.
         storage: Takes the program when it is large.
         mailbox: Takes the outcomes.
@@ -85,7 +86,7 @@ class Epochs:
         self,
         planner: EpochPlanner,
         *,
-        program: bytes,
+        main_classes: bytes | None,
         runner: EpochRunner,
         storage: CheckpointStorage,
         mailbox: Mailbox,
@@ -93,7 +94,8 @@ class Epochs:
         results: Results,
     ) -> None:
         self._planner = planner
-        self._program = program
+        self._main_classes = main_classes
+        self._program = self._pickled()
         self._runner = runner
         self._storage = storage
         self._mailbox = mailbox
@@ -101,6 +103,15 @@ class Epochs:
         self._results = results
         #: Where the program is, once it was put there.
         self.program_path: str | None = None
+
+    def adopt(self, instruction: do.AdoptGraph) -> None:
+        """Run the job in another form; called before its first epoch."""
+        if instruction.graph != self._planner.plan.graph:
+            self._planner = replace(self._planner, plan=build_plan(instruction.graph))
+            self._program = self._pickled()
+
+    def _pickled(self) -> bytes:
+        return pickle.dumps((self._planner.plan.graph, self._main_classes))
 
     def run(self, instruction: do.RunEpoch, job_id: str) -> None:
         """Begin an epoch; the outcome comes as an event."""

@@ -94,6 +94,7 @@ class JobLoop:
             do.ListRecords: records.list_records,
             do.ReadRecord: records.read_record,
             do.PutRecord: records.put_record,
+            do.AdoptGraph: epochs.adopt,
             do.CopyState: records.copy_state,
             do.StoreState: records.store_state,
             do.Delete: records.delete,

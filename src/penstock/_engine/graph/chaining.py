@@ -100,12 +100,17 @@ def _vertex(graph: StreamGraph, chain: _Chain, uids: dict[int, str]) -> JobVerte
         for node in chain.nodes
     )
     name = _chain_name(head, chain.nodes)
-    return JobVertex(chain.id, name, operators, graph.parallelism_of(head), _max_parallelism(graph, head))
+    is_set = _chosen_max_parallelism(graph, head) != -1
+    return JobVertex(chain.id, name, operators, graph.parallelism_of(head), _max_parallelism(graph, head), is_set)
+
+
+def _chosen_max_parallelism(graph: StreamGraph, node: StreamNode) -> int:
+    return graph.max_parallelism if node.max_parallelism is None else node.max_parallelism
 
 
 def _max_parallelism(graph: StreamGraph, node: StreamNode) -> int:
     parallelism = graph.parallelism_of(node)
-    chosen = graph.max_parallelism if node.max_parallelism is None else node.max_parallelism
+    chosen = _chosen_max_parallelism(graph, node)
     if chosen == -1:
         return default_max_parallelism(parallelism)
     if parallelism > chosen:

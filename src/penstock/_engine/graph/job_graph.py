@@ -97,6 +97,8 @@ class JobVertex:
     operators: tuple[OperatorNode, ...]
     parallelism: int
     max_parallelism: int
+    #: Whether the program has set it; else a checkpoint that the job starts from may bring another one.
+    max_parallelism_is_set: bool = False
 
     @property
     def is_source(self) -> bool:

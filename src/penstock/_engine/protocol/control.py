@@ -65,6 +65,8 @@ class SubtaskDispatch:
     operators: dict[str, OperatorRestore] = field(default_factory=dict[str, OperatorRestore])
     #: By channel number (see `plan.channel_number`); a channel not named here has not spoken yet.
     channels: dict[int, ChannelStatus] = field(default_factory=dict[int, ChannelStatus])
+    #: Channels whose senders had finished before this subtask was there: it hears of their end now.
+    ending: tuple[int, ...] = ()
     #: Source subtasks: records that this epoch may read at most, bytes that it may send, and for how long it may read.
     max_records: int = 0
     max_bytes: int = 0

@@ -63,6 +63,16 @@ class ReaderMessages:
 
 
 @dataclass(frozen=True, slots=True)
+class ReturnedSplits:
+    """Splits of a former reader that go back to the enumerator, because that reader does not go on."""
+
+    subtask: int
+    splits: tuple[bytes, ...]
+    #: Version of the split serializer that wrote them.
+    version: int
+
+
+@dataclass(frozen=True, slots=True)
 class EnumeratorRecord:
     """A source's coordination at the checkpoint. For each split exactly one of these, or a reader, has it."""
 
@@ -73,6 +83,8 @@ class EnumeratorRecord:
     undelivered: dict[int, tuple[bytes, ...]] = field(default_factory=dict[int, tuple[bytes, ...]])
     #: What the enumerator is to hear next, oldest first.
     unseen: tuple[ReaderMessages, ...] = ()
+    #: What it gets back before anything else.
+    returned: tuple[ReturnedSplits, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,6 +105,16 @@ class OperatorRecord:
     def finished(self) -> bool:
         """Whether all subtasks have finished."""
         return all(subtask.finished for subtask in self.subtasks)
+
+    @property
+    def partly_finished(self) -> bool:
+        """Whether some subtasks have finished and others have not."""
+        return not self.finished and any(subtask.finished for subtask in self.subtasks)
+
+    @property
+    def drained(self) -> bool:
+        """Whether subtasks finished because the job was drained."""
+        return any(subtask.drained for subtask in self.subtasks)
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,6 +137,8 @@ class VertexRecord:
     name: str
     operators: tuple[str, ...]
     subtasks: tuple[VertexSubtask, ...]
+    #: What its channels mean: each edge into it, in order, as the sending operator and how it distributes.
+    inputs: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -178,6 +178,10 @@ class SubtaskRuntime:
             watermarks.append(operator.output_watermark(watermark))
         for edge in self.edges:
             edge.watermark = watermarks[edge.edge.source_operator]
+        for channel in dispatch.ending:
+            risen = self.valve.close(channel, ChannelStatus(MAX_WATERMARK, ended=True))
+            if risen is not None:
+                yield from self._push(0, watermark_only(risen), 0)
         yield from self._on_processing_time()
         self._busy += time.perf_counter() - start
 

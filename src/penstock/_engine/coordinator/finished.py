@@ -1,0 +1,76 @@
+"""What a job may look like that starts from a checkpoint in which operators have finished (FLIP-147).
+
+The rules are Flink's (VertexFinishedStateChecker): what has finished is never given a record again, so nothing that may
+still send one can stand before it.
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import TYPE_CHECKING, Final
+
+from penstock._engine.graph.job_graph import PartitionerKind
+from penstock.errors import FinishedOperatorError, MixedChainError
+
+if TYPE_CHECKING:
+    from penstock._engine.graph.job_graph import JobEdge, JobGraph, JobVertex
+    from penstock._engine.protocol.metadata import JobSnapshot, OperatorRecord
+
+_POINTWISE: Final = frozenset({PartitionerKind.FORWARD, PartitionerKind.RESCALE})
+
+
+class Extent(StrEnum):
+    """How much of an operator, or of a vertex, has finished."""
+
+    RUNNING = "running"
+    PARTLY = "partly finished"
+    FINISHED = "finished"
+
+
+def extents(stored: JobSnapshot, graph: JobGraph, path: str) -> list[Extent]:
+    """Return how much of each vertex of a job has finished.
+
+    Args:
+        stored: What the checkpoint holds.
+        graph: The job.
+        path: The checkpoint, for messages.
+
+    Raises:
+        MixedChainError: Operators of one vertex have finished to different extents.
+        FinishedOperatorError: Something that may still send records stands before what has finished.
+    """
+    found = [_of_vertex(vertex, stored, path) for vertex in graph.vertices]
+    for edge in graph.edges:
+        reason = _objection(edge, found[edge.source], found[edge.target])
+        if reason is not None:
+            before = graph.vertices[edge.source].operators[edge.source_operator]
+            behind = graph.vertices[edge.target].operators[0]
+            extent = str(found[edge.target])
+            raise FinishedOperatorError(path, (behind.name, behind.uid), extent, (before.name, before.uid), reason)
+    return found
+
+
+def _of_vertex(vertex: JobVertex, stored: JobSnapshot, path: str) -> Extent:
+    by_uid = {operator.uid: _of_operator(stored.operators.get(operator.uid)) for operator in vertex.operators}
+    if len(set(by_uid.values())) > 1:
+        states = tuple((uid, str(extent)) for uid, extent in by_uid.items())
+        raise MixedChainError(path, vertex.name, states)
+    return by_uid[vertex.operators[0].uid]
+
+
+def _of_operator(record: OperatorRecord | None) -> Extent:
+    if record is None or not any(subtask.finished for subtask in record.subtasks):
+        return Extent.RUNNING
+    return Extent.FINISHED if record.finished else Extent.PARTLY
+
+
+def _objection(edge: JobEdge, before: Extent, behind: Extent) -> str | None:
+    """Say why an edge cannot be, None when it can."""
+    if behind is Extent.FINISHED and before is not Extent.FINISHED:
+        return "all of it has to have finished, too"
+    if behind is Extent.PARTLY and before is not Extent.FINISHED:
+        if edge.partitioner not in _POINTWISE:
+            return "it sends to all subtasks, so all of it has to have finished, too"
+        if before is Extent.RUNNING:
+            return "subtasks of it have to have finished, too"
+    return None
