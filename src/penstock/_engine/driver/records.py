@@ -22,6 +22,7 @@ from penstock._engine.protocol.paths import (
     shared_directory,
 )
 from penstock._engine.storage.checkpoint_storage import open_storage
+from penstock._engine.storage.copying import copy_files
 from penstock.errors import CheckpointStorageError, CorruptCheckpointError
 
 if TYPE_CHECKING:
@@ -115,8 +116,7 @@ class RecordKeeper:
     def copy_state(self, instruction: do.CopyState) -> ev.Event:
         """Copy state files of another job or directory into this one."""
         source, _ = self._locate(instruction.checkpoint)
-        for old, new in instruction.files:
-            self._storage.put(new, source.read(old))
+        copy_files(source, self._storage, instruction.files)
         return ev.StateCopied()
 
     def store_state(self, instruction: do.StoreState) -> ev.Event:
