@@ -14,9 +14,12 @@
     ├── RestoreError                    fix the start: the state to start from
     │   ├── CheckpointStorageError          the checkpoint directory cannot be used
     │   ├── CorruptCheckpointError          a file of a checkpoint is damaged or gone
+    │   │   └── UnsupportedFormatError          it is in a format of another version of Penstock
     │   ├── LocalStateError                 the local directory for keyed state cannot be used
     │   ├── NoCheckpointError               nothing to go on from
-    │   └── UnclaimedStateError             state of an operator that the job does not have
+    │   ├── SavepointChangeError            a savepoint that cannot be written, changed or deleted
+    │   ├── UnclaimedStateError             state of an operator that the job does not have
+    │   └── UnknownStateError               state that a savepoint does not have
     ├── SparkSetupError                 fix the machine: Spark cannot start here
     │   ├── LocalDirectoryError             a local directory cannot be used, or its disk is full
     │   ├── LoopbackError                   processes of this machine cannot reach each other
@@ -95,7 +98,10 @@ from penstock._errors.start import (
     LocalStateError,
     NoCheckpointError,
     RestoreError,
+    SavepointChangeError,
     UnclaimedStateError,
+    UnknownStateError,
+    UnsupportedFormatError,
 )
 
 __all__ = [
@@ -127,6 +133,7 @@ __all__ = [
     "PySparkVersionError",
     "RestoreError",
     "RetryableError",
+    "SavepointChangeError",
     "SavepointError",
     "SinkFileError",
     "SourceFileError",
@@ -137,8 +144,10 @@ __all__ = [
     "StateDescriptorError",
     "StopIncompleteError",
     "UnclaimedStateError",
+    "UnknownStateError",
     "UnpicklableFunctionError",
     "UnpicklableStateError",
+    "UnsupportedFormatError",
     "UnsupportedJavaError",
     "UnsupportedOperationError",
 ]

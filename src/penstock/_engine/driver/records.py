@@ -23,7 +23,7 @@ from penstock._engine.protocol.paths import (
 )
 from penstock._engine.storage.checkpoint_storage import open_storage
 from penstock._engine.storage.copying import copy_files
-from penstock.errors import CheckpointStorageError, CorruptCheckpointError
+from penstock.errors import CheckpointStorageError, CorruptCheckpointError, UnsupportedFormatError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -84,6 +84,8 @@ class RecordKeeper:
         shown = inner if storage is self._storage else storage.full_path(inner)
         try:
             record = read(storage, inner)
+        except UnsupportedFormatError:
+            raise
         except CorruptCheckpointError as error:
             raise metadata_damage(error, storage, inner) from None
         if record is not None and record.kind is RecordKind.SAVEPOINT:
