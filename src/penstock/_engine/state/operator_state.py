@@ -138,6 +138,10 @@ class OperatorState:
         assert isinstance(state, StoredBroadcastState)
         return state
 
+    def remove(self, name: str) -> None:
+        """Forget a state, of whatever kind."""
+        self._states.pop(name, None)
+
     def _state(self, name: str, mode: StateMode) -> _State:
         found = self._states.get(name)
         if found is None:
