@@ -14,13 +14,16 @@
     ├── RestoreError                    fix the start: the state to start from
     │   ├── CheckpointStorageError          the checkpoint directory cannot be used
     │   ├── CorruptCheckpointError          a file of a checkpoint is damaged or gone
+    │   │   └── UnsupportedFormatError          it is in a format of another version of Penstock
     │   ├── FinishedOperatorError           something that runs stands before what has finished
     │   ├── LocalStateError                 the local directory for keyed state cannot be used
     │   ├── MaxParallelismError             keyed state was written with another number of key groups
     │   ├── MixedChainError                 operators that run as one have finished to different extents
     │   ├── NoCheckpointError               nothing to go on from
     │   ├── ParallelismLimitError           more subtasks than keyed state has key groups
-    │   └── UnclaimedStateError             state of an operator that the job does not have
+    │   ├── SavepointChangeError            a savepoint that cannot be written, changed or deleted
+    │   ├── UnclaimedStateError             state of an operator that the job does not have
+    │   └── UnknownStateError               state that a savepoint does not have
     ├── SparkSetupError                 fix the machine: Spark cannot start here
     │   ├── LocalDirectoryError             a local directory cannot be used, or its disk is full
     │   ├── LoopbackError                   processes of this machine cannot reach each other
@@ -103,7 +106,10 @@ from penstock._errors.start import (
     NoCheckpointError,
     ParallelismLimitError,
     RestoreError,
+    SavepointChangeError,
     UnclaimedStateError,
+    UnknownStateError,
+    UnsupportedFormatError,
 )
 
 __all__ = [
@@ -139,6 +145,7 @@ __all__ = [
     "PySparkVersionError",
     "RestoreError",
     "RetryableError",
+    "SavepointChangeError",
     "SavepointError",
     "SinkFileError",
     "SourceFileError",
@@ -149,8 +156,10 @@ __all__ = [
     "StateDescriptorError",
     "StopIncompleteError",
     "UnclaimedStateError",
+    "UnknownStateError",
     "UnpicklableFunctionError",
     "UnpicklableStateError",
+    "UnsupportedFormatError",
     "UnsupportedJavaError",
     "UnsupportedOperationError",
 ]

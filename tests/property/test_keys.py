@@ -8,6 +8,7 @@ from typing import Any
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
+from penstock._engine.protocol.key_values import key_value
 from penstock._engine.protocol.keys import (
     decode_normal,
     default_max_parallelism,
@@ -53,6 +54,24 @@ keys = st.recursive(
 @given(keys, keys)
 def test_keys_are_equal_exactly_when_their_bytes_are(left: Any, right: Any) -> None:
     assert (left == right) == (encode_key(left) == encode_key(right))
+
+
+@given(keys)
+def test_what_an_encoding_stands_for_is_equal_to_the_key(key: Any) -> None:
+    value = key_value(normal_key(key))
+    assert value == key
+    assert encode_key(value) == encode_key(key)
+
+
+@given(
+    st.times(
+        timezones=st.timedeltas(-timedelta(hours=23), timedelta(hours=23)).map(
+            lambda offset: timezone(offset - offset % timedelta(minutes=1))
+        )
+    )
+)
+def test_times_keep_what_they_are_compared_by(key: time) -> None:
+    assert key_value(normal_key(key)) == key
 
 
 @given(keys, keys)

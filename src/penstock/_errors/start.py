@@ -47,6 +47,54 @@ class CorruptCheckpointError(RestoreError):
         )
 
 
+class UnsupportedFormatError(CorruptCheckpointError):
+    """A file of a checkpoint or savepoint is in a format that this version of Penstock does not read.
+
+    Args:
+        path: The file.
+        reason: Its format and those that are read, a clause without a full stop.
+    """
+
+    def __str__(self) -> str:
+        return (
+            f"{self.path} cannot be read by this version of Penstock: {self.reason}. Use the version that wrote it, or "
+            "a newer one."
+        )
+
+
+class UnknownStateError(RestoreError):
+    """A savepoint does not hold the state that somebody asked for.
+
+    Args:
+        path: The savepoint or checkpoint.
+        wanted: What was asked for.
+        known: What there is in its place.
+    """
+
+    def __init__(self, path: str, wanted: str, known: tuple[str, ...]) -> None:
+        super().__init__(path, wanted, known)
+        self.path, self.wanted, self.known = path, wanted, known
+
+    def __str__(self) -> str:
+        return f"{self.path} has no {self.wanted}; it has {', '.join(self.known) or 'none'}."
+
+
+class SavepointChangeError(RestoreError):
+    """A savepoint cannot be written, changed or deleted as it was asked for; nothing was done.
+
+    Args:
+        path: The savepoint.
+        reason: Why not, and the way out, a clause without a full stop.
+    """
+
+    def __init__(self, path: str, reason: str) -> None:
+        super().__init__(path, reason)
+        self.path, self.reason = path, reason
+
+    def __str__(self) -> str:
+        return f"The savepoint {self.path} stays as it is: {self.reason}."
+
+
 class LocalStateError(RestoreError):
     """The directory on an executor's local disk that is to hold keyed state cannot be used.
 

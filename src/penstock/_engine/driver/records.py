@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import logging
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from penstock._engine.coordinator import events as ev
 from penstock._engine.coordinator.retention import ORPHAN_AGE_MS
-from penstock._engine.coordinator.snapshots import map_handles
 from penstock._engine.driver.damage import metadata_damage, read, readable
 from penstock._engine.protocol.metadata import Record, RecordKind, decode_record, encode_record
 from penstock._engine.protocol.paths import (
@@ -21,8 +19,10 @@ from penstock._engine.protocol.paths import (
     metadata_path,
     shared_directory,
 )
+from penstock._engine.savepoints.located import rebased
 from penstock._engine.storage.checkpoint_storage import open_storage
-from penstock.errors import CheckpointStorageError, CorruptCheckpointError
+from penstock._engine.storage.copying import copy_files
+from penstock.errors import CheckpointStorageError, CorruptCheckpointError, UnsupportedFormatError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -30,7 +30,6 @@ if TYPE_CHECKING:
     from penstock._engine.coordinator import instructions as do
     from penstock._engine.driver.background import Background
     from penstock._engine.driver.mailbox import Clock
-    from penstock._engine.protocol.state_handle import StateHandle
     from penstock._engine.storage.checkpoint_storage import CheckpointStorage
 
 _log = logging.getLogger(__name__)
@@ -83,10 +82,12 @@ class RecordKeeper:
         shown = inner if storage is self._storage else storage.full_path(inner)
         try:
             record = read(storage, inner)
+        except UnsupportedFormatError:
+            raise
         except CorruptCheckpointError as error:
             raise metadata_damage(error, storage, inner) from None
         if record is not None and record.kind is RecordKind.SAVEPOINT:
-            record = _rebased(record, inner)
+            record = rebased(record, inner)
         return ev.RecordRead(record, shown if record is not None else storage.full_path(inner))
 
     def _locate(self, path: str) -> tuple[CheckpointStorage, str]:
@@ -115,8 +116,7 @@ class RecordKeeper:
     def copy_state(self, instruction: do.CopyState) -> ev.Event:
         """Copy state files of another job or directory into this one."""
         source, _ = self._locate(instruction.checkpoint)
-        for old, new in instruction.files:
-            self._storage.put(new, source.read(old))
+        copy_files(source, self._storage, instruction.files)
         return ev.StateCopied()
 
     def store_state(self, instruction: do.StoreState) -> ev.Event:
@@ -167,14 +167,3 @@ class RecordKeeper:
                 _log.warning("Cleaning up failed, and is tried again after the next start: %s", error)
 
         self._background.run(run)
-
-
-def _rebased(record: Record, savepoint: str) -> Record:
-    """Return a savepoint's record with its files named from above its directory, as those of checkpoints are."""
-    if record.snapshot is None:
-        return record
-
-    def change(handle: StateHandle) -> StateHandle:
-        return handle if handle.path is None else replace(handle, path=f"{savepoint}/{handle.path}")
-
-    return replace(record, snapshot=map_handles(record.snapshot, change))

@@ -14,6 +14,7 @@ from penstock._engine.protocol.control import Stop
 from penstock._engine.protocol.metadata import decode_record, encode_record
 from penstock._engine.protocol.paths import METADATA
 from penstock._engine.storage.checkpoint_storage import open_storage
+from penstock._engine.storage.copying import copy_files
 from penstock.errors import CheckpointStorageError, SavepointError
 
 if TYPE_CHECKING:
@@ -88,8 +89,7 @@ class Savepoints:
     def _write(self, instruction: do.WriteSavepoint) -> ev.Event:
         try:
             target = open_storage(instruction.path)
-            for path, name in instruction.files:
-                target.put(name, self._storage.read(path))
+            copy_files(self._storage, target, instruction.files)
             if instruction.record is not None and not target.put_if_absent(METADATA, encode_record(instruction.record)):
                 self._check_same(target, instruction.record.job_id, instruction.record.checkpoint_id)
         except Exception as error:  # noqa: BLE001 - whatever the store raises, the coordinator decides

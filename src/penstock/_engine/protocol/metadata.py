@@ -19,7 +19,7 @@ import msgspec
 from penstock._engine.protocol.control import ChannelStatus
 from penstock._engine.protocol.rows import MIN_WATERMARK
 from penstock._engine.protocol.state_handle import Lineage  # noqa: TC001 - msgspec reads it
-from penstock.errors import CorruptCheckpointError
+from penstock.errors import CorruptCheckpointError, UnsupportedFormatError
 
 #: Rises when an older Penstock could misread a newer document.
 FORMAT_VERSION: Final = 1
@@ -239,16 +239,15 @@ def decode_record(data: bytes, path: str) -> Record:
         path: The file, for the message.
 
     Raises:
-        CorruptCheckpointError: The bytes are cut short or altered, or a newer Penstock wrote them.
+        CorruptCheckpointError: The bytes are cut short or altered.
+        UnsupportedFormatError: A newer Penstock wrote them.
     """
     try:
         document = msgspec.json.decode(data, type=_Document)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise CorruptCheckpointError(path, f"it is not a whole metadata document ({error})") from error
     if document.format != FORMAT_VERSION:
-        raise CorruptCheckpointError(
-            path, f"it has format {document.format}, and this Penstock reads format {FORMAT_VERSION}"
-        )
+        raise UnsupportedFormatError(path, f"it has format {document.format}, and format {FORMAT_VERSION} is read")
     body = bytes(document.record)
     if _digest(body) != document.sha256:
         raise CorruptCheckpointError(path, "its checksum does not match, so it was altered after it was written")

@@ -74,6 +74,16 @@ class MemoryStore:
             timers = self._timers[name] = Timers(name)
         return timers
 
+    @property
+    def tables(self) -> tuple[Table, ...]:
+        """All tables, also those that nobody has asked for since the state came from a checkpoint."""
+        return tuple(self._tables.values())
+
+    @property
+    def timer_domains(self) -> tuple[Timers, ...]:
+        """The timers of all domains."""
+        return tuple(self._timers.values())
+
     # ---------------------------------------------------------------------------------------------- the epoch's start
 
     def catch_up(self, lineage: Lineage) -> None:

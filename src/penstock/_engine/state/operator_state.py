@@ -16,7 +16,12 @@ import msgspec
 from penstock._engine.protocol.state_handle import StateHandle, StateMode, StatePart
 from penstock._engine.state.pickles import dump, load
 from penstock.datastream.state import BroadcastState, ListState
-from penstock.errors import CorruptCheckpointError, StateDescriptorError, UnpicklableStateError
+from penstock.errors import (
+    CorruptCheckpointError,
+    StateDescriptorError,
+    UnpicklableStateError,
+    UnsupportedFormatError,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -133,6 +138,10 @@ class OperatorState:
         assert isinstance(state, StoredBroadcastState)
         return state
 
+    def remove(self, name: str) -> None:
+        """Forget a state, of whatever kind."""
+        self._states.pop(name, None)
+
     def _state(self, name: str, mode: StateMode) -> _State:
         found = self._states.get(name)
         if found is None:
@@ -232,8 +241,7 @@ def _items_of(handle: StateHandle, data: bytes) -> dict[str, tuple[bytes, ...]]:
         raise CorruptCheckpointError(path, reason)
     file = msgspec.msgpack.decode(data, type=_File)
     if file.format != FORMAT_VERSION:
-        reason = f"it has format {file.format}, and this Penstock reads format {FORMAT_VERSION}"
-        raise CorruptCheckpointError(path, reason)
+        raise UnsupportedFormatError(path, f"it has format {file.format}, and format {FORMAT_VERSION} is read")
     return file.items
 
 

@@ -23,10 +23,10 @@ import pyarrow as pa
 
 from penstock._engine.protocol.keys import NormalKey, decode_normal, encode_normal, key_group
 from penstock._engine.state import pickles
-from penstock.errors import CorruptCheckpointError, UnpicklableStateError
+from penstock.errors import CorruptCheckpointError, UnpicklableStateError, UnsupportedFormatError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from penstock._engine.state.table import Namespace
 
@@ -166,16 +166,45 @@ def read_index(data: bytes, path: str) -> list[ChunkInfo]:
     Raises:
         CorruptCheckpointError: The file is damaged, cut off, or of another format version.
     """
-    if not data.startswith(_NAME) or len(data) < len(_MAGIC) + _TRAILER.size:
+    return read_index_by(lambda start, length: data[start : start + length], len(data), path)
+
+
+def read_index_by(read: Callable[[int, int], bytes], size: int, path: str) -> list[ChunkInfo]:
+    """Return what is in a file of which only the index is read.
+
+    Args:
+        read: Returns bytes of the file, given where they start and how many they are.
+        size: Of the file.
+        path: Its name, for errors.
+
+    Raises:
+        CorruptCheckpointError: The file is damaged, cut off, or of another format version.
+    """
+    if size < len(_MAGIC) + _TRAILER.size or not (head := read(0, len(_MAGIC))).startswith(_NAME):
         raise CorruptCheckpointError(path, "it is not a state file or was cut off")
-    if data[len(_NAME)] != FORMAT_VERSION:
-        reason = f"it has format version {data[len(_NAME)]}, and this Penstock reads version {FORMAT_VERSION}"
-        raise CorruptCheckpointError(path, reason)
-    size, checksum, magic = _TRAILER.unpack_from(data, len(data) - _TRAILER.size)
-    index = data[-_TRAILER.size - size : -_TRAILER.size]
-    if magic != _MAGIC or len(index) != size or crc32(index) != checksum:
+    if head != _MAGIC:
+        raise UnsupportedFormatError(path, f"it has format {head[-1]}, and format {FORMAT_VERSION} is read")
+    index_size, checksum, magic = _TRAILER.unpack(read(size - _TRAILER.size, _TRAILER.size))
+    start = size - _TRAILER.size - index_size
+    index = read(start, index_size) if start >= len(_MAGIC) else b""
+    if magic != _MAGIC or len(index) != index_size or crc32(index) != checksum:
         raise CorruptCheckpointError(path, "it is damaged or was cut off (the index does not match its checksum)")
     return msgspec.msgpack.decode(index, type=list[ChunkInfo])
+
+
+def read_keys(data: bytes, path: str, info: ChunkInfo) -> list[NormalKey]:
+    """Return the keys of a chunk, without unpickling anything.
+
+    Args:
+        data: The whole file.
+        path: Its name, for errors.
+        info: The chunk.
+
+    Raises:
+        CorruptCheckpointError: The chunk is damaged.
+    """
+    raw = _unpack(data, path, info)
+    return _unpack_keys(raw[_LENGTHS.size : _LENGTHS.size + _LENGTHS.unpack_from(raw)[0]]) if raw else []
 
 
 def _columns(chunk: Chunk) -> bytes:
@@ -189,12 +218,9 @@ def _columns(chunk: Chunk) -> bytes:
 
 def _read_chunk(data: bytes, path: str, info: ChunkInfo) -> Chunk:
     chunk = Chunk(Op(info.op), info.name, info.kind, info.keep_keys, info.namespace, info.key_groups, [])
-    packed = data[info.offset : info.offset + info.size]
-    if crc32(packed) != info.checksum:
-        raise CorruptCheckpointError(path, f"it is damaged (state {info.name!r} does not match its checksum)")
-    if not info.raw_size:
+    raw = _unpack(data, path, info)
+    if not raw:
         return chunk
-    raw: bytes = _codec().decompress(packed, info.raw_size, asbytes=True)
     key_size, value_size = _LENGTHS.unpack_from(raw)
     after_keys = _LENGTHS.size + key_size
     after_values = after_keys + value_size
@@ -206,6 +232,15 @@ def _read_chunk(data: bytes, path: str, info: ChunkInfo) -> Chunk:
         reason = f"state {info.name!r} cannot be unpickled ({type(error).__name__}: {error})"
         raise CorruptCheckpointError(path, reason) from error
     return chunk
+
+
+def _unpack(data: bytes, path: str, info: ChunkInfo) -> bytes:
+    """Return the columns of a chunk."""
+    packed = data[info.offset : info.offset + info.size]
+    if crc32(packed) != info.checksum:
+        raise CorruptCheckpointError(path, f"it is damaged (state {info.name!r} does not match its checksum)")
+    raw: bytes = _codec().decompress(packed, info.raw_size, asbytes=True) if info.raw_size else b""
+    return raw
 
 
 def _only(chunk: Chunk, key_groups: range, max_parallelism: int) -> Chunk:

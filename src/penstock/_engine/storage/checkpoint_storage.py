@@ -78,6 +78,18 @@ class CheckpointStorage(ABC):
             raise CorruptCheckpointError(self.full_path(path), "it is gone")
         return data
 
+    def copy_from(self, source: CheckpointStorage, path: str, name: str) -> None:
+        """Write a file of another storage under a name here, durable on return; without its bytes where that can be.
+
+        Raises:
+            CorruptCheckpointError: The file is gone.
+        """
+        self.put(name, source.read(path))
+
+    def unfinished(self) -> list[StoredFile]:
+        """Return what writers that were killed left under names that listings leave out, at any depth."""
+        return []
+
     def full_path(self, path: str) -> str:
         """Return a path as a person would give it."""
         return f"{self.url.rstrip('/')}/{path}" if path else self.url

@@ -23,6 +23,10 @@ if TYPE_CHECKING:
 #: Temporary files begin with this; listings leave them out.
 _TEMPORARY: Final = ".tmp-"
 
+_COPY_BYTES: Final = 8 << 20
+#: What copy_file_range says between file systems, or on one that does not have it.
+_NO_RANGES: Final = {errno.EXDEV, errno.ENOSYS, errno.EOPNOTSUPP, errno.ENOTSUP, errno.EINVAL, errno.EPERM}
+
 _REASONS: Final = {
     errno.ENOSPC: "the disk is full",
     errno.EDQUOT: "the disk quota is used up",
@@ -73,15 +77,28 @@ class LocalStorage(CheckpointStorage):
 
     def put(self, path: str, data: bytes) -> None:
         """Write a file, durable on return; a file of that name is replaced in one step."""
-        self._publish(path, data, os.replace)
+        self._publish(path, _writer(data), os.replace)
 
     def put_if_absent(self, path: str, data: bytes) -> bool:
         """Write a file unless there is one of that name, and tell whether this call wrote it."""
         try:
-            self._publish(path, data, os.link)
+            self._publish(path, _writer(data), os.link)
         except FileExistsError:
             return False
         return True
+
+    def copy_from(self, source: CheckpointStorage, path: str, name: str) -> None:
+        """Write a file of another storage under a name here; between local disks the kernel moves the bytes."""
+        if not isinstance(source, LocalStorage):
+            super().copy_from(source, path, name)
+            return
+        with source._naming(path):
+            try:
+                original = (source._root / path).open("rb", buffering=0)
+            except FileNotFoundError:
+                raise CorruptCheckpointError(source.full_path(path), "it is gone") from None
+        with original:
+            self._publish(name, lambda descriptor: _copy_bytes(original.fileno(), descriptor), os.replace)
 
     def delete(self, paths: Iterable[str]) -> None:
         """Delete files, and their directories once these are empty."""
@@ -108,10 +125,15 @@ class LocalStorage(CheckpointStorage):
         with self._naming(directory):
             return sorted(self._walk(directory), key=lambda file: file.path)
 
-    def _walk(self, directory: str) -> Iterator[StoredFile]:
+    def unfinished(self) -> list[StoredFile]:
+        """Return the temporary files, of which those of killed writers stay; others are gone in a moment."""
+        with self._naming(""):
+            return sorted(self._walk("", temporary=True), key=lambda file: file.path)
+
+    def _walk(self, directory: str, *, temporary: bool = False) -> Iterator[StoredFile]:
         for folder, _, names in os.walk(self._root / directory):
             for name in names:
-                if name.startswith(_TEMPORARY):
+                if name.startswith(_TEMPORARY) is not temporary:
                     continue
                 file = Path(folder, name)
                 with contextlib.suppress(FileNotFoundError):  # deleted while we walk
@@ -119,24 +141,22 @@ class LocalStorage(CheckpointStorage):
                     relative = file.relative_to(self._root).as_posix()
                     yield StoredFile(relative, status.st_size, status.st_mtime_ns // 1_000_000)
 
-    def _publish(self, path: str, data: bytes, move: Callable[[Path, Path], None]) -> None:
+    def _publish(self, path: str, fill: Callable[[int], None], move: Callable[[Path, Path], None]) -> None:
         """Write a synced temporary file, then give it its name in one step and sync the directory."""
         target = self._root / path
         temporary = target.parent / f"{_TEMPORARY}{os.getpid()}-{secrets.token_hex(6)}"
         with self._naming(path):
             try:
-                self._write_synced(temporary, data)
+                self._write_synced(temporary, fill)
                 move(temporary, target)
                 _sync_directory(target.parent)
             finally:
                 temporary.unlink(missing_ok=True)
 
-    def _write_synced(self, file: Path, data: bytes) -> None:
+    def _write_synced(self, file: Path, fill: Callable[[int], None]) -> None:
         descriptor = self._create(file)
         try:
-            view = memoryview(data)
-            while view:
-                view = view[os.write(descriptor, view) :]
+            fill(descriptor)
             os.fsync(descriptor)
         finally:
             os.close(descriptor)
@@ -160,6 +180,34 @@ class LocalStorage(CheckpointStorage):
         except OSError as error:
             reason = _REASONS.get(error.errno or 0, error.strerror or str(error))
             raise CheckpointStorageError(self.full_path(path), reason) from error
+
+
+def _writer(data: bytes) -> Callable[[int], None]:
+    """Return what writes some bytes to an open file."""
+    return lambda descriptor: _write_all(descriptor, data)
+
+
+def _write_all(descriptor: int, data: bytes) -> None:
+    view = memoryview(data)
+    while view:
+        view = view[os.write(descriptor, view) :]
+
+
+def _copy_bytes(source: int, target: int) -> None:
+    """Copy all bytes of an open file to the beginning of another one."""
+    if hasattr(os, "copy_file_range"):
+        try:
+            while os.copy_file_range(source, target, _COPY_BYTES):
+                pass
+        except OSError as error:
+            if error.errno not in _NO_RANGES:
+                raise
+        else:
+            return
+        os.lseek(target, 0, os.SEEK_SET)
+        os.lseek(source, 0, os.SEEK_SET)
+    while data := os.read(source, _COPY_BYTES):
+        _write_all(target, data)
 
 
 def _make_directories(directory: Path) -> None:

@@ -33,7 +33,7 @@ def open_object_store(url: str, options: dict[str, str]) -> CheckpointStorage:
     if urlsplit(url).scheme == "memory":
         return ObjectStorage(url, _memory.setdefault(url, MemoryStore()))
     try:
-        return ObjectStorage(url, from_url(url, config=cast("Any", options)))
+        return ObjectStorage(url, from_url(url, config=cast("Any", options)), options)
     except (BaseError, ValueError) as error:
         raise CheckpointStorageError(url, _first_line(error)) from error
 
@@ -44,11 +44,13 @@ class ObjectStorage(CheckpointStorage):
     Args:
         url: The URL, for messages and for tasks.
         store: The opened store, rooted at the URL.
+        options: The options that it was opened with.
     """
 
-    def __init__(self, url: str, store: ObjectStore) -> None:
+    def __init__(self, url: str, store: ObjectStore, options: dict[str, str] | None = None) -> None:
         self.url = url
         self._store = store
+        self._options = options or {}
 
     def find(self, path: str) -> bytes | None:
         """Return the bytes of a file, None when there is none."""
@@ -85,6 +87,26 @@ class ObjectStorage(CheckpointStorage):
                 return False
         return True
 
+    def copy_from(self, source: CheckpointStorage, path: str, name: str) -> None:
+        """Write a file of another storage under a name here; within a bucket the store moves the bytes."""
+        if not isinstance(source, ObjectStorage) or not self._copy_inside(source, path, name):
+            super().copy_from(source, path, name)
+
+    def _copy_inside(self, source: ObjectStorage, path: str, name: str) -> bool:
+        """Copy within one bucket; False where this is none, or the store cannot copy that (S3: above 5 GB)."""
+        if source._store is self._store:
+            bucket = self._store
+        elif (there := _bucket(self.url)) is not None and there == _bucket(source.url):
+            bucket = from_url(there, config=cast("Any", self._options))
+            path, name = _key(source.url, path), _key(self.url, name)
+        else:
+            return False
+        try:
+            obstore.copy(bucket, path, name)
+        except (BaseError, OSError):
+            return False  # the copy by hand fails with the reason, or succeeds
+        return True
+
     def delete(self, paths: Iterable[str]) -> None:
         """Delete files; those that are gone already are fine."""
         for path in paths:
@@ -118,6 +140,17 @@ class ObjectStorage(CheckpointStorage):
             raise CheckpointStorageError(self.full_path(path), reason) from error
         except (BaseError, OSError) as error:
             raise CheckpointStorageError(self.full_path(path), _first_line(error)) from error
+
+
+def _bucket(url: str) -> str | None:
+    """Return the root of a bucket; None for URLs whose path alone tells where the bucket ends."""
+    parts = urlsplit(url)
+    plain = parts.scheme in {"s3", "s3a", "gs", "az", "adl", "abfs", "abfss"} and "%" not in url
+    return f"{parts.scheme}://{parts.netloc}" if plain else None
+
+
+def _key(url: str, path: str) -> str:
+    return f"{urlsplit(url).path.strip('/')}/{path}".lstrip("/")
 
 
 def _first_line(error: Exception) -> str:

@@ -1,0 +1,142 @@
+"""From the canonical encoding of a key back to a value that is equal to the key.
+
+State keeps the key itself only where somebody asks for it; elsewhere a tuple, a date or a number with a fraction is
+there as its encoding alone. What comes out of that is equal to the key and encodes as it does, but may be of another
+type: a named tuple comes back as a tuple, a Decimal as a Fraction. Classes of enums and dataclasses are imported.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import sys
+from datetime import UTC, date, datetime, time, timedelta, timezone
+from enum import Enum, Flag
+from fractions import Fraction
+from importlib import import_module
+from struct import Struct
+from typing import TYPE_CHECKING, Any, Final, cast
+from uuid import UUID
+
+from penstock._engine.protocol.keys import NormalKey, decode_normal
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+_INT64: Final = Struct(">q")
+_DOUBLE: Final = Struct(">d")
+_LENGTH: Final = Struct(">I")
+_MINUTE: Final = timedelta(minutes=1)
+_LAST_MINUTE: Final = timedelta(days=1) - timedelta(microseconds=1)
+_FIRST_MOMENT: Final = datetime(1, 1, 1)  # noqa: DTZ001 - naive on purpose
+
+
+def key_value(normal: NormalKey) -> Any:
+    """Return a value that is equal to the key that a normal key stands for.
+
+    Raises:
+        ImportError: The class of an enum or a dataclass is not there.
+        AttributeError: The same, in a module that is there.
+
+    Example:
+        >>> from penstock._engine.protocol.keys import normal_key
+        >>> key_value(normal_key(("a", 1.5)))
+        ('a', 1.5)
+    """
+    return _decode(normal) if type(normal) is bytes else normal
+
+
+def _decode(encoded: bytes) -> Any:
+    decoder = _DECODERS.get(encoded[:1])
+    return decode_normal(encoded) if decoder is None else decoder(encoded[1:])
+
+
+def _frames(payload: bytes) -> list[bytes]:
+    parts: list[bytes] = []
+    start = 0
+    while start < len(payload):
+        length, start = payload[start], start + 1
+        if length == 255:
+            length, start = _LENGTH.unpack_from(payload, start)[0], start + _LENGTH.size
+        parts.append(payload[start : start + length])
+        start += length
+    return parts
+
+
+def _parts(payload: bytes) -> list[Any]:
+    return [_decode(part) for part in _frames(payload)]
+
+
+def _moment(payload: bytes) -> datetime:
+    return _FIRST_MOMENT + timedelta(microseconds=_INT64.unpack(payload)[0])
+
+
+def _time(payload: bytes) -> time:
+    return (_FIRST_MOMENT + timedelta(microseconds=_INT64.unpack(payload)[0])).time()
+
+
+def _time_with_zone(payload: bytes) -> time:
+    moment = timedelta(microseconds=_INT64.unpack(payload)[0])
+    # The offset that was taken off may have led into the day before or after: then another one leads back.
+    offset = -(moment // _MINUTE) * _MINUTE if moment < timedelta() else min(timedelta(), _LAST_MINUTE - moment)
+    offset -= offset % _MINUTE
+    return (_FIRST_MOMENT + (moment + offset)).time().replace(tzinfo=timezone(offset) if offset else UTC)
+
+
+def _enum(payload: bytes) -> Any:
+    name = _frames(payload)[0]
+    kind = cast("type[Enum]", _class(name))
+    value = _decode(payload[_frame_size(name) :])
+    return kind(value) if issubclass(kind, Flag) else kind[value]
+
+
+def _frame_size(part: bytes) -> int:
+    return len(part) + (1 if len(part) < 255 else 1 + _LENGTH.size)
+
+
+def _dataclass(payload: bytes) -> Any:
+    name, *values = _frames(payload)
+    kind = _class(name)
+    fields = [field for field in dataclasses.fields(kind) if field.compare]
+    made = object.__new__(kind)  # what it computes at its birth is in the key already
+    for field, value in zip(fields, values, strict=True):
+        object.__setattr__(made, field.name, _decode(value))
+    return made
+
+
+def _class(name: bytes) -> Any:
+    """Return a class by its module and name, which may have dots in it both."""
+    words = name.decode().split(".")
+    for end in range(len(words) - 1, 0, -1):
+        module = ".".join(words[:end])
+        try:
+            found: Any = sys.modules.get(module) or import_module(module)
+        except ModuleNotFoundError as error:
+            if error.name is not None and (module == error.name or module.startswith(f"{error.name}.")):
+                continue
+            raise
+        for word in words[end:]:
+            found = getattr(found, word)
+        return found
+    reason = f"no module of {name.decode()}"
+    raise ModuleNotFoundError(reason)
+
+
+#: By tag; the numbers and str are those of normal keys.
+_DECODERS: Final[dict[bytes, Callable[[bytes], Any]]] = {
+    b"f": lambda payload: _DOUBLE.unpack(payload)[0],
+    b"q": lambda payload: Fraction(*_parts(payload)),
+    b"c": lambda payload: complex(*_parts(payload)),
+    b"b": bytes,
+    b"n": lambda _: None,
+    b"t": lambda payload: tuple(_parts(payload)),
+    b"z": lambda payload: frozenset(_parts(payload)),
+    b"m": _moment,
+    b"a": lambda payload: _moment(payload).replace(tzinfo=UTC),
+    b"D": lambda payload: date.fromordinal(_INT64.unpack(payload)[0]),
+    b"h": _time,
+    b"H": _time_with_zone,
+    b"l": lambda payload: timedelta(microseconds=_decode(payload)),
+    b"u": lambda payload: UUID(bytes=payload),
+    b"e": _enum,
+    b"d": _dataclass,
+}

@@ -1,0 +1,171 @@
+"""Counting what is in the files of keyed state, by their indexes and keys alone: nothing is unpickled."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final, TypeAlias
+
+from penstock._engine.protocol.keys import NormalKey, key_group
+from penstock._engine.state.state_file import ChunkInfo, Op, read_index, read_index_by, read_keys
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from penstock._engine.protocol.metadata import OperatorRecord
+    from penstock._engine.protocol.state_handle import Lineage, StateHandle
+    from penstock._engine.savepoints.located import Located
+
+#: (name, whether it is a domain of timers)
+_State: TypeAlias = "tuple[str, bool]"
+
+_TIMERS: Final = frozenset({Op.TIMER_SET, Op.TIMER_DELETE})
+
+
+@dataclass(frozen=True, slots=True)
+class KeyedStateInfo:
+    """One keyed state of an operator, or the timers of one domain."""
+
+    name: str
+    #: "value" or what else it was declared as, "timers", or "" where nobody said.
+    kind: str
+    #: Entries in the files. With deltas a key may have several, and one that was deleted since has some, too.
+    entries: int
+    #: Pairs of key and window that have a value, or pending timers; None where that takes a look at all keys.
+    keys: int | None
+    #: Windows with at least one entry, for what is kept by window; 0 elsewhere.
+    windows: int
+    #: Bytes in the files, compressed.
+    bytes: int
+
+
+@dataclass(slots=True)
+class _Count:
+    kind: str = ""
+    entries: int = 0
+    bytes: int = 0
+    keys: int | None = 0
+    windows: set[tuple[int, ...]] = field(default_factory=set[tuple[int, ...]])
+
+
+class KeyedStateCounter:
+    """Counts the keyed state of one operator, once.
+
+    Args:
+        located: Where its files are.
+        operator: The operator.
+    """
+
+    def __init__(self, located: Located, operator: OperatorRecord) -> None:
+        self._located = located
+        self._operator = operator
+        self._indexes: dict[object, list[ChunkInfo]] = {}
+        self._counts: dict[_State, _Count] = {}
+        self._seen: set[object] = set()
+        #: States of which a key may stand in several files.
+        self._unclear: set[_State] = set()
+
+    def count(self, *, exactly: bool) -> tuple[KeyedStateInfo, ...]:
+        """Return all states by name.
+
+        Args:
+            exactly: Read the keys where the indexes do not say how many there are.
+
+        Raises:
+            CorruptCheckpointError: A file is damaged, cut off or gone.
+        """
+        for subtask in self._operator.subtasks:
+            self._take(subtask.lineage)
+        if self._unclear:
+            present = self._present() if exactly else None
+            for state in self._unclear:
+                self._counts[state].keys = None if present is None else present[state]
+        return tuple(_info(name, self._counts[name, is_timers]) for name, is_timers in sorted(self._counts))
+
+    def _take(self, lineage: Lineage) -> None:
+        """Count what the files of one subtask hold."""
+        files: dict[_State, set[object]] = {}
+        windows: set[tuple[_State, tuple[int, ...]]] = set()
+        for handle, info in self._chunks(lineage):
+            state, file = _state(info), _identity(handle)
+            files.setdefault(state, set()).add(file)
+            if info.namespace:
+                (windows.discard if info.op == Op.DROP else windows.add)((state, info.namespace))
+            place = (file, info.offset, info.op, info.name, info.namespace)
+            if place not in self._seen:  # of another subtask, before a rescale
+                self._seen.add(place)
+                _add(self._counts.setdefault(state, _Count()), info)
+        for state, namespace in windows:
+            self._counts[state].windows.add(namespace)
+        if any(handle.kind == "delta" for handle in lineage):
+            self._unclear |= {state for state, written in files.items() if len(written) > 1 and not state[1]}
+
+    def _chunks(self, lineage: Lineage) -> Iterator[tuple[StateHandle, ChunkInfo]]:
+        for handle in lineage:
+            for info in self._index(handle):
+                if info.key_groups[0] <= handle.key_groups[1] and info.key_groups[1] >= handle.key_groups[0]:
+                    yield handle, info
+
+    def _index(self, handle: StateHandle) -> list[ChunkInfo]:
+        identity = _identity(handle)
+        index = self._indexes.get(identity)
+        if index is None:
+            name = self._located.name_of(handle)
+            path, storage = handle.path, self._located.storage
+            if path is None:
+                index = read_index(self._located.read(handle), name)
+            else:
+                index = read_index_by(lambda start, length: storage.read_range(path, start, length), handle.size, name)
+            self._indexes[identity] = index
+        return index
+
+    def _present(self) -> Counter[_State]:
+        """Return how many keys have a value, by state."""
+        found: Counter[_State] = Counter()
+        for subtask in self._operator.subtasks:
+            for (name, _), pane in self._keys(subtask.lineage).items():
+                found[name, False] += len(pane)
+        return found
+
+    def _keys(self, lineage: Lineage) -> dict[tuple[str, tuple[int, ...]], set[NormalKey]]:
+        """Return the keys that have a value at the end of a lineage, by state and namespace."""
+        most = self._operator.max_parallelism
+        keys: dict[tuple[str, tuple[int, ...]], set[NormalKey]] = {}
+        contents: dict[object, bytes] = {}
+        for handle, info in self._chunks(lineage):
+            if info.op in _TIMERS:
+                continue
+            if _identity(handle) not in contents:
+                contents = {_identity(handle): self._located.read(handle)}
+            first, last = handle.key_groups
+            listed = read_keys(contents[_identity(handle)], self._located.name_of(handle), info)
+            named = [key for key in listed if first <= key_group(key, most) <= last]
+            pane = keys.setdefault((info.name, info.namespace), set())
+            if info.op == Op.PUT:
+                pane.update(named)
+            elif info.op == Op.DELETE:
+                pane.difference_update(named)
+            else:
+                low, high = max(first, info.key_groups[0]), min(last, info.key_groups[1])
+                pane -= {key for key in pane if low <= key_group(key, most) <= high}
+        return keys
+
+
+def _state(info: ChunkInfo) -> _State:
+    return info.name, info.op in _TIMERS
+
+
+def _identity(handle: StateHandle) -> object:
+    return handle.path if handle.path is not None else (handle.checkpoint_id, handle.token, handle.checksum)
+
+
+def _add(count: _Count, info: ChunkInfo) -> None:
+    count.kind = "timers" if info.op in _TIMERS else info.kind or count.kind
+    count.bytes += info.size
+    if info.op in {Op.PUT, Op.TIMER_SET, Op.TIMER_DELETE}:
+        count.entries += info.entries
+        count.keys = (count.keys or 0) + (-info.entries if info.op == Op.TIMER_DELETE else info.entries)
+
+
+def _info(name: str, count: _Count) -> KeyedStateInfo:
+    return KeyedStateInfo(name, count.kind, count.entries, count.keys, len(count.windows), count.bytes)

@@ -1,0 +1,157 @@
+"""A savepoint in the making: which operators it is to have, and what is to become of their state.
+
+Only data; `writing` turns it into files.
+"""
+
+from __future__ import annotations
+
+import secrets
+import uuid
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from penstock._engine.protocol.metadata import (
+    JobSnapshot,
+    OperatorRecord,
+    OperatorSubtask,
+    Record,
+    RecordKind,
+    VertexRecord,
+    VertexSubtask,
+)
+from penstock.errors import SavepointChangeError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from penstock._engine.protocol.state_handle import StateMode
+    from penstock._engine.savepoints.located import Located
+
+#: (key, namespace, value)
+Entries: TypeAlias = "Iterable[tuple[Any, tuple[int, ...], Any]]"
+#: From key and value to the new value, None to remove it.
+Transform: TypeAlias = "Callable[[Any, Any], Any]"
+
+
+@dataclass(slots=True)
+class NewKeyedState:
+    """What a keyed state is to hold in place of all before."""
+
+    kind: str
+    entries: Entries
+
+
+@dataclass(slots=True)
+class OperatorDraft:
+    """One operator, and its changes in the order in which they apply."""
+
+    record: OperatorRecord
+    #: By name: functions to apply one after the other.
+    transforms: dict[str, list[Transform]] = field(default_factory=dict[str, "list[Transform]"])
+    #: By name: None to drop it.
+    keyed: dict[str, NewKeyedState | None] = field(default_factory=dict[str, "NewKeyedState | None"])
+    #: By domain: (key, time, namespace).
+    timers: dict[str, Iterable[tuple[Any, int, tuple[int, ...]]]] = field(
+        default_factory=dict[str, "Iterable[tuple[Any, int, tuple[int, ...]]]"]
+    )
+    #: By name: None to drop it.
+    operator_states: dict[str, tuple[StateMode, Any] | None] = field(
+        default_factory=dict[str, "tuple[StateMode, Any] | None"]
+    )
+
+    @property
+    def keyed_changes(self) -> bool:
+        """Whether the files of keyed state have to be written anew."""
+        return bool(self.transforms or self.keyed or self.timers)
+
+
+class Draft:
+    """A savepoint in the making.
+
+    Args:
+        located: What it begins with; None for nothing.
+        parallelism: Parts in which the state of a new operator is written.
+        max_parallelism: The number of key groups of a new operator.
+    """
+
+    def __init__(self, located: Located | None, parallelism: int, max_parallelism: int) -> None:
+        self.located = located
+        self._parallelism = parallelism
+        self._max_parallelism = max_parallelism
+        snapshot = JobSnapshot((), {}) if located is None else located.snapshot
+        self._vertices = list(snapshot.vertices)
+        self.operators = {uid: OperatorDraft(record) for uid, record in snapshot.operators.items()}
+        self._outstanding = list(snapshot.outstanding)
+        self.job_id = uuid.uuid4().hex if located is None else located.record.job_id
+        self.checkpoint_id = 1 if located is None else located.record.checkpoint_id
+
+    def operator(self, uid: str) -> OperatorDraft:
+        """Return an operator, a new one when there is none of that uid."""
+        draft = self.operators.get(uid)
+        if draft is None:
+            subtasks = (OperatorSubtask(),) * self._parallelism
+            record = OperatorRecord(uid, len(self._vertices), self._parallelism, self._max_parallelism, subtasks)
+            self._vertices.append(VertexRecord(uid, (uid,), (VertexSubtask(),) * self._parallelism))
+            draft = self.operators[uid] = OperatorDraft(record)
+        return draft
+
+    def drop(self, uid: str) -> None:
+        """Remove an operator with all its state.
+
+        Raises:
+            SavepointChangeError: It is a sink that has yet to publish something.
+        """
+        pending = sum(len(commit.committables) for commit in self._outstanding if commit.uid == uid)
+        if pending:
+            reason = (
+                f"operator {uid!r} has {pending} committables that are not published yet. Start the job from it and "
+                "stop it again, then drop the operator"
+            )
+            raise SavepointChangeError(self._path, reason)
+        del self.operators[uid]
+        self._replace_in_vertices(uid, ())
+
+    def rename(self, uid: str, new_uid: str) -> None:
+        """Give an operator another uid.
+
+        Raises:
+            SavepointChangeError: Another operator has that uid.
+        """
+        if new_uid in self.operators:
+            raise SavepointChangeError(self._path, f"there is an operator of uid {new_uid!r} already")
+        self.operators[new_uid] = self.operators.pop(uid)
+        self._replace_in_vertices(uid, (new_uid,))
+        self._outstanding = [
+            replace(commit, uid=new_uid) if commit.uid == uid else commit for commit in self._outstanding
+        ]
+
+    def _replace_in_vertices(self, uid: str, by: tuple[str, ...]) -> None:
+        changed: list[VertexRecord] = []
+        for vertex in self._vertices:
+            operators = tuple(name for member in vertex.operators for name in (by if member == uid else (member,)))
+            if operators:
+                changed.append(replace(vertex, operators=operators))
+        self._vertices = changed
+
+    @property
+    def _path(self) -> str:
+        return "to be written" if self.located is None else self.located.path
+
+    def record(self, operators: dict[str, OperatorRecord], now_ms: int, penstock_version: str) -> Record:
+        """Return the metadata, given the operators as they were written."""
+        placed = {
+            uid: replace(operators[uid], vertex=position)
+            for position, vertex in enumerate(self._vertices)
+            for uid in vertex.operators
+        }
+        return Record(
+            kind=RecordKind.SAVEPOINT,
+            job_id=self.job_id,
+            job_name="" if self.located is None else self.located.record.job_name,
+            checkpoint_id=self.checkpoint_id,
+            run_id=uuid.uuid4().hex,
+            nonce=secrets.token_hex(8),
+            created_ms=now_ms,
+            penstock_version=penstock_version,
+            snapshot=JobSnapshot(tuple(self._vertices), placed, tuple(self._outstanding)),
+        )

@@ -1,0 +1,222 @@
+"""What is in a savepoint or checkpoint, as plain data: for ``penstock savepoint inspect`` and for users.
+
+By metadata and the indexes of files. Nothing is unpickled, so it needs none of the user's classes, and files from
+elsewhere may be looked into.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from penstock._engine.protocol.control import decode
+from penstock._engine.protocol.events import AddSplits, ReaderState, decode_event
+from penstock._engine.protocol.metadata import FORMAT_VERSION
+from penstock._engine.protocol.rows import MIN_WATERMARK
+from penstock._engine.savepoints.counting import KeyedStateCounter, KeyedStateInfo
+from penstock._engine.savepoints.located import handles_of, locate
+from penstock._engine.savepoints.verification import verify_located
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from penstock._engine.protocol.metadata import EnumeratorRecord, JobSnapshot, OperatorRecord, VertexRecord
+    from penstock._engine.savepoints.located import Located
+
+
+@dataclass(frozen=True, slots=True)
+class OperatorStateInfo:
+    """One operator state."""
+
+    name: str
+    #: "list", "union" or "broadcast".
+    mode: str
+    #: Items of a list over all subtasks; of a broadcast state, maps: one in each subtask.
+    items: int
+
+
+@dataclass(frozen=True, slots=True)
+class SourceInfo:
+    """Where a source stands. Splits that nobody was given yet are in the enumerator's own state."""
+
+    #: By subtask: splits that its reader has.
+    reader_splits: tuple[int, ...]
+    #: Splits that are assigned and have not arrived.
+    undelivered_splits: int
+    #: Readers that were told that no more splits come.
+    complete_readers: int
+    #: Bytes of the enumerator's state.
+    enumerator_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class OperatorInfo:
+    """One operator and its state."""
+
+    uid: str
+    name: str
+    #: Position in `SavepointInfo.vertices`.
+    vertex: int
+    parallelism: int
+    max_parallelism: int
+    keyed_states: tuple[KeyedStateInfo, ...]
+    operator_states: tuple[OperatorStateInfo, ...]
+    #: None for operators that are no source.
+    source: SourceInfo | None
+    #: Bytes of all its state, in files and in the metadata.
+    bytes: int
+    finished_subtasks: int
+    #: Subtasks that finished because the job was drained: they go on from there.
+    drained_subtasks: int
+    #: Committables that are not known to be committed; a start from here commits them first.
+    pending_committables: int
+
+    @property
+    def has_state(self) -> bool:
+        """Whether a job that starts from here needs an operator of this uid."""
+        return bool(self.bytes or self.source or self.pending_committables)
+
+
+@dataclass(frozen=True, slots=True)
+class VertexInfo:
+    """One vertex."""
+
+    name: str
+    #: Uids in chain order.
+    operators: tuple[str, ...]
+    #: By subtask, in epoch milliseconds; None before the first watermark.
+    watermarks: tuple[int | None, ...]
+    finished_subtasks: int
+
+
+@dataclass(frozen=True, slots=True)
+class SavepointInfo:
+    """All that is to be said of a savepoint, a checkpoint, or another record of a job's chain."""
+
+    path: str
+    #: "savepoint" or "checkpoint"; without state: "takeover", "finished", "drained", "suspended", "canceled", "failed".
+    kind: str
+    job_id: str
+    job_name: str
+    checkpoint_id: int
+    created_ms: int
+    penstock_version: str
+    format_version: int
+    #: The checkpoint before it, or the one that the job started from.
+    parent: str | None
+    #: The savepoint that the job stopped into.
+    savepoint: str | None
+    #: Why the job failed.
+    reason: str
+    vertices: tuple[VertexInfo, ...]
+    #: In the order of the vertices and their chains.
+    operators: tuple[OperatorInfo, ...]
+    #: Files of state beside the metadata, and bytes of all state.
+    files: int
+    bytes: int
+    #: Whether all files were compared with their checksums.
+    verified: bool
+
+
+def inspect(
+    path: str, *, verify: bool = False, count_keys: bool = False, options: Mapping[str, str] | None = None
+) -> SavepointInfo:
+    """Return what is in a savepoint or checkpoint.
+
+    Args:
+        path: Its directory or its metadata file: a local path or a URL.
+        verify: Read all files and compare them with their checksums.
+        count_keys: Count the keys also where that means reading them all, behind deltas.
+        options: Options of the object store.
+
+    Raises:
+        UnknownStateError: There is no savepoint or checkpoint at that path.
+        CorruptCheckpointError: A file is damaged or gone; the error names it.
+        UnsupportedFormatError: A newer Penstock wrote it.
+        CheckpointStorageError: The path cannot be read.
+    """
+    located = locate(path, options)
+    if verify:
+        verify_located(located).check()
+    record = located.record
+    snapshot = record.snapshot
+    sizes = {} if snapshot is None else {(handle.path, handle.inline): handle.size for handle in handles_of(snapshot)}
+    return SavepointInfo(
+        path=located.path,
+        kind=record.kind.value,
+        job_id=record.job_id,
+        job_name=record.job_name,
+        checkpoint_id=record.checkpoint_id,
+        created_ms=record.created_ms,
+        penstock_version=record.penstock_version,
+        format_version=FORMAT_VERSION,
+        parent=None if record.parent is None else record.parent.path,
+        savepoint=record.savepoint,
+        reason=record.reason,
+        vertices=() if snapshot is None else tuple(map(_vertex, snapshot.vertices)),
+        operators=() if snapshot is None else _operators(located, snapshot, count_keys=count_keys),
+        files=len({file for file, _ in sizes if file is not None}),
+        bytes=sum(sizes.values()),
+        verified=verify,
+    )
+
+
+def _vertex(vertex: VertexRecord) -> VertexInfo:
+    return VertexInfo(
+        vertex.name,
+        vertex.operators,
+        tuple(None if part.watermark == MIN_WATERMARK else part.watermark for part in vertex.subtasks),
+        sum(part.finished for part in vertex.subtasks),
+    )
+
+
+def _operators(located: Located, snapshot: JobSnapshot, *, count_keys: bool) -> tuple[OperatorInfo, ...]:
+    pending: Counter[str] = Counter()
+    for commit in snapshot.outstanding:
+        pending[commit.uid] += len(commit.committables)
+    return tuple(
+        _operator(located, uid, snapshot.operators[uid], pending[uid], count_keys=count_keys)
+        for vertex in snapshot.vertices
+        for uid in vertex.operators
+    )
+
+
+def _operator(located: Located, uid: str, operator: OperatorRecord, pending: int, *, count_keys: bool) -> OperatorInfo:
+    handles = [handle for part in operator.subtasks for handle in (*part.lineage, *part.operator_state)]
+    sizes = {(handle.path, handle.inline): handle.size for handle in handles}
+    states = sum(len(part.state) for part in operator.subtasks if part.state is not None)
+    return OperatorInfo(
+        uid=uid,
+        name=operator.name,
+        vertex=operator.vertex,
+        parallelism=operator.parallelism,
+        max_parallelism=operator.max_parallelism,
+        keyed_states=KeyedStateCounter(located, operator).count(exactly=count_keys),
+        operator_states=_operator_states(operator),
+        source=None if operator.enumerator is None else _source(operator, operator.enumerator),
+        bytes=sum(sizes.values()) + states + (len(operator.enumerator.state) if operator.enumerator else 0),
+        finished_subtasks=sum(part.finished for part in operator.subtasks),
+        drained_subtasks=sum(part.drained for part in operator.subtasks),
+        pending_committables=pending,
+    )
+
+
+def _operator_states(operator: OperatorRecord) -> tuple[OperatorStateInfo, ...]:
+    items: Counter[tuple[str, str]] = Counter()
+    for subtask in operator.subtasks:
+        for handle in subtask.operator_state:
+            for part in handle.parts:
+                items[part.name, part.mode.value] += len(part.places())
+    return tuple(OperatorStateInfo(name, mode, count) for (name, mode), count in sorted(items.items()))
+
+
+def _source(operator: OperatorRecord, enumerator: EnumeratorRecord) -> SourceInfo:
+    readers = [decode(part.state, ReaderState) if part.state else ReaderState() for part in operator.subtasks]
+    events = [decode_event(data) for events in enumerator.undelivered.values() for data in events]
+    return SourceInfo(
+        reader_splits=tuple(len(reader.splits) for reader in readers),
+        undelivered_splits=sum(len(event.splits) for event in events if isinstance(event, AddSplits)),
+        complete_readers=sum(reader.no_more_splits for reader in readers),
+        enumerator_bytes=len(enumerator.state),
+    )

@@ -1,0 +1,118 @@
+"""Opening a savepoint or a checkpoint by its path: its record, and its files, each checked when it is read."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+from zlib import crc32
+
+from penstock._engine.coordinator.snapshots import map_handles
+from penstock._engine.protocol.metadata import Record, RecordKind, decode_record
+from penstock._engine.protocol.paths import METADATA
+from penstock._engine.storage.checkpoint_storage import CheckpointStorage, open_storage
+from penstock.errors import CorruptCheckpointError, UnknownStateError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from penstock._engine.protocol.metadata import JobSnapshot
+    from penstock._engine.protocol.state_handle import StateHandle
+
+#: Names that a message lists of a directory in which there is no metadata.
+_SHOWN: Final = 8
+
+
+@dataclass(frozen=True, slots=True)
+class Located:
+    """A record, and the storage in which its files have the names that it gives them."""
+
+    #: The directory, as a person would give it.
+    path: str
+    storage: CheckpointStorage
+    record: Record
+
+    @property
+    def snapshot(self) -> JobSnapshot:
+        """Return the state.
+
+        Raises:
+            UnknownStateError: The record says that a job was taken over or ended, and holds none.
+        """
+        if self.record.snapshot is None:
+            raise UnknownStateError(self.path, "state", (f"the record that the job was {self.record.kind.value}",))
+        return self.record.snapshot
+
+    def name_of(self, handle: StateHandle) -> str:
+        """Return what a message calls a file of state."""
+        if handle.path is None:
+            return f"{self.path}/{METADATA} (state of checkpoint {handle.checkpoint_id} inside)"
+        return self.storage.full_path(handle.path)
+
+    def read(self, handle: StateHandle) -> bytes:
+        """Return the bytes of a file of state, compared with what was written.
+
+        Raises:
+            CorruptCheckpointError: The file is damaged, cut off or gone.
+        """
+        data = handle.inline
+        if data is None:
+            assert handle.path is not None
+            data = self.storage.read(handle.path)
+        if len(data) != handle.size:
+            reason = f"it was cut off or replaced ({len(data)} bytes are there, {handle.size} were written)"
+            raise CorruptCheckpointError(self.name_of(handle), reason)
+        if crc32(data) != handle.checksum:
+            raise CorruptCheckpointError(self.name_of(handle), "it is damaged (its bytes do not match its checksum)")
+        return data
+
+
+def locate(path: str, options: Mapping[str, str] | None = None) -> Located:
+    """Open a savepoint or checkpoint.
+
+    Args:
+        path: Its directory or its metadata file: a local path or a URL.
+        options: Options of the object store.
+
+    Raises:
+        UnknownStateError: There is none at that path.
+        CorruptCheckpointError: Its metadata is damaged.
+        UnsupportedFormatError: A newer Penstock wrote it.
+        CheckpointStorageError: The path cannot be read.
+    """
+    directory = absolute(path).removesuffix(f"/{METADATA}")
+    storage = open_storage(directory, options)
+    data = storage.find(METADATA)
+    if data is None:
+        names = storage.names("")
+        known = (*names[:_SHOWN], *([f"{len(names) - _SHOWN} more names"] if len(names) > _SHOWN else []))
+        raise UnknownStateError(directory, f"savepoint or checkpoint (no {METADATA} in it)", known)
+    record = decode_record(data, storage.full_path(METADATA))
+    if record.kind is not RecordKind.SAVEPOINT:
+        # A checkpoint names its files from the directory of all checkpoints.
+        storage = open_storage(directory.rpartition("/")[0].rpartition("/")[0] or "/", options)
+    return Located(directory, storage, record)
+
+
+def absolute(path: str) -> str:
+    """Return a path that does not depend on the working directory, without a slash at its end."""
+    return path.rstrip("/") if "://" in path else str(Path(path).absolute())
+
+
+def rebased(record: Record, directory: str) -> Record:
+    """Return a savepoint's record with its files named from above its directory, as those of checkpoints are."""
+    if record.snapshot is None:
+        return record
+
+    def change(handle: StateHandle) -> StateHandle:
+        return handle if handle.path is None else replace(handle, path=f"{directory}/{handle.path}")
+
+    return replace(record, snapshot=map_handles(record.snapshot, change))
+
+
+def handles_of(snapshot: JobSnapshot) -> Iterator[StateHandle]:
+    """Iterate the handles of all state, also of what is named twice."""
+    for operator in snapshot.operators.values():
+        for subtask in operator.subtasks:
+            yield from subtask.lineage
+            yield from subtask.operator_state

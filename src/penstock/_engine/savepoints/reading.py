@@ -1,0 +1,187 @@
+"""Reading state out of a savepoint or checkpoint: one subtask at a time, in bounded memory.
+
+What comes out are the user's values, so this unpickles them; whoever reads a savepoint trusts it as they trust code.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from penstock._engine.protocol.control import decode
+from penstock._engine.protocol.events import AddSplits, ReaderState, decode_event
+from penstock._engine.protocol.key_values import key_value
+from penstock._engine.protocol.keys import key_group_range
+from penstock._engine.savepoints.located import Located, locate
+from penstock._engine.state.keyed_store import KeyedStore
+from penstock._engine.state.operator_state import OperatorState
+from penstock._engine.state.table import MISSING
+from penstock._engine.state.timers import split
+from penstock.errors import CorruptCheckpointError, UnknownStateError
+
+if TYPE_CHECKING:
+    from collections.abc import Generator, Iterator
+
+    from penstock._engine.protocol.keys import NormalKey
+    from penstock._engine.protocol.metadata import OperatorRecord
+    from penstock._engine.protocol.state_handle import StateMode
+    from penstock._engine.state.memory_store import MemoryStore
+    from penstock._engine.state.table import Pane
+
+#: What entries may take in memory, by estimate; more goes through a database in the temporary directory.
+MEMORY_BYTES: Final = 256 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class StatePlace:
+    """The state of one subtask: small, and good in any process that can read the savepoint.
+
+    Attributes:
+        path: The savepoint or checkpoint.
+        options: Options of the object store.
+        uid: The operator.
+        subtask: Its subtask.
+    """
+
+    path: str
+    options: tuple[tuple[str, str], ...]
+    uid: str
+    subtask: int
+
+    def located(self) -> Located:
+        """Open the savepoint."""
+        return locate(self.path, dict(self.options))
+
+
+def operator_of(located: Located, uid: str) -> OperatorRecord:
+    """Return an operator.
+
+    Raises:
+        UnknownStateError: The savepoint has none of that uid.
+    """
+    operators = located.snapshot.operators
+    if uid not in operators:
+        raise UnknownStateError(located.path, f"operator of uid {uid!r}", tuple(map(repr, operators)))
+    return operators[uid]
+
+
+@contextlib.contextmanager
+def opened_store(located: Located, operator: OperatorRecord, subtask: int) -> Generator[MemoryStore]:
+    """Have the keyed state of a subtask in a store, for reading.
+
+    Raises:
+        CorruptCheckpointError: A file is damaged or gone, or its values cannot be unpickled here.
+    """
+    groups = key_group_range(subtask, operator.parallelism, operator.max_parallelism)
+    with _temporary_directory() as directory, _full_names(located):
+        store = KeyedStore(directory, groups, operator.max_parallelism, located.read, MEMORY_BYTES)
+        store.catch_up(operator.subtasks[subtask].lineage)
+        try:
+            yield store
+        finally:
+            store.release()
+
+
+@contextlib.contextmanager
+def _temporary_directory() -> Generator[Path]:
+    with tempfile.TemporaryDirectory(prefix="penstock-savepoint-", ignore_cleanup_errors=True) as directory:
+        yield Path(directory)
+
+
+@contextlib.contextmanager
+def _full_names(located: Located) -> Generator[None]:
+    """Let errors of the store name files as a person finds them."""
+    try:
+        yield
+    except CorruptCheckpointError as error:
+        files = {handle.path for operator in located.snapshot.operators.values() for handle in _handles(operator)}
+        if error.path not in files:
+            raise
+        raise type(error)(located.storage.full_path(error.path), error.reason) from error
+
+
+def _handles(operator: OperatorRecord) -> Iterator[Any]:
+    for subtask in operator.subtasks:
+        yield from subtask.lineage
+        yield from subtask.operator_state
+
+
+def keyed_entries(place: StatePlace, name: str) -> Iterator[tuple[Any, tuple[int, ...], Any]]:
+    """Iterate (key, namespace, value) of one keyed state."""
+    located = place.located()
+    with opened_store(located, operator_of(located, place.uid), place.subtask) as store:
+        panes = store.table(name).panes
+        for namespace in sorted(panes):
+            pane = panes[namespace]
+            for normal, value in pane.items():
+                yield key_of(pane, normal), namespace, value
+
+
+def key_of(pane: Pane, normal: NormalKey) -> Any:
+    """Return the key that a normal key stands for: as it was, where the state keeps keys, else a value equal to it."""
+    if type(normal) is not bytes:
+        return normal
+    original = pane.originals.get(normal)
+    return key_value(normal) if original is None else original
+
+
+def timers(place: StatePlace, domain: str) -> Iterator[tuple[Any, int, tuple[int, ...]]]:
+    """Iterate (key, time, namespace) of the timers of one domain, in the order of time."""
+    located = place.located()
+    with opened_store(located, operator_of(located, place.uid), place.subtask) as store:
+        for timestamp, entry, original in sorted(store.timers(domain).items(), key=lambda timer: timer[0]):
+            normal, namespace = split(entry)
+            kept = original is not MISSING and original is not None
+            yield original if kept else key_value(normal), timestamp, namespace
+
+
+def operator_state(located: Located, operator: OperatorRecord, subtask: int) -> OperatorState:
+    """Return the operator state of a subtask, without what other subtasks own of union lists.
+
+    Raises:
+        CorruptCheckpointError: A file is damaged or gone.
+    """
+    state = OperatorState()
+    with _full_names(located):
+        state.restore(operator.subtasks[subtask].operator_state, located.read)
+    return state
+
+
+def list_items(place: StatePlace, name: str, mode: StateMode) -> list[Any]:
+    """Return the items of a list or union list that a subtask owns."""
+    located = place.located()
+    return operator_state(located, operator_of(located, place.uid), place.subtask).list_state(name, mode).own
+
+
+def broadcast_entries(place: StatePlace, name: str) -> list[tuple[Any, Any]]:
+    """Return the entries of a broadcast state as a subtask has it."""
+    located = place.located()
+    state = operator_state(located, operator_of(located, place.uid), place.subtask)
+    return list(state.broadcast_state(name).entries.items())
+
+
+def splits(place: StatePlace) -> list[tuple[bytes, int, bool]]:
+    """Return (split, version of its serializer, whether its reader has it) of one source subtask."""
+    located = place.located()
+    operator = operator_of(located, place.uid)
+    state = operator.subtasks[place.subtask].state
+    reader = ReaderState() if state is None else decode(state, ReaderState)
+    found = [(split, reader.version, True) for split in reader.splits]
+    undelivered = operator.enumerator.undelivered.get(place.subtask, ()) if operator.enumerator else ()
+    for event in map(decode_event, undelivered):
+        if isinstance(event, AddSplits):
+            found += [(split, event.version, False) for split in event.splits]
+    return found
+
+
+def modes(operator: OperatorRecord) -> dict[str, StateMode]:
+    """Return the operator states of an operator by name."""
+    return {
+        part.name: part.mode
+        for subtask in operator.subtasks
+        for handle in subtask.operator_state
+        for part in handle.parts
+    }

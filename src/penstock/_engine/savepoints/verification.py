@@ -1,0 +1,72 @@
+"""Whether all files of a savepoint or checkpoint are there, as they were written."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from penstock._engine.savepoints.located import handles_of, locate
+from penstock.errors import CorruptCheckpointError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from penstock._engine.savepoints.located import Located
+
+
+@dataclass(frozen=True, slots=True)
+class DamagedFile:
+    """A file that is not what was written."""
+
+    path: str
+    #: A clause without a full stop.
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Verification:
+    """What a look at all files found."""
+
+    path: str
+    #: Files that were read, the metadata not among them, and their bytes as they were written.
+    files: int
+    bytes: int
+    damaged: tuple[DamagedFile, ...]
+
+    def check(self) -> None:
+        """Raise an error for the first damaged file, if there is one.
+
+        Raises:
+            CorruptCheckpointError: It names the file.
+        """
+        for file in self.damaged:
+            raise CorruptCheckpointError(file.path, file.reason)
+
+
+def verify(path: str, options: Mapping[str, str] | None = None) -> Verification:
+    """Read every file of a savepoint or checkpoint and compare it with its checksum.
+
+    Args:
+        path: The directory or its metadata file.
+        options: Options of the object store.
+
+    Raises:
+        UnknownStateError: There is no savepoint or checkpoint at that path.
+        CorruptCheckpointError: The metadata itself is damaged.
+    """
+    return verify_located(locate(path, options))
+
+
+def verify_located(located: Located) -> Verification:
+    """Do what `verify` does, for what was opened before."""
+    snapshot = located.record.snapshot
+    # After a rescale several subtasks name one file.
+    handles = {(handle.path, handle.inline): handle for handle in (() if snapshot is None else handles_of(snapshot))}
+    damaged: list[DamagedFile] = []
+    for handle in handles.values():
+        try:
+            located.read(handle)
+        except CorruptCheckpointError as error:
+            damaged.append(DamagedFile(error.path, error.reason))
+    files = [handle for handle in handles.values() if handle.path is not None]
+    return Verification(located.path, len(files), sum(handle.size for handle in files), tuple(damaged))

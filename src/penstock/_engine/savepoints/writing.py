@@ -1,0 +1,275 @@
+"""Writing a savepoint from a draft: what has changed anew, the rest as copies, the metadata last."""
+
+from __future__ import annotations
+
+import secrets
+import tempfile
+import time
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from penstock import __version__
+from penstock._engine.protocol.keys import NormalKey, key_group, key_group_range, normal_key, subtask_of_key_group
+from penstock._engine.protocol.metadata import OperatorRecord, encode_record
+from penstock._engine.protocol.paths import METADATA, shared_path
+from penstock._engine.protocol.state_handle import StateHandle, StateMode
+from penstock._engine.savepoints.located import absolute
+from penstock._engine.savepoints.reading import MEMORY_BYTES, key_of, opened_store, operator_state
+from penstock._engine.state.keyed_store import KeyedStore
+from penstock._engine.state.operator_state import OperatorState, describe
+from penstock._engine.state.timers import split
+from penstock._engine.storage.checkpoint_storage import open_storage
+from penstock._engine.storage.copying import copy_files
+from penstock.errors import InternalError, SavepointChangeError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from penstock._engine.protocol.state_handle import Lineage, StatePart
+    from penstock._engine.savepoints.draft import Draft, OperatorDraft, Transform
+    from penstock._engine.storage.checkpoint_storage import CheckpointStorage
+
+#: Entries that are put before those that memory has no room for go to the disk.
+_SETTLE_ENTRIES: Final = 1 << 17
+
+
+def write_draft(draft: Draft, path: str, options: Mapping[str, str] | None = None) -> str:
+    """Write a savepoint, and return the path to start from.
+
+    Args:
+        draft: What it is to hold.
+        path: Its directory, which must be empty or not there yet.
+        options: Options of the object store.
+
+    Raises:
+        SavepointChangeError: There is something in the directory already.
+        CorruptCheckpointError: A file of the savepoint that it begins with is damaged or gone.
+        CheckpointStorageError: The directory cannot be written to.
+        UnpicklableStateError: A value cannot be pickled.
+        KeyEncodingError: A key has no canonical encoding.
+    """
+    directory = absolute(path)
+    target = open_storage(directory, options)
+    if target.names(""):
+        raise SavepointChangeError(directory, "there are files already; choose a directory that is empty or new")
+    writer = _Writer(draft, target)
+    try:
+        record = draft.record(writer.operators(), time.time_ns() // 1_000_000, __version__)
+        is_first = target.put_if_absent(METADATA, encode_record(record))
+    except BaseException:
+        target.delete(writer.written)
+        raise
+    if not is_first:
+        raise SavepointChangeError(directory, "somebody else has written a savepoint there meanwhile")
+    return directory
+
+
+class _Shape(NamedTuple):
+    """What a table is declared as."""
+
+    name: str
+    kind: str
+    keep_keys: bool
+
+
+class _Writer:
+    """Writes the files of a draft's operators."""
+
+    def __init__(self, draft: Draft, target: CheckpointStorage) -> None:
+        self._draft = draft
+        self._target = target
+        self._copies: dict[str, str] = {}
+        self.written: list[str] = []
+
+    def operators(self) -> dict[str, OperatorRecord]:
+        operators = {uid: self._operator(uid, operator) for uid, operator in self._draft.operators.items()}
+        self.written += self._copies.values()
+        if self._draft.located is not None:
+            copy_files(self._draft.located.storage, self._target, self._copies.items())
+        return operators
+
+    def _operator(self, uid: str, operator: OperatorDraft) -> OperatorRecord:
+        subtasks = operator.record.subtasks
+        if operator.keyed_changes:
+            lineages = self._keyed(uid, operator)
+        else:
+            lineages = [self._copied(part.lineage) for part in subtasks]
+        if operator.operator_states:
+            states = [self._operator_state(uid, operator, subtask) for subtask in range(len(subtasks))]
+        else:
+            states = [self._copied(part.operator_state) for part in subtasks]
+        return replace(
+            operator.record,
+            subtasks=tuple(
+                replace(part, lineage=lineage, operator_state=state)
+                for part, lineage, state in zip(subtasks, lineages, states, strict=True)
+            ),
+        )
+
+    def _copied(self, lineage: Lineage) -> Lineage:
+        return tuple(
+            handle if handle.path is None else replace(handle, path=self._copy(handle.path)) for handle in lineage
+        )
+
+    def _copy(self, path: str) -> str:
+        return self._copies.setdefault(path, path.rpartition("/")[2])
+
+    def _put(self, uid: str, subtask: int, token: int, data: bytes, suffix: str = "") -> str:
+        path = shared_path(self._draft.job_id, uid, subtask, self._draft.checkpoint_id, token, suffix=suffix)
+        name = path.rpartition("/")[2]
+        self.written.append(name)
+        self._target.put(name, data)
+        return name
+
+    # ----------------------------------------------------------------------------------------------------- keyed state
+
+    def _keyed(self, uid: str, operator: OperatorDraft) -> list[Lineage]:
+        checkpoint_id = self._draft.checkpoint_id
+        with tempfile.TemporaryDirectory(prefix="penstock-savepoint-", ignore_cleanup_errors=True) as directory:
+            stores = _Stores(operator.record, Path(directory))
+            for subtask, part in enumerate(operator.record.subtasks):
+                if part.lineage:
+                    self._take_over(operator, subtask, stores)
+            for name, state in operator.keyed.items():
+                if state is not None:
+                    shape = _Shape(name, state.kind, keep_keys=True)
+                    for key, namespace, value in state.entries:
+                        stores.put(shape, namespace, normal_key(key), key, value)
+            for domain, timers in operator.timers.items():
+                for key, timestamp, namespace in timers:
+                    stores.set_timer(domain, timestamp, normal_key(key), namespace, key)
+            lineages: list[Lineage] = []
+            for subtask, store in enumerate(stores.all):
+                token = secrets.randbits(63)
+                data = b"".join(store.snapshot(checkpoint_id, token))
+                handle = store.describe(data, "snapshot", checkpoint_id, token, "")
+                named = handle.entries and (replace(handle, path=self._put(uid, subtask, token, data)),)
+                lineages.append(named or ())
+            return lineages
+
+    def _take_over(self, operator: OperatorDraft, subtask: int, stores: _Stores) -> None:
+        """Put what stays of a subtask's keyed state into the new stores, transformed where that is asked for."""
+        assert self._draft.located is not None
+        with opened_store(self._draft.located, operator.record, subtask) as store:
+            for table in store.tables:
+                if table.name in operator.keyed:
+                    continue
+                steps = operator.transforms.get(table.name, [])
+                shape = _Shape(table.name, table.kind, table.keep_keys)
+                for namespace, pane in table.panes.items():
+                    for normal, stored in pane.items():
+                        value = _transformed(steps, table.name, key_of(pane, normal), stored) if steps else stored
+                        original = pane.originals.get(normal) if type(normal) is bytes else None
+                        stores.put(shape, namespace, normal, original, value)
+            for timers in store.timer_domains:
+                if timers.name not in operator.timers:
+                    for timestamp, entry, original in timers.items():
+                        normal, namespace = split(entry)
+                        stores.set_timer(timers.name, timestamp, normal, namespace, original)
+
+    # -------------------------------------------------------------------------------------------------- operator state
+
+    def _operator_state(self, uid: str, operator: OperatorDraft, subtask: int) -> Lineage:
+        state, located, record = OperatorState(), self._draft.located, operator.record
+        if located is not None and record.subtasks[subtask].operator_state:
+            state = operator_state(located, record, subtask)
+        for name, wanted in operator.operator_states.items():
+            state.remove(name)
+            if wanted is not None:
+                _set(state, name, *wanted, slice(subtask, None, record.parallelism))
+
+        def write(data: bytes, parts: tuple[StatePart, ...]) -> StateHandle:
+            token = secrets.randbits(63)
+            path = self._put(uid, subtask, token, data, ".operator")
+            return describe(data, parts, self._draft.checkpoint_id, token, path)
+
+        handle = state.save(write)
+        return () if handle is None else (handle,)
+
+
+class _Stores:
+    """The new keyed state of one operator: a store for each subtask, larger than memory where need be."""
+
+    def __init__(self, operator: OperatorRecord, directory: Path) -> None:
+        self._parallelism, self._most = operator.parallelism, operator.max_parallelism
+        self.all = [
+            KeyedStore(
+                directory / str(subtask),
+                key_group_range(subtask, self._parallelism, self._most),
+                self._most,
+                _nothing_to_read,
+                MEMORY_BYTES // self._parallelism,
+            )
+            for subtask in range(self._parallelism)
+        ]
+        for store in self.all:
+            store.catch_up(())
+        self._room = _SETTLE_ENTRIES
+        self._settled = 0
+        #: By subtask: what the store holds without what was put since the last `_settle`.
+        self._lineages: list[Lineage] = [()] * self._parallelism
+
+    def put(self, shape: _Shape, namespace: tuple[int, ...], normal: NormalKey, original: Any, value: Any) -> None:
+        """Set a value; None leaves the key without one, as everywhere."""
+        if value is None:
+            return
+        pane = self._store(normal).table(shape.name, kind=shape.kind, keep_keys=shape.keep_keys).pane(namespace)
+        pane.hot[normal] = value
+        pane.dirty.add(normal)
+        if original is not None:
+            pane.remember(normal, original)
+        self._count()
+
+    def set_timer(
+        self, domain: str, timestamp: int, normal: NormalKey, namespace: tuple[int, ...], original: Any
+    ) -> None:
+        self._store(normal).timers(domain).register(timestamp, normal, namespace, original)
+        self._count()
+
+    def _store(self, normal: NormalKey) -> KeyedStore:
+        group = key_group(normal, self._most)
+        return self.all[subtask_of_key_group(group, self._parallelism, self._most)]
+
+    def _count(self) -> None:
+        self._room -= 1
+        if self._room == 0:
+            self._settle()
+            self._room = _SETTLE_ENTRIES
+
+    def _settle(self) -> None:
+        """End an epoch of all stores, so that what memory has no room for may leave it."""
+        self._settled += 1
+        number = self._settled
+        for subtask, store in enumerate(self.all):
+            data = store.delta(number, number)
+            if data is not None:
+                self._lineages[subtask] = (store.describe(data, "delta", number, number, ""),)
+            store.catch_up(self._lineages[subtask])
+
+
+def _nothing_to_read(handle: StateHandle) -> bytes:
+    reason = f"a new store asked for a file of checkpoint {handle.checkpoint_id}"
+    raise InternalError(reason)
+
+
+def _transformed(steps: list[Transform], name: str, key: Any, value: Any) -> Any:
+    try:
+        for step in steps:
+            value = step(key, value)
+            if value is None:
+                break
+    except Exception as error:
+        error.add_note(f"while state {name!r} of key {key!r} was transformed")
+        raise
+    return value
+
+
+def _set(state: OperatorState, name: str, mode: StateMode, content: Any, share: slice) -> None:
+    """Give one subtask its part of a new operator state."""
+    if mode is StateMode.BROADCAST:
+        state.broadcast_state(name).put_all(content)
+    elif mode is StateMode.LIST:
+        state.list_state(name, mode).update(content[share])
+    elif share.start == 0:  # all see what one of them owns
+        state.list_state(name, mode).update(content)
