@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 
 from penstock._engine.driver.assembly import Surroundings, assemble
 from penstock._engine.driver.client import JobHandle
+from penstock._engine.driver.logs import set_up_log
+from penstock._engine.driver.resumption import resumption
 from penstock._engine.graph.pickling import script_directory, user_modules
 
 if TYPE_CHECKING:
@@ -36,6 +38,10 @@ def submit(job_graph: JobGraph, configuration: Configuration, main_classes: byte
     from penstock._engine.spark.session import get_session
     from penstock._engine.spark.shipping import is_local, ship
 
+    set_up_log(configuration)
+    noted = None
+    if (supervised := resumption()) is not None:
+        configuration, noted = supervised.next_job(job_graph.name, configuration)
     spark = get_session()
     folders: tuple[str, ...] = ()
     if is_local(spark):
@@ -49,6 +55,8 @@ def submit(job_graph: JobGraph, configuration: Configuration, main_classes: byte
         python_path=folders,
     )
     driver, loop = assemble(job_graph, configuration, main_classes, surroundings)
+    if noted is not None:
+        loop.add_listener(noted.follow(driver))
     driver.start(loop)
     return JobHandle(driver)
 

@@ -7,6 +7,7 @@ from penstock.common.execution_config import ExecutionConfig
 from penstock.common.job_client import JobClient
 from penstock.common.job_execution_result import JobExecutionResult
 from penstock.common.job_id import JobID
+from penstock.common.job_listener import JobListener
 from penstock.common.job_status import JobStatus
 from penstock.common.restart_strategy import RestartStrategies, RestartStrategyConfiguration
 from penstock.common.serialization import (
@@ -41,6 +42,7 @@ __all__ = [
     "JobClient",
     "JobExecutionResult",
     "JobID",
+    "JobListener",
     "JobStatus",
     "RestartStrategies",
     "RestartStrategyConfiguration",

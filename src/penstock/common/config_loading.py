@@ -1,7 +1,8 @@
-"""Where configuration comes from: Flink's ``config.yaml``, the environment, the program; the later one wins.
+"""Where configuration comes from: Flink's ``config.yaml``, the command line, the environment, the program.
 
-The file is ``config.yaml`` in the directory that ``PENSTOCK_CONF_DIR`` names, else beside the program's script. Its
-keys are flat (``parallelism.default: 4``) or nested.
+The later one wins. The file is ``config.yaml`` in the directory that ``PENSTOCK_CONF_DIR`` names, else beside the
+program's script. Its keys are flat (``parallelism.default: 4``) or nested. What ``penstock run`` got as options stands
+in one variable, as JSON.
 
 In the environment each key is a variable of its own: ``PENSTOCK_``, then the key in capitals with ``__`` for each dot
 and ``_`` for each hyphen. ``PENSTOCK_EXECUTION__CHECKPOINTING__INTERVAL="10 s"`` sets
@@ -11,6 +12,7 @@ and ``_`` for each hyphen. ``PENSTOCK_EXECUTION__CHECKPOINTING__INTERVAL="10 s"`
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
@@ -26,6 +28,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
 CONF_DIR_VARIABLE = "PENSTOCK_CONF_DIR"
+#: Holds the options of ``penstock run``, for the program that it runs and for what that starts.
+OPTIONS_VARIABLE = "PENSTOCK_RUN_OPTIONS"
 FILE_NAME = "config.yaml"
 _PREFIX = "PENSTOCK_"
 _UNSET = ("", "~", "null")
@@ -34,7 +38,7 @@ _UNSET = ("", "~", "null")
 def effective_configuration(
     program: Configuration, script_dir: Path | None, environ: Mapping[str, str]
 ) -> Configuration:
-    """Return what holds for a program: its own settings over those of the environment over those of the file.
+    """Return what holds for a program: its own settings over the environment over the command line over the file.
 
     Known keys stand under their newest names, and every value can be read.
 
@@ -53,17 +57,30 @@ def effective_configuration(
         >>> print(effective_configuration(program, None, environ))
         {parallelism.default=4, execution.runtime-mode=BATCH}
     """
-    path = _find_file(script_dir, environ)
-    layers = (
-        {} if path is None else file_settings(path),
-        environment_settings(environ),
-        {key: Setting(value) for key, value in program.to_dict().items()},
-    )
+    own = {key: Setting(value) for key, value in program.to_dict().items()}
     merged = Configuration()
-    for layer in layers:
+    for layer in (*outer_settings(script_dir, environ), own):
         merged.add_all(checked(layer))
     check_together(merged)
     return merged
+
+
+def outer_settings(script_dir: Path | None, environ: Mapping[str, str]) -> tuple[dict[str, Setting], ...]:
+    """Return what is set outside of a program, each place by itself; a later one wins.
+
+    Args:
+        script_dir: Where the program's script is; None when there is no script.
+        environ: The environment variables.
+
+    Raises:
+        ConfigurationFileError: There is a file, but it cannot be read.
+    """
+    path = _find_file(script_dir, environ)
+    return (
+        {} if path is None else file_settings(path),
+        command_line_settings(environ),
+        environment_settings(environ),
+    )
 
 
 def _find_file(script_dir: Path | None, environ: Mapping[str, str]) -> Path | None:
@@ -107,6 +124,12 @@ def _flatten(content: Mapping[str, object], prefix: str) -> Iterator[tuple[str, 
             yield key, value if isinstance(value, str) else flow_yaml(value)
 
 
+def command_line_settings(environ: Mapping[str, str]) -> dict[str, Setting]:
+    """Return the settings that were given to ``penstock run``."""
+    options = cast("dict[str, str]", json.loads(environ.get(OPTIONS_VARIABLE) or "{}"))
+    return {key: Setting(value, "the command line") for key, value in options.items()}
+
+
 def environment_settings(environ: Mapping[str, str]) -> dict[str, Setting]:
     """Return the settings among the environment variables."""
     settings: dict[str, Setting] = {}
@@ -118,7 +141,7 @@ def environment_settings(environ: Mapping[str, str]) -> dict[str, Setting]:
 
 
 def _key_of(variable: str) -> str | None:
-    if not variable.startswith(_PREFIX) or variable == CONF_DIR_VARIABLE:
+    if not variable.startswith(_PREFIX) or variable in (CONF_DIR_VARIABLE, OPTIONS_VARIABLE):
         return None
     key = variable.removeprefix(_PREFIX).lower().replace("__", ".").replace("_", "-")
     own = f"penstock.{key}"

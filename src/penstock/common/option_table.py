@@ -521,6 +521,14 @@ RESTART_FINISHED_SOURCES = option(
 PROGRESS_ENABLED = option(
     "penstock.progress.enabled", BOOL, False, "a line in the terminal shows the job's records, epochs and checkpoints"
 )
+LOG_FORMAT = optional(
+    "penstock.log.format",
+    choice("text", "json"),
+    "Penstock writes its log to standard error, as lines of text or of JSON; by default as the program's logging says",
+)
+LOG_LEVEL = option(
+    "penstock.log.level", choice("DEBUG", "INFO", "WARNING", "ERROR"), "INFO", "least level of the log with a format"
+)
 RECOVERY_FALLBACK = option(
     "penstock.state-recovery.fallback", BOOL, False, "a damaged checkpoint lets the job start from the one before"
 )

@@ -15,6 +15,7 @@ from penstock.common import option_table
 from penstock.common.config_loading import effective_configuration
 from penstock.common.configuration import Configuration
 from penstock.common.execution_config import ExecutionConfig
+from penstock.common.job_listener import tell
 from penstock.common.record_shape import record_shaper
 from penstock.common.time import Duration
 from penstock.common.typeinfo import TypeInformation, Types
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
     from penstock.common.config_options import ConfigOption
     from penstock.common.job_client import JobClient
     from penstock.common.job_execution_result import JobExecutionResult
+    from penstock.common.job_listener import JobListener
     from penstock.datastream.checkpointing_mode import CheckpointingMode
     from penstock.datastream.slot_sharing_group import SlotSharingGroup
 
@@ -63,6 +65,7 @@ class StreamExecutionEnvironment:
     def __init__(self, configuration: Configuration) -> None:
         self._configuration = configuration
         self._pipeline = Pipeline()
+        self._job_listeners: list[JobListener] = []
 
     @staticmethod
     def get_execution_environment(configuration: Configuration | None = None) -> StreamExecutionEnvironment:
@@ -308,7 +311,15 @@ class StreamExecutionEnvironment:
             JobExecutionError: The job failed; ``__cause__`` is the exception of the user's function, if one raised.
             JobCancelledError: The job was cancelled.
         """
-        return self.execute_async(job_name).get_job_execution_result().result()
+        client = self.execute_async(job_name)
+        try:
+            result = client.get_job_execution_result().result()
+        except Exception as error:
+            failure = error  # Python forgets the other name at the end of this block
+            tell(self._job_listeners, lambda listener: listener.on_job_executed(None, failure))
+            raise
+        tell(self._job_listeners, lambda listener: listener.on_job_executed(result, None))
+        return result
 
     def execute_async(self, job_name: str | None = _JOB_NAME) -> JobClient:
         """Run what was built since the last execution, and return at once.
@@ -321,6 +332,14 @@ class StreamExecutionEnvironment:
             JobGraphError: The job cannot be run; the error says what to change.
         """
         return self._submit(self._stream_graph(job_name)).client
+
+    def register_job_listener(self, job_listener: JobListener) -> None:
+        """Tell a listener of this environment's jobs from now on; as in Flink's Java API."""
+        self._job_listeners.append(job_listener)
+
+    def clear_job_listeners(self) -> None:
+        """Tell the listeners that were registered nothing more."""
+        self._job_listeners.clear()
 
     def explain(self) -> str:
         """Return what the next execution will run, as text for people: levels, vertices, operators, edges, uids.
@@ -375,10 +394,17 @@ class StreamExecutionEnvironment:
     def _submit(self, graph: StreamGraph) -> JobHandle:
         from penstock._engine import launch
 
-        _refuse_batch(self._configuration.get(option_table.RUNTIME_MODE), graph)
-        job_graph: JobGraph = build_job_graph(graph)
-        self._pipeline.clear()
-        return launch.submit(job_graph, Configuration(self._configuration), main_classes())
+        try:
+            _refuse_batch(self._configuration.get(option_table.RUNTIME_MODE), graph)
+            job_graph: JobGraph = build_job_graph(graph)
+            self._pipeline.clear()
+            handle = launch.submit(job_graph, Configuration(self._configuration), main_classes())
+        except Exception as error:
+            failure = error  # Python forgets the other name at the end of this block
+            tell(self._job_listeners, lambda listener: listener.on_job_submitted(None, failure))
+            raise
+        tell(self._job_listeners, lambda listener: listener.on_job_submitted(handle.client, None))
+        return handle
 
     def _source(
         self,

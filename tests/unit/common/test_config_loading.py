@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import json
 import logging
 from typing import TYPE_CHECKING
 
@@ -212,3 +213,19 @@ def test_keys_that_do_not_fit_each_other_are_an_error_whichever_places_set_them(
 def test_claim_mode_legacy_is_refused_with_the_reason() -> None:
     with pytest.raises(ConfigurationError, match="take CLAIM to own them or NO_CLAIM to leave them"):
         _effective({"execution.savepoint-restore-mode": "LEGACY"})
+
+
+def test_command_line_wins_over_the_file_and_loses_against_the_environment(tmp_path: Path) -> None:
+    (tmp_path / "config.yaml").write_text("{parallelism.default: 2, pipeline.name: file, pipeline.max-parallelism: 8}")
+    options = {"parallelism.default": "3", "pipeline.name": "line"}
+    environ = {"PENSTOCK_RUN_OPTIONS": json.dumps(options), "PENSTOCK_PIPELINE__NAME": "environment"}
+    effective = effective_configuration(Configuration(), tmp_path, environ)
+    assert effective.get(option_table.PARALLELISM) == 3
+    assert effective.get(option_table.JOB_NAME) == "environment"
+    assert effective.get(option_table.MAX_PARALLELISM) == 8
+
+
+def test_bad_value_of_the_command_line_is_told_with_its_place() -> None:
+    environ = {"PENSTOCK_RUN_OPTIONS": json.dumps({"parallelism.default": "many"})}
+    with pytest.raises(ConfigurationError, match="set in the command line"):
+        effective_configuration(Configuration(), None, environ)

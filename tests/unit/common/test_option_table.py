@@ -121,6 +121,8 @@ CASES: dict[str, Case] = {
     "metrics.latency.interval": Case("0 ms", "1 s", "soon"),
     "penstock.job-id": Case(None, "0123456789abcdef0123456789abcdef", "0123"),
     "penstock.state.memory": Case("256 mb", "1 gb", "lots"),
+    "penstock.log.format": Case(None, "json", "xml"),
+    "penstock.log.level": Case("INFO", "DEBUG", "LOUD"),
     "penstock.progress.enabled": _OFF,
     "penstock.rest.enabled": _ON,
     "penstock.restart-finished-sources": Case("[]", "[orders, users]", "[orders"),

@@ -6,7 +6,7 @@ import pytest
 from tests.unit.datastream.fake_launch import FakeLaunch, install
 
 from penstock._engine.graph.job_graph import OperatorKind
-from penstock.common import Configuration, JobStatus, WatermarkStrategy
+from penstock.common import Configuration, JobClient, JobExecutionResult, JobListener, JobStatus, WatermarkStrategy
 from penstock.datastream import DataStream, RuntimeExecutionMode, StreamExecutionEnvironment
 from penstock.datastream.connectors.base import Boundedness
 from penstock.datastream.connectors.number_seq import NumberSequenceSource
@@ -237,3 +237,62 @@ def test_automatic_mode_is_streaming_with_an_unbounded_source(
     endless(env).union(env.from_collection([1])).print()
     env.execute()
     assert len(launch.handles) == 1
+
+
+class Notes(JobListener):
+    def __init__(self) -> None:
+        self.submitted: list[JobClient | Exception | None] = []
+        self.executed: list[JobExecutionResult | Exception | None] = []
+
+    def on_job_submitted(self, job_client: JobClient | None, throwable: Exception | None) -> None:
+        self.submitted.append(throwable or job_client)
+
+    def on_job_executed(self, job_execution_result: JobExecutionResult | None, throwable: Exception | None) -> None:
+        self.executed.append(throwable or job_execution_result)
+
+
+class Broken(Notes):
+    def on_job_submitted(self, job_client: JobClient | None, throwable: Exception | None) -> None:
+        super().on_job_submitted(job_client, throwable)
+        raise RuntimeError("the listener")
+
+
+def test_listener_is_told_of_the_start_and_by_execute_of_the_end(
+    env: StreamExecutionEnvironment, launch: FakeLaunch
+) -> None:
+    notes = Notes()
+    env.register_job_listener(notes)
+    env.from_collection([1]).print()
+    result = env.execute()
+    assert (notes.submitted, notes.executed) == ([launch.handles[0].client], [result])
+    env.from_collection([1]).print()
+    env.execute_async()
+    assert (len(notes.submitted), len(notes.executed)) == (2, 1)
+
+
+def test_listener_is_told_of_errors(env: StreamExecutionEnvironment, launch: FakeLaunch) -> None:
+    notes = Notes()
+    env.register_job_listener(notes)
+    launch.error = JobExecutionError("0" * 32, "job", "ValueError: bad")
+    env.from_collection([1]).print()
+    with pytest.raises(JobExecutionError):
+        env.execute()
+    assert notes.executed == [launch.error]
+    env.set_runtime_mode(RuntimeExecutionMode.BATCH)
+    endless(env).print()
+    with pytest.raises(UnsupportedOperationError) as raised:
+        env.execute()
+    assert notes.submitted[1:] == [raised.value]
+
+
+def test_job_goes_on_when_a_listener_raises(env: StreamExecutionEnvironment, launch: FakeLaunch) -> None:
+    broken, notes = Broken(), Notes()
+    env.register_job_listener(broken)
+    env.register_job_listener(notes)
+    env.from_collection([1]).print()
+    assert env.execute().get_job_id() == launch.handles[0].client.job_id
+    assert (len(broken.submitted), len(notes.submitted)) == (1, 1)
+    env.clear_job_listeners()
+    env.from_collection([1]).print()
+    env.execute()
+    assert len(notes.submitted) == 1

@@ -85,7 +85,7 @@ class JobLoop:
         self._epochs = epochs
         self._results = results
         self._background = background
-        self._listeners = listeners
+        self._listeners = list(listeners)
         self._alarms: list[tuple[int, int]] = []
         self._ending: Ending | None = None
         #: Instructions that are answered, or done, at once.
@@ -122,6 +122,10 @@ class JobLoop:
     def coordinator(self) -> JobCoordinator:
         """The coordinator, for those who look at the job."""
         return self._coordinator
+
+    def add_listener(self, listener: JobListener) -> None:
+        """Let one more be told of statuses and progress; before the job runs."""
+        self._listeners.append(listener)
 
     def run(self) -> Ending:
         """Run the job to its end."""
