@@ -9,9 +9,10 @@ import signal
 import subprocess
 import sys
 import tempfile
+import time
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Self
 
 import pytest
 from tests.fault.job import HastyClock, assembled, counting_graph, is_truth, published, rows
@@ -52,7 +53,7 @@ class Run:
 
 
 class Driver:
-    """A driver in a process of its own, see ``killed_driver``."""
+    """A driver in a process of its own, see ``killed_driver``; what is left of it behind a ``with`` is killed."""
 
     def __init__(self, directory: Path, *options: str) -> None:
         self._log = directory / "log"
@@ -67,13 +68,25 @@ class Driver:
                 stderr=log,
             )
 
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.process.kill()
+        self.process.wait()
+
     def wait_until_stopped(self) -> bool:
         """Wait until it has stopped itself; False when it ended without."""
-        _, status = os.waitpid(self.process.pid, os.WUNTRACED)
-        if os.WIFSTOPPED(status):
-            return True
-        self.process.returncode = os.waitstatus_to_exitcode(status)
-        return False
+        deadline = time.monotonic() + PATIENCE_S
+        while time.monotonic() < deadline:
+            pid, status = os.waitpid(self.process.pid, os.WUNTRACED | os.WNOHANG)
+            if pid and os.WIFSTOPPED(status):
+                return True
+            if pid:
+                self.process.returncode = os.waitstatus_to_exitcode(status)
+                return False
+            time.sleep(0.02)
+        raise TimeoutError(self.process.args)
 
     def go_on(self) -> Run:
         """Continue it, and wait for its end."""
@@ -82,17 +95,14 @@ class Driver:
 
     def end(self) -> Run:
         """Wait for its end."""
-        try:
-            code = self.process.wait(PATIENCE_S)
-        finally:
-            self.process.kill()
-            self.process.wait()
+        code = self.process.wait(PATIENCE_S)
         return Run(code, self._log.read_bytes()[self._start :].decode())
 
 
 def run(directory: Path, *options: str) -> Run:
     """Run a driver to its end."""
-    return Driver(directory, *options).end()
+    with Driver(directory, *options) as driver:
+        return driver.end()
 
 
 def killed_at(directory: Path, point: str, *options: str) -> None:

@@ -17,21 +17,15 @@ pytestmark = pytest.mark.fault
 CLAIMED = "list_records-2-after"
 
 
-def paused_while_another_runs(directory: Path, point: str) -> tuple[Driver, list[str]]:
-    """Return a driver that was stopped at a point while another one finished the job, and the points that it passed."""
-    old = Driver(directory, "--stop", point)
-    if not old.wait_until_stopped():
-        not_reached(point)
-        pytest.fail(f"the driver ended before {point}")
-    passed = (directory / "points").read_text().split()
-    finish(directory)
-    return old, passed
-
-
 @pytest.mark.parametrize("point", points("put_record-4-before", "link_part-2-before"))
 def test_driver_that_was_stopped_while_another_did_its_job_is_fenced_and_says_so(tmp_path: Path, point: str) -> None:
-    old, passed = paused_while_another_runs(tmp_path, point)
-    ended = old.go_on()
+    with Driver(tmp_path, "--stop", point) as old:
+        if not old.wait_until_stopped():
+            not_reached(point)
+            pytest.fail(f"the driver ended before {point}")
+        passed = (tmp_path / "points").read_text().split()
+        finish(tmp_path)
+        ended = old.go_on()
     if CLAIMED in passed and last("link_metadata") not in passed:
         assert ended.was_fenced, ended.log
     else:  # it finds the job finished, or had finished it

@@ -1,0 +1,242 @@
+"""Runs jobs in this process, keeps a diary of what their operators are told, and ends them in every way there is.
+
+The driver, the coordinator, the operators and the storage are the real ones; Spark's part is played in the process, and
+time moves only when somebody says so.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from dataclasses import dataclass, field, replace
+from enum import Enum
+from typing import TYPE_CHECKING, Any
+
+from tests.unit.driver.by_hand import CLOCK, Threads
+
+from penstock._engine.coordinator import instructions as do
+from penstock._engine.driver.assembly import Surroundings, assemble
+from penstock._engine.graph.chaining import build_job_graph
+from penstock._engine.protocol.control import Stop
+from penstock._engine.runtime import subtask
+from penstock.common.configuration import Configuration
+from penstock.datastream import StreamExecutionEnvironment
+from penstock.errors import InternalError
+from penstock.testing.in_process import InProcessEpochRunner
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from concurrent.futures import Future
+    from pathlib import Path
+
+    import pytest
+
+    from penstock._engine.driver.driver import JobDriver
+    from penstock._engine.graph.job_graph import OperatorNode
+    from penstock._engine.operators.base import Operator
+    from penstock._engine.plan.epoch_plan import EpochOutcome, EpochPlan
+
+#: Records that a source subtask reads in one epoch.
+PER_EPOCH = 2
+#: A job that takes more does not come to its end.
+MOST_EPOCHS = 100
+
+
+class Ending(Enum):
+    """How a job ends."""
+
+    ENDS = "bounded ends"
+    SUSPEND = "suspend"
+    DRAIN = "drain"
+    CANCEL = "cancel"
+    CRASH = "crash"
+
+    @property
+    def finishes(self) -> bool:
+        """Whether all input ends with it."""
+        return self in {Ending.ENDS, Ending.DRAIN}
+
+
+class CrashError(BaseException):
+    """Stands for SIGKILL: nothing may catch it."""
+
+
+# ---------------------------------------------------------------------------------------------------------- the diary
+
+#: What an operator is told, by the letter that a diary has for it.
+CALLS = {
+    "open": "o",
+    "begin_epoch": "b",
+    "read": "r",
+    "process": "p",
+    "on_processing_time": "t",
+    "end_input": "e",
+    "finish": "f",
+    "snapshot": "s",
+    "close": "c",
+}
+#: The life of one operator object. Nothing comes between `finish` and the checkpoint, and nothing behind that.
+LIFE = re.compile(r"o(b[rpte]*s)*(b[rpte]*(fs)?)?c+")
+#: The same where the process was killed.
+CUT_SHORT = re.compile(r"(o(b[rpte]*s)*(b[rpte]*(fs?)?)?c*)?")
+
+
+@dataclass
+class Entry:
+    """One operator object: where it ran and what it was told."""
+
+    node: OperatorNode
+    subtask: int = -1
+    calls: str = ""
+
+
+@dataclass
+class Diary:
+    """What all operators of one run were told, in order."""
+
+    entries: list[Entry] = field(default_factory=list)
+    #: (operator's uid, subtask, letter and number of the input)
+    lines: list[tuple[str, int, str]] = field(default_factory=list)
+
+    def keep(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        """Have each operator that is made from now on write into this diary."""
+        create = subtask._create
+
+        def noted(node: OperatorNode) -> Operator:
+            operator = create(node)
+            entry = Entry(node)
+            self.entries.append(entry)
+            for name, letter in CALLS.items():
+                if hasattr(operator, name):
+                    setattr(operator, name, self._noting(getattr(operator, name), entry, letter))
+            return operator
+
+        monkeypatch.setattr(subtask, "_create", noted)
+
+    def _noting(self, call: Callable[..., Any], entry: Entry, letter: str) -> Callable[..., Any]:
+        def noting(*arguments: Any, **options: Any) -> Any:
+            if letter == "o":
+                entry.subtask = arguments[0].subtask
+            entry.calls += letter
+            line = f"{letter}{arguments[0]}" if letter == "e" else letter
+            self.lines.append((entry.node.uid, entry.subtask, line))
+            return call(*arguments, **options)
+
+        return noting
+
+    def told(self, letter: str) -> Counter[tuple[str, int]]:
+        """Return how often which subtasks of which operators were told something."""
+        return Counter((uid, index) for uid, index, line in self.lines if line == letter)
+
+
+# ----------------------------------------------------------------------------------------------------------- the runs
+
+
+class SteadyRunner(InProcessEpochRunner):
+    """Gives each source subtask the same share in each epoch; ends jobs that do not end."""
+
+    epochs = 0
+
+    def run(self, plan: EpochPlan) -> EpochOutcome:
+        self.epochs += 1
+        if self.epochs > MOST_EPOCHS:
+            raise InternalError("The job does not come to its end.")
+        first, *others = plan.levels
+        slots = tuple(
+            tuple(replace(part, max_records=PER_EPOCH, max_bytes=1 << 30, max_time_ms=600_000) for part in slot)
+            for slot in first.slots
+        )
+        return super().run(replace(plan, levels=(replace(first, slots=slots), *others)))
+
+
+class Run:
+    """One run of a job.
+
+    Args:
+        build: Makes the job in an environment.
+        directory: Has checkpoints, savepoints and local state.
+        monkeypatch: Lets the diary in.
+        restore: What it goes on from.
+        settings: Other settings, by key.
+    """
+
+    def __init__(
+        self,
+        build: Callable[[StreamExecutionEnvironment], object],
+        directory: Path,
+        monkeypatch: pytest.MonkeyPatch,
+        restore: str | None = None,
+        settings: dict[str, str] | None = None,
+        *,
+        workers: int = 1,
+    ) -> None:
+        configuration = Configuration.from_dict(
+            {
+                "execution.checkpointing.interval": "1 s",
+                "execution.checkpointing.dir": str(directory / "checkpoints"),
+                "execution.checkpointing.savepoint-dir": str(directory / "savepoints"),
+                "restart-strategy.type": "none",
+                **({"execution.state-recovery.path": restore} if restore else {}),
+                **(settings or {}),
+            }
+        )
+        env = StreamExecutionEnvironment.get_execution_environment(configuration).set_parallelism(1)
+        build(env)
+        self.graph = build_job_graph(env._stream_graph("lifecycle"))
+        #: All subtasks of all operators: (uid, subtask) -> name of the operator.
+        self.subtasks = {
+            (node.uid, index): node.name
+            for vertex in self.graph.vertices
+            for node in vertex.operators
+            for index in range(vertex.parallelism)
+        }
+        self.diary = Diary()
+        self.steps: list[do.Instruction] = []
+        self.stopped: Future[str] | None = None
+        self._monkeypatch = monkeypatch
+        threads = Threads()
+        self.runner = SteadyRunner(clock=CLOCK.now_ms, workers=workers, seed=7)
+        surroundings = Surroundings(self.runner, 2, directory / "state", (), threads, threads)
+        self.driver, self.loop = assemble(self.graph, Configuration(env._configuration), None, surroundings)
+
+    def to_its_end(self, ending: Ending = Ending.ENDS, *, after: int = 0) -> JobDriver:
+        """Run the job.
+
+        Args:
+            ending: How it ends.
+            after: When: as soon as so many records are in a checkpoint.
+        """
+        perform = self.loop.perform
+
+        def watched(instruction: do.Instruction) -> None:
+            self.steps.append(instruction)
+            far_enough = self.driver.progress.records >= after and not self._has_been_told
+            if ending is Ending.CRASH and far_enough and isinstance(instruction, do.PutRecord):
+                raise CrashError
+            if far_enough and isinstance(instruction, do.RunEpoch):
+                self._tell(ending)
+            perform(instruction)
+
+        self._has_been_told = ending is Ending.ENDS
+        self.loop.perform = watched  # type: ignore[method-assign]
+        with self._monkeypatch.context() as patch:
+            self.diary.keep(patch)
+            self.driver.run(self.loop)
+        self.runner.close()
+        return self.driver
+
+    def _tell(self, ending: Ending) -> None:
+        match ending:
+            case Ending.SUSPEND | Ending.DRAIN:
+                stop = Stop.SUSPEND if ending is Ending.SUSPEND else Stop.DRAIN
+                self.stopped = self.driver.savepoint(None, stop)
+            case Ending.CANCEL:
+                self.driver.cancel()
+            case _:
+                return
+        self._has_been_told = True
+
+    @property
+    def goes_on_from(self) -> str:
+        """What a later run of the job restores."""
+        return "latest" if self.stopped is None else self.stopped.result(0)
