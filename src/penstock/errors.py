@@ -32,6 +32,7 @@
     │   └── UnsupportedJavaError            no Java that this Spark runs on
     ├── JobRunError                     look into the run: the job was under way
     │   ├── CheckpointExpiredError          the tasks of a checkpoint made no progress for too long
+    │   ├── CheckpointRequestError          a checkpoint that was asked for could not be made
     │   ├── DriverCodeError                 an enumerator or a committer failed on the driver
     │   ├── EpochCancelledError             an epoch was interrupted on purpose
     │   ├── EpochInfrastructureError        Spark lost an epoch; it is run again
@@ -79,6 +80,7 @@ from penstock._errors.program import (
 from penstock._errors.root import InternalError, PenstockError, RetryableError
 from penstock._errors.run import (
     CheckpointExpiredError,
+    CheckpointRequestError,
     DriverCodeError,
     EpochCancelledError,
     EpochInfrastructureError,
@@ -114,6 +116,7 @@ from penstock._errors.start import (
 
 __all__ = [
     "CheckpointExpiredError",
+    "CheckpointRequestError",
     "CheckpointStorageError",
     "ConfigurationError",
     "ConfigurationFileError",

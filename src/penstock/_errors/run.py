@@ -308,6 +308,21 @@ class CheckpointExpiredError(JobRunError):
         )
 
 
+class CheckpointRequestError(JobRunError):
+    """A checkpoint that was asked for is not there; the job goes on if it did not end for another reason.
+
+    Args:
+        reason: What happened.
+    """
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(reason)
+        self.reason = reason
+
+    def __str__(self) -> str:
+        return f"There is no checkpoint: {self.reason}."
+
+
 class EpochCancelledError(JobRunError):
     """An epoch was interrupted because its driver asked for it.
 

@@ -190,11 +190,11 @@ class Configuration:
         return hash(frozenset(self._values.items()))
 
     def __str__(self) -> str:
-        return f"{{{', '.join(f'{key}={_shown(key, value)}' for key, value in self._values.items())}}}"
+        return f"{{{', '.join(f'{key}={shown_value(key, value)}' for key, value in self._values.items())}}}"
 
 
-def _shown(key: str, value: str) -> str:
-    """Hide what should not get into logs, by Flink's rule."""
+def shown_value(key: str, value: str) -> str:
+    """Return a value as people may see it: what should not get into logs is hidden, by Flink's rule."""
     return "******" if any(word in key.lower() for word in _SENSITIVE) else value
 
 

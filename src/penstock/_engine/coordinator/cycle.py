@@ -20,6 +20,7 @@ from penstock.errors import InternalError
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from penstock._engine.coordinator.checkpoint_requests import CheckpointRequests
     from penstock._engine.coordinator.desk import Desk
     from penstock._engine.coordinator.job_state import Cut, JobState
     from penstock._engine.coordinator.savepoints import Savepoints
@@ -40,6 +41,7 @@ class EpochCycle:
         state: What epochs work on.
         settings: Say when an epoch expires.
         savepoints: Say whether the job stops, and what waits for commits.
+        requests: Who waits for a checkpoint.
         fail: Called when the job has to break off.
         finish: Called when all subtasks have finished.
     """
@@ -51,12 +53,14 @@ class EpochCycle:
         settings: JobSettings,
         *,
         savepoints: Savepoints,
+        requests: CheckpointRequests,
         fail: Callable[[Cause], None],
         finish: Callable[[], None],
     ) -> None:
         self._desk = desk
         self._state = state
         self._savepoints = savepoints
+        self._requests = requests
         self._fail = fail
         self._finish = finish
         self._watch = EpochWatch(desk, settings, self._expire)
@@ -97,7 +101,7 @@ class EpochCycle:
             self._finish()
             return
         pause_ms = self._state.pause_ms(self._desk.now_ms)
-        if pause_ms and self._savepoints.stop is None:
+        if pause_ms and self._savepoints.stop is None and not self._requests.waiting:
             self._desk.go(Phase.PAUSED)
             self._desk.alarm(pause_ms, self.end_pause)
         else:
@@ -116,6 +120,7 @@ class EpochCycle:
         dispatches = self._state.dispatches(chain.parent.checkpoint_id if chain.parent else 0, desk.now_ms)
         request = self._savepoints.stop
         self._stop = request.stop if request else Stop.NO
+        self._requests.begun()
         desk.emit(do.RunEpoch(chain.next_id, self._attempt, desk.job_attempt, self._rotation, self._stop, dispatches))
         self._watch.begin()
 

@@ -195,6 +195,14 @@ class SavepointFailed:
 
 
 @dataclass(frozen=True, slots=True)
+class CheckpointRequested:
+    """Somebody asks for a checkpoint now."""
+
+    #: Names the request.
+    id: int
+
+
+@dataclass(frozen=True, slots=True)
 class CancelRequested:
     """Somebody asked for the job to be cancelled."""
 
@@ -223,5 +231,6 @@ Event: TypeAlias = (
     | SavepointRequested
     | SavepointWritten
     | SavepointFailed
+    | CheckpointRequested
     | CancelRequested
 )

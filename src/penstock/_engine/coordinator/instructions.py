@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     from penstock._engine.coordinator.sources import SourceDelivery, SourceOpening
     from penstock._engine.gateway.progress import JobProgress
     from penstock._engine.graph.job_graph import JobGraph
-    from penstock._engine.protocol.control import Failure, Stop, SubtaskDispatch
-    from penstock._engine.protocol.metadata import OutstandingCommit, Record
+    from penstock._engine.protocol.control import Failure, Stop, SubtaskAck, SubtaskDispatch
+    from penstock._engine.protocol.metadata import JobSnapshot, OutstandingCommit, Record
     from penstock.common.job_status import JobStatus
 
 
@@ -155,6 +155,15 @@ class AnswerSavepoint:
 
 
 @dataclass(frozen=True, slots=True)
+class AnswerCheckpoint:
+    """Tell whoever asked for a checkpoint its id, or why there is none."""
+
+    request_id: int
+    checkpoint_id: int
+    error: Exception | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Commit:
     """Have a sink's committer publish in the background: later Committed or CommitFailed."""
 
@@ -218,9 +227,11 @@ class ChangeStatus:
 
 @dataclass(frozen=True, slots=True)
 class Publish:
-    """Show the job's figures after an epoch."""
+    """Show the job's figures after an epoch, and the epoch itself: its acks, and the state of its checkpoint."""
 
     progress: JobProgress
+    acks: tuple[SubtaskAck, ...]
+    snapshot: JobSnapshot
 
 
 @dataclass(frozen=True, slots=True)
@@ -273,6 +284,7 @@ Instruction: TypeAlias = (
     | CancelEpoch
     | WriteSavepoint
     | AnswerSavepoint
+    | AnswerCheckpoint
     | Commit
     | HandOver
     | Wake

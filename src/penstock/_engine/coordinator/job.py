@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Final
 
 from penstock._engine.coordinator import events as ev
 from penstock._engine.coordinator import instructions as do
+from penstock._engine.coordinator.checkpoint_requests import CheckpointRequests
 from penstock._engine.coordinator.commit_cycle import CommitCycle
 from penstock._engine.coordinator.cycle import Cause, EpochCycle
 from penstock._engine.coordinator.desk import Desk
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
     from penstock._engine.coordinator.chain import Identity
     from penstock._engine.coordinator.job_state import Cut
     from penstock._engine.coordinator.settings import JobSettings
+    from penstock._engine.coordinator.start import Restored
     from penstock._engine.coordinator.topology import Topology
     from penstock._engine.protocol.metadata import Record
 
@@ -62,8 +64,15 @@ class JobCoordinator:
         self._start = StartMachine(settings, identity, topology.graph)
         self._state = JobState(topology, settings, slots)
         self._savepoints = Savepoints(self._desk, self._state)
+        self._requests = CheckpointRequests(self._desk)
         self._cycle = EpochCycle(
-            self._desk, self._state, settings, savepoints=self._savepoints, fail=self._fail, finish=self._finish
+            self._desk,
+            self._state,
+            settings,
+            savepoints=self._savepoints,
+            requests=self._requests,
+            fail=self._fail,
+            finish=self._finish,
         )
         self._commits = CommitCycle(
             self._desk, self._state, settings.committer_retries, fail=self._fail, moved=self._commits_moved
@@ -121,9 +130,14 @@ class JobCoordinator:
         return self._start.job_id
 
     @property
+    def restored(self) -> Restored | None:
+        """What this driver started from, None without a checkpoint."""
+        return self._start.restored
+
+    @property
     def restored_checkpoint_id(self) -> int | None:
         """The checkpoint that this driver started from, None without one."""
-        return self._start.restored and self._start.restored.record.checkpoint_id
+        return self.restored and self.restored.record.checkpoint_id
 
     def validate(self) -> None:
         """Check what must hold between two events; raises InternalError."""
@@ -155,6 +169,9 @@ class JobCoordinator:
         match event:
             case ev.CancelRequested():
                 self._cancel()
+            case ev.CheckpointRequested(request_id):
+                self._requests.request(request_id)
+                self._cycle.end_pause()
             case ev.SavepointRequested() | ev.SavepointWritten() | ev.SavepointFailed():
                 self._about_savepoint(event)
             case ev.Woken(alarm):
@@ -341,6 +358,7 @@ class JobCoordinator:
         assert cut is not None
         self._cycle.cut = None
         self._complete(record, cut)
+        self._requests.completed(record.checkpoint_id)
         if self._desk.phase in STOPPING:
             self._check_stopped()
         elif self._stopping is not None:
@@ -359,7 +377,7 @@ class JobCoordinator:
         outputs = self._state.outputs(cut.acks)
         if outputs:
             self._desk.emit(do.HandOver(outputs))
-        self._desk.emit(do.Publish(self._state.progress))
+        self._desk.emit(do.Publish(self._state.progress, cut.acks, record.snapshot))
         self._tidy()
 
     def _tidy(self) -> None:
@@ -428,6 +446,7 @@ class JobCoordinator:
         self._desk.retention.orphans_possible(self._desk.now_ms)
         delay_ms = self._restarts.on_failure(self._desk.now_ms, self._random.random())
         self._savepoints.give_up(_text(cause), complete=self._desk.phase is Phase.FINISHING)
+        self._requests.give_up(_text(cause))
         self._release()
         if isinstance(cause, InternalError | CorruptCheckpointError):  # a bug or damage is still there after a restart
             self._desk.go(Phase.FAILING)
@@ -455,6 +474,7 @@ class JobCoordinator:
                 pass
             case _:
                 self._savepoints.give_up("the job was cancelled", complete=self._desk.phase is Phase.FINISHING)
+                self._requests.give_up("the job was cancelled")
                 if self._desk.phase not in STOPPING:
                     self._release()
                 self._error = None
@@ -529,6 +549,7 @@ class JobCoordinator:
         if self._end_kind in {RecordKind.DRAINED, RecordKind.SUSPENDED} and status is JobStatus.FINISHED:
             self._savepoints.stopped()
         self._savepoints.give_up(f"the job is {status.name}")
+        self._requests.give_up(f"the job is {status.name}")
         self._desk.go(Phase.ENDED)
         self._desk.show(status)
         parent = self._start.chain.parent if self._start.chain else None

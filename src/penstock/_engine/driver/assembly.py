@@ -15,6 +15,7 @@ from penstock._engine.coordinator.job import JobCoordinator
 from penstock._engine.coordinator.settings import LATEST, JobSettings
 from penstock._engine.coordinator.topology import topology_of
 from penstock._engine.driver.background import Threads
+from penstock._engine.driver.checkpoint_requests import CheckpointRequests
 from penstock._engine.driver.committers import Committers
 from penstock._engine.driver.driver import JobDriver
 from penstock._engine.driver.enumerators import Enumerators
@@ -26,9 +27,12 @@ from penstock._engine.driver.progress_bar import ProgressBar
 from penstock._engine.driver.records import RecordKeeper
 from penstock._engine.driver.results import Results
 from penstock._engine.driver.savepoints import Savepoints
+from penstock._engine.driver.views import checkpoint_settings, plan_view
+from penstock._engine.driver.watch import JobWatch
 from penstock._engine.plan.levels import build_plan
 from penstock._engine.storage.checkpoint_storage import open_storage
 from penstock.common import option_table
+from penstock.common.configuration import shown_value
 
 if TYPE_CHECKING:
     from penstock._engine.driver.background import Background
@@ -114,12 +118,29 @@ def assemble(
             shutil.rmtree(temporary, ignore_errors=True)
 
     full_path = storage.full_path if temporary is None else None
-    kept = configuration.get(option_table.EXCEPTION_HISTORY_SIZE)
     savepoints = Savepoints(storage, configuration.get(option_table.SAVEPOINT_DIRECTORY), mailbox, background)
-    driver = JobDriver(
-        graph.name, mailbox, results, savepoints, full_path=full_path, failures_kept=kept, clean_up=clean_up
+    checkpoints = CheckpointRequests(mailbox)
+    watch = JobWatch(
+        coordinator,
+        graph.name,
+        plan_view(graph, (source for _, source in program.sources.values()), configuration),
+        mailbox.clock.now_ms,
+        settings=checkpoint_settings(configuration),
+        configuration={key: shown_value(key, value) for key, value in configuration.to_dict().items()},
+        failures_kept=configuration.get(option_table.EXCEPTION_HISTORY_SIZE),
+        full_path=full_path,
     )
-    listeners: list[JobListener] = [driver]
+    driver = JobDriver(
+        graph.name,
+        mailbox,
+        results,
+        savepoints,
+        checkpoints=checkpoints,
+        watch=watch,
+        full_path=full_path,
+        clean_up=clean_up,
+    )
+    listeners: list[JobListener] = [watch]
     if configuration.get(option_table.PROGRESS_ENABLED):
         listeners.append(ProgressBar(graph.name))
     loop = JobLoop(
@@ -132,6 +153,8 @@ def assemble(
         epochs=epochs,
         results=results,
         savepoints=savepoints,
+        checkpoints=checkpoints,
+        watch=watch,
         background=background,
         listeners=listeners,
     )

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
     from penstock._engine.coordinator.job import JobCoordinator
     from penstock._engine.driver.background import Background
+    from penstock._engine.driver.checkpoint_requests import CheckpointRequests
     from penstock._engine.driver.committers import Committers
     from penstock._engine.driver.enumerators import Enumerators
     from penstock._engine.driver.epochs import Epochs
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from penstock._engine.driver.records import RecordKeeper
     from penstock._engine.driver.results import Results
     from penstock._engine.driver.savepoints import Savepoints
+    from penstock._engine.driver.watch import JobWatch
     from penstock._engine.gateway.progress import JobListener, JobProgress
 
 
@@ -58,6 +60,8 @@ class JobLoop:
         epochs: Performs epochs.
         results: Takes outputs.
         savepoints: Performs what concerns savepoints.
+        checkpoints: Answers those who asked for a checkpoint.
+        watch: Looks on.
         background: The other threads.
         listeners: Are told of statuses and progress.
     """
@@ -74,6 +78,8 @@ class JobLoop:
         epochs: Epochs,
         results: Results,
         savepoints: Savepoints,
+        checkpoints: CheckpointRequests,
+        watch: JobWatch,
         background: Background,
         listeners: Sequence[JobListener] = (),
     ) -> None:
@@ -85,6 +91,7 @@ class JobLoop:
         self._epochs = epochs
         self._results = results
         self._background = background
+        self._watch = watch
         self._listeners = list(listeners)
         self._alarms: list[tuple[int, int]] = []
         self._ending: Ending | None = None
@@ -110,6 +117,7 @@ class JobLoop:
             do.HandOver: results.hand_over,
             do.WriteSavepoint: savepoints.write,
             do.AnswerSavepoint: savepoints.answer,
+            do.AnswerCheckpoint: checkpoints.answer,
             do.Wake: self._wake,
             do.ChangeStatus: self._change_status,
             do.Publish: self._publish,
@@ -134,7 +142,9 @@ class JobLoop:
             while self._ending is None:
                 event = self._next_event()
                 if event is not None:
+                    self._watch.heard(event)
                     self._perform_all(self._coordinator.handle(event, self._now_ms))
+                    self._watch.turned()
             return self._ending
         finally:
             self._background.close(wait=self._ending is not None and self._ending.status is not JobStatus.SUSPENDED)
@@ -142,6 +152,7 @@ class JobLoop:
 
     def perform(self, instruction: do.Instruction) -> None:
         """Do one thing that the coordinator wants done."""
+        self._watch.saw(instruction)
         try:
             answer = self._handlers[type(instruction)](instruction)
         except Exception as error:  # noqa: BLE001 - storage or user code failed; the coordinator knows what follows

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Protocol
 if TYPE_CHECKING:
     from concurrent.futures import Future
 
+    from penstock._engine.gateway.job_view import JobView
     from penstock._engine.gateway.progress import JobFailure, JobProgress
     from penstock._engine.protocol.control import Stop
     from penstock.common.job_status import JobStatus
@@ -26,6 +27,16 @@ class JobControl(Protocol):
         ...
 
     @property
+    def view(self) -> JobView:
+        """The job as it is now; asking costs nothing."""
+        ...
+
+    @property
+    def savepoint_directory(self) -> str | None:
+        """Where savepoints go that name no directory; None where nobody said."""
+        ...
+
+    @property
     def failures(self) -> tuple[JobFailure, ...]:
         """The last failures, oldest first, those included that the job went on after."""
         ...
@@ -36,6 +47,21 @@ class JobControl(Protocol):
         Args:
             directory: Where its directory is made; ``execution.checkpointing.savepoint-dir`` when left out.
             stop: Whether, and how, the job stops with it.
+        """
+        ...
+
+    def cancel_with_savepoint(self, directory: str | None) -> Future[str]:
+        """Ask for a savepoint and then for the job to be cancelled; the future has the savepoint's path.
+
+        Args:
+            directory: Where its directory is made; ``execution.checkpointing.savepoint-dir`` when left out.
+        """
+        ...
+
+    def trigger_checkpoint(self) -> Future[int]:
+        """Ask for a checkpoint now; the future has its id once it has completed.
+
+        An epoch that runs already is the one, for its checkpoint covers this moment; else the next one begins at once.
         """
         ...
 

@@ -170,6 +170,8 @@ class SubtaskAck:
     ended_ms: int
     #: Earliest processing-time timer that is pending, None without one.
     next_timer_ms: int | None = None
+    #: Bytes of the blocks that it received; 0 for sources.
+    bytes_in: int = 0
 
 
 @dataclass(frozen=True, slots=True)

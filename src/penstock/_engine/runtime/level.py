@@ -173,8 +173,8 @@ class LevelTask:
         parts = self._fragments.pop(name, None)
         runtime = self._subtasks[row.target]
         self._turn_to(runtime)
-        batch = decode_batch(row.payload if parts is None else b"".join([*parts, row.payload]))
-        for _ in runtime.receive(row.channel, batch):
+        payload = row.payload if parts is None else b"".join([*parts, row.payload])
+        for _ in runtime.receive(row.channel, decode_batch(payload), len(payload)):
             yield from self._ready()
 
     def _take_closing(self, closing: Closing, token: int) -> Iterator[pa.RecordBatch]:

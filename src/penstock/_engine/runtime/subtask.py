@@ -149,7 +149,7 @@ class SubtaskRuntime:
         has_run = self.position is not None
         self.position = None  # void until the epoch is accepted
         self._dispatch, self._token, self._checkpoint_id = dispatch, token, checkpoint_id
-        self._started_ms, self._busy, self._records_in = self._clock(), 0.0, 0
+        self._started_ms, self._busy, self._records_in, self._bytes_in = self._clock(), 0.0, 0, 0
         self._finished = False
         self.reads: dict[int, int] = {}
         self._inputs = self._plan.channels_into(*self.place)
@@ -205,10 +205,11 @@ class SubtaskRuntime:
         """
         return sum(edge.bytes_taken for edge in self.edges)
 
-    def receive(self, channel: int, batch: Batch) -> Iterator[None]:
-        """Take a block of a channel."""
+    def receive(self, channel: int, batch: Batch, size: int) -> Iterator[None]:
+        """Take a block of a channel that had so many bytes."""
         start = time.perf_counter()
         self._records_in += len(batch.records)
+        self._bytes_in += size
         batch.watermarks = self.valve.combine(channel, batch.watermarks)
         yield from self._push(0, batch, self._inputs[channel])
         yield from self._on_processing_time()
@@ -296,6 +297,7 @@ class SubtaskRuntime:
             started_ms=self._started_ms,
             ended_ms=self._clock(),
             next_timer_ms=min(timers, default=None),
+            bytes_in=self._bytes_in,
         )
 
     def _outside(self, uid: str, ack: OperatorAck) -> OperatorAck:

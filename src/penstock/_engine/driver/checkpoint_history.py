@@ -1,0 +1,190 @@
+"""What became of a job's checkpoints and savepoints: counts and a short list, kept by the loop."""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import replace
+from typing import TYPE_CHECKING, Final
+
+from penstock._engine.gateway.checkpoint_view import (
+    CheckpointKind,
+    CheckpointStatus,
+    CheckpointsView,
+    CheckpointView,
+    RestoredView,
+    Spread,
+    SubtaskCheckpoint,
+)
+from penstock._engine.protocol.control import Stop
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from penstock._engine.gateway.checkpoint_view import CheckpointSettings
+    from penstock._engine.protocol.control import SubtaskAck
+    from penstock._engine.protocol.metadata import JobSnapshot
+
+#: Checkpoints in the list, as in Flink, and values that spreads are made of.
+_LISTED: Final = 10
+_MEASURED: Final = 1000
+
+
+class CheckpointHistory:
+    """The checkpoints of one job in this run.
+
+    Args:
+        settings: How the job makes them.
+        path_of: Gives the path of a checkpoint for people; None where it goes with the job.
+    """
+
+    def __init__(self, settings: CheckpointSettings, path_of: Callable[[int], str | None]) -> None:
+        self._path_of = path_of
+        self._list: deque[CheckpointView] = deque(maxlen=_LISTED)
+        self._durations: deque[int] = deque(maxlen=_MEASURED)
+        self._written: deque[int] = deque(maxlen=_MEASURED)
+        self._sizes: deque[int] = deque(maxlen=_MEASURED)
+        #: Of savepoints of the running job: those that are being copied, by their path.
+        self._copying: dict[str, CheckpointView] = {}
+        self._acked_ms: int | None = None
+        self.view = CheckpointsView(settings)
+
+    # ------------------------------------------------------------------------------------------------- checkpoints
+
+    def begun(self, checkpoint_id: int, stop: Stop, subtasks: int, now_ms: int) -> None:
+        """An epoch was dispatched."""
+        kind = CheckpointKind.CHECKPOINT if stop is Stop.NO else CheckpointKind.SYNC_SAVEPOINT
+        self._acked_ms = None
+        self._append(CheckpointView(checkpoint_id, kind, CheckpointStatus.IN_PROGRESS, now_ms, subtasks))
+
+    def acked(self, now_ms: int) -> None:
+        """All acks of the epoch are there."""
+        self._acked_ms = now_ms
+
+    def completed(self, checkpoint_id: int, acks: Iterable[SubtaskAck], snapshot: JobSnapshot, now_ms: int) -> None:
+        """The checkpoint of the epoch is durable."""
+        begun = self._in_progress(checkpoint_id)
+        if begun is None:
+            return
+        done = replace(
+            begun,
+            status=CheckpointStatus.COMPLETED,
+            acked_ms=now_ms if self._acked_ms is None else self._acked_ms,
+            ended_ms=now_ms,
+            subtasks=_parts(acks, snapshot, checkpoint_id),
+            path=self._path_of(checkpoint_id),
+        )
+        self._durations.append(now_ms - done.triggered_ms)
+        self._written.append(done.written_bytes)
+        self._sizes.append(done.state_bytes)
+        self._replace(begun, done)
+        self.view = replace(
+            self.view,
+            completed=self.view.completed + 1,
+            last_completed=done,
+            durations_ms=Spread(tuple(self._durations)),
+            written_bytes=Spread(tuple(self._written)),
+            state_bytes=Spread(tuple(self._sizes)),
+        )
+
+    def failed(self, checkpoint_id: int, reason: str, now_ms: int) -> None:
+        """The epoch does not count."""
+        begun = self._in_progress(checkpoint_id)
+        if begun is not None:
+            self._fail(begun, reason, now_ms)
+
+    def job_ended(self, reason: str, now_ms: int) -> None:
+        """Nothing that is in progress will complete."""
+        for entry in [entry for entry in self._list if entry.status is CheckpointStatus.IN_PROGRESS]:
+            self._fail(entry, reason, now_ms)
+        self._copying.clear()
+
+    def discarded(self, ids: Iterable[int]) -> None:
+        """The files of checkpoints are being deleted."""
+        gone = set(ids)
+        for entry in list(self._list):
+            if entry.id in gone and entry.kind is CheckpointKind.CHECKPOINT and not entry.discarded:
+                self._replace(entry, replace(entry, discarded=True))
+
+    def restored(self, restored: RestoredView) -> None:
+        """The job goes on from a checkpoint."""
+        self.view = replace(self.view, restored=self.view.restored + 1, last_restored=restored)
+
+    # ---------------------------------------------------------------------------------------------------- savepoints
+
+    def savepoint_begun(self, path: str, checkpoint_id: int, now_ms: int) -> None:
+        """The last checkpoint is being copied."""
+        source = self.view.last_completed
+        entry = CheckpointView(
+            checkpoint_id,
+            CheckpointKind.SAVEPOINT,
+            CheckpointStatus.IN_PROGRESS,
+            now_ms,
+            source.subtask_count if source else 0,
+            subtasks=source.subtasks if source and source.id == checkpoint_id else (),
+        )
+        self._copying[path] = entry
+        self._append(entry)
+
+    def savepoint_ended(self, path: str, stop: Stop, reason: str | None, now_ms: int) -> None:
+        """A savepoint is complete, or there will be none."""
+        entry = self._copying.pop(path, None) if stop is Stop.NO else self.view.last_completed
+        if entry is None:
+            return
+        if stop is not Stop.NO:  # one with the checkpoint that the job stopped with
+            if reason is None:
+                done = replace(entry, kind=CheckpointKind.SYNC_SAVEPOINT, path=path)
+                self._replace(entry, done)
+                self.view = replace(self.view, last_savepoint=done)
+        elif reason is not None:
+            self._fail(entry, reason, now_ms)
+        else:
+            done = replace(entry, status=CheckpointStatus.COMPLETED, acked_ms=now_ms, ended_ms=now_ms, path=path)
+            self._replace(entry, done)
+            self.view = replace(self.view, completed=self.view.completed + 1, last_savepoint=done)
+
+    # ------------------------------------------------------------------------------------------------------ the list
+
+    def _in_progress(self, checkpoint_id: int) -> CheckpointView | None:
+        entries = (entry for entry in reversed(self._list) if entry.status is CheckpointStatus.IN_PROGRESS)
+        return next(
+            (entry for entry in entries if entry.id == checkpoint_id and entry.kind is not CheckpointKind.SAVEPOINT),
+            None,
+        )
+
+    def _fail(self, entry: CheckpointView, reason: str, now_ms: int) -> None:
+        done = replace(entry, status=CheckpointStatus.FAILED, ended_ms=now_ms, failure=reason)
+        self._replace(entry, done)
+        self.view = replace(self.view, failed=self.view.failed + 1, last_failed=done)
+
+    def _append(self, entry: CheckpointView) -> None:
+        self._list.append(entry)
+        self._show()
+
+    def _replace(self, old: CheckpointView, new: CheckpointView) -> None:
+        for place, entry in enumerate(self._list):
+            if entry is old:
+                self._list[place] = new
+        self._show()
+
+    def _show(self) -> None:
+        running = sum(entry.status is CheckpointStatus.IN_PROGRESS for entry in self._list)
+        self.view = replace(self.view, history=tuple(reversed(self._list)), in_progress=running)
+
+
+def _parts(
+    acks: Iterable[SubtaskAck], snapshot: JobSnapshot, checkpoint_id: int
+) -> tuple[dict[int, SubtaskCheckpoint], ...]:
+    """Return by vertex what each subtask added to a checkpoint."""
+    parts: tuple[dict[int, SubtaskCheckpoint], ...] = tuple({} for _ in snapshot.vertices)
+    for ack in acks:
+        states = [snapshot.operators[uid].subtasks[ack.subtask] for uid in snapshot.vertices[ack.vertex].operators]
+        handles = [handle for state in states for handle in (*state.lineage, *state.operator_state)]
+        plain = sum(len(state.state) for state in states if state.state is not None)
+        parts[ack.vertex][ack.subtask] = SubtaskCheckpoint(
+            acked_ms=ack.ended_ms,
+            duration_ms=max(0, ack.ended_ms - ack.started_ms),
+            written_bytes=plain + sum(handle.size for handle in handles if handle.checkpoint_id == checkpoint_id),
+            state_bytes=plain + sum(handle.size for handle in handles),
+            records=ack.records_in,
+        )
+    return parts

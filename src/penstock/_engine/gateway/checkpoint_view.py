@@ -1,0 +1,153 @@
+"""The checkpoints of a job as others see them: counts, the last ones of each kind, and a short history."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+
+class CheckpointKind(StrEnum):
+    """What a checkpoint was made for.
+
+    Source: org.apache.flink.runtime.rest.messages.checkpoints.CheckpointStatistics.RestAPICheckpointType.
+    """
+
+    CHECKPOINT = "CHECKPOINT"
+    SAVEPOINT = "SAVEPOINT"
+    #: The job stops with it.
+    SYNC_SAVEPOINT = "SYNC_SAVEPOINT"
+
+
+class CheckpointStatus(StrEnum):
+    """How far a checkpoint is."""
+
+    IN_PROGRESS = "IN_PROGRESS"
+    COMPLETED = "COMPLETED"
+    FAILED = "FAILED"
+
+
+@dataclass(frozen=True, slots=True)
+class SubtaskCheckpoint:
+    """What one subtask added to a checkpoint."""
+
+    #: When it acknowledged, in epoch milliseconds.
+    acked_ms: int
+    #: From its begin to its ack.
+    duration_ms: int
+    #: Bytes that it wrote for this checkpoint, and bytes of all its state.
+    written_bytes: int
+    state_bytes: int
+    records: int
+
+
+@dataclass(frozen=True, slots=True)
+class CheckpointView:
+    """One checkpoint, or savepoint."""
+
+    id: int
+    kind: CheckpointKind
+    status: CheckpointStatus
+    #: When its epoch was dispatched; for a savepoint of a running job, when the copy began.
+    triggered_ms: int
+    #: How many subtasks its epoch has.
+    subtask_count: int
+    #: When the last ack was there, and when the checkpoint completed or failed; None before that.
+    acked_ms: int | None = None
+    ended_ms: int | None = None
+    #: By vertex of the plan and by subtask; a subtask that had finished before is left out. Empty until it completes.
+    subtasks: tuple[dict[int, SubtaskCheckpoint], ...] = ()
+    #: Where it is, for people; None until it completes, and where its directory goes with the job.
+    path: str | None = None
+    #: Its files are gone: newer ones took its place.
+    discarded: bool = False
+    #: Why it failed.
+    failure: str = ""
+
+    @property
+    def acknowledged(self) -> int:
+        """The number of subtasks that have acknowledged."""
+        return sum(map(len, self.subtasks))
+
+    @property
+    def written_bytes(self) -> int:
+        """Bytes that were written for it."""
+        return sum(part.written_bytes for parts in self.subtasks for part in parts.values())
+
+    @property
+    def state_bytes(self) -> int:
+        """Bytes of all the state that it names."""
+        return sum(part.state_bytes for parts in self.subtasks for part in parts.values())
+
+
+@dataclass(frozen=True, slots=True)
+class RestoredView:
+    """What the job went on from last."""
+
+    checkpoint_id: int
+    restored_ms: int
+    is_savepoint: bool
+    path: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class CheckpointSettings:
+    """How a job makes checkpoints. Times in milliseconds."""
+
+    #: Neither an interval nor a directory is set: checkpoints only serve the job's own restarts.
+    enabled: bool
+    interval_ms: int
+    timeout_ms: int
+    min_pause_ms: int
+    tolerable_failures: int
+    #: Whether checkpoints stay when the job was cancelled.
+    kept_on_cancel: bool
+    durable: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Spread:
+    """How some figure was spread over the completed checkpoints of this run: at most the last thousand of them."""
+
+    values: tuple[int, ...] = ()
+
+    def quantile(self, share: float) -> float:
+        """Return the value below which a share of all lies.
+
+        Example:
+            >>> Spread((1, 2, 3, 4, 5)).quantile(0.5), Spread().quantile(0.5)
+            (3.0, 0.0)
+        """
+        if not self.values:
+            return 0.0
+        place = share * (len(self.values) - 1)
+        below = int(place)
+        above = min(below + 1, len(self.values) - 1)
+        ordered = sorted(self.values)
+        return ordered[below] + (ordered[above] - ordered[below]) * (place - below)
+
+
+@dataclass(frozen=True, slots=True)
+class CheckpointsView:
+    """The checkpoints of a job in this run."""
+
+    settings: CheckpointSettings
+    completed: int = 0
+    failed: int = 0
+    in_progress: int = 0
+    #: How often the job took up a checkpoint: at its start, and in each restart.
+    restored: int = 0
+    #: Newest first.
+    history: tuple[CheckpointView, ...] = ()
+    last_completed: CheckpointView | None = None
+    last_savepoint: CheckpointView | None = None
+    last_failed: CheckpointView | None = None
+    last_restored: RestoredView | None = None
+    durations_ms: Spread = Spread()
+    written_bytes: Spread = Spread()
+    state_bytes: Spread = Spread()
+
+    def find(self, checkpoint_id: int) -> CheckpointView | None:
+        """Return the newest entry of an id: a checkpoint before a savepoint that was copied from it."""
+        known = [*self.history, self.last_completed, self.last_failed, self.last_savepoint]
+        found = [entry for entry in known if entry is not None and entry.id == checkpoint_id]
+        return next((entry for entry in found if entry.kind is not CheckpointKind.SAVEPOINT), next(iter(found), None))

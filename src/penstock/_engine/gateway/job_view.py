@@ -1,0 +1,192 @@
+"""A job as others see it: frozen data that the driver's loop makes and any thread reads without a lock."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import TYPE_CHECKING
+
+from penstock._engine.protocol.rows import MIN_WATERMARK
+from penstock.common.job_status import JobStatus
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from penstock._engine.gateway.checkpoint_view import CheckpointsView
+    from penstock._engine.gateway.progress import JobFailure, JobProgress
+
+
+class TaskStatus(StrEnum):
+    """Where a subtask stands.
+
+    Source: org.apache.flink.runtime.execution.ExecutionState.
+    """
+
+    CREATED = "CREATED"
+    SCHEDULED = "SCHEDULED"
+    DEPLOYING = "DEPLOYING"
+    RUNNING = "RUNNING"
+    FINISHED = "FINISHED"
+    CANCELING = "CANCELING"
+    CANCELED = "CANCELED"
+    FAILED = "FAILED"
+    RECONCILING = "RECONCILING"
+    INITIALIZING = "INITIALIZING"
+
+
+@dataclass(frozen=True, slots=True)
+class OperatorView:
+    """One operator of a chain."""
+
+    uid: str
+    name: str
+    #: Where the user's program made it: "file:line".
+    created_at: str
+
+
+@dataclass(frozen=True, slots=True)
+class InputView:
+    """An edge into a vertex."""
+
+    #: The id of the vertex that feeds it.
+    source: str
+    #: Flink's name of the partitioner, such as HASH.
+    ship_strategy: str
+
+
+@dataclass(frozen=True, slots=True)
+class VertexView:
+    """What stays the same of a vertex as long as its job runs."""
+
+    #: 32 hexadecimal digits, the same in each start of a job whose uids are the same.
+    id: str
+    name: str
+    parallelism: int
+    max_parallelism: int
+    operators: tuple[OperatorView, ...]
+    inputs: tuple[InputView, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class PlanView:
+    """What stays the same of a job as long as it runs."""
+
+    vertices: tuple[VertexView, ...]
+    #: Whether the job ends by itself.
+    bounded: bool
+    parallelism: int
+    #: -1 where it follows from the parallelism.
+    max_parallelism: int
+
+    def vertex_of(self, uid: str) -> VertexView | None:
+        """Return the vertex that an operator is in."""
+        return next((one for one in self.vertices if any(node.uid == uid for node in one.operators)), None)
+
+
+@dataclass(frozen=True, slots=True)
+class SubtaskView:
+    """The figures of a subtask: sums over the epochs of this run that counted."""
+
+    records_in: int = 0
+    records_out: int = 0
+    bytes_in: int = 0
+    bytes_out: int = 0
+    busy_ms: int = 0
+    #: The last epoch that counted.
+    last_records_in: int = 0
+    last_records_out: int = 0
+    last_bytes_in: int = 0
+    last_bytes_out: int = 0
+    last_busy_ms: int = 0
+    input_watermark: int = MIN_WATERMARK
+    output_watermark: int = MIN_WATERMARK
+    finished: bool = False
+    #: When it finished, in epoch milliseconds.
+    finished_ms: int | None = None
+    #: By operator uid: what its functions count and measure.
+    metrics: Mapping[str, Mapping[str, float]] = field(default_factory=dict[str, dict[str, float]])
+
+
+@dataclass(frozen=True, slots=True)
+class JobView:
+    """A job at one moment."""
+
+    #: 32 hexadecimal digits; empty while the job is being looked for.
+    job_id: str
+    name: str
+    status: JobStatus
+    #: When the job entered each status last, in epoch milliseconds.
+    status_times: Mapping[JobStatus, int]
+    started_ms: int
+    #: None as long as it has not ended.
+    ended_ms: int | None
+    plan: PlanView
+    #: By vertex and subtask, in the order of the plan.
+    subtasks: tuple[tuple[SubtaskView, ...], ...]
+    progress: JobProgress
+    #: From the end of the epoch before the last one to the end of the last one: what its figures are spread over.
+    last_interval_ms: int
+    #: Time in which epochs were possible: between starts and ends of the status RUNNING.
+    running_ms: int
+    checkpoints: CheckpointsView
+    #: Oldest first; `failures_dropped` older ones are not kept.
+    failures: tuple[JobFailure, ...] = ()
+    failures_dropped: int = 0
+    #: Why a job ended that did not finish: type and text on one line, and as the program sees it.
+    error: str | None = None
+    error_text: str | None = None
+    #: What is not yet known to be published: committables by sink uid.
+    pending_commits: Mapping[str, int] = field(default_factory=dict[str, int])
+    #: The effective configuration, with what is secret left out.
+    configuration: Mapping[str, str] = field(default_factory=dict[str, str])
+
+    @property
+    def is_over(self) -> bool:
+        """Whether this driver is done with the job."""
+        return self.status.is_terminal_state()
+
+    def task_status(self, vertex: int, subtask: int) -> TaskStatus:
+        """Return where a subtask stands, which follows from the job and from whether the subtask has finished.
+
+        Args:
+            vertex: Position of the vertex in the plan.
+            subtask: Position of the subtask in the vertex.
+        """
+        if self.subtasks[vertex][subtask].finished:
+            return TaskStatus.FINISHED
+        if self.status is JobStatus.FAILED:
+            return TaskStatus.FAILED if self._failed_at() == (vertex, subtask) else TaskStatus.CANCELED
+        return _STATUS_OF_TASKS[self.status]
+
+    def _failed_at(self) -> tuple[int, int] | None:
+        place = self.failures[-1].place if self.failures else None
+        if place is None:
+            return None
+        vertex = self.plan.vertex_of(place.operator_uid)
+        return None if vertex is None else (self.plan.vertices.index(vertex), place.subtask_index)
+
+
+#: A subtask that has not finished does what its job does.
+_STATUS_OF_TASKS = {
+    JobStatus.INITIALIZING: TaskStatus.CREATED,
+    JobStatus.CREATED: TaskStatus.CREATED,
+    JobStatus.RUNNING: TaskStatus.RUNNING,
+    JobStatus.RESTARTING: TaskStatus.CREATED,
+    JobStatus.RECONCILING: TaskStatus.RECONCILING,
+    JobStatus.FAILING: TaskStatus.CANCELING,
+    JobStatus.CANCELLING: TaskStatus.CANCELING,
+    JobStatus.CANCELED: TaskStatus.CANCELED,
+    JobStatus.SUSPENDED: TaskStatus.CANCELED,
+    JobStatus.FINISHED: TaskStatus.FINISHED,
+}
+
+
+def vertex_id(head_uid: str) -> str:
+    """Return the id of a vertex, made of the uid of its first operator.
+
+    Example:
+        >>> vertex_id("orders")
+        '1c168adb00d208e42f93314529f1fa9c'
+    """
+    return hashlib.sha256(head_uid.encode("utf-8", "surrogatepass")).hexdigest()[:32]
