@@ -22,6 +22,7 @@
     │   ├── NoCheckpointError               nothing to go on from
     │   ├── ParallelismLimitError           more subtasks than keyed state has key groups
     │   ├── SavepointChangeError            a savepoint that cannot be written, changed or deleted
+    │   ├── StateClassError                 state of a class that is gone or has changed
     │   ├── UnclaimedStateError             state of an operator that the job does not have
     │   └── UnknownStateError               state that a savepoint does not have
     ├── SparkSetupError                 fix the machine: Spark cannot start here
@@ -109,6 +110,7 @@ from penstock._errors.start import (
     ParallelismLimitError,
     RestoreError,
     SavepointChangeError,
+    StateClassError,
     UnclaimedStateError,
     UnknownStateError,
     UnsupportedFormatError,
@@ -156,6 +158,7 @@ __all__ = [
     "SparkSetupError",
     "SplitFetchError",
     "StaleAttemptError",
+    "StateClassError",
     "StateDescriptorError",
     "StopIncompleteError",
     "UnclaimedStateError",

@@ -134,6 +134,27 @@ class NoCheckpointError(RestoreError):
         )
 
 
+class StateClassError(RestoreError):
+    """State holds values whose classes are gone, or do not take what was stored of them.
+
+    Args:
+        state: The name of the state.
+        reason: What unpickling said about it.
+    """
+
+    def __init__(self, state: str, reason: str) -> None:
+        super().__init__(state, reason)
+        self.state, self.reason = state, reason
+
+    def __str__(self) -> str:
+        return (
+            f"State {self.state!r} holds values that cannot be read any more: {self.reason}. Their classes have to be "
+            "in the modules that they were in, under the names that they had; fields may be added to them with a "
+            "default in the class. To do without that state, give its operator another uid and set "
+            "execution.state-recovery.ignore-unclaimed-state to true."
+        )
+
+
 class UnclaimedStateError(RestoreError):
     """A checkpoint or savepoint holds state of an operator that the job does not have.
 

@@ -60,3 +60,18 @@ def test_orphans_are_looked_for_a_while_after_an_epoch_was_given_up() -> None:
     assert not retention.sweep_due(100_000 + ORPHAN_AGE_MS - 1)
     assert retention.sweep_due(100_099 + ORPHAN_AGE_MS)
     assert not retention.sweep_due(10**9)
+
+
+def test_claimed_checkpoint_goes_as_the_oldest_one_and_its_copies_with_the_last_that_names_them() -> None:
+    retention = Retention(2, 0)
+    copies = checkpoint(1, "copy").snapshot
+    assert copies is not None
+    retention.claim("/savepoints/one", copies)
+    assert (retention.checkpoints, retention.files) == (frozenset(), {"copy"})
+    retention.keep(checkpoint(3, "copy", "a"))
+    assert not retention.drop()
+    retention.keep(checkpoint(4, "copy", "b"))
+    assert retention.drop() == Garbage((), (), ("/savepoints/one",))
+    retention.keep(checkpoint(5, "b"))
+    retention.keep(checkpoint(6, "b"))
+    assert retention.drop() == Garbage((3, 4), ("a", "copy"))

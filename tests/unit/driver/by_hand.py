@@ -87,6 +87,8 @@ class Threads:
         raise AssertionError("nothing here does that")
 
     def close(self, *, wait: bool) -> None:
+        while self._work and wait:
+            self._work.pop(0)()
         self._work.clear()
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from penstock._engine.protocol.keys import key_group
 from penstock._engine.state.state_file import Chunk, Op, StateFileWriter, read_index, read_state_file
-from penstock.errors import CorruptCheckpointError, UnpicklableStateError
+from penstock.errors import CorruptCheckpointError, StateClassError, UnpicklableStateError
 
 ALL = (0, 127)
 
@@ -119,7 +119,7 @@ class Refuses:
 
 
 def test_value_that_cannot_be_unpickled_names_the_state() -> None:
-    with pytest.raises(CorruptCheckpointError, match=r"state 'count' cannot be unpickled \(ValueError"):
+    with pytest.raises(StateClassError, match=r"'count' holds values that cannot be read any more: ValueError"):
         read(write(put([1], [Refuses()])))
 
 

@@ -263,8 +263,8 @@ class JobCoordinator:
         self._desk.emit(*(do.Log(f"The state of operator {name} is dropped") for name in restored.fitted.dropped))
         self._desk.emit(do.AdoptGraph(restored.fitted.graph))
         self._stopping = restored.stopping
-        origin = take_up(restored, self._settings, chain.job_id, self._desk.retention)
-        self._state.restore(origin.snapshot)
+        origin = take_up(restored, self._settings, chain, self._desk.retention)
+        self._state.restore(origin.snapshot, write_all=origin.write_all)
         if origin.copies:
             self._desk.call(do.CopyState(restored.path, origin.copies))
         else:
@@ -448,7 +448,7 @@ class JobCoordinator:
         self._savepoints.give_up(_text(cause), complete=self._desk.phase is Phase.FINISHING)
         self._requests.give_up(_text(cause))
         self._release()
-        if isinstance(cause, InternalError | CorruptCheckpointError):  # a bug or damage is still there after a restart
+        if _is_lasting(cause):
             self._desk.go(Phase.FAILING)
             return
         if delay_ms is None:
@@ -558,6 +558,11 @@ class JobCoordinator:
     @property
     def _reason(self) -> str:
         return _text(self._error or "")
+
+
+def _is_lasting(cause: Cause) -> bool:
+    """Tell whether a restart would end the same way: a bug, damage, or state that does not fit the program."""
+    return cause.lasting if isinstance(cause, Failure) else isinstance(cause, InternalError | CorruptCheckpointError)
 
 
 def _text(cause: Cause | str) -> str:

@@ -69,15 +69,22 @@ class JobState:
         self.ledger = CommitLedger()
         self.progress = JobProgress(subtasks=len(unfinished(self.snapshot)))
         self._sources: dict[str, SourceCoordination] = {}
+        self._write_all = False
         self._history: dict[Subtask, tuple[tuple[int, int], ...]] = {}
         self._started_ms = 0
         self._last: tuple[SubtaskAck, ...] = ()
 
     # ------------------------------------------------------------------------------------------- start and restart
 
-    def restore(self, snapshot: JobSnapshot) -> None:
-        """Take up the state of a checkpoint."""
+    def restore(self, snapshot: JobSnapshot, *, write_all: bool) -> None:
+        """Take up the state of a checkpoint.
+
+        Args:
+            snapshot: The state.
+            write_all: The next checkpoint is to name none of its files.
+        """
         self.snapshot = snapshot
+        self._write_all = write_all
         self.ledger = CommitLedger(snapshot.outstanding)
 
     def reset(self) -> None:
@@ -119,7 +126,7 @@ class JobState:
             if subtask[0] in self._source_vertices:
                 budget = self._planner.budget(subtask[0])
                 part = replace(part, max_records=budget.records, max_bytes=budget.bytes, max_time_ms=budget.time_ms)
-            result[subtask] = part
+            result[subtask] = replace(part, full_snapshot=True, write_all=True) if self._write_all else part
         return result
 
     def expired(self) -> None:
@@ -162,6 +169,7 @@ class JobState:
         """Take note that an epoch's checkpoint has completed."""
         self.snapshot = document
         self.ledger.add(cut.commits)
+        self._write_all = False
         self._last = cut.acks
         for ack in cut.acks:
             subtask = (ack.vertex, ack.subtask)

@@ -26,18 +26,23 @@ class Garbage:
     checkpoints: tuple[int, ...] = ()
     #: Paths of files in the job's shared directory.
     files: tuple[str, ...] = ()
+    #: Paths of checkpoints and savepoints from elsewhere that the job has claimed.
+    claimed: tuple[str, ...] = ()
 
     def __bool__(self) -> bool:
         """Tell whether there is anything."""
-        return bool(self.checkpoints or self.files)
+        return bool(self.checkpoints or self.files or self.claimed)
 
 
 @dataclass(frozen=True, slots=True)
 class Kept:
-    """A checkpoint of this job that stays, and the files that it names."""
+    """A checkpoint that stays, and the files that it names."""
 
-    checkpoint_id: int
+    #: None for one from elsewhere; then this job has copies of its files.
+    checkpoint_id: int | None
     files: frozenset[str]
+    #: Where one from elsewhere is.
+    path: str = ""
 
 
 class Retention:
@@ -64,11 +69,21 @@ class Retention:
     @property
     def checkpoints(self) -> frozenset[int]:
         """The ids of the kept checkpoints."""
-        return frozenset(kept.checkpoint_id for kept in (*self._pinned, *self._kept))
+        ids = (kept.checkpoint_id for kept in (*self._pinned, *self._kept))
+        return frozenset(checkpoint_id for checkpoint_id in ids if checkpoint_id is not None)
 
     def keep(self, record: Record) -> None:
         """Count a checkpoint of this job as the newest one."""
         self._kept.append(_kept(record))
+
+    def claim(self, path: str, snapshot: JobSnapshot) -> None:
+        """Count a checkpoint from elsewhere as one of this job, which goes when newer ones are there.
+
+        Args:
+            path: Where it is.
+            snapshot: Its state, with the names that its files have as this job's own.
+        """
+        self._kept.append(Kept(None, state_files(snapshot), path))
 
     def pin(self, checkpoint_id: int, snapshot: JobSnapshot) -> None:
         """Keep a checkpoint of this job until it is unpinned."""
@@ -95,7 +110,11 @@ class Retention:
 
     def _garbage(self, dropped: list[Kept]) -> Garbage:
         files = frozenset[str]().union(*(kept.files for kept in dropped))
-        return Garbage(tuple(kept.checkpoint_id for kept in dropped), tuple(sorted(files - self.files)))
+        return Garbage(
+            tuple(kept.checkpoint_id for kept in dropped if kept.checkpoint_id is not None),
+            tuple(sorted(files - self.files)),
+            tuple(kept.path for kept in dropped if kept.checkpoint_id is None),
+        )
 
     def orphans_possible(self, now_ms: int) -> None:
         """Take note that an attempt was given up, which may have left files behind and still write some."""

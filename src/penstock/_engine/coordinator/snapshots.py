@@ -127,6 +127,8 @@ def _advance_operator(before: OperatorSubtask, ack: SubtaskAck, uid: str, *, dra
     if part is None:
         return replace(before, finished=ack.finished, drained=drained)
     operator_state = () if part.operator_state is None else (part.operator_state,)
+    if ack.finished and not drained:  # what others still need of it are union lists and broadcast maps
+        return OperatorSubtask(finished=True, operator_state=operator_state)
     lineage = _extend(before.lineage, part.keyed_state)
     return OperatorSubtask(lineage, part.state, ack.finished, drained, operator_state)
 

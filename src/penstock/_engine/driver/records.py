@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from penstock._engine.coordinator import events as ev
 from penstock._engine.coordinator.retention import ORPHAN_AGE_MS
+from penstock._engine.driver.claimed import delete_claimed
 from penstock._engine.driver.damage import metadata_damage, read, readable
 from penstock._engine.protocol.metadata import Record, RecordKind, decode_record, encode_record
 from penstock._engine.protocol.paths import (
@@ -127,9 +128,15 @@ class RecordKeeper:
 
     def delete(self, instruction: do.Delete) -> None:
         """Delete checkpoints, and then the files that only they named."""
-        garbage = instruction.garbage
-        records = [metadata_path(instruction.job_id, number) for number in garbage.checkpoints]
-        self._in_background(lambda: self._storage.delete([*records, *garbage.files]))
+        garbage, job_id = instruction.garbage, instruction.job_id
+        records = [metadata_path(job_id, number) for number in garbage.checkpoints]
+
+        def delete() -> None:
+            self._storage.delete([*records, *garbage.files])
+            for path in garbage.claimed:
+                delete_claimed(*self._locate(path), job_id)
+
+        self._in_background(delete)
 
     def sweep_orphans(self, instruction: do.SweepOrphans) -> None:
         """Delete what drivers and attempts before left behind."""

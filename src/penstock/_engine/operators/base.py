@@ -46,6 +46,8 @@ class EpochContext:
     watermark: int = MIN_WATERMARK
     #: Write a snapshot of keyed state in place of a delta.
     full_snapshot: bool = False
+    #: Operator state is written although it has not changed.
+    write_all: bool = False
 
 
 @dataclass(slots=True)

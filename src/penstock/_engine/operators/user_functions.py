@@ -70,6 +70,7 @@ class UserFunctionOperator(Operator):
             function.snapshot_state(SnapshotContext(epoch.checkpoint_id, self.context.clock()))
         return self.operator_state.save(
             lambda data, parts: self.context.save_operator_state(data, parts, epoch),
+            anew=epoch.write_all,
         )
 
     def snapshot(self, epoch: EpochContext, *, finished: bool) -> OperatorAck:

@@ -73,6 +73,8 @@ class SubtaskDispatch:
     max_time_ms: int = 0
     #: Cut the chains of this subtask's keyed state: write a snapshot in place of a delta.
     full_snapshot: bool = False
+    #: Write all operator state anew: the checkpoint is to name no file of an earlier one.
+    write_all: bool = False
     #: The job's last checkpoint that completed, told to listeners; 0 at a fresh start.
     completed_checkpoint: int = 0
 
@@ -191,6 +193,8 @@ class Failure:
     traceback: str
     #: The pickled exception, None when it does not pickle.
     exception: bytes | None
+    #: Whether a restart would end the same way.
+    lasting: bool = False
 
 
 @dataclass(frozen=True, slots=True)

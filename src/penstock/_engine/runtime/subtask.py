@@ -172,6 +172,7 @@ class SubtaskRuntime:
                 completed_checkpoint=dispatch.completed_checkpoint,
                 watermark=watermark,
                 full_snapshot=dispatch.full_snapshot,
+                write_all=dispatch.write_all,
             )
             self._epochs.append(epoch)
             self._call(position, operator.begin_epoch, epoch)

@@ -73,7 +73,8 @@ def opened_store(located: Located, operator: OperatorRecord, subtask: int) -> Ge
     """Have the keyed state of a subtask in a store, for reading.
 
     Raises:
-        CorruptCheckpointError: A file is damaged or gone, or its values cannot be unpickled here.
+        CorruptCheckpointError: A file is damaged or gone.
+        StateClassError: Its values cannot be unpickled here.
     """
     groups = key_group_range(subtask, operator.parallelism, operator.max_parallelism)
     with _temporary_directory() as directory, _full_names(located):

@@ -18,6 +18,7 @@ from penstock._engine.state.pickles import dump, load
 from penstock.datastream.state import BroadcastState, ListState
 from penstock.errors import (
     CorruptCheckpointError,
+    StateClassError,
     StateDescriptorError,
     UnpicklableStateError,
     UnsupportedFormatError,
@@ -162,6 +163,7 @@ class OperatorState:
 
         Raises:
             CorruptCheckpointError: A file is damaged or of a newer format.
+            StateClassError: A value cannot be unpickled.
         """
         for _, state in self._states.values():
             state.clear()
@@ -172,7 +174,8 @@ class OperatorState:
             items = _items_of(handle, data)
             for part in handle.parts:
                 own_came = own_came or part.mode is not StateMode.FOREIGN
-                self._absorb(part, [load(items[part.name][place]) for place in part.places()], behind=own_came)
+                values = [_loaded(part.name, items[part.name][place]) for place in part.places()]
+                self._absorb(part, values, behind=own_came)
             if len(handles) == 1 and _is_whole(handle, items):
                 self._saved = _digest(data), handle
 
@@ -186,11 +189,14 @@ class OperatorState:
         else:
             self.list_state(part.name, part.mode).add_all(values)
 
-    def save(self, write: Callable[[bytes, tuple[StatePart, ...]], StateHandle]) -> StateHandle | None:
+    def save(
+        self, write: Callable[[bytes, tuple[StatePart, ...]], StateHandle], *, anew: bool = False
+    ) -> StateHandle | None:
         """Return the handle of a file with the whole state, None for no state; the last one when nothing has changed.
 
         Args:
             write: Puts a file into the checkpoint.
+            anew: Write one also when nothing has changed.
 
         Raises:
             UnpicklableStateError: A value cannot be pickled.
@@ -202,10 +208,17 @@ class OperatorState:
             return None
         data = msgspec.msgpack.encode(_File(FORMAT_VERSION, items))
         digest = _digest(data)
-        if self._saved is None or self._saved[0] != digest:
+        if anew or self._saved is None or self._saved[0] != digest:
             parts = tuple(StatePart(name, self._states[name][0], 0, len(pickles)) for name, pickles in items.items())
             self._saved = digest, write(data, parts)
         return self._saved[1]
+
+
+def _loaded(name: str, data: bytes) -> Any:
+    try:
+        return load(data)
+    except Exception as error:  # the user's classes may have any reason
+        raise StateClassError(name, f"{type(error).__name__}: {error}") from error
 
 
 def describe(

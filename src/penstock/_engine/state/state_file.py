@@ -23,7 +23,7 @@ import pyarrow as pa
 
 from penstock._engine.protocol.keys import NormalKey, decode_normal, encode_normal, key_group
 from penstock._engine.state import pickles
-from penstock.errors import CorruptCheckpointError, UnpicklableStateError, UnsupportedFormatError
+from penstock.errors import CorruptCheckpointError, StateClassError, UnpicklableStateError, UnsupportedFormatError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -151,6 +151,7 @@ def read_state_file(data: bytes, path: str, key_groups: range, max_parallelism: 
 
     Raises:
         CorruptCheckpointError: The file is damaged, cut off, or of another format version.
+        StateClassError: A value cannot be unpickled.
     """
     for info in read_index(data, path):
         first, last = info.key_groups
@@ -229,8 +230,7 @@ def _read_chunk(data: bytes, path: str, info: ChunkInfo) -> Chunk:
         chunk.values = pickles.load(raw[after_keys:after_values]) if value_size else None
         chunk.originals = pickles.load(raw[after_values:]) if after_values < len(raw) else None
     except Exception as error:  # the user's classes may have any reason
-        reason = f"state {info.name!r} cannot be unpickled ({type(error).__name__}: {error})"
-        raise CorruptCheckpointError(path, reason) from error
+        raise StateClassError(info.name, f"{type(error).__name__}: {error}") from error
     return chunk
 
 

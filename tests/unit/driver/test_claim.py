@@ -1,0 +1,227 @@
+"""Whose a checkpoint or savepoint is that a job was started from: CLAIM, NO_CLAIM, and the job's own with latest."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from tests.unit.driver.stories import Chapter, Sheet, Story
+from tests.unit.driver.test_finished_operators import Counts, Remembers
+
+from penstock._engine.coordinator.snapshots import state_files
+from penstock._engine.protocol.control import Stop
+from penstock._engine.protocol.metadata import Record, RecordKind, decode_record
+from penstock.common.job_status import JobStatus
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+JOB_ID = "0123456789abcdef" * 2
+LONG = list(range(30))
+
+
+@pytest.fixture(autouse=True)
+def all_state_lies_in_files(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let no state be so small that it stands in the metadata."""
+    monkeypatch.setattr("penstock._engine.runtime.subtask_state._INLINE_UNION_BYTES", 0)
+    monkeypatch.setattr("penstock._engine.coordinator.job_state._MAX_INLINE", 0)
+
+
+def program(sheet: Sheet) -> None:
+    """A source that ends soon with a union list behind it, and one that goes on with keyed state behind it."""
+    lists = sheet.source("lists", ["a"], LONG).set_parallelism(2)
+    sheet.collect(lists.map(Remembers(union=True)).uid("remembers").set_parallelism(2), "remembered")
+    sheet.collect(lists.key_by(str).process(Counts()).uid("counts"))
+
+
+def cancel(driver: Any) -> None:
+    driver.cancel()
+
+
+def record_at(path: str | Path) -> Record:
+    file = Path(path, "_metadata")
+    return decode_record(file.read_bytes(), str(file))
+
+
+def files_of(story: Story, records: Iterable[Record]) -> set[str]:
+    """Return the state files that records name, all of which have to be there."""
+    named = {name for record in records if record.snapshot is not None for name in state_files(record.snapshot)}
+    for name in named:
+        assert (story.place / "checkpoints" / name).exists(), name
+    return named
+
+
+def checkpoints_of(story: Story, chapter: Chapter) -> list[Record]:
+    """Return the checkpoints that a job has left."""
+    own = [record for record in story.records_of_jobs() if record.job_id == chapter.driver.job_id]
+    return [record for record in own if record.kind is RecordKind.CHECKPOINT]
+
+
+def expect_everything(story: Story) -> None:
+    assert sorted(story.output(), key=str) == sorted([(value, 1) for value in ["a", *LONG]], key=str)
+
+
+def cancelled_checkpoint(story: Story, at: int = 5, **settings: str) -> str:
+    """Run the job for a while and return its newest checkpoint."""
+    chapter = story.run(program, asks={at: cancel}, **settings)
+    assert chapter.status is JobStatus.CANCELED
+    assert chapter.driver.checkpoint is not None
+    return chapter.driver.checkpoint
+
+
+def contents(directory: str | Path) -> dict[str, bytes]:
+    return {
+        str(file.relative_to(directory)): file.read_bytes() for file in Path(directory).rglob("*") if file.is_file()
+    }
+
+
+def test_savepoint_that_is_not_claimed_is_never_touched_and_never_needed(tmp_path: Path) -> None:
+    story = Story(tmp_path)
+    savepoint = story.run(program, asks={4: Stop.SUSPEND}).savepoint
+    before = contents(savepoint)
+    path = cancelled_checkpoint(story, 4, recover=savepoint)
+    assert contents(savepoint) == before
+    shutil.rmtree(savepoint)
+    assert story.run(program, recover=path).status is JobStatus.FINISHED
+    expect_everything(story)
+
+
+def test_claimed_savepoint_goes_when_newer_checkpoints_are_there(tmp_path: Path) -> None:
+    story = Story(tmp_path)
+    savepoint = story.run(program, asks={4: Stop.SUSPEND}).savepoint
+    seen: list[bool] = []
+
+    def look(_: Any) -> None:
+        seen.append(Path(savepoint).exists())
+
+    again = story.run(
+        program, asks={1: look, 2: look, 3: look, 4: look, 5: look}, recover=savepoint, claim="CLAIM", retained="2"
+    )
+    assert again.status is JobStatus.FINISHED
+    assert seen[:2] == [True, True], "as long as it is one of the two newest"
+    assert not seen[-1]
+    assert not Path(savepoint).exists()
+    expect_everything(story)
+
+
+def test_claimed_savepoint_stays_where_its_job_was_cancelled_early_and_keeps_checkpoints(tmp_path: Path) -> None:
+    story = Story(tmp_path)
+    savepoint = story.run(program, asks={4: Stop.SUSPEND}).savepoint
+    again = story.run(program, asks={1: cancel}, recover=savepoint, claim="CLAIM")
+    assert again.driver.checkpoint == savepoint
+    story.run(program, recover=savepoint)
+    expect_everything(story)
+
+
+@pytest.mark.parametrize("retention", ["DELETE_ON_CANCELLATION", "NO_EXTERNALIZED_CHECKPOINTS"])
+def test_claimed_savepoint_goes_with_the_checkpoints_of_a_cancelled_job(tmp_path: Path, retention: str) -> None:
+    story = Story(tmp_path)
+    savepoint = story.run(program, asks={4: Stop.SUSPEND}).savepoint
+    story.run(program, asks={2: cancel}, recover=savepoint, claim="CLAIM", retention=retention)
+    assert not Path(savepoint).exists()
+
+
+def test_own_checkpoint_that_is_not_claimed_stays_and_the_next_one_names_no_file_of_it(tmp_path: Path) -> None:
+    story = Story(tmp_path, workers=2)
+    path = cancelled_checkpoint(story, job_id=JOB_ID, retained="1")
+    old = record_at(path)
+    old_files = files_of(story, [old])
+    assert old_files
+    assert any(part.finished for part in old.snapshot.operators["remembers"].subtasks)  # type: ignore[union-attr]
+    again = story.run(program, asks={4: cancel}, recover=path, job_id=JOB_ID, retained="9")
+    assert record_at(path) == old
+    assert files_of(story, [old]) == old_files
+    newer = [record for record in checkpoints_of(story, again) if record.checkpoint_id > old.checkpoint_id]
+    assert len(newer) > 1
+    assert not files_of(story, newer) & old_files
+    for name in old_files:
+        (tmp_path / "checkpoints" / name).unlink()
+    shutil.rmtree(path)
+    assert again.driver.checkpoint is not None
+    last = story.run(program, recover=again.driver.checkpoint)
+    assert last.status is JobStatus.FINISHED
+    expect_everything(story)
+    assert all("a" in before for value, before in last.outputs["remembered"] if value != "a")
+
+
+@pytest.mark.parametrize("settings", [{"claim": "CLAIM"}, {"recover": "latest"}])
+def test_own_checkpoint_goes_as_any_other_where_it_is_claimed_and_with_latest(
+    tmp_path: Path, settings: dict[str, str]
+) -> None:
+    story = Story(tmp_path)
+    path = cancelled_checkpoint(story, job_id=JOB_ID, retained="1")
+    again = story.run(program, asks={4: cancel}, job_id=JOB_ID, retained="1", **{"recover": path, **settings})
+    assert not Path(path).exists()
+    assert len(checkpoints_of(story, again)) == 1
+    story.run(program, job_id=JOB_ID, recover="latest")
+    expect_everything(story)
+
+
+def test_claimed_checkpoint_of_another_job_goes_with_what_only_it_names(tmp_path: Path) -> None:
+    story = Story(tmp_path)
+    path = cancelled_checkpoint(story, retained="2")
+    first = story.chapters[0]
+    _, newest = checkpoints_of(story, first)
+    again = story.run(program, recover=path, claim="CLAIM")
+    assert again.status is JobStatus.FINISHED
+    expect_everything(story)
+    [left] = checkpoints_of(story, first)
+    assert left.checkpoint_id == newest.checkpoint_id - 1
+    assert files_of(story, [left])
+
+
+def test_claim_of_the_newest_record_of_a_job_closes_its_chain(tmp_path: Path) -> None:
+    story = Story(tmp_path)
+    path = Path(cancelled_checkpoint(story, job_id=JOB_ID))
+    terminal = path.with_name(f"chk-{int(path.name.rpartition('-')[2]) + 1}")
+    shutil.rmtree(terminal)  # as if its process had been killed
+    again = story.run(program, recover=str(path), claim="CLAIM")
+    assert not path.exists()
+    closed = record_at(terminal)
+    assert closed.kind is RecordKind.CANCELED
+    assert again.driver.job_id in closed.reason
+
+
+def test_checkpoint_of_another_job_that_is_not_claimed_stays(tmp_path: Path) -> None:
+    story = Story(tmp_path)
+    path = cancelled_checkpoint(story)
+    before = contents(tmp_path / "checkpoints")
+    assert story.run(program, recover=path).status is JobStatus.FINISHED
+    after = contents(tmp_path / "checkpoints")
+    assert {name: after[name] for name in before} == before
+
+
+@pytest.mark.parametrize(
+    ("retention", "kept"),
+    [("RETAIN_ON_CANCELLATION", True), ("DELETE_ON_CANCELLATION", False), ("NO_EXTERNALIZED_CHECKPOINTS", False)],
+)
+def test_cancelled_job_leaves_checkpoints_as_its_retention_says(tmp_path: Path, retention: str, kept: bool) -> None:
+    story = Story(tmp_path)
+    cancelled = story.run(program, asks={5: cancel}, retention=retention)
+    assert bool(checkpoints_of(story, cancelled)) is kept
+    assert (cancelled.driver.checkpoint is not None) is kept
+    assert any((tmp_path / "checkpoints").glob("*/shared/*")) is kept
+
+
+@pytest.mark.parametrize(
+    ("retention", "kept"),
+    [("RETAIN_ON_CANCELLATION", True), ("DELETE_ON_CANCELLATION", True), ("NO_EXTERNALIZED_CHECKPOINTS", False)],
+)
+def test_failed_job_leaves_checkpoints_as_its_retention_says(tmp_path: Path, retention: str, kept: bool) -> None:
+    def broken(sheet: Sheet) -> None:
+        lists = sheet.source("lists", LONG)
+        sheet.collect(lists.key_by(str).process(Counts()).uid("counts"))
+        sheet.collect(lists.map(lambda value: 1 // (value - 9)), "quotients")
+
+    story = Story(tmp_path)
+    failed = story.run(broken, retention=retention)
+    assert failed.status is JobStatus.FAILED
+    assert bool(checkpoints_of(story, failed)) is kept
+
+
+@pytest.mark.parametrize("retention", ["RETAIN_ON_CANCELLATION", "DELETE_ON_CANCELLATION"])
+def test_finished_job_leaves_no_checkpoints(tmp_path: Path, retention: str) -> None:
+    story = Story(tmp_path)
+    assert checkpoints_of(story, story.run(program, retention=retention)) == []
