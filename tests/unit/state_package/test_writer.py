@@ -166,7 +166,7 @@ def test_untouched_copy_goes_on_as_the_savepoint_itself(existing: str, tmp_path:
     copy = SavepointWriter.from_existing(existing).write(str(tmp_path / "copy"))
     assert Savepoint.open(copy).verify().damaged == ()
     assert Savepoint.open(copy).operators == Savepoint.open(existing).operators
-    assert started(copy, tmp_path / "a") == started(existing, tmp_path / "b")
+    assert last_totals(started(copy, tmp_path / "a")) == last_totals(started(existing, tmp_path / "b"))
 
 
 @pytest.mark.parametrize("parallelism", [2, 3])
