@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shutil
-import tempfile
 import uuid
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -31,6 +30,7 @@ from penstock._engine.driver.views import checkpoint_settings, plan_view
 from penstock._engine.driver.watch import JobWatch
 from penstock._engine.plan.levels import build_plan
 from penstock._engine.storage.checkpoint_storage import open_storage
+from penstock._engine.storage.scratch import ScratchDirectory
 from penstock.common import option_table
 from penstock.common.configuration import shown_value
 
@@ -77,8 +77,8 @@ def assemble(
     """
     settings = _settings(configuration, graph.name)
     directory = configuration.get(option_table.CHECKPOINT_DIRECTORY)
-    temporary = None if directory else tempfile.mkdtemp(prefix="penstock-checkpoints-")
-    storage = open_storage(directory or str(temporary))
+    temporary = None if directory else ScratchDirectory("penstock-checkpoints-")
+    storage = open_storage(str(temporary.path) if temporary is not None else str(directory))
     storage.probe()
 
     identity = Identity(run_id=uuid.uuid4().hex, fresh_job_id=uuid.uuid4().hex, penstock_version=__version__)
@@ -115,7 +115,7 @@ def assemble(
             if ending.checkpoint is None and epochs.program_path is not None:
                 storage.delete([epochs.program_path])
         if temporary is not None:
-            shutil.rmtree(temporary, ignore_errors=True)
+            temporary.remove()
 
     full_path = storage.full_path if temporary is None else None
     savepoints = Savepoints(storage, configuration.get(option_table.SAVEPOINT_DIRECTORY), mailbox, background)

@@ -6,9 +6,7 @@ What comes out are the user's values, so this unpickles them; whoever reads a sa
 from __future__ import annotations
 
 import contextlib
-import tempfile
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from penstock._engine.protocol.control import decode
@@ -20,6 +18,7 @@ from penstock._engine.state.keyed_store import KeyedStore
 from penstock._engine.state.operator_state import OperatorState
 from penstock._engine.state.table import MISSING
 from penstock._engine.state.timers import split
+from penstock._engine.storage.scratch import ScratchDirectory
 from penstock.errors import CorruptCheckpointError, UnknownStateError
 
 if TYPE_CHECKING:
@@ -31,6 +30,8 @@ if TYPE_CHECKING:
     from penstock._engine.state.memory_store import MemoryStore
     from penstock._engine.state.table import Pane
 
+#: Begins the names of temporary directories.
+SCRATCH: Final = "penstock-savepoint-"
 #: What entries may take in memory, by estimate; more goes through a database in the temporary directory.
 MEMORY_BYTES: Final = 256 << 20
 
@@ -77,19 +78,13 @@ def opened_store(located: Located, operator: OperatorRecord, subtask: int) -> Ge
         StateClassError: Its values cannot be unpickled here.
     """
     groups = key_group_range(subtask, operator.parallelism, operator.max_parallelism)
-    with _temporary_directory() as directory, _full_names(located):
-        store = KeyedStore(directory, groups, operator.max_parallelism, located.read, MEMORY_BYTES)
+    with ScratchDirectory(SCRATCH) as directory, _full_names(located):
+        store = KeyedStore(directory / "store", groups, operator.max_parallelism, located.read, MEMORY_BYTES)
         store.catch_up(operator.subtasks[subtask].lineage)
         try:
             yield store
         finally:
             store.release()
-
-
-@contextlib.contextmanager
-def _temporary_directory() -> Generator[Path]:
-    with tempfile.TemporaryDirectory(prefix="penstock-savepoint-", ignore_cleanup_errors=True) as directory:
-        yield Path(directory)
 
 
 @contextlib.contextmanager

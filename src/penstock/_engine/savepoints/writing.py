@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import secrets
-import tempfile
 import time
 from dataclasses import replace
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from penstock import __version__
@@ -15,16 +13,18 @@ from penstock._engine.protocol.metadata import OperatorRecord, encode_record
 from penstock._engine.protocol.paths import METADATA, shared_path
 from penstock._engine.protocol.state_handle import StateHandle, StateMode
 from penstock._engine.savepoints.located import absolute
-from penstock._engine.savepoints.reading import MEMORY_BYTES, key_of, opened_store, operator_state
+from penstock._engine.savepoints.reading import MEMORY_BYTES, SCRATCH, key_of, opened_store, operator_state
 from penstock._engine.state.keyed_store import KeyedStore
 from penstock._engine.state.operator_state import OperatorState, describe
 from penstock._engine.state.timers import split
 from penstock._engine.storage.checkpoint_storage import open_storage
 from penstock._engine.storage.copying import copy_files
+from penstock._engine.storage.scratch import ScratchDirectory
 from penstock.errors import InternalError, SavepointChangeError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+    from pathlib import Path
 
     from penstock._engine.protocol.state_handle import Lineage, StatePart
     from penstock._engine.savepoints.draft import Draft, OperatorDraft, Transform
@@ -126,8 +126,8 @@ class _Writer:
 
     def _keyed(self, uid: str, operator: OperatorDraft) -> list[Lineage]:
         checkpoint_id = self._draft.checkpoint_id
-        with tempfile.TemporaryDirectory(prefix="penstock-savepoint-", ignore_cleanup_errors=True) as directory:
-            stores = _Stores(operator.record, Path(directory))
+        with ScratchDirectory(SCRATCH) as directory:
+            stores = _Stores(operator.record, directory)
             for subtask, part in enumerate(operator.record.subtasks):
                 if part.lineage:
                     self._take_over(operator, subtask, stores)

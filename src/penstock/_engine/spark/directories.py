@@ -13,8 +13,8 @@ import stat
 import sys
 import tempfile
 from pathlib import Path
-from typing import IO
 
+from penstock._engine.storage.scratch import hold, is_dead
 from penstock.errors import LocalDirectoryError
 
 #: Below this Spark fails in the middle of a shuffle with an error that does not name the disk.
@@ -82,7 +82,7 @@ class RunDirectory:
         require_free_space(parent)
         try:
             self.path = Path(tempfile.mkdtemp(prefix=_RUN_PREFIX, dir=parent))
-            self._lock = _hold(self.path)
+            self._lock = hold(self.path)
             self.log_file = _new_log_file(private_directory(parent / "logs"), self.path.name)
         except OSError as error:
             raise LocalDirectoryError(str(parent), error.strerror or str(error)) from error
@@ -108,34 +108,12 @@ def _new_log_file(directory: Path, name: str) -> Path:
     return log
 
 
-def _hold(directory: Path) -> IO[bytes]:
-    """Lock ``directory`` for as long as this process lives.
-
-    Raises:
-        BlockingIOError: Another process holds it.
-    """
-    lock = (directory / "lock").open("ab")
-    if sys.platform != "win32":
-        import fcntl
-
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
-            lock.close()
-            raise
-    return lock
+def dead_run_directories(parent: Path) -> list[Path]:
+    """Return the run directories of processes that were killed."""
+    return [directory for directory in sorted(parent.glob(f"{_RUN_PREFIX}*")) if is_dead(directory)]
 
 
 def _sweep(parent: Path) -> None:
     """Remove the run directories of processes that were killed."""
-    if sys.platform == "win32":
-        return  # without flock nobody can tell a dead owner from a living one
-    for directory in parent.glob(f"{_RUN_PREFIX}*"):
-        # A directory without a lock file is half made, or half removed, by a process that is alive.
-        if (directory / "lock").is_file():
-            try:
-                lock = _hold(directory)
-            except OSError:
-                continue
-            shutil.rmtree(directory, ignore_errors=True)
-            lock.close()
+    for directory in dead_run_directories(parent):
+        shutil.rmtree(directory, ignore_errors=True)

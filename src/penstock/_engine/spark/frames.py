@@ -1,0 +1,46 @@
+"""A Spark DataFrame of what Python reads somewhere: each part in a task of its own, as Arrow batches.
+
+In a session of the program's, which stays as it is.
+"""
+
+from __future__ import annotations
+
+import pickle
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, cast
+
+from pyspark.sql.pandas.types import from_arrow_schema
+
+from penstock._engine.graph.pickling import main_classes
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Sequence
+
+    import pyarrow as pa
+    from pyspark.sql import DataFrame, SparkSession
+
+
+def frame_of_parts(
+    session: SparkSession, parts: Sequence[Callable[[], Iterable[pa.RecordBatch]]], schema: pa.Schema
+) -> DataFrame:
+    """Return a DataFrame of all parts, read when it is computed.
+
+    Args:
+        session: The program's session.
+        parts: Each makes the batches of one task; they are pickled, so they should be small.
+        schema: Of all batches.
+    """
+    main, folders = main_classes(), [str(Path(entry or ".").resolve()) for entry in sys.path]
+
+    def read(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        # The values' classes come from where the program has them; a cluster's tasks find what was installed there.
+        sys.path.extend(entry for entry in folders if entry not in sys.path and Path(entry).exists())
+        if main is not None:
+            classes: dict[str, Any] = pickle.loads(main)
+            vars(sys.modules["__main__"]).update(classes)
+        for batch in batches:
+            for number in cast("list[int]", batch.column(0).to_pylist()):
+                yield from parts[number]()
+
+    return session.range(0, len(parts), 1, len(parts)).mapInArrow(read, from_arrow_schema(schema))

@@ -1,0 +1,47 @@
+"""Savepoints read and written without a job; ours, PyFlink has nothing like Java's State Processor API.
+
+=====================  =================================================================================================
+`Savepoint`            what is in a savepoint or checkpoint; its states as Python values, pandas, Arrow and Spark
+`SavepointWriter`      a new savepoint, from nothing or from another one, that a job starts from
+`StateRows`            one state, whatever becomes of it
+`KeyedEntry` …         one entry of a state
+`SavepointInfo` …      what `Savepoint.info` says
+=====================  =================================================================================================
+
+Reading entries unpickles them, with the classes of the program that reads. Nothing else here does.
+"""
+
+from __future__ import annotations
+
+from penstock._engine.savepoints.counting import KeyedStateInfo
+from penstock._engine.savepoints.inspection import (
+    OperatorInfo,
+    OperatorStateInfo,
+    SavepointInfo,
+    SourceInfo,
+    VertexInfo,
+)
+from penstock._engine.savepoints.verification import DamagedFile, Verification
+from penstock.state.entries import BroadcastEntry, KeyedEntry, ListItem, SplitEntry, TimerEntry
+from penstock.state.rows import StateRows
+from penstock.state.savepoint import Savepoint
+from penstock.state.writer import SavepointWriter
+
+__all__ = [
+    "BroadcastEntry",
+    "DamagedFile",
+    "KeyedEntry",
+    "KeyedStateInfo",
+    "ListItem",
+    "OperatorInfo",
+    "OperatorStateInfo",
+    "Savepoint",
+    "SavepointInfo",
+    "SavepointWriter",
+    "SourceInfo",
+    "SplitEntry",
+    "StateRows",
+    "TimerEntry",
+    "Verification",
+    "VertexInfo",
+]

@@ -1,0 +1,85 @@
+"""What the states of a savepoint consist of, one small value each."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from penstock.datastream.time_domain import TimeDomain
+
+
+@dataclass(frozen=True, slots=True)
+class KeyedEntry:
+    """One key of a keyed state.
+
+    Attributes:
+        key: The key. Where the state does not keep keys, a value that is equal to it: a named tuple comes as a tuple.
+        value: The value, as the state's kind has it.
+        window: Start and end in milliseconds for what is kept by window; () elsewhere.
+
+    Example:
+        >>> KeyedEntry("a", 7)
+        KeyedEntry(key='a', value=7, window=())
+    """
+
+    key: Any
+    value: Any
+    window: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class TimerEntry:
+    """One pending timer.
+
+    Attributes:
+        key: Its key.
+        timestamp: When it is due, in epoch milliseconds.
+        domain: Which clock it waits for.
+        window: Start and end in milliseconds for timers of windows; () elsewhere.
+    """
+
+    key: Any
+    timestamp: int
+    domain: TimeDomain = TimeDomain.EVENT_TIME
+    window: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class ListItem:
+    """One item of an operator list or union list.
+
+    Attributes:
+        subtask: The subtask that it belonged to.
+        value: The item.
+    """
+
+    subtask: int
+    value: Any
+
+
+@dataclass(frozen=True, slots=True)
+class BroadcastEntry:
+    """One entry of a broadcast state.
+
+    Attributes:
+        key: The key.
+        value: The value.
+    """
+
+    key: Any
+    value: Any
+
+
+@dataclass(frozen=True, slots=True)
+class SplitEntry:
+    """One split that a source has given to a reader.
+
+    Attributes:
+        subtask: The reader.
+        split: The split, with the position that it was read up to.
+        has_arrived: Whether the reader has it; False for one that was still on its way.
+    """
+
+    subtask: int
+    split: Any
+    has_arrived: bool

@@ -1,0 +1,106 @@
+"""StateRows: one state of a savepoint as Python values, pandas, Arrow or Spark."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import partial
+from itertools import islice
+from typing import TYPE_CHECKING, Final, Generic, TypeVar
+
+import pyarrow as pa
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+
+    import pandas as pd
+    from pyspark.sql import DataFrame, SparkSession
+
+    from penstock.state._columns import RowShape
+
+EntryT = TypeVar("EntryT")
+
+#: Rows that a schema is guessed from before the rest is read.
+_GUESS_ROWS: Final = 1_000
+#: Rows of a batch, where nobody says how many.
+_BATCH_ROWS: Final = 1 << 16
+
+
+@dataclass(frozen=True, slots=True)
+class StateRows(Generic[EntryT]):
+    """The entries of one state, read anew, one subtask after the other, each time somebody asks for them.
+
+    Iterating gives them as Python values. In Arrow and Spark, what has fields (dataclasses, named tuples, rows, dicts
+    with names for keys) is a struct, other tuples are structs of ``_1``, ``_2`` …, members of enums are their names.
+
+    Reading unpickles the values: read savepoints that you trust as you trust code.
+
+    Args:
+        parts: One for each subtask; made by `Savepoint`.
+        shape: The columns.
+    """
+
+    parts: tuple[Callable[[], Iterable[EntryT]], ...]
+    shape: RowShape[EntryT]
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The names of the columns."""
+        return self.shape.columns
+
+    def __iter__(self) -> Iterator[EntryT]:
+        for part in self.parts:
+            yield from part()
+
+    def to_pandas(self) -> pd.DataFrame:
+        """Return all entries as a pandas DataFrame, whose columns hold the Python values themselves."""
+        import pandas
+
+        rows = list(map(self.shape.cells, self))
+        return pandas.DataFrame(
+            {column: pandas.Series([row[place] for row in rows]) for place, column in enumerate(self.columns)}
+        )
+
+    def to_arrow(self, schema: pa.Schema | None = None) -> pa.Table:
+        """Return all entries as an Arrow table.
+
+        Args:
+            schema: Its schema, perhaps with fewer columns; guessed from all values when left out.
+
+        Raises:
+            UnsupportedOperationError: A column has values that do not go together, or that Arrow cannot hold.
+        """
+        return pa.Table.from_batches([self.shape.batch(self, schema)])
+
+    def to_batches(self, schema: pa.Schema | None = None, *, batch_rows: int = _BATCH_ROWS) -> Iterator[pa.RecordBatch]:
+        """Iterate the entries as Arrow batches, in bounded memory.
+
+        Args:
+            schema: Of all batches; guessed from the first one when left out.
+            batch_rows: Rows of a batch at most.
+
+        Raises:
+            UnsupportedOperationError: A column has values that do not go together, or that Arrow cannot hold.
+        """
+        return self.shape.batches(iter(self), schema, batch_rows)
+
+    def to_spark(self, spark: SparkSession, schema: pa.Schema | None = None) -> DataFrame:
+        """Return the entries as a Spark DataFrame; each task reads one subtask's, when the frame is computed.
+
+        Args:
+            spark: The session. Its tasks must be able to read the savepoint, and to import the values' classes.
+            schema: Its schema; guessed from the first thousand entries when left out.
+
+        Raises:
+            UnsupportedOperationError: A column has values that do not go together, or that Arrow cannot hold.
+        """
+        from penstock._engine.spark.frames import frame_of_parts
+
+        if schema is None:
+            schema = self.shape.batch(islice(self, _GUESS_ROWS), None).schema
+        return frame_of_parts(spark, [partial(_batches, part, self.shape, schema) for part in self.parts], schema)
+
+
+def _batches(
+    part: Callable[[], Iterable[EntryT]], shape: RowShape[EntryT], schema: pa.Schema
+) -> Iterator[pa.RecordBatch]:
+    return shape.batches(iter(part()), schema, _BATCH_ROWS)

@@ -1,0 +1,245 @@
+"""Savepoint: what is in a savepoint or checkpoint, and its states as rows."""
+
+from __future__ import annotations
+
+from functools import cached_property, partial
+from typing import TYPE_CHECKING, Any
+
+from penstock._engine.protocol.state_handle import StateMode
+from penstock._engine.savepoints import reading
+from penstock._engine.savepoints.inspection import OperatorInfo, SavepointInfo, inspect
+from penstock._engine.savepoints.located import locate
+from penstock._engine.savepoints.reading import StatePlace
+from penstock._engine.savepoints.verification import Verification, verify
+from penstock.datastream.connectors.base import PickleSerializer
+from penstock.datastream.time_domain import TimeDomain
+from penstock.errors import UnknownStateError
+from penstock.state._columns import RowShape
+from penstock.state.entries import BroadcastEntry, KeyedEntry, ListItem, SplitEntry, TimerEntry
+from penstock.state.rows import StateRows
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from penstock.datastream.connectors.base import SimpleVersionedSerializer
+
+#: What a store calls the timers of a clock.
+DOMAINS = {TimeDomain.EVENT_TIME: "event-time", TimeDomain.PROCESSING_TIME: "processing-time"}
+
+
+class Savepoint:
+    """A savepoint or checkpoint at rest; made by :meth:`open`.
+
+    Nothing is unpickled before entries of a state are read.
+
+    Source: org.apache.flink.state.api.SavepointReader.
+
+    Example:
+        >>> from penstock.state import SavepointWriter
+        >>> path = SavepointWriter.new().set_keyed_state("totals", "total", {"ada": 3, "bob": 5}).write("sp")
+        >>> savepoint = Savepoint.open(path)
+        >>> [(operator.uid, operator.keyed_states[0].name) for operator in savepoint.operators]
+        [('totals', 'total')]
+        >>> sorted((entry.key, entry.value) for entry in savepoint.keyed_state("totals", "total"))
+        [('ada', 3), ('bob', 5)]
+    """
+
+    def __init__(self, path: str, options: Mapping[str, str]) -> None:
+        self._options = tuple(sorted(options.items()))
+        self._located = locate(path, options)
+
+    @classmethod
+    def open(cls, path: str, options: Mapping[str, str] | None = None) -> Savepoint:
+        """Open a savepoint or a checkpoint.
+
+        Args:
+            path: Its directory or its metadata file: a local path or a URL.
+            options: Options of the object store, such as ``aws_region``; credentials come from the environment.
+
+        Raises:
+            UnknownStateError: There is none at that path.
+            CorruptCheckpointError: Its metadata is damaged.
+            UnsupportedFormatError: A newer Penstock wrote it.
+        """
+        return cls(path, options or {})
+
+    @property
+    def path(self) -> str:
+        """Its directory."""
+        return self._located.path
+
+    @cached_property
+    def info(self) -> SavepointInfo:
+        """All that is to be said of it without unpickling anything."""
+        return inspect(self.path, options=dict(self._options))
+
+    @property
+    def operators(self) -> tuple[OperatorInfo, ...]:
+        """Its operators, in the order of the job."""
+        return self.info.operators
+
+    def verify(self) -> Verification:
+        """Read all its files, and compare them with their checksums."""
+        return verify(self.path, dict(self._options))
+
+    def operator(self, uid: str) -> OperatorInfo:
+        """Return one operator.
+
+        Raises:
+            UnknownStateError: There is none of that uid.
+        """
+        reading.operator_of(self._located, uid)
+        return next(operator for operator in self.operators if operator.uid == uid)
+
+    # ------------------------------------------------------------------------------------------------------ keyed state
+
+    def keyed_state(self, uid: str, name: str) -> StateRows[KeyedEntry]:
+        """Return a keyed state: columns ``key`` and ``value``.
+
+        What is kept by window has ``window_start`` and ``window_end`` between them. The name is that of the descriptor;
+        a reduce of a keyed stream keeps its values as "reduce".
+
+        Raises:
+            UnknownStateError: The operator has no such state.
+        """
+        states = {state.name: state for state in self.operator(uid).keyed_states if state.kind != "timers"}
+        if name not in states:
+            known = tuple(f"{state.name!r} ({state.kind or 'undeclared'})" for state in states.values())
+            raise UnknownStateError(self.path, f"keyed state {name!r} of operator {uid!r}", known)
+        parts = tuple(partial(_keyed, place, name) for place in self._places(uid))
+        if states[name].windows:
+            columns = ("key", "window_start", "window_end", "value")
+            return StateRows(parts, RowShape(columns, _window_cells, _title(uid, name)))
+        return StateRows(parts, RowShape(("key", "value"), _keyed_cells, _title(uid, name)))
+
+    def windows(self, uid: str) -> StateRows[KeyedEntry]:
+        """Return what the open windows of a window operator hold for each key.
+
+        Raises:
+            UnknownStateError: The operator has no open windows.
+        """
+        return self.keyed_state(uid, "window-contents")
+
+    def timers(self, uid: str, domain: TimeDomain = TimeDomain.EVENT_TIME) -> StateRows[TimerEntry]:
+        """Return the pending timers of one clock: columns ``key``, ``timestamp``; none where the operator has none.
+
+        Raises:
+            UnknownStateError: There is no such operator.
+        """
+        reading.operator_of(self._located, uid)
+        parts = tuple(partial(_timers, place, domain) for place in self._places(uid))
+        return StateRows(parts, RowShape(("key", "timestamp"), _timer_cells, _title(uid, DOMAINS[domain])))
+
+    # --------------------------------------------------------------------------------------------------- operator state
+
+    def list_state(self, uid: str, name: str) -> StateRows[ListItem]:
+        """Return the items of a list or union list of all subtasks: columns ``subtask``, ``value``.
+
+        Raises:
+            UnknownStateError: The operator has no such state.
+        """
+        mode = self._mode(uid, name, {StateMode.LIST, StateMode.UNION})
+        parts = tuple(partial(_items, place, name, mode) for place in self._places(uid))
+        return StateRows(parts, RowShape(("subtask", "value"), _item_cells, _title(uid, name)))
+
+    def broadcast_state(self, uid: str, name: str) -> StateRows[BroadcastEntry]:
+        """Return a broadcast state as one subtask has it: columns ``key``, ``value``.
+
+        Raises:
+            UnknownStateError: The operator has no such state.
+        """
+        self._mode(uid, name, {StateMode.BROADCAST})
+        subtasks = self._located.snapshot.operators[uid].subtasks
+        having = [
+            place
+            for place, subtask in zip(self._places(uid), subtasks, strict=True)
+            if any(part.name == name for handle in subtask.operator_state for part in handle.parts)
+        ]
+        part = partial(_broadcast, having[0], name)
+        return StateRows((part,), RowShape(("key", "value"), _entry_cells, _title(uid, name)))
+
+    def source_splits(
+        self, uid: str, serializer: SimpleVersionedSerializer[Any] | None = None
+    ) -> StateRows[SplitEntry]:
+        """Return the splits that a source's readers have: columns ``subtask``, ``split``, ``has_arrived``.
+
+        Those that no reader was given yet are in the state of the source's enumerator.
+
+        Args:
+            uid: The source.
+            serializer: The source's own for splits; the one for pickles when left out.
+
+        Raises:
+            UnknownStateError: The operator is no source.
+        """
+        if reading.operator_of(self._located, uid).enumerator is None:
+            sources = tuple(repr(operator.uid) for operator in self.operators if operator.source is not None)
+            raise UnknownStateError(self.path, f"source of uid {uid!r}", sources)
+        parts = tuple(partial(_splits, place, serializer or PickleSerializer()) for place in self._places(uid))
+        return StateRows(parts, RowShape(("subtask", "split", "has_arrived"), _split_cells, _title(uid, "splits")))
+
+    # ---------------------------------------------------------------------------------------------------------- helpers
+
+    def _places(self, uid: str) -> list[StatePlace]:
+        parallelism = self._located.snapshot.operators[uid].parallelism
+        return [StatePlace(self.path, self._options, uid, subtask) for subtask in range(parallelism)]
+
+    def _mode(self, uid: str, name: str, wanted: set[StateMode]) -> StateMode:
+        modes = reading.modes(reading.operator_of(self._located, uid))
+        if modes.get(name) not in wanted:
+            known = tuple(f"{other!r} ({mode.value})" for other, mode in modes.items())
+            kinds = " or ".join(sorted(mode.value for mode in wanted))
+            raise UnknownStateError(self.path, f"{kinds} state {name!r} of operator {uid!r}", known)
+        return modes[name]
+
+
+def _title(uid: str, name: str) -> str:
+    return f"{name!r} of operator {uid!r}"
+
+
+def _keyed(place: StatePlace, name: str) -> Iterator[KeyedEntry]:
+    return (KeyedEntry(key, value, window) for key, window, value in reading.keyed_entries(place, name))
+
+
+def _timers(place: StatePlace, domain: TimeDomain) -> Iterator[TimerEntry]:
+    return (TimerEntry(key, time, domain, window) for key, time, window in reading.timers(place, DOMAINS[domain]))
+
+
+def _items(place: StatePlace, name: str, mode: StateMode) -> list[ListItem]:
+    return [ListItem(place.subtask, value) for value in reading.list_items(place, name, mode)]
+
+
+def _broadcast(place: StatePlace, name: str) -> list[BroadcastEntry]:
+    return [BroadcastEntry(key, value) for key, value in reading.broadcast_entries(place, name)]
+
+
+def _splits(place: StatePlace, serializer: SimpleVersionedSerializer[Any]) -> list[SplitEntry]:
+    return [
+        SplitEntry(place.subtask, serializer.deserialize(version, split), has_arrived)
+        for split, version, has_arrived in reading.splits(place)
+    ]
+
+
+def _keyed_cells(entry: KeyedEntry) -> tuple[Any, ...]:
+    return entry.key, entry.value
+
+
+def _window_cells(entry: KeyedEntry) -> tuple[Any, ...]:
+    start, end = entry.window or (None, None)
+    return entry.key, start, end, entry.value
+
+
+def _timer_cells(entry: TimerEntry) -> tuple[Any, ...]:
+    return entry.key, entry.timestamp
+
+
+def _item_cells(entry: ListItem) -> tuple[Any, ...]:
+    return entry.subtask, entry.value
+
+
+def _entry_cells(entry: BroadcastEntry) -> tuple[Any, ...]:
+    return entry.key, entry.value
+
+
+def _split_cells(entry: SplitEntry) -> tuple[Any, ...]:
+    return entry.subtask, entry.split, entry.has_arrived

@@ -1,0 +1,274 @@
+"""SavepointWriter: a new savepoint, made from nothing or from another one."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from penstock._engine.protocol.state_handle import StateMode
+from penstock._engine.savepoints.draft import Draft, NewKeyedState, OperatorDraft
+from penstock._engine.savepoints.located import locate
+from penstock._engine.savepoints.writing import write_draft
+from penstock.datastream.time_domain import TimeDomain
+from penstock.errors import ConfigurationError, UnknownStateError
+from penstock.state._sources import Selector, entries_of
+from penstock.state.entries import TimerEntry
+from penstock.state.savepoint import DOMAINS, Savepoint
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Mapping
+
+    from penstock._engine.savepoints.draft import Entries
+    from penstock._engine.savepoints.inspection import OperatorInfo
+
+
+class SavepointWriter:
+    """A savepoint in the making; begun with :meth:`new` or :meth:`from_existing`, ended with :meth:`write`.
+
+    Its calls only note what is to be done, and can be chained. Iterables are read once, by :meth:`write`. The savepoint
+    that it begins with is not changed.
+
+    Source: org.apache.flink.state.api.SavepointWriter.
+
+    Example:
+        >>> path = SavepointWriter.new().set_keyed_state("totals", "total", {"ada": 3, "bob": 5}).write("first")
+        >>> writer = SavepointWriter.from_existing(path)
+        >>> path = writer.transform_keyed_state("totals", "total", lambda key, value: value * 100).write("second")
+        >>> sorted((entry.key, entry.value) for entry in Savepoint.open(path).keyed_state("totals", "total"))
+        [('ada', 300), ('bob', 500)]
+    """
+
+    def __init__(self, draft: Draft, existing: Savepoint | None, options: Mapping[str, str]) -> None:
+        self._draft = draft
+        self._existing = existing
+        self._options = options
+        #: By present uid, what the savepoint calls an operator that it has.
+        self._origins = {} if existing is None else {operator.uid: operator for operator in existing.operators}
+
+    @classmethod
+    def new(
+        cls, *, max_parallelism: int = 128, parallelism: int = 1, options: Mapping[str, str] | None = None
+    ) -> SavepointWriter:
+        """Begin with nothing.
+
+        Args:
+            max_parallelism: The number of key groups, which the job's operators must have, too: 128 unless the job sets
+                it or runs with more than 85 subtasks.
+            parallelism: Parts in which state is written. A job of any parallelism reads them, best one of the same.
+            options: Options of the object store, for writing.
+
+        Raises:
+            ConfigurationError: There is to be more parallelism than key groups, or none.
+        """
+        _check(parallelism, max_parallelism)
+        return cls(Draft(None, parallelism, max_parallelism), None, options or {})
+
+    @classmethod
+    def from_existing(
+        cls,
+        path: str,
+        *,
+        max_parallelism: int | None = None,
+        parallelism: int = 1,
+        options: Mapping[str, str] | None = None,
+    ) -> SavepointWriter:
+        """Begin with all that a savepoint or a checkpoint has.
+
+        Args:
+            path: Its directory.
+            max_parallelism: Of operators that are added; as the savepoint's operators have it when left out.
+            parallelism: Of operators that are added.
+            options: Options of the object store, for reading and writing.
+
+        Raises:
+            UnknownStateError: There is none at that path.
+            CorruptCheckpointError: Its metadata is damaged.
+            ConfigurationError: There is to be more parallelism than key groups, or none.
+        """
+        existing, located = Savepoint.open(path, options), locate(path, options)
+        found = {operator.max_parallelism for operator in located.snapshot.operators.values()}
+        most = max_parallelism or max(found, default=128)
+        _check(parallelism, most)
+        return cls(Draft(located, parallelism, most), existing, options or {})
+
+    # ------------------------------------------------------------------------------------------------------ keyed state
+
+    def set_keyed_state(
+        self,
+        uid: str,
+        name: str,
+        entries: Any,
+        *,
+        key: Selector = "key",
+        value: Selector = "value",
+        kind: str = "value",
+    ) -> SavepointWriter:
+        """Give an operator a keyed state with these entries, in place of what it has of that name.
+
+        Args:
+            uid: The operator; a new one when there is none of that uid.
+            name: The state, by the name in its descriptor.
+            entries: A mapping, pairs of key and value, `KeyedEntry` values, or a pandas, Arrow or Spark data frame. The
+                last entry of a key counts; None as a value leaves the key without one.
+            key: A data frame's column of keys; several columns make a tuple. Or a function of a row, a dict by column.
+            value: The same for values.
+            kind: What the state is. "value" for a ValueState and for a reduce; for the "window-contents" of a window
+                "window-reduce", "window-aggregate" (an accumulator) or "window-elements" (a list).
+        """
+        content = entries_of(entries, key, value)
+        self._draft.operator(uid).keyed[name] = NewKeyedState(kind, content)
+        return self
+
+    def transform_keyed_state(self, uid: str, name: str, function: Callable[[Any, Any], Any]) -> SavepointWriter:
+        """Change each value of a keyed state.
+
+        Args:
+            uid: The operator.
+            name: The state.
+            function: Gets key and value, and returns the new value; None removes the key.
+
+        Raises:
+            UnknownStateError: There is no such state.
+        """
+        draft = self._operator(uid)
+        added = draft.keyed.get(name)
+        if added is not None:
+            added.entries = _transformed(added.entries, function)
+        else:
+            self._check_state(uid, name, draft)
+            draft.transforms.setdefault(name, []).append(function)
+        return self
+
+    def set_timers(
+        self, uid: str, timers: Iterable[TimerEntry | tuple[Any, int]], domain: TimeDomain = TimeDomain.EVENT_TIME
+    ) -> SavepointWriter:
+        """Give an operator these timers of one clock, in place of all that it has.
+
+        Args:
+            uid: The operator; a new one when there is none of that uid.
+            timers: Pairs of key and time in epoch milliseconds, or `TimerEntry` values.
+            domain: The clock.
+        """
+        self._draft.operator(uid).timers[DOMAINS[domain]] = map(_timer, timers)
+        return self
+
+    # --------------------------------------------------------------------------------------------------- operator state
+
+    def set_list_state(self, uid: str, name: str, items: Iterable[Any]) -> SavepointWriter:
+        """Give an operator a list state, whose items go round its subtasks, in place of what it has of that name."""
+        self._draft.operator(uid).operator_states[name] = StateMode.LIST, list(items)
+        return self
+
+    def set_union_list_state(self, uid: str, name: str, items: Iterable[Any]) -> SavepointWriter:
+        """Give an operator a union list state, of which each subtask sees all, in place of what it has of that name."""
+        self._draft.operator(uid).operator_states[name] = StateMode.UNION, list(items)
+        return self
+
+    def set_broadcast_state(self, uid: str, name: str, entries: Mapping[Any, Any]) -> SavepointWriter:
+        """Give an operator a broadcast state, in place of what it has of that name."""
+        self._draft.operator(uid).operator_states[name] = StateMode.BROADCAST, dict(entries)
+        return self
+
+    # ------------------------------------------------------------------------------------------------- states and uids
+
+    def drop_state(self, uid: str, name: str) -> SavepointWriter:
+        """Remove one keyed state or operator state.
+
+        Raises:
+            UnknownStateError: There is no such state.
+        """
+        draft = self._operator(uid)
+        self._check_state(uid, name, draft, operator_states=True)
+        if name in {state.name for state in self._operator_states(uid)} or name in draft.operator_states:
+            draft.operator_states[name] = None
+        if name in {state.name for state in self._keyed_states(uid)} or name in draft.keyed:
+            draft.keyed[name] = None
+        return self
+
+    def drop_operator(self, uid: str) -> SavepointWriter:
+        """Remove an operator with all its state: a job that has it starts it afresh.
+
+        Raises:
+            UnknownStateError: There is no such operator.
+            SavepointChangeError: It is a sink that has yet to publish something.
+        """
+        self._operator(uid)
+        self._draft.drop(uid)
+        self._origins.pop(uid, None)
+        return self
+
+    def change_uid(self, uid: str, new_uid: str) -> SavepointWriter:
+        """Give an operator, with all its state, another uid.
+
+        Raises:
+            UnknownStateError: There is no such operator.
+            SavepointChangeError: Another one has that uid.
+        """
+        self._operator(uid)
+        self._draft.rename(uid, new_uid)
+        if uid in self._origins:
+            self._origins[new_uid] = self._origins.pop(uid)
+        return self
+
+    def write(self, path: str) -> str:
+        """Write the savepoint: complete in itself, a job starts from it by ``execution.state-recovery.path``.
+
+        Args:
+            path: Its directory, which must be empty or not there yet.
+
+        Returns:
+            The path, absolute.
+
+        Raises:
+            SavepointChangeError: There is something in the directory already.
+            CorruptCheckpointError: A file of the savepoint that it begins with is damaged or gone.
+            CheckpointStorageError: The directory cannot be written to.
+            UnpicklableStateError: A value cannot be pickled.
+            KeyEncodingError: A key has no canonical encoding.
+        """
+        return write_draft(self._draft, path, self._options)
+
+    # ---------------------------------------------------------------------------------------------------------- helpers
+
+    def _operator(self, uid: str) -> OperatorDraft:
+        draft = self._draft.operators.get(uid)
+        if draft is None:
+            raise UnknownStateError(self._path, f"operator of uid {uid!r}", tuple(map(repr, self._draft.operators)))
+        return draft
+
+    def _check_state(self, uid: str, name: str, draft: OperatorDraft, *, operator_states: bool = False) -> None:
+        known = {state.name for state in self._keyed_states(uid)} | {*draft.keyed}
+        if operator_states:
+            known |= {state.name for state in self._operator_states(uid)} | {*draft.operator_states}
+        gone = {state for state, content in (draft.keyed | draft.operator_states).items() if content is None}
+        if name not in known - gone:
+            kind = "state" if operator_states else "keyed state"
+            named = tuple(map(repr, sorted(known - gone)))
+            raise UnknownStateError(self._path, f"{kind} {name!r} of operator {uid!r}", named)
+
+    def _keyed_states(self, uid: str) -> Iterator[Any]:
+        origin: OperatorInfo | None = self._origins.get(uid)
+        return (state for state in (origin.keyed_states if origin else ()) if state.kind != "timers")
+
+    def _operator_states(self, uid: str) -> Iterator[Any]:
+        origin: OperatorInfo | None = self._origins.get(uid)
+        return iter(origin.operator_states if origin else ())
+
+    @property
+    def _path(self) -> str:
+        return "The new savepoint" if self._existing is None else self._existing.path
+
+
+def _check(parallelism: int, max_parallelism: int) -> None:
+    if not 1 <= parallelism <= max_parallelism <= 1 << 15:
+        reason = f"parallelism is to be from 1 to max_parallelism, which is {max_parallelism}, and that at most 32768"
+        raise ConfigurationError("parallelism", str(parallelism), reason)
+
+
+def _timer(timer: TimerEntry | tuple[Any, int]) -> tuple[Any, int, tuple[int, ...]]:
+    if isinstance(timer, TimerEntry):
+        return timer.key, timer.timestamp, timer.window
+    return timer[0], timer[1], ()
+
+
+def _transformed(entries: Entries, function: Callable[[Any, Any], Any]) -> Entries:
+    return ((key, window, function(key, value)) for key, window, value in entries)

@@ -1,0 +1,153 @@
+"""Jobs with real operators and a real driver in this process, to make savepoints with and to start from them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from tests.unit.driver.by_hand import Threads
+
+from penstock._engine.coordinator import instructions as do
+from penstock._engine.driver.assembly import Surroundings, assemble
+from penstock._engine.graph.chaining import build_job_graph
+from penstock._engine.protocol.control import Stop
+from penstock.common import Configuration, WatermarkStrategy
+from penstock.common.time import Time
+from penstock.common.watermark_strategy import TimestampAssigner
+from penstock.datastream import CheckpointedFunction, MapFunction, StreamExecutionEnvironment
+from penstock.datastream.connectors.number_seq import NumberSequenceSource
+from penstock.datastream.functions import KeyedBroadcastProcessFunction, KeyedProcessFunction
+from penstock.datastream.state import ListStateDescriptor, MapStateDescriptor, ValueStateDescriptor
+from penstock.datastream.window import TumblingEventTimeWindows
+from penstock.testing.in_process import InProcessEpochRunner
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from penstock._engine.driver.driver import JobDriver
+
+LIMITS = MapStateDescriptor("limits")
+#: What functions saw; they are found by name, so this is the one list of this process.
+SEEN: list[Any] = []
+
+
+class Total(KeyedProcessFunction):
+    """Adds up, under keys that are tuples, and sets a timer for each key far in the future."""
+
+    def open(self, runtime_context: Any) -> None:
+        self.total = runtime_context.get_state(ValueStateDescriptor("total"))
+
+    def process_element(self, value: int, ctx: Any) -> None:
+        self.total.update((self.total.value() or 0) + value)
+        ctx.timer_service().register_event_time_timer(10**12 + value % 7)
+        SEEN.append((ctx.get_current_key(), self.total.value()))
+
+    def on_timer(self, timestamp: int, ctx: Any) -> None:
+        SEEN.append(("timer", ctx.get_current_key(), timestamp))
+
+
+class Waiting(MapFunction, CheckpointedFunction):
+    """Keeps its records in a list, and all in a union list."""
+
+    def initialize_state(self, context: Any) -> None:
+        store = context.get_operator_state_store()
+        self.own = store.get_list_state(ListStateDescriptor("own"))
+        self.shared = store.get_union_list_state(ListStateDescriptor("shared"))
+        SEEN.append(("lists", sorted(self.own), sorted(self.shared)))
+
+    def snapshot_state(self, context: Any) -> None:
+        pass
+
+    def map(self, value: int) -> int:
+        if value < 5:
+            self.own.add(value)
+            self.shared.add(-value)
+        return value
+
+
+class Limits(KeyedBroadcastProcessFunction):
+    def process_element(self, value: int, ctx: Any) -> None:
+        SEEN.append(("limits", dict(ctx.get_broadcast_state(LIMITS).items())))
+
+    def process_broadcast_element(self, value: int, ctx: Any) -> None:
+        ctx.get_broadcast_state(LIMITS).put(value, value * 10)
+
+
+class OwnValue(TimestampAssigner):
+    def extract_timestamp(self, value: int, record_timestamp: int) -> int:
+        return value
+
+
+def parity(value: int) -> tuple[str, int]:
+    return ("even", 0) if value % 2 == 0 else ("odd", 1)
+
+
+def totals(env: StreamExecutionEnvironment, numbers: int) -> Any:
+    """Add the job that most tests look at: numbers, lists, totals by a tuple, windows of the sum."""
+    stamps = WatermarkStrategy.for_monotonous_timestamps().with_timestamp_assigner(OwnValue())
+    source = env.from_source(NumberSequenceSource(0, numbers - 1), stamps, "numbers").uid("numbers")
+    waiting = source.map(Waiting()).uid("waiting")
+    waiting.key_by(parity).process(Total()).uid("totals").print()
+    windowed = waiting.key_by(lambda value: value % 3).window(TumblingEventTimeWindows.of(Time.milliseconds(10**9)))
+    windowed.reduce(lambda left, right: left + right).uid("windows").print()
+    return waiting
+
+
+def environment(parallelism: int = 2, **settings: str) -> StreamExecutionEnvironment:
+    configuration = Configuration()
+    for key, value in settings.items():
+        configuration.set_string(KEYS[key], value)
+    return StreamExecutionEnvironment.get_execution_environment(configuration).set_parallelism(parallelism)
+
+
+KEYS = {
+    "recover": "execution.state-recovery.path",
+    "checkpoints": "execution.checkpointing.dir",
+    "max_parallelism": "pipeline.max-parallelism",
+    "ignore": "execution.state-recovery.ignore-unclaimed-state",
+    "retention": "execution.checkpointing.externalized-checkpoint-retention",
+    "inline": "execution.checkpointing.data-inline-threshold",
+}
+
+
+def run(
+    env: StreamExecutionEnvironment, place: Path, *, stop_in: int | None = None, stop: Stop = Stop.SUSPEND
+) -> tuple[JobDriver, str | None]:
+    """Run a job to its end, or until it has stopped with a savepoint; return the driver and the savepoint.
+
+    Args:
+        env: Has the job.
+        place: Where everything lies.
+        stop_in: The number of the epoch in which somebody asks for a savepoint.
+        stop: How the job is to stop then.
+    """
+    SEEN.clear()
+    runner, threads = InProcessEpochRunner(seed=1), Threads()
+    graph = build_job_graph(env._stream_graph("totals"))
+    surroundings = Surroundings(runner, 2, place / "state", (), threads, threads)
+    driver, loop = assemble(graph, Configuration(env._configuration), None, surroundings)
+    perform, epochs, answers = loop.perform, [], []
+
+    def watched(instruction: Any) -> None:
+        if isinstance(instruction, do.RunEpoch):
+            epochs.append(instruction)
+            if len(epochs) == stop_in:
+                answers.append(driver.savepoint(str(place / "savepoints"), stop))
+        perform(instruction)
+
+    loop.perform = watched  # type: ignore[method-assign]
+    driver.run(loop)
+    runner.close()
+    error = driver.result.exception()
+    if error is not None:
+        raise error
+    return driver, answers[0].result(0) if answers else None
+
+
+def savepoint_of(place: Path, *, numbers: int = 3_000, parallelism: int = 2, **settings: str) -> str:
+    """Run the job of `totals` into a savepoint."""
+    settings = {"checkpoints": str(place / "checkpoints"), **settings}
+    env = environment(parallelism, **settings)
+    totals(env, numbers)
+    path = run(env, place, stop_in=1)[1]
+    assert path is not None
+    return path
