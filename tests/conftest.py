@@ -14,6 +14,9 @@ if TYPE_CHECKING:
 
     from penstock._engine.spark.session import SparkHandle
 
+# Jobs of tests are nobody's to steer: no port, and no entry in the list of the jobs of whoever runs the tests.
+os.environ.setdefault("PENSTOCK_REST__ENABLED", "false")
+
 # Examples take as long as the machine is busy: no deadlines. The campaign looks further than CI, with other examples.
 hypothesis.settings.register_profile("ci", deadline=None, max_examples=50, derandomize=True)
 hypothesis.settings.register_profile("campaign", deadline=None, max_examples=1000)

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import logging
 import sys
+import threading
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -10,13 +13,22 @@ from penstock._engine.driver.assembly import Surroundings, assemble
 from penstock._engine.driver.client import JobHandle
 from penstock._engine.driver.logs import set_up_log
 from penstock._engine.driver.resumption import resumption
+from penstock._engine.driver.savepoints import dispose
 from penstock._engine.graph.pickling import script_directory, user_modules
+from penstock._engine.rest.server import RestServer
+from penstock._engine.rest.settings import RestSettings
+from penstock._engine.storage.checkpoint_storage import local_path, open_storage
+from penstock.common import option_table
+from penstock.errors import CheckpointStorageError
 
 if TYPE_CHECKING:
+    from penstock._engine.gateway.job_view import JobView
     from penstock._engine.graph.job_graph import JobGraph
     from penstock.common.configuration import Configuration
 
 __all__ = ["JobHandle", "submit"]
+
+_log = logging.getLogger(__name__)
 
 
 def submit(job_graph: JobGraph, configuration: Configuration, main_classes: bytes | None) -> JobHandle:
@@ -54,11 +66,46 @@ def submit(job_graph: JobGraph, configuration: Configuration, main_classes: byte
         state_directory=user_directory() / "state",
         python_path=folders,
     )
+    server = _rest_server(configuration, spark.slots)
     driver, loop = assemble(job_graph, configuration, main_classes, surroundings)
     if noted is not None:
         loop.add_listener(noted.follow(driver))
+    archive_directory = configuration.get(option_table.ARCHIVE_DIRECTORY)
+    if archive_directory is not None:
+        driver.watch.on_end.append(partial(_archive, archive_directory))
+    if server is not None:
+        server.add(driver)
+        driver.watch.on_named.append(server.job_named)
+        driver.watch.on_end.append(server.job_ended)
     driver.start(loop)
     return JobHandle(driver)
+
+
+#: One server serves all jobs of the process, with the settings of the first one that has REST.
+_servers: list[RestServer] = []
+_server_lock = threading.Lock()
+
+
+def _rest_server(configuration: Configuration, slots: int) -> RestServer | None:
+    """Return the REST server of this process; None for a job that is not to have one."""
+    if not configuration.get(option_table.REST_ENABLED):
+        return None
+    with _server_lock:
+        if not _servers:
+            server = RestServer(RestSettings.read(configuration), slots=slots, dispose=dispose)
+            server.start()
+            _servers.append(server)
+        return _servers[0]
+
+
+def _archive(directory: str, job: JobView) -> None:
+    """Write a job that has ended where Flink's history server looks for it; a failure is logged."""
+    from penstock._engine.rest.archive import archive
+
+    try:
+        open_storage(local_path(directory)).put(job.job_id, archive(job))
+    except CheckpointStorageError as error:
+        _log.warning("Job %r could not be archived: %s", job.name, error)
 
 
 def _user_folders() -> tuple[str, ...]:

@@ -425,9 +425,13 @@ SPECULATIVE_MAX_EXECUTIONS = option(
 EXCEPTION_HISTORY_SIZE = option("web.exception-history-size", POSITIVE, 16, "failures of a job that can be asked for")
 REST_PORT = option("rest.port", _PORT, 8081, "port of the REST server, or the next free one")
 REST_BIND_PORT = optional("rest.bind-port", _PORTS, "port or range of ports that the server may take")
+REST_ADDRESS = optional("rest.address", STRING, "name that clients use for the server; its bind address by default")
 REST_BIND_ADDRESS = optional("rest.bind-address", STRING, "address that the server listens on; loopback by default")
 REST_STORE_DURATION = option(
     "rest.async.store-duration", DURATION, Duration.of_minutes(5), "time that results of savepoints can be asked for"
+)
+ARCHIVE_DIRECTORY = optional(
+    "jobmanager.archive.fs.dir", STRING, "where ended jobs are written, as Flink's history server reads them"
 )
 JOB_STORE_EXPIRATION = option(
     "jobstore.expiration-time", duration("s"), Duration.of_seconds(3600), "time that ended jobs stay listed"
@@ -515,6 +519,10 @@ STATE_MEMORY = option(
     "penstock.state.memory", MEMORY, 256 << 20, "what keyed state of one operator subtask may take in memory"
 )
 REST_ENABLED = option("penstock.rest.enabled", BOOL, True, "the driver has a REST server")
+REST_TOKEN = optional("penstock.rest.token", STRING, "what clients of the REST server have to send as a bearer token")
+REST_REGISTRY_DIRECTORY = optional(
+    "penstock.rest.registry-dir", STRING, "where this user's running jobs are listed; below the user's state by default"
+)
 RESTART_FINISHED_SOURCES = option(
     "penstock.restart-finished-sources", LIST, (), "uids of finished sources that read new input after a restore"
 )

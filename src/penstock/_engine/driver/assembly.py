@@ -29,7 +29,7 @@ from penstock._engine.driver.savepoints import Savepoints
 from penstock._engine.driver.views import checkpoint_settings, plan_view
 from penstock._engine.driver.watch import JobWatch
 from penstock._engine.plan.levels import build_plan
-from penstock._engine.storage.checkpoint_storage import open_storage
+from penstock._engine.storage.checkpoint_storage import local_path, open_storage
 from penstock._engine.storage.scratch import ScratchDirectory
 from penstock.common import option_table
 from penstock.common.configuration import shown_value
@@ -98,7 +98,7 @@ def assemble(
             storage_options={},
             state_directory=str(surroundings.state_directory),
             python_path=surroundings.python_path,
-            configuration=configuration.to_dict(),
+            configuration=_for_tasks(configuration),
         ),
         main_classes=main_classes,
         runner=surroundings.runner,
@@ -161,10 +161,18 @@ def assemble(
     return driver, loop
 
 
+def _for_tasks(configuration: Configuration) -> dict[str, str]:
+    """Return what tasks get of the configuration: all but the key to steering the job."""
+    return {key: value for key, value in configuration.to_dict().items() if key != option_table.REST_TOKEN.key}
+
+
 def _settings(configuration: Configuration, job_name: str) -> JobSettings:
     """Read the settings; a path to restore from is relative to the working directory."""
     settings = JobSettings.read(configuration, job_name)
     path = settings.recovery_path
-    if path is None or path == LATEST or "://" in path:
+    if path is None or path == LATEST:
+        return settings
+    path = local_path(path)
+    if "://" in path:
         return settings
     return replace(settings, recovery_path=str(Path(path).absolute()))

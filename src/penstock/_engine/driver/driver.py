@@ -69,9 +69,7 @@ class JobDriver:
         self._mailbox = mailbox
         self._savepoints = savepoints
         self._checkpoints = checkpoints
-        self._watch = watch
-        #: Told when the job has ended, with its last view, before anybody gets the result.
-        self.on_end: list[Callable[[JobView], None]] = []
+        self.watch = watch
         #: What signals to this process have done to the job.
         self.interruption = Interruption(self)
         self._full_path = full_path
@@ -88,7 +86,7 @@ class JobDriver:
     @property
     def view(self) -> JobView:
         """The job as it is now."""
-        return self._watch.view
+        return self.watch.view
 
     @property
     def progress(self) -> JobProgress:
@@ -103,7 +101,7 @@ class JobDriver:
     @property
     def job_id(self) -> str:
         """The job's id; waits while it is being looked for."""
-        self._watch.named.wait()
+        self.watch.named.wait()
         return self.view.job_id
 
     def cancel(self) -> None:
@@ -165,9 +163,7 @@ class JobDriver:
         error = ending.error
         if ending.status is JobStatus.CANCELED:
             error = JobCancelledError(self.view.job_id, self.job_name, self.checkpoint)
-        self._watch.ended(ending.status, error)
-        for tell in self.on_end:
-            tell(self.view)
+        self.watch.ended(ending.status, error)
         self._savepoints.end(ending.status.name)
         self._checkpoints.end(ending.status.name)
         self.results.end(error)

@@ -73,6 +73,9 @@ class JobWatch:
         self._last_epoch_ms = 0
         #: Set as soon as the job has its id, or has ended without one.
         self.named = threading.Event()
+        #: Told when it has its id, and when it has ended and nobody has got the result yet; both on the loop's thread.
+        self.on_named: list[Callable[[JobView], None]] = []
+        self.on_end: list[Callable[[JobView], None]] = []
         self._reactions: dict[type[Any], Callable[[Any], None]] = {
             do.RunEpoch: self._run_epoch,
             do.Publish: self._epoch_counts,
@@ -123,6 +126,8 @@ class JobWatch:
         if self._coordinator.job_id and not self.named.is_set():
             self._show(job_id=self._coordinator.job_id)
             self.named.set()
+            for tell in self.on_named:
+                tell(self.view)
         if status.is_terminal_state():
             return
         if status is JobStatus.RUNNING:
@@ -157,6 +162,8 @@ class JobWatch:
             pending_commits=self._pending_commits(),
         )
         self.named.set()
+        for tell in self.on_end:
+            tell(self.view)
 
     # --------------------------------------------------------------------------------------------------- instructions
 

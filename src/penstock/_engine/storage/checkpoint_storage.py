@@ -109,6 +109,17 @@ class CheckpointStorage(ABC):
             self.delete([path])
 
 
+def local_path(path: str) -> str:
+    """Return a path that Flink would write as ``file:/…`` without that; any other one as it is.
+
+    Example:
+        >>> local_path("file:/data/a%20b"), local_path("file:///data"), local_path("s3://bucket/data")
+        ('/data/a b', '/data', 's3://bucket/data')
+    """
+    parts = urlsplit(path)
+    return unquote(parts.path) if parts.scheme == "file" else path
+
+
 def open_storage(url: str, options: Mapping[str, str] | None = None) -> CheckpointStorage:
     """Open the storage at a URL or local path.
 

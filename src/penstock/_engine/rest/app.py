@@ -1,0 +1,106 @@
+"""The application: Flink's routes, with and without the version before them, the API's document, and static pages."""
+
+from __future__ import annotations
+
+import logging
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.responses import Response
+from starlette.routing import Mount
+from starlette.routing import Route as StarletteRoute
+from starlette.staticfiles import StaticFiles
+
+from penstock._engine.rest import prometheus
+from penstock._engine.rest.handlers import checkpoints, cluster, exceptions, jobs, metrics, operations, vertices
+from penstock._engine.rest.openapi import DOCUMENT_PATH, PAGE, PAGE_PATH, document
+from penstock._engine.rest.refusal import Refusal
+from penstock._engine.rest.responses import JSON, refuse
+from penstock._engine.rest.routing import Call, Route
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
+    from starlette.requests import Request
+
+    from penstock._engine.rest.site import Site
+
+_log = logging.getLogger(__name__)
+
+#: All routes; where two fit a path, the first one is taken.
+ROUTES: Final[tuple[Route, ...]] = (
+    *cluster.ROUTES,
+    *metrics.ROUTES,
+    *checkpoints.ROUTES,
+    *jobs.ROUTES,
+    *exceptions.ROUTES,
+    *operations.ROUTES,
+    *vertices.ROUTES,
+)
+
+#: Web pages, served below "/" where the directory has an index.html.
+STATIC: Final = Path(__file__).parent / "static"
+
+
+def make_app(site: Site) -> Starlette:
+    """Return the application for the jobs of a process."""
+    api = [
+        StarletteRoute(route.path, _endpoint(site, route), methods=[route.method])
+        for route in sorted(ROUTES, key=lambda route: "{" in route.path)
+    ]
+    pages = [
+        StarletteRoute(DOCUMENT_PATH, _fixed(msgspec.json.encode(document(ROUTES)), JSON)),
+        StarletteRoute(PAGE_PATH, _fixed(PAGE.encode(), "text/html; charset=utf-8")),
+    ]
+    if (STATIC / "index.html").is_file():
+        pages.append(Mount("/", StaticFiles(directory=STATIC, html=True)))  # type: ignore[arg-type]
+    return Starlette(
+        routes=[Mount("/v1", routes=api), *api, *pages],
+        exception_handlers={Refusal: _refused, HTTPException: _no_route, Exception: _broken},  # type: ignore[dict-item]
+    )
+
+
+def _endpoint(site: Site, route: Route) -> Callable[[Request], Awaitable[Response]]:
+    async def endpoint(request: Request) -> Response:
+        body = await request.body()  # read in any case: Flink's client sends one with a GET, too
+        call = Call(site, route, request.path_params, request.query_params, body)
+        return _answer(route.code, route.handler(call))
+
+    return endpoint
+
+
+def _answer(code: int, answer: Any) -> Response:
+    if isinstance(answer, str):
+        return Response(answer, code, media_type=prometheus.CONTENT_TYPE)
+    return Response(msgspec.json.encode(answer), code, media_type=JSON)
+
+
+def _fixed(content: bytes, kind: str) -> Callable[[Request], Awaitable[Response]]:
+    async def endpoint(_: Request) -> Response:
+        return Response(content, media_type=kind)
+
+    return endpoint
+
+
+async def _refused(_: Request, error: Refusal) -> Response:
+    return refuse(error)
+
+
+async def _no_route(request: Request, error: HTTPException) -> Response:
+    """Answer as Flink does where there is no route, or not for this method."""
+    target = request.url.path
+    if error.status_code == 405:
+        text = f"{request.method} is not possible for {target}"
+    elif request.method in {"GET", "HEAD"}:
+        text = f"Unable to load requested file {target}."
+    else:
+        text = f"Not found: {target}"
+    return refuse(Refusal(error.status_code, text, dict(error.headers or {})))
+
+
+async def _broken(request: Request, error: Exception) -> Response:
+    _log.error("A bug of Penstock: %s %s failed", request.method, request.url.path, exc_info=error)
+    return refuse(Refusal(500, "Internal server error."))

@@ -1,0 +1,69 @@
+"""A job that has ended, in the file that Flink's history server reads: the answers of REST, each with its path."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from penstock._engine.rest.handlers import checkpoints, exceptions, jobs, vertices
+from penstock._engine.rest.refusal import Errors, Refusal
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from penstock._engine.gateway.job_view import JobView
+
+
+class ArchivedAnswer(msgspec.Struct):
+    """An answer as text, with the path that it answers."""
+
+    path: str
+    json: str
+
+
+class Archive(msgspec.Struct):
+    """All that can be asked of a job."""
+
+    archive: list[ArchivedAnswer]
+
+
+def archive(job: JobView) -> bytes:
+    """Return the content of the file, which is named by the job's id.
+
+    Source: org.apache.flink.runtime.history.FsJsonArchivist.
+    """
+    answers = [ArchivedAnswer(path, msgspec.json.encode(answer).decode()) for path, answer in _answers(job)]
+    return msgspec.json.encode(Archive(answers))
+
+
+def _answers(job: JobView) -> Iterator[tuple[str, Any]]:
+    now_ms = job.started_ms if job.ended_ms is None else job.ended_ms
+    at = f"/jobs/{job.job_id}"
+    yield "/jobs/overview", jobs.JobOverviews([jobs.job_overview(job, now_ms)])
+    yield at, jobs.job_details(job, now_ms)
+    yield f"{at}/plan", jobs.PlanAnswer(jobs.job_plan(job))
+    yield f"{at}/config", jobs.job_config(job)
+    yield f"{at}/accumulators", jobs.Accumulators([], [], {})
+    yield f"{at}/exceptions", exceptions.job_exceptions(job, len(job.failures))
+    yield f"{at}/checkpoints", _or_refusal(lambda: checkpoints.job_checkpoints(job))
+    yield f"{at}/checkpoints/config", _or_refusal(lambda: checkpoints.checkpoint_config(job))
+    if job.checkpoints.settings.enabled:
+        for number in dict.fromkeys(entry.id for entry in job.checkpoints.history):
+            yield f"{at}/checkpoints/details/{number}", checkpoints.checkpoint_details(job, number)
+            for vertex in job.plan.vertices:
+                path = f"{at}/checkpoints/details/{number}/subtasks/{vertex.id}"
+                yield path, checkpoints.subtask_details(job, number, vertex.id)
+    for vertex in job.plan.vertices:
+        below = f"{at}/vertices/{vertex.id}"
+        yield below, vertices.vertex_details(job, vertex.id, now_ms)
+        yield f"{below}/subtasktimes", vertices.subtask_times(job, vertex.id, now_ms)
+        yield f"{below}/taskmanagers", vertices.vertex_task_managers(job, vertex.id, now_ms)
+        yield f"{below}/accumulators", vertices.VertexAccumulators(vertex.id, [])
+
+
+def _or_refusal(answer: Callable[[], Any]) -> Any:
+    try:
+        return answer()
+    except Refusal as refusal:
+        return Errors([refusal.text])

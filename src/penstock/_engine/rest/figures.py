@@ -1,0 +1,94 @@
+"""Figures that several answers share: states of tasks, what subtasks read and wrote, and times."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from penstock._engine.gateway.job_view import TaskStatus
+from penstock.common.job_status import JobStatus
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from penstock._engine.gateway.job_view import JobView, SubtaskView
+
+
+class IoMetrics(msgspec.Struct, rename="kebab"):
+    """What was read and written since the job started here, and how the time was spent, in milliseconds."""
+
+    read_bytes: int
+    write_bytes: int
+    read_records: int
+    write_records: int
+    accumulated_backpressured_time: int
+    accumulated_idle_time: int
+    accumulated_busy_time: float
+    read_bytes_complete: bool = True
+    write_bytes_complete: bool = True
+    read_records_complete: bool = True
+    write_records_complete: bool = True
+
+
+def io_metrics(job: JobView, subtasks: Iterable[SubtaskView]) -> IoMetrics:
+    """Return the figures of some subtasks added up."""
+    parts = list(subtasks)
+    return IoMetrics(
+        read_bytes=sum(part.bytes_in for part in parts),
+        write_bytes=sum(part.bytes_out for part in parts),
+        read_records=sum(part.records_in for part in parts),
+        write_records=sum(part.records_out for part in parts),
+        accumulated_backpressured_time=0,
+        accumulated_idle_time=sum(max(0, job.running_ms - part.busy_ms) for part in parts),
+        accumulated_busy_time=float(sum(part.busy_ms for part in parts)),
+    )
+
+
+def status_counts(statuses: Iterable[TaskStatus]) -> dict[TaskStatus, int]:
+    """Return how often each status occurs, those included that do not."""
+    found = Counter(statuses)
+    return {status: found[status] for status in TaskStatus}
+
+
+def vertex_statuses(job: JobView, vertex: int) -> list[TaskStatus]:
+    """Return where each subtask of a vertex stands."""
+    return [job.task_status(vertex, subtask) for subtask in range(job.plan.vertices[vertex].parallelism)]
+
+
+def aggregate_status(statuses: Iterable[TaskStatus]) -> TaskStatus:
+    """Return where a vertex stands as a whole: the worst of its subtasks, and FINISHED when all of them are.
+
+    Source: org.apache.flink.runtime.executiongraph.ExecutionJobVertex.getAggregateJobVertexState.
+    """
+    found = list(statuses)
+    for status in (TaskStatus.FAILED, TaskStatus.CANCELING, TaskStatus.CANCELED, TaskStatus.RUNNING):
+        if status in found:
+            return status
+    if all(status is TaskStatus.FINISHED for status in found):
+        return TaskStatus.FINISHED
+    return TaskStatus.CREATED
+
+
+class Span(msgspec.Struct):
+    """From when to when something ran, in epoch milliseconds; -1 for a moment that has not come."""
+
+    start: int
+    end: int
+    duration: int
+
+
+def subtask_span(job: JobView, subtask: SubtaskView, now_ms: int) -> Span:
+    """Return from when to when a subtask ran."""
+    start = job.status_times.get(JobStatus.RUNNING)
+    if start is None:
+        return Span(-1, -1, -1)
+    end = subtask.finished_ms if subtask.finished else job.ended_ms
+    return Span(start, -1 if end is None else end, max(0, (now_ms if end is None else end) - start))
+
+
+def job_span(job: JobView, now_ms: int) -> Span:
+    """Return from when to when a job ran here."""
+    end = job.ended_ms
+    return Span(job.started_ms, -1 if end is None else end, (now_ms if end is None else end) - job.started_ms)

@@ -1,0 +1,144 @@
+"""What every request has to pass before it reaches a handler: who asks, from where, and how much.
+
+A page in a browser must not steer a job: neither by a form or a script (Origin, Sec-Fetch-Site), nor by a name of its
+own that it lets stand for this machine (Host).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hmac
+import ipaddress
+from typing import TYPE_CHECKING, Final
+from urllib.parse import urlsplit
+
+from starlette.datastructures import Headers
+
+from penstock._engine.rest.openapi import DOCUMENT_PATH, PAGE_PATH
+from penstock._engine.rest.refusal import Refusal
+from penstock._engine.rest.responses import refuse
+
+if TYPE_CHECKING:
+    from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+    from penstock._engine.rest.settings import Access
+
+#: Bytes of a body; the largest that a client of Flink sends has some hundred.
+MAX_BODY: Final = 64 << 10
+_BODY_TIMEOUT_S: Final = 10.0
+_JSON: Final = "application/json"
+_SAFE: Final = ("GET", "HEAD", "OPTIONS")
+#: Pages without figures: a browser has to load them before it can send a token.
+_PUBLIC: Final = ("/", "/index.html", PAGE_PATH, DOCUMENT_PATH)
+_PUBLIC_BELOW: Final = "/assets/"
+
+
+class Guard:
+    """Lets requests through to an application, or refuses them.
+
+    Args:
+        app: The application.
+        access: Who may ask.
+    """
+
+    def __init__(self, app: ASGIApp, access: Access) -> None:
+        self._app = app
+        self._access = access
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Handle one request."""
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        try:
+            headers = Headers(scope=scope)
+            self._check(scope["method"], scope["path"], headers)
+            body = await self._body(headers, receive)
+            _check_kind(body, headers)
+        except Refusal as refusal:
+            # What is left of the body is not read, so nothing can follow on this connection.
+            refusal.headers["connection"] = "close"
+            await refuse(refusal)(scope, receive, send)
+            return
+        await self._app(scope, _replayed(body), send)
+
+    def _check(self, method: str, path: str, headers: Headers) -> None:
+        host = headers.get("host", "")
+        if not self._knows(host):
+            raise Refusal(403, f"Host {host!r} is not a name of this server; rest.address can name one more.")
+        origin = headers.get("origin")
+        if origin is not None and urlsplit(origin).netloc.lower() != host.lower():
+            raise Refusal(403, f"Requests from pages of {origin} are refused.")
+        if headers.get("sec-fetch-site") in {"cross-site", "same-site"} and not _is_page(method, path, headers):
+            raise Refusal(403, "Requests from pages of other sites are refused.")
+        if self._access.token is not None and path not in _PUBLIC and not path.startswith(_PUBLIC_BELOW):
+            self._check_token(headers.get("authorization", ""))
+
+    def _knows(self, host: str) -> bool:
+        name = (urlsplit(f"//{host}").hostname or "") if _is_host(host) else ""
+        return _is_address(name) or name == "localhost" or name in self._access.hosts
+
+    def _check_token(self, authorization: str) -> None:
+        kind, _, given = authorization.partition(" ")
+        wanted = self._access.token or ""
+        if kind.lower() != "bearer" or not hmac.compare_digest(given.strip().encode(), wanted.encode()):
+            text = "A token is needed: send the header Authorization: Bearer <penstock.rest.token>."
+            raise Refusal(401, text, {"WWW-Authenticate": "Bearer"})
+
+    @staticmethod
+    async def _body(headers: Headers, receive: Receive) -> bytes:
+        length = headers.get("content-length", "0")
+        if length.isdecimal() and int(length) > MAX_BODY:
+            raise _too_large()
+        body = bytearray()
+        try:
+            async with asyncio.timeout(_BODY_TIMEOUT_S):
+                while True:
+                    message = await receive()
+                    body += message.get("body", b"")
+                    if len(body) > MAX_BODY:
+                        raise _too_large()
+                    if not message.get("more_body", False):
+                        return bytes(body)
+        except TimeoutError:
+            raise Refusal(408, "The body did not arrive in time.") from None
+
+
+def _check_kind(body: bytes, headers: Headers) -> None:
+    """A form of a browser has other types; what has none is taken for JSON."""
+    kind = headers.get("content-type", _JSON).partition(";")[0].strip().lower()
+    if body and kind != _JSON:
+        raise Refusal(415, f"The body has to be {_JSON}, not {kind}.")
+
+
+def _replayed(body: bytes) -> Receive:
+    async def receive() -> Message:
+        return {"type": "http.request", "body": body, "more_body": False}
+
+    return receive
+
+
+def _too_large() -> Refusal:
+    return Refusal(413, f"The body is larger than {MAX_BODY} bytes.")
+
+
+def _is_page(method: str, path: str, headers: Headers) -> bool:
+    """Tell whether somebody follows a link to a page of ours, which changes nothing."""
+    navigates = headers.get("sec-fetch-mode") == "navigate" and headers.get("sec-fetch-dest") == "document"
+    return method in _SAFE and navigates and not path.endswith("/yarn-cancel")
+
+
+def _is_host(host: str) -> bool:
+    try:
+        urlsplit(f"//{host}").port  # noqa: B018 - raises for what is no port
+    except ValueError:
+        return False
+    return bool(host) and not any(character in host for character in "/?#@\\ ")
+
+
+def _is_address(name: str) -> bool:
+    try:
+        ipaddress.ip_address(name)
+    except ValueError:
+        return False
+    return True

@@ -1,0 +1,1 @@
+"""The handlers, one module for each subject; each has a table of its routes at its end."""

@@ -1,0 +1,469 @@
+"""The checkpoints of a job: counts, the last ones, a short history, and how a job makes them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Literal
+
+import msgspec
+
+from penstock._engine.gateway.checkpoint_view import CheckpointKind, CheckpointStatus, Spread
+from penstock._engine.rest.paths import as_uri
+from penstock._engine.rest.refusal import Refusal
+from penstock._engine.rest.routing import Route
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from penstock._engine.gateway.checkpoint_view import CheckpointsView, CheckpointView, SubtaskCheckpoint
+    from penstock._engine.gateway.job_view import JobView
+    from penstock._engine.rest.routing import Call
+
+#: Flink's words for a checkpoint whose directory goes with the job.
+_NOT_ADDRESSABLE = "<checkpoint-not-externally-addressable>"
+
+
+class Counts(msgspec.Struct):
+    """How many there are."""
+
+    restored: int
+    total: int
+    in_progress: int
+    completed: int
+    failed: int
+
+
+class Distribution(msgspec.Struct):
+    """How some figure was spread over the completed checkpoints."""
+
+    min: int
+    max: int
+    avg: int
+    p50: float
+    p90: float
+    p95: float
+    p99: float
+    p999: float
+
+
+class CheckpointSummary(msgspec.Struct):
+    """How the figures of completed checkpoints were spread."""
+
+    checkpointed_size: Distribution
+    state_size: Distribution
+    end_to_end_duration: Distribution
+    alignment_buffered: Distribution
+    processed_data: Distribution
+    persisted_data: Distribution
+
+
+class TaskStatistics(msgspec.Struct):
+    """What the subtasks of a vertex added to a checkpoint."""
+
+    id: int
+    status: str
+    latest_ack_timestamp: int
+    checkpointed_size: int
+    state_size: int
+    end_to_end_duration: int
+    alignment_buffered: int
+    processed_data: int
+    persisted_data: int
+    num_subtasks: int
+    num_acknowledged_subtasks: int
+
+
+class Checkpoint(msgspec.Struct):
+    """One checkpoint, or savepoint; what only its class has is left out in the others."""
+
+    class_name: Literal["completed", "failed", "in_progress"] = msgspec.field(name="className")
+    id: int
+    status: str
+    is_savepoint: bool
+    savepoint_format: str | None = msgspec.field(name="savepointFormat")
+    trigger_timestamp: int
+    latest_ack_timestamp: int
+    checkpointed_size: int
+    state_size: int
+    end_to_end_duration: int
+    alignment_buffered: int
+    processed_data: int
+    persisted_data: int
+    num_subtasks: int
+    num_acknowledged_subtasks: int
+    checkpoint_type: str
+    tasks: dict[str, TaskStatistics]
+    external_path: str | msgspec.UnsetType = msgspec.UNSET
+    discarded: bool | msgspec.UnsetType = msgspec.UNSET
+    failure_timestamp: int | msgspec.UnsetType = msgspec.UNSET
+    failure_message: str | msgspec.UnsetType = msgspec.UNSET
+
+
+class RestoredCheckpoint(msgspec.Struct):
+    """What the job went on from last."""
+
+    id: int
+    restore_timestamp: int
+    is_savepoint: bool
+    external_path: str | None
+
+
+class LatestCheckpoints(msgspec.Struct):
+    """The last one of each kind."""
+
+    completed: Checkpoint | None
+    savepoint: Checkpoint | None
+    failed: Checkpoint | None
+    restored: RestoredCheckpoint | None
+
+
+class PendingCommits(msgspec.Struct):
+    """Penstock's own members: committables that are not yet known to be published, by the uid of the sink."""
+
+    pending_commits: dict[str, int]
+
+
+class Checkpoints(msgspec.Struct):
+    """The checkpoints of a job in this run."""
+
+    counts: Counts
+    summary: CheckpointSummary
+    latest: LatestCheckpoints
+    history: list[Checkpoint]
+    penstock: PendingCommits
+
+
+class Externalization(msgspec.Struct):
+    """Whether checkpoints stay."""
+
+    enabled: bool
+    delete_on_cancellation: bool
+
+
+class CheckpointConfig(msgspec.Struct):
+    """How a job makes checkpoints. Times in milliseconds."""
+
+    mode: str
+    interval: int
+    timeout: int
+    min_pause: int
+    max_concurrent: int
+    externalization: Externalization
+    state_backend: str
+    checkpoint_storage: str
+    unaligned_checkpoints: bool
+    tolerable_failed_checkpoints: int
+    aligned_checkpoint_timeout: int
+    checkpoints_after_tasks_finish: bool
+    state_changelog_enabled: bool
+    changelog_periodic_materialization_interval: int
+    changelog_storage: str
+
+
+class SyncAsync(msgspec.Struct):
+    """Time of the two parts of a snapshot; ours has one."""
+
+    sync: int
+    async_: int = msgspec.field(name="async")
+
+
+class Alignment(msgspec.Struct):
+    """What barriers held up; there are none."""
+
+    buffered: int
+    processed: int
+    persisted: int
+    duration: int
+
+
+class SubtaskStatistics(msgspec.Struct):
+    """What one subtask added to a checkpoint; one that has not acknowledged has index and status alone."""
+
+    class_name: Literal["completed", "pending"] = msgspec.field(name="className")
+    index: int
+    status: str
+    ack_timestamp: int | msgspec.UnsetType = msgspec.UNSET
+    end_to_end_duration: int | msgspec.UnsetType = msgspec.UNSET
+    checkpointed_size: int | msgspec.UnsetType = msgspec.UNSET
+    state_size: int | msgspec.UnsetType = msgspec.UNSET
+    checkpoint: SyncAsync | msgspec.UnsetType = msgspec.UNSET
+    alignment: Alignment | msgspec.UnsetType = msgspec.UNSET
+    start_delay: int | msgspec.UnsetType = msgspec.UNSET
+    unaligned_checkpoint: bool | msgspec.UnsetType = msgspec.UNSET
+    aborted: bool | msgspec.UnsetType = msgspec.UNSET
+
+
+class SyncAsyncSummary(msgspec.Struct):
+    """How the times of the two parts were spread."""
+
+    sync: Distribution
+    async_: Distribution = msgspec.field(name="async")
+
+
+class AlignmentSummary(msgspec.Struct):
+    """How what barriers held up was spread."""
+
+    buffered: Distribution
+    processed: Distribution
+    persisted: Distribution
+    duration: Distribution
+
+
+class SubtaskSummary(msgspec.Struct):
+    """How the figures were spread over the subtasks of a vertex."""
+
+    checkpointed_size: Distribution
+    state_size: Distribution
+    end_to_end_duration: Distribution
+    checkpoint_duration: SyncAsyncSummary
+    alignment: AlignmentSummary
+    start_delay: Distribution
+
+
+class VertexCheckpoint(msgspec.Struct):
+    """What each subtask of a vertex added to a checkpoint."""
+
+    id: int
+    status: str
+    latest_ack_timestamp: int
+    checkpointed_size: int
+    state_size: int
+    end_to_end_duration: int
+    alignment_buffered: int
+    processed_data: int
+    persisted_data: int
+    num_subtasks: int
+    num_acknowledged_subtasks: int
+    summary: SubtaskSummary
+    subtasks: list[SubtaskStatistics]
+
+
+def checkpoints(call: Call) -> Checkpoints:
+    """The checkpoints of a job in this run."""
+    return job_checkpoints(call.job)
+
+
+def job_checkpoints(job: JobView) -> Checkpoints:
+    """Return the checkpoints of a job."""
+    known = _enabled(job)
+    nothing = _distribution(Spread())
+    restored = known.last_restored
+    return Checkpoints(
+        counts=Counts(
+            restored=known.restored,
+            total=known.completed + known.failed + known.in_progress,
+            in_progress=known.in_progress,
+            completed=known.completed,
+            failed=known.failed,
+        ),
+        summary=CheckpointSummary(
+            checkpointed_size=_distribution(known.written_bytes),
+            state_size=_distribution(known.state_bytes),
+            end_to_end_duration=_distribution(known.durations_ms),
+            alignment_buffered=nothing,
+            processed_data=nothing,
+            persisted_data=nothing,
+        ),
+        latest=LatestCheckpoints(
+            completed=known.last_completed and _checkpoint(job, known.last_completed),
+            savepoint=known.last_savepoint and _checkpoint(job, known.last_savepoint),
+            failed=known.last_failed and _checkpoint(job, known.last_failed),
+            restored=restored
+            and RestoredCheckpoint(
+                restored.checkpoint_id, restored.restored_ms, restored.is_savepoint, _path(restored.path)
+            ),
+        ),
+        history=[_checkpoint(job, entry) for entry in known.history],
+        penstock=PendingCommits(dict(job.pending_commits)),
+    )
+
+
+def _enabled(job: JobView) -> CheckpointsView:
+    if not job.checkpoints.settings.enabled:
+        raise Refusal(404, f"Checkpointing has not been enabled for job {job.job_id}.")
+    return job.checkpoints
+
+
+def _distribution(spread: Spread) -> Distribution:
+    values = spread.values or (0,)
+    quantiles = (spread.quantile(share) for share in (0.5, 0.9, 0.95, 0.99, 0.999))
+    return Distribution(min(values), max(values), sum(values) // len(values), *quantiles)
+
+
+def _path(path: str | None) -> str:
+    return _NOT_ADDRESSABLE if path is None else as_uri(path)
+
+
+def _checkpoint(job: JobView, entry: CheckpointView, *, tasks: bool = False) -> Checkpoint:
+    is_savepoint = entry.kind is not CheckpointKind.CHECKPOINT
+    answer = Checkpoint(
+        class_name=_CLASSES[entry.status],
+        id=entry.id,
+        status=entry.status.value,
+        is_savepoint=is_savepoint,
+        savepoint_format="CANONICAL" if is_savepoint else None,
+        trigger_timestamp=entry.triggered_ms,
+        latest_ack_timestamp=-1 if entry.acked_ms is None else entry.acked_ms,
+        checkpointed_size=entry.written_bytes,
+        state_size=entry.state_bytes,
+        end_to_end_duration=-1 if entry.ended_ms is None else entry.ended_ms - entry.triggered_ms,
+        alignment_buffered=0,
+        processed_data=0,
+        persisted_data=0,
+        num_subtasks=entry.subtask_count,
+        num_acknowledged_subtasks=entry.acknowledged,
+        checkpoint_type=entry.kind.value,
+        tasks=_tasks(job, entry) if tasks else {},
+    )
+    match entry.status:
+        case CheckpointStatus.COMPLETED:
+            answer.external_path, answer.discarded = _path(entry.path), entry.discarded
+        case CheckpointStatus.FAILED:
+            answer.failure_timestamp, answer.failure_message = entry.ended_ms or 0, entry.failure
+        case CheckpointStatus.IN_PROGRESS:
+            pass
+    return answer
+
+
+_CLASSES: dict[CheckpointStatus, Literal["completed", "failed", "in_progress"]] = {
+    CheckpointStatus.COMPLETED: "completed",
+    CheckpointStatus.FAILED: "failed",
+    CheckpointStatus.IN_PROGRESS: "in_progress",
+}
+
+
+def _tasks(job: JobView, entry: CheckpointView) -> dict[str, TaskStatistics]:
+    return {
+        vertex.id: _task(entry, list(parts.values()), vertex.parallelism)
+        for vertex, parts in zip(job.plan.vertices, entry.subtasks, strict=False)
+        if parts
+    }
+
+
+def _task(entry: CheckpointView, parts: list[SubtaskCheckpoint], parallelism: int) -> TaskStatistics:
+    return TaskStatistics(
+        id=entry.id,
+        status=entry.status.value,
+        latest_ack_timestamp=max((part.acked_ms for part in parts), default=-1),
+        checkpointed_size=sum(part.written_bytes for part in parts),
+        state_size=sum(part.state_bytes for part in parts),
+        end_to_end_duration=max((part.duration_ms for part in parts), default=-1),
+        alignment_buffered=0,
+        processed_data=0,
+        persisted_data=0,
+        num_subtasks=parallelism,
+        num_acknowledged_subtasks=len(parts),
+    )
+
+
+def details(call: Call) -> Checkpoint:
+    """One checkpoint, with what each vertex added to it."""
+    return checkpoint_details(call.job, call.number("checkpointid"))
+
+
+def checkpoint_details(job: JobView, checkpoint_id: int) -> Checkpoint:
+    """Return one checkpoint of a job."""
+    return _checkpoint(job, _find(job, checkpoint_id), tasks=True)
+
+
+def _find(job: JobView, checkpoint_id: int) -> CheckpointView:
+    entry = _enabled(job).find(checkpoint_id)
+    if entry is None:
+        raise Refusal(404, f"Could not find checkpointing statistics for checkpoint {checkpoint_id}.")
+    return entry
+
+
+def subtasks(call: Call) -> VertexCheckpoint:
+    """What each subtask of a vertex added to a checkpoint."""
+    return subtask_details(call.job, call.number("checkpointid"), call.id("vertexid"))
+
+
+def subtask_details(job: JobView, checkpoint_id: int, vertex_id: str) -> VertexCheckpoint:
+    """Return what each subtask of a vertex added to a checkpoint."""
+    entry = _find(job, checkpoint_id)
+    places = [place for place, vertex in enumerate(job.plan.vertices) if vertex.id == vertex_id]
+    if not places:
+        raise Refusal(404, f"JobVertex {vertex_id} not found")
+    vertex = job.plan.vertices[places[0]]
+    parts = entry.subtasks[places[0]] if entry.subtasks else {}
+    task = _task(entry, list(parts.values()), vertex.parallelism)
+    return VertexCheckpoint(
+        **msgspec.structs.asdict(task),
+        summary=_subtask_summary(parts.values()),
+        subtasks=[_subtask(index, parts.get(index)) for index in range(vertex.parallelism)],
+    )
+
+
+def _subtask_summary(parts: Iterable[SubtaskCheckpoint]) -> SubtaskSummary:
+    known = list(parts)
+    durations = _distribution(Spread(tuple(part.duration_ms for part in known)))
+    nothing = _distribution(Spread())
+    return SubtaskSummary(
+        checkpointed_size=_distribution(Spread(tuple(part.written_bytes for part in known))),
+        state_size=_distribution(Spread(tuple(part.state_bytes for part in known))),
+        end_to_end_duration=durations,
+        checkpoint_duration=SyncAsyncSummary(durations, nothing),
+        alignment=AlignmentSummary(nothing, nothing, nothing, nothing),
+        start_delay=nothing,
+    )
+
+
+def _subtask(index: int, part: SubtaskCheckpoint | None) -> SubtaskStatistics:
+    if part is None:
+        return SubtaskStatistics("pending", index, "pending_or_failed")
+    return SubtaskStatistics(
+        class_name="completed",
+        index=index,
+        status="completed",
+        ack_timestamp=part.acked_ms,
+        end_to_end_duration=part.duration_ms,
+        checkpointed_size=part.written_bytes,
+        state_size=part.state_bytes,
+        checkpoint=SyncAsync(part.duration_ms, 0),
+        alignment=Alignment(0, 0, 0, 0),
+        start_delay=0,
+        unaligned_checkpoint=False,
+        aborted=False,
+    )
+
+
+def config(call: Call) -> CheckpointConfig:
+    """How a job makes checkpoints."""
+    return checkpoint_config(call.job)
+
+
+def checkpoint_config(job: JobView) -> CheckpointConfig:
+    """Return how a job makes checkpoints."""
+    settings = _enabled(job).settings
+    return CheckpointConfig(
+        mode="exactly_once",
+        interval=settings.interval_ms,
+        timeout=settings.timeout_ms,
+        min_pause=settings.min_pause_ms,
+        max_concurrent=1,
+        externalization=Externalization(enabled=settings.durable, delete_on_cancellation=not settings.kept_on_cancel),
+        state_backend="Penstock (LMDB)",
+        checkpoint_storage="FileSystemCheckpointStorage",
+        unaligned_checkpoints=False,
+        tolerable_failed_checkpoints=settings.tolerable_failures,
+        aligned_checkpoint_timeout=0,
+        checkpoints_after_tasks_finish=True,
+        state_changelog_enabled=False,
+        changelog_periodic_materialization_interval=0,
+        changelog_storage="",
+    )
+
+
+_UNKNOWN = {404: "There is no such job or checkpoint, or it makes no checkpoints that stay."}
+
+ROUTES = (
+    Route("GET", "/jobs/{jobid}/checkpoints", checkpoints, Checkpoints, refusals=_UNKNOWN),
+    Route("GET", "/jobs/{jobid}/checkpoints/config", config, CheckpointConfig, refusals=_UNKNOWN),
+    Route("GET", "/jobs/{jobid}/checkpoints/details/{checkpointid}", details, Checkpoint, refusals=_UNKNOWN),
+    Route(
+        "GET",
+        "/jobs/{jobid}/checkpoints/details/{checkpointid}/subtasks/{vertexid}",
+        subtasks,
+        VertexCheckpoint,
+        refusals=_UNKNOWN,
+    ),
+)

@@ -1,0 +1,248 @@
+"""The process as Flink's clients know a cluster: versions, counts, configuration, threads."""
+
+from __future__ import annotations
+
+import platform
+import sys
+import threading
+import time
+import traceback
+from datetime import datetime
+from typing import TYPE_CHECKING, Final
+
+import msgspec
+
+from penstock import __version__
+from penstock._engine.rest.routing import Route
+from penstock.common.job_status import JobStatus
+
+if TYPE_CHECKING:
+    from penstock._engine.rest.routing import Call
+
+#: Clients and operators compare this: the Flink whose API this is.
+FLINK_VERSION: Final = "2.3.0"
+_FLINK_COMMIT: Final = "c0f8d1a"
+_REFRESH_MS: Final = 3000
+
+
+class Empty(msgspec.Struct):
+    """An answer without members: it was done."""
+
+
+class Features(msgspec.Struct, rename="kebab"):
+    """What a web page may offer."""
+
+    web_submit: bool = False
+    web_cancel: bool = True
+    web_rescale: bool = False
+    web_history: bool = False
+
+
+class Versions(msgspec.Struct):
+    """Penstock's own members."""
+
+    version: str
+
+
+class Dashboard(msgspec.Struct, rename="kebab"):
+    """What a web page has to know first."""
+
+    refresh_interval: int
+    timezone_name: str
+    timezone_offset: int
+    flink_version: str
+    flink_revision: str
+    features: Features
+    penstock: Versions
+
+
+class ClusterOverview(msgspec.Struct, rename="kebab"):
+    """Counts of jobs and slots."""
+
+    taskmanagers: int
+    slots_total: int
+    slots_available: int
+    jobs_running: int
+    jobs_finished: int
+    jobs_cancelled: int
+    jobs_failed: int
+    flink_version: str
+    flink_commit: str
+    penstock: Versions
+
+
+class ConfigurationEntry(msgspec.Struct):
+    """A key with its value."""
+
+    key: str
+    value: str
+
+
+class Runtime(msgspec.Struct):
+    """The interpreter, where Flink has its virtual machine."""
+
+    version: str
+    arch: str
+    options: list[str]
+
+
+class Environment(msgspec.Struct):
+    """Where the process runs."""
+
+    jvm: Runtime
+    classpath: list[str]
+
+
+class LogFile(msgspec.Struct):
+    """A log file."""
+
+    name: str
+    size: int
+    mtime: int
+
+
+class Logs(msgspec.Struct):
+    """Log files; there are none, because logging belongs to the program."""
+
+    logs: list[LogFile]
+
+
+class ThreadInfo(msgspec.Struct, rename="camel"):
+    """One thread, and where it is."""
+
+    thread_name: str
+    stringified_thread_info: str
+
+
+class ThreadDump(msgspec.Struct, rename="camel"):
+    """All threads of the process."""
+
+    thread_infos: list[ThreadInfo]
+
+
+class TaskManager(msgspec.Struct):
+    """A process of Flink's that runs tasks; Spark has executors in their place."""
+
+    id: str
+
+
+class TaskManagers(msgspec.Struct):
+    """The task managers."""
+
+    taskmanagers: list[TaskManager]
+
+
+class DataSet(msgspec.Struct):
+    """A cached result of a batch job."""
+
+    id: str
+
+
+class DataSets(msgspec.Struct, rename="camel"):
+    """The cached results of batch jobs."""
+
+    data_sets: list[DataSet]
+
+
+def dashboard(_: Call) -> Dashboard:
+    """What a web page has to know first: versions, and how often to ask."""
+    offset = datetime.now().astimezone().utcoffset()
+    return Dashboard(
+        refresh_interval=_REFRESH_MS,
+        timezone_name=time.tzname[0],
+        timezone_offset=0 if offset is None else int(offset.total_seconds() * 1000),
+        flink_version=FLINK_VERSION,
+        flink_revision=f"{_FLINK_COMMIT} @ 2026-06-14T16:29:03+02:00",
+        features=Features(),
+        penstock=Versions(__version__),
+    )
+
+
+def overview(call: Call) -> ClusterOverview:
+    """How many jobs there are in which state, and how many tasks can run at once."""
+    statuses = [control.view.status for control in call.site.jobs.all()]
+    running = sum(not status.is_terminal_state() for status in statuses)
+    return ClusterOverview(
+        taskmanagers=1,
+        slots_total=call.site.slots,
+        slots_available=0 if running else call.site.slots,
+        jobs_running=running,
+        jobs_finished=statuses.count(JobStatus.FINISHED),
+        jobs_cancelled=statuses.count(JobStatus.CANCELED),
+        jobs_failed=statuses.count(JobStatus.FAILED),
+        flink_version=FLINK_VERSION,
+        flink_commit=_FLINK_COMMIT,
+        penstock=Versions(__version__),
+    )
+
+
+def configuration(call: Call) -> list[ConfigurationEntry]:
+    """The configuration of the process; values that are secret are hidden."""
+    return [ConfigurationEntry(key, value) for key, value in sorted(call.site.configuration.items())]
+
+
+def job_configuration(call: Call) -> list[ConfigurationEntry]:
+    """The effective configuration of a job; values that are secret are hidden."""
+    return [ConfigurationEntry(key, value) for key, value in sorted(call.job.configuration.items())]
+
+
+def environment(_: Call) -> Environment:
+    """The interpreter that the driver runs in."""
+    version = f"{platform.python_implementation()} {platform.python_version()}"
+    return Environment(Runtime(version, platform.machine(), []), list(sys.path))
+
+
+def job_environment(call: Call) -> Environment:
+    """The interpreter that the driver of a job runs in."""
+    assert call.job.job_id
+    return environment(call)
+
+
+def logs(_: Call) -> Logs:
+    """The log files: none, because the program says where its log goes."""
+    return Logs([])
+
+
+def thread_dump(_: Call) -> ThreadDump:
+    """Where each thread of the driver's process is."""
+    frames = sys._current_frames()
+    threads = [(thread.name, frames[thread.ident]) for thread in threading.enumerate() if thread.ident in frames]
+    return ThreadDump(
+        [ThreadInfo(name, f'"{name}"\n{"".join(traceback.format_stack(frame))}') for name, frame in threads]
+    )
+
+
+def task_managers(_: Call) -> TaskManagers:
+    """Flink's task managers; Spark's executors are shown by Spark's own page."""
+    return TaskManagers([])
+
+
+def data_sets(_: Call) -> DataSets:
+    """Cached results of batch jobs: there are none."""
+    return DataSets([])
+
+
+def shut_down(call: Call) -> Empty:
+    """Cancel all jobs; the process ends when its program does."""
+    for control in call.site.jobs.all():
+        if not control.view.is_over:
+            control.cancel()
+    call.site.shut_down()
+    return Empty()
+
+
+_UNKNOWN_JOB = {404: "There is no such job."}
+
+ROUTES = (
+    Route("GET", "/config", dashboard, Dashboard),
+    Route("GET", "/overview", overview, ClusterOverview),
+    Route("GET", "/jobmanager/config", configuration, list[ConfigurationEntry]),
+    Route("GET", "/jobmanager/environment", environment, Environment),
+    Route("GET", "/jobmanager/logs", logs, Logs),
+    Route("GET", "/jobmanager/thread-dump", thread_dump, ThreadDump),
+    Route("GET", "/jobs/{jobid}/jobmanager/config", job_configuration, list[ConfigurationEntry], refusals=_UNKNOWN_JOB),
+    Route("GET", "/jobs/{jobid}/jobmanager/environment", job_environment, Environment, refusals=_UNKNOWN_JOB),
+    Route("GET", "/taskmanagers", task_managers, TaskManagers),
+    Route("GET", "/datasets", data_sets, DataSets),
+    Route("DELETE", "/cluster", shut_down, Empty),
+)

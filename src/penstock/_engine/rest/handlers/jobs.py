@@ -1,0 +1,541 @@
+"""Jobs: the lists, one job with its vertices and plan, how it ended, and cancelling it."""
+
+from __future__ import annotations
+
+from html import escape
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from penstock._engine.gateway.job_view import TaskStatus
+from penstock._engine.rest.figures import (
+    IoMetrics,
+    aggregate_status,
+    io_metrics,
+    job_span,
+    status_counts,
+    subtask_span,
+    vertex_statuses,
+)
+from penstock._engine.rest.handlers.cluster import Empty
+from penstock._engine.rest.refusal import Refusal
+from penstock._engine.rest.routing import Query, Route
+from penstock._engine.rest.throwable import FailureCause, failure_cause
+from penstock.common.job_status import JobStatus
+
+if TYPE_CHECKING:
+    from penstock._engine.gateway.job_view import JobView
+    from penstock._engine.rest.routing import Call
+
+_SCHEDULER = "Default"
+
+
+class JobId(msgspec.Struct):
+    """A job's id and status."""
+
+    id: str
+    status: str
+
+
+class JobIds(msgspec.Struct):
+    """The jobs of this process."""
+
+    jobs: list[JobId]
+
+
+class TaskCounts(msgspec.Struct):
+    """How many subtasks a job has, and in which states."""
+
+    total: int
+    created: int
+    scheduled: int
+    deploying: int
+    running: int
+    finished: int
+    canceling: int
+    canceled: int
+    failed: int
+    reconciling: int
+    initializing: int
+
+
+class JobProgressNumbers(msgspec.Struct):
+    """Penstock's own members of a job."""
+
+    #: Records that the sources read, epochs that counted, restarts, and the last checkpoint; all of this run.
+    records: int
+    epochs: int
+    restarts: int
+    checkpoint_id: int
+    #: The last epoch: its records and its length in milliseconds.
+    epoch_records: int
+    epoch_ms: int
+    #: The smallest watermark at the ends of the job.
+    watermark: int
+    #: Committables that are not yet known to be published, by the uid of the sink.
+    pending_commits: dict[str, int]
+    savepoint_directory: str | None = None
+
+
+class JobOverview(msgspec.Struct, rename="kebab"):
+    """One job in the list."""
+
+    jid: str
+    name: str
+    job_type: str = msgspec.field(name="jobType")
+    scheduler_type: str = msgspec.field(name="schedulerType")
+    start_time: int
+    end_time: int
+    duration: int
+    state: str
+    last_modification: int
+    pending_operators: int
+    tasks: TaskCounts
+    penstock: JobProgressNumbers
+
+
+class JobOverviews(msgspec.Struct):
+    """The jobs of this process, with some figures."""
+
+    jobs: list[JobOverview]
+
+
+class PlanInput(msgspec.Struct):
+    """An edge into a node."""
+
+    id: str
+    num: int
+    exchange: str
+    ship_strategy: str
+
+
+class PlanOperator(msgspec.Struct):
+    """One operator of a chain."""
+
+    uid: str
+    name: str
+    #: Where the program made it: "file:line".
+    created_at: str
+
+
+class PlanNode(msgspec.Struct):
+    """A vertex in the plan."""
+
+    id: str
+    parallelism: int
+    description: str
+    penstock: list[PlanOperator]
+    operator: str = ""
+    operator_strategy: str = ""
+    optimizer_properties: dict[str, str] = {}
+    inputs: list[PlanInput] | msgspec.UnsetType = msgspec.UNSET
+
+
+class Plan(msgspec.Struct):
+    """The vertices of a job and the edges between them, last vertex first."""
+
+    jid: str
+    name: str
+    type: str
+    nodes: list[PlanNode]
+
+
+class PlanAnswer(msgspec.Struct):
+    """A job's plan."""
+
+    plan: Plan
+
+
+class Vertex(msgspec.Struct, rename="kebab"):
+    """A vertex in the details of a job."""
+
+    id: str
+    slot_sharing_group_id: str = msgspec.field(name="slotSharingGroupId")
+    name: str
+    max_parallelism: int = msgspec.field(name="maxParallelism")
+    parallelism: int
+    status: TaskStatus
+    start_time: int
+    end_time: int
+    duration: int
+    tasks: dict[TaskStatus, int]
+    metrics: IoMetrics
+
+
+class JobDetails(msgspec.Struct, rename="kebab"):
+    """All about a job at one moment."""
+
+    jid: str
+    application_id: str
+    name: str
+    is_stoppable: bool = msgspec.field(name="isStoppable")
+    state: str
+    job_type: str
+    scheduler_type: str = msgspec.field(name="schedulerType")
+    start_time: int
+    end_time: int
+    duration: int
+    max_parallelism: int = msgspec.field(name="maxParallelism")
+    now: int
+    timestamps: dict[str, int]
+    vertices: list[Vertex]
+    status_counts: dict[TaskStatus, int]
+    plan: Plan
+    pending_operators: int
+    penstock: JobProgressNumbers
+
+
+class StatusAnswer(msgspec.Struct):
+    """A job's status."""
+
+    status: str
+
+
+class QueueStatus(msgspec.Struct):
+    """IN_PROGRESS or COMPLETED."""
+
+    id: str
+
+
+class JobResult(msgspec.Struct, rename="kebab"):
+    """How a job ended."""
+
+    id: str
+    application_id: str
+    name: str
+    application_status: str
+    net_runtime: int
+    start_time: int
+    end_time: int
+    accumulator_results: dict[str, str] = {}
+    failure_cause: FailureCause | msgspec.UnsetType = msgspec.UNSET
+
+
+class ExecutionResult(msgspec.Struct, rename="kebab"):
+    """How a job ended, as soon as it has."""
+
+    status: QueueStatus
+    job_execution_result: JobResult | msgspec.UnsetType = msgspec.UNSET
+
+
+class ExecutionConfig(msgspec.Struct, rename="kebab"):
+    """Some of a job's settings."""
+
+    restart_strategy: str
+    job_parallelism: int
+    object_reuse_mode: bool
+    user_config: dict[str, str]
+
+
+class JobConfig(msgspec.Struct, rename="kebab"):
+    """A job's settings."""
+
+    jid: str
+    name: str
+    execution_config: ExecutionConfig
+
+
+class Accumulator(msgspec.Struct):
+    """Something that tasks add to; PyFlink has no way to make one."""
+
+    name: str
+    type: str
+    value: str
+
+
+class Accumulators(msgspec.Struct, rename="kebab"):
+    """A job's accumulators."""
+
+    job_accumulators: list[Accumulator]
+    user_task_accumulators: list[Accumulator]
+    serialized_user_task_accumulators: dict[str, str]
+
+
+class Bounds(msgspec.Struct, rename="camel"):
+    """Between which parallelisms a vertex may be."""
+
+    lower_bound: int
+    upper_bound: int
+
+
+class Requirements(msgspec.Struct):
+    """What a vertex needs."""
+
+    parallelism: Bounds
+
+
+def job_ids(call: Call) -> JobIds:
+    """The ids and statuses of all jobs of this process."""
+    return JobIds([JobId(view.job_id, view.status.name) for view in _views(call)])
+
+
+def overview(call: Call) -> JobOverviews:
+    """All jobs of this process: those that run, and those that ended within jobstore.expiration-time."""
+    return JobOverviews([job_overview(view, call.site.clock()) for view in _views(call)])
+
+
+def _views(call: Call) -> list[JobView]:
+    return [control.view for control in call.site.jobs.all()]
+
+
+def job_overview(job: JobView, now_ms: int) -> JobOverview:
+    """Return a job's line in the list."""
+    span = job_span(job, now_ms)
+    counts = status_counts(status for at in range(len(job.plan.vertices)) for status in vertex_statuses(job, at))
+    return JobOverview(
+        jid=job.job_id,
+        name=job.name,
+        job_type=job_type(job),
+        scheduler_type=_SCHEDULER,
+        start_time=span.start,
+        end_time=span.end,
+        duration=span.duration,
+        state=job.status.name,
+        last_modification=max(job.status_times.values()),
+        pending_operators=0,
+        tasks=TaskCounts(sum(counts.values()), **{status.name.lower(): number for status, number in counts.items()}),
+        penstock=_progress(job),
+    )
+
+
+def job_type(job: JobView) -> str:
+    """Return Flink's word for how a job runs."""
+    is_batch = job.plan.bounded and job.configuration.get("execution.runtime-mode") == "BATCH"
+    return "BATCH" if is_batch else "STREAMING"
+
+
+def _progress(job: JobView) -> JobProgressNumbers:
+    progress = job.progress
+    return JobProgressNumbers(
+        records=progress.records,
+        epochs=progress.epochs,
+        restarts=progress.restarts,
+        checkpoint_id=progress.checkpoint_id,
+        epoch_records=progress.epoch_records,
+        epoch_ms=progress.epoch_ms,
+        watermark=progress.watermark,
+        pending_commits=dict(job.pending_commits),
+        savepoint_directory=job.configuration.get("execution.checkpointing.savepoint-dir"),
+    )
+
+
+def details(call: Call) -> JobDetails:
+    """All about a job at one moment: its vertices, its plan, when it was in which status."""
+    return job_details(call.job, call.site.clock())
+
+
+def job_details(job: JobView, now_ms: int) -> JobDetails:
+    """Return the details of a job."""
+    span = job_span(job, now_ms)
+    vertices = [_vertex(job, place, now_ms) for place in range(len(job.plan.vertices))]
+    return JobDetails(
+        jid=job.job_id,
+        application_id=job.job_id,
+        name=job.name,
+        is_stoppable=False,
+        state=job.status.name,
+        job_type=job_type(job),
+        scheduler_type=_SCHEDULER,
+        start_time=span.start,
+        end_time=span.end,
+        duration=span.duration,
+        max_parallelism=job.plan.max_parallelism,
+        now=now_ms,
+        timestamps={status.name: job.status_times.get(status, 0) for status in JobStatus},
+        vertices=vertices,
+        status_counts=status_counts(vertex.status for vertex in vertices),
+        plan=job_plan(job),
+        pending_operators=0,
+        penstock=_progress(job),
+    )
+
+
+def _vertex(job: JobView, place: int, now_ms: int) -> Vertex:
+    vertex, statuses = job.plan.vertices[place], vertex_statuses(job, place)
+    spans = [subtask_span(job, subtask, now_ms) for subtask in job.subtasks[place]]
+    over = all(span.end >= 0 for span in spans)
+    return Vertex(
+        id=vertex.id,
+        slot_sharing_group_id="0" * 32,
+        name=vertex.name,
+        max_parallelism=vertex.max_parallelism,
+        parallelism=vertex.parallelism,
+        status=aggregate_status(statuses),
+        start_time=min(span.start for span in spans),
+        end_time=max(span.end for span in spans) if over else -1,
+        duration=max(span.duration for span in spans),
+        tasks=status_counts(statuses),
+        metrics=io_metrics(job, job.subtasks[place]),
+    )
+
+
+def plan(call: Call) -> PlanAnswer:
+    """The vertices of a job and the edges between them."""
+    return PlanAnswer(job_plan(call.job))
+
+
+def job_plan(job: JobView) -> Plan:
+    """Return the plan of a job."""
+    nodes = [
+        PlanNode(
+            id=vertex.id,
+            parallelism=vertex.parallelism,
+            description=escape(vertex.name),
+            penstock=[PlanOperator(node.uid, node.name, node.created_at) for node in vertex.operators],
+            inputs=[
+                PlanInput(edge.source, number, "pipelined_bounded", edge.ship_strategy)
+                for number, edge in enumerate(vertex.inputs)
+            ]
+            or msgspec.UNSET,
+        )
+        for vertex in reversed(job.plan.vertices)
+    ]
+    return Plan(job.job_id, job.name, job_type(job), nodes)
+
+
+def status(call: Call) -> StatusAnswer:
+    """A job's status."""
+    return StatusAnswer(call.job.status.name)
+
+
+def execution_result(call: Call) -> ExecutionResult:
+    """How a job ended, as soon as it has."""
+    control = call.site.jobs.find(call.id("jobid"))
+    if control is None:
+        raise Refusal(404, f"Could not find Flink job ({call.id('jobid')})")
+    job = control.view
+    if not job.status.is_globally_terminal_state():
+        return ExecutionResult(QueueStatus("IN_PROGRESS"))
+    span = job_span(job, call.site.clock())
+    cause = msgspec.UNSET
+    if job.status is not JobStatus.FINISHED and job.error is not None:
+        cause = failure_cause(job.error.partition(":")[0], job.error, job.error_text or job.error)
+    result = JobResult(
+        id=job.job_id,
+        application_id=job.job_id,
+        name=job.name,
+        application_status="SUCCEEDED" if job.status is JobStatus.FINISHED else job.status.name,
+        net_runtime=span.duration,
+        start_time=span.start,
+        end_time=span.end,
+        failure_cause=cause,
+    )
+    return ExecutionResult(QueueStatus("COMPLETED"), result)
+
+
+def config(call: Call) -> JobConfig:
+    """Some of a job's settings."""
+    return job_config(call.job)
+
+
+def job_config(job: JobView) -> JobConfig:
+    """Return the settings of a job."""
+    known = job.configuration
+    parameters = known.get("pipeline.global-job-parameters", "")
+    pairs = (pair.partition(":") for pair in parameters.split(",") if ":" in pair)
+    settings = ExecutionConfig(
+        restart_strategy=known.get("restart-strategy.type", "Cluster level default restart strategy"),
+        job_parallelism=job.plan.parallelism,
+        object_reuse_mode=True,
+        user_config={key.strip(): value.strip() for key, _, value in pairs},
+    )
+    return JobConfig(job.job_id, job.name, settings)
+
+
+def accumulators(call: Call) -> Accumulators:
+    """A job's accumulators: none, because PyFlink has no way to make one."""
+    assert call.job
+    return Accumulators([], [], {})
+
+
+def cancel(call: Call) -> Empty:
+    """Cancel a job."""
+    if call.query("mode") == "stop":
+        raise Refusal(
+            308,
+            'The termination mode "stop" has been removed. For an ungraceful shutdown, please use "cancel" instead. '
+            'For a graceful shutdown, please use "jobs/:jobId/stop" instead.',
+        )
+    control = call.site.jobs.find(call.id("jobid"))
+    if control is None:
+        raise Refusal(404, "Job could not be found.")
+    ended = control.view.status
+    if ended in {JobStatus.FINISHED, JobStatus.FAILED, JobStatus.SUSPENDED}:
+        reason = f"the job has already reached another terminal state ({ended.name})"
+        raise Refusal(409, f"Job cancellation failed because {reason}.")
+    control.cancel()
+    return Empty()
+
+
+def requirements(call: Call) -> dict[str, Requirements]:
+    """Between which parallelisms each vertex may be: it has the one that it has."""
+    return {one.id: Requirements(Bounds(one.parallelism, one.parallelism)) for one in call.job.plan.vertices}
+
+
+def change_requirements(call: Call) -> Empty:
+    """Change parallelisms: refused, unless each vertex may stay as it is."""
+    wanted: dict[str, Requirements] = call.body
+    for vertex in call.job.plan.vertices:
+        bounds = wanted[vertex.id].parallelism if vertex.id in wanted else None
+        if bounds is not None and not bounds.lower_bound <= vertex.parallelism <= bounds.upper_bound:
+            raise _fixed_parallelism()
+    return Empty()
+
+
+def rescale(call: Call) -> Empty:
+    """Change a job's parallelism: refused."""
+    assert call.job
+    raise _fixed_parallelism()
+
+
+def _fixed_parallelism() -> Refusal:
+    return Refusal(
+        400,
+        "A running job keeps its parallelism. Stop it with a savepoint, and start it from there with another one.",
+    )
+
+
+_UNKNOWN = {404: "There is no such job."}
+_MODE = Query("mode", "how to end it; only cancel is left", ("cancel", "stop"), default="cancel")
+_CANCEL_REFUSALS = {
+    308: "The mode is stop, which Flink has removed.",
+    404: "There is no such job.",
+    409: "The job has ended in another way already.",
+}
+
+ROUTES = (
+    Route("GET", "/jobs", job_ids, JobIds),
+    Route("GET", "/jobs/overview", overview, JobOverviews),
+    Route("GET", "/jobs/{jobid}", details, JobDetails, refusals=_UNKNOWN),
+    Route("PATCH", "/jobs/{jobid}", cancel, Empty, 202, query=(_MODE,), refusals=_CANCEL_REFUSALS),
+    Route("GET", "/jobs/{jobid}/yarn-cancel", cancel, Empty, 202, query=(_MODE,), refusals=_CANCEL_REFUSALS),
+    Route("GET", "/jobs/{jobid}/status", status, StatusAnswer, refusals=_UNKNOWN),
+    Route("GET", "/jobs/{jobid}/execution-result", execution_result, ExecutionResult, refusals=_UNKNOWN),
+    Route("GET", "/jobs/{jobid}/plan", plan, PlanAnswer, refusals=_UNKNOWN),
+    Route("GET", "/jobs/{jobid}/config", config, JobConfig, refusals=_UNKNOWN),
+    Route(
+        "GET",
+        "/jobs/{jobid}/accumulators",
+        accumulators,
+        Accumulators,
+        query=(Query("includeSerializedValue", "taken and ignored", ("true", "false")),),
+        refusals=_UNKNOWN,
+    ),
+    Route("GET", "/jobs/{jobid}/resource-requirements", requirements, dict[str, Requirements], refusals=_UNKNOWN),
+    Route(
+        "PUT",
+        "/jobs/{jobid}/resource-requirements",
+        change_requirements,
+        Empty,
+        body=dict[str, Requirements],
+        refusals=_UNKNOWN,
+    ),
+    Route(
+        "PATCH",
+        "/jobs/{jobid}/rescaling",
+        rescale,
+        Empty,
+        query=(Query("parallelism", "the parallelism to have", number=True),),
+        refusals=_UNKNOWN,
+    ),
+)

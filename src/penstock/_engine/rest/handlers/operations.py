@@ -1,0 +1,232 @@
+"""What takes a while: savepoints, stops, checkpoints, disposals. A POST begins one, a GET asks how it stands."""
+
+from __future__ import annotations
+
+from concurrent.futures import Future
+from typing import TYPE_CHECKING, Any, Literal
+
+import msgspec
+
+from penstock._engine.protocol.control import Stop
+from penstock._engine.rest.handlers.jobs import QueueStatus
+from penstock._engine.rest.operations import OperationKind
+from penstock._engine.rest.paths import as_uri
+from penstock._engine.rest.refusal import Refusal
+from penstock._engine.rest.routing import Route
+from penstock._engine.rest.throwable import FailureCause, failure_cause
+from penstock.errors import SavepointError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from penstock._engine.gateway.job_control import JobControl
+    from penstock._engine.rest.routing import Call
+
+
+class SavepointBody(msgspec.Struct, rename="kebab"):
+    """What a savepoint is to be."""
+
+    target_directory: str | None = None
+    cancel_job: bool | None = False
+    #: Both formats are the one that Penstock has.
+    format_type: Literal["CANONICAL", "NATIVE"] | None = msgspec.field(name="formatType", default="CANONICAL")
+    trigger_id: str | None = msgspec.field(name="triggerId", default=None)
+
+
+class StopBody(msgspec.Struct, rename="camel"):
+    """How a job is to stop."""
+
+    target_directory: str | None = None
+    drain: bool | None = False
+    format_type: Literal["CANONICAL", "NATIVE"] | None = "CANONICAL"
+    trigger_id: str | None = None
+
+
+class CheckpointBody(msgspec.Struct, rename="camel"):
+    """What a checkpoint is to be."""
+
+    #: Taken and ignored: a checkpoint holds what has changed.
+    checkpoint_type: Literal["CONFIGURED", "FULL", "INCREMENTAL"] | None = "CONFIGURED"
+    trigger_id: str | None = None
+
+
+class DisposalBody(msgspec.Struct, rename="kebab"):
+    """Which savepoint is to be deleted."""
+
+    savepoint_path: str | None = None
+
+
+class Triggered(msgspec.Struct, rename="kebab"):
+    """The id to ask with how the operation stands."""
+
+    request_id: str
+
+
+class SavepointResult(msgspec.Struct, rename="kebab"):
+    """Where the savepoint is, or why there is none."""
+
+    location: str | msgspec.UnsetType = msgspec.UNSET
+    failure_cause: FailureCause | msgspec.UnsetType = msgspec.UNSET
+
+
+class CheckpointResult(msgspec.Struct):
+    """The checkpoint's id, or why there is none."""
+
+    checkpoint_id: int | msgspec.UnsetType = msgspec.field(name="checkpointId", default=msgspec.UNSET)
+    failure_cause: FailureCause | msgspec.UnsetType = msgspec.field(name="failure-cause", default=msgspec.UNSET)
+
+
+class DisposalResult(msgspec.Struct, rename="kebab"):
+    """Nothing, or why the savepoint is not deleted."""
+
+    failure_cause: FailureCause | msgspec.UnsetType = msgspec.UNSET
+
+
+class SavepointState(msgspec.Struct):
+    """How a savepoint, or a stop, stands."""
+
+    status: QueueStatus
+    operation: SavepointResult | None
+
+
+class CheckpointState(msgspec.Struct):
+    """How a checkpoint stands."""
+
+    status: QueueStatus
+    operation: CheckpointResult | None
+
+
+class DisposalState(msgspec.Struct):
+    """How a disposal stands."""
+
+    status: QueueStatus
+    operation: DisposalResult | None
+
+
+_RUNNING, _DONE = QueueStatus("IN_PROGRESS"), QueueStatus("COMPLETED")
+
+
+def savepoint(call: Call) -> Triggered:
+    """Make a savepoint of a job that goes on, or is cancelled then."""
+    body: SavepointBody = call.body
+    directory = body.target_directory
+
+    def begin(control: JobControl) -> Future[str]:
+        return control.cancel_with_savepoint(directory) if body.cancel_job else control.savepoint(directory, Stop.NO)
+
+    return _savepoint(call, body.trigger_id, directory, "target-directory", begin)
+
+
+def stop(call: Call) -> Triggered:
+    """Stop a job with a savepoint; it is asked for below `savepoints`."""
+    body: StopBody = call.body
+    how = Stop.DRAIN if body.drain else Stop.SUSPEND
+    directory = body.target_directory
+    return _savepoint(
+        call, body.trigger_id, directory, "targetDirectory", lambda control: control.savepoint(directory, how)
+    )
+
+
+def _savepoint(
+    call: Call, trigger_id: str | None, directory: str | None, member: str, begin: Callable[[JobControl], Future[str]]
+) -> Triggered:
+    job_id = call.id("jobid")
+    control = call.site.jobs.find(job_id)
+    if control is not None and not directory and control.savepoint_directory is None:
+        reason = "Config key [execution.checkpointing.savepoint-dir] is not set."
+        raise Refusal(400, f"{reason} Property [{member}] must be provided.")
+    return _trigger(call, OperationKind.SAVEPOINT, job_id, trigger_id, lambda: _of_job(control, job_id, begin))
+
+
+def checkpoint(call: Call) -> Triggered:
+    """Make a checkpoint now."""
+    body: CheckpointBody = call.body
+    job_id = call.id("jobid")
+    control = call.site.jobs.find(job_id)
+    begin = lambda: _of_job(control, job_id, lambda found: found.trigger_checkpoint())  # noqa: E731
+    return _trigger(call, OperationKind.CHECKPOINT, job_id, body.trigger_id, begin)
+
+
+def dispose(call: Call) -> Triggered:
+    """Delete a savepoint."""
+    body: DisposalBody = call.body
+    path = body.savepoint_path
+    if not path:
+        raise Refusal(400, "Field savepoint-path must not be omitted or be null.")
+    return _trigger(call, OperationKind.DISPOSAL, "", None, lambda: call.site.dispose(path))
+
+
+def _trigger(
+    call: Call, kind: OperationKind, job_id: str, trigger_id: str | None, begin: Callable[[], Future[Any]]
+) -> Triggered:
+    if trigger_id is not None and not _is_id(trigger_id):
+        raise Refusal(400, f"Request did not match expected format: triggerId {trigger_id!r} is no id.")
+    return Triggered(call.site.operations.trigger(kind, job_id, trigger_id, begin))
+
+
+def _is_id(text: str) -> bool:
+    return len(text) == 32 and all(character in "0123456789abcdef" for character in text)
+
+
+def _of_job(control: JobControl | None, job_id: str, begin: Callable[[JobControl], Future[Any]]) -> Future[Any]:
+    """Begin something; what cannot be is answered as Flink does, by whoever asks how it stands."""
+    refused: Future[Any] = Future()
+    if control is None:
+        refused.set_exception(SavepointError(f"of job {job_id}", f"Could not find Flink job ({job_id})"))
+    elif control.view.is_over:
+        reason = f"Job {job_id} is not running: {control.view.status.name}"
+        refused.set_exception(SavepointError(f"of job {job_id}", reason))
+    else:
+        return begin(control)
+    return refused
+
+
+def savepoint_state(call: Call) -> SavepointState:
+    """How a savepoint, or a stop, stands."""
+    done, result, cause = _state(call, OperationKind.SAVEPOINT)
+    if not done:
+        return SavepointState(_RUNNING, None)
+    return SavepointState(_DONE, SavepointResult(failure_cause=cause) if cause else SavepointResult(as_uri(result)))
+
+
+def checkpoint_state(call: Call) -> CheckpointState:
+    """How a checkpoint stands."""
+    done, result, cause = _state(call, OperationKind.CHECKPOINT)
+    if not done:
+        return CheckpointState(_RUNNING, None)
+    return CheckpointState(_DONE, CheckpointResult(failure_cause=cause) if cause else CheckpointResult(result))
+
+
+def disposal_state(call: Call) -> DisposalState:
+    """How a disposal stands."""
+    done, _, cause = _state(call, OperationKind.DISPOSAL)
+    if not done:
+        return DisposalState(_RUNNING, None)
+    return DisposalState(_DONE, DisposalResult(cause) if cause else DisposalResult())
+
+
+def _state(call: Call, kind: OperationKind) -> tuple[bool, Any, FailureCause | None]:
+    job_id = "" if kind is OperationKind.DISPOSAL else call.id("jobid")
+    trigger_id = call.id("triggerid")
+    outcome = call.site.operations.outcome(kind, job_id, trigger_id)
+    if outcome is None:
+        where = f" for job {job_id}" if job_id else ""
+        raise Refusal(404, f"There is no {kind.value} operation with triggerId={trigger_id}{where}.")
+    if outcome.error is None:
+        return outcome.done, outcome.result, None
+    name, text = type(outcome.error).__name__, str(outcome.error)
+    return True, None, failure_cause(f"{type(outcome.error).__module__}.{name}", text, f"{name}: {text}")
+
+
+_NO_DIRECTORY = {400: "The body cannot be, or no directory is named and none is configured."}
+_NO_OPERATION = {404: "There is no such operation, or its outcome is too old."}
+
+ROUTES = (
+    Route("POST", "/jobs/{jobid}/savepoints", savepoint, Triggered, 202, body=SavepointBody, refusals=_NO_DIRECTORY),
+    Route("GET", "/jobs/{jobid}/savepoints/{triggerid}", savepoint_state, SavepointState, refusals=_NO_OPERATION),
+    Route("POST", "/jobs/{jobid}/stop", stop, Triggered, 202, body=StopBody, refusals=_NO_DIRECTORY),
+    Route("POST", "/jobs/{jobid}/checkpoints", checkpoint, Triggered, 202, body=CheckpointBody),
+    Route("GET", "/jobs/{jobid}/checkpoints/{triggerid}", checkpoint_state, CheckpointState, refusals=_NO_OPERATION),
+    Route("POST", "/savepoint-disposal", dispose, Triggered, 200, body=DisposalBody),
+    Route("GET", "/savepoint-disposal/{triggerid}", disposal_state, DisposalState, refusals=_NO_OPERATION),
+)

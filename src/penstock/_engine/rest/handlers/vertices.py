@@ -1,0 +1,334 @@
+"""The vertices of a job: their subtasks with what each read and wrote, watermarks, and how busy they are."""
+
+from __future__ import annotations
+
+import socket
+from typing import TYPE_CHECKING, Final
+
+import msgspec
+
+from penstock._engine.gateway.job_view import TaskStatus
+from penstock._engine.rest.figures import (
+    IoMetrics,
+    aggregate_status,
+    io_metrics,
+    status_counts,
+    subtask_span,
+    vertex_statuses,
+)
+from penstock._engine.rest.handlers.jobs import Accumulator
+from penstock._engine.rest.refusal import Refusal
+from penstock._engine.rest.routing import Route
+from penstock.common.job_status import JobStatus
+
+if TYPE_CHECKING:
+    from penstock._engine.gateway.job_view import JobView, SubtaskView, VertexView
+    from penstock._engine.rest.routing import Call
+
+#: Spark has executors where Flink has task managers, and moves subtasks between them from epoch to epoch.
+_TASK_MANAGER: Final = "spark"
+_ENDPOINT: Final = f"{socket.gethostname()}:0"
+
+
+class SubtaskExecution(msgspec.Struct, rename="kebab"):
+    """One subtask."""
+
+    subtask: int
+    status: TaskStatus
+    attempt: int
+    endpoint: str
+    start_time: int
+    #: Flink has it twice.
+    start_time_again: int = msgspec.field(name="start_time")
+    end_time: int
+    duration: int
+    metrics: IoMetrics
+    taskmanager_id: str
+    status_duration: dict[TaskStatus, int]
+
+
+class MetricRange(msgspec.Struct):
+    """A figure over all subtasks."""
+
+    min: float
+    max: float
+    avg: float
+    sum: float
+
+
+class AggregatedTimes(msgspec.Struct, rename="kebab"):
+    """The figures of all subtasks together."""
+
+    metrics: dict[str, MetricRange]
+    status_duration: dict[TaskStatus, MetricRange]
+
+
+class VertexDetails(msgspec.Struct, rename="camel"):
+    """A vertex with its subtasks."""
+
+    id: str
+    name: str
+    parallelism: int
+    max_parallelism: int
+    now: int
+    subtasks: list[SubtaskExecution]
+    aggregated: AggregatedTimes
+
+
+class SubtaskTime(msgspec.Struct):
+    """When a subtask was in which state, in epoch milliseconds."""
+
+    subtask: int
+    endpoint: str
+    duration: int
+    timestamps: dict[TaskStatus, int]
+
+
+class SubtaskTimes(msgspec.Struct):
+    """When the subtasks of a vertex were in which state."""
+
+    id: str
+    name: str
+    now: int
+    subtasks: list[SubtaskTime]
+
+
+class VertexTaskManager(msgspec.Struct, rename="kebab"):
+    """The subtasks of a vertex that are in one place; there is one place, because Spark chooses anew each epoch."""
+
+    endpoint: str
+    status: TaskStatus
+    start_time: int
+    end_time: int
+    duration: int
+    metrics: IoMetrics
+    status_counts: dict[TaskStatus, int]
+    taskmanager_id: str
+    aggregated: AggregatedTimes
+
+
+class VertexTaskManagers(msgspec.Struct):
+    """Where the subtasks of a vertex are."""
+
+    id: str
+    name: str
+    now: int
+    taskmanagers: list[VertexTaskManager]
+
+
+class Watermark(msgspec.Struct):
+    """The watermark of a subtask, as text."""
+
+    id: str
+    value: str
+
+
+class SubtaskPressure(msgspec.Struct):
+    """How busy a subtask is, as shares of its time."""
+
+    subtask: int
+    level: str = msgspec.field(name="backpressureLevel")
+    #: Flink has it twice.
+    level_again: str = msgspec.field(name="backpressure-level")
+    ratio: float
+    idle_ratio: float = msgspec.field(name="idleRatio")
+    busy_ratio: float = msgspec.field(name="busyRatio")
+
+
+class BackPressure(msgspec.Struct):
+    """How busy the subtasks of a vertex are; nothing waits for a receiver here, so there is no back pressure."""
+
+    status: str
+    level: str = msgspec.field(name="backpressureLevel")
+    level_again: str = msgspec.field(name="backpressure-level")
+    end_timestamp: int = msgspec.field(name="end-timestamp")
+    subtasks: list[SubtaskPressure]
+
+
+class VertexAccumulators(msgspec.Struct, rename="kebab"):
+    """The accumulators of a vertex."""
+
+    id: str
+    user_accumulators: list[Accumulator]
+
+
+def find_vertex(job: JobView, vertex_id: str) -> tuple[int, VertexView]:
+    """Return a vertex and its place in the plan; raises Refusal when there is none."""
+    for place, vertex in enumerate(job.plan.vertices):
+        if vertex.id == vertex_id:
+            return place, vertex
+    raise Refusal(404, f"JobVertex {vertex_id} not found")
+
+
+def details(call: Call) -> VertexDetails:
+    """A vertex with its subtasks."""
+    return vertex_details(call.job, call.id("vertexid"), call.site.clock())
+
+
+def vertex_details(job: JobView, vertex_id: str, now_ms: int) -> VertexDetails:
+    """Return a vertex with its subtasks."""
+    place, vertex = find_vertex(job, vertex_id)
+    subtasks = [execution(job, place, index, now_ms) for index in range(vertex.parallelism)]
+    return VertexDetails(
+        id=vertex.id,
+        name=vertex.name,
+        parallelism=vertex.parallelism,
+        max_parallelism=vertex.max_parallelism,
+        now=now_ms,
+        subtasks=subtasks,
+        aggregated=_aggregated(subtasks),
+    )
+
+
+def execution(job: JobView, place: int, index: int, now_ms: int) -> SubtaskExecution:
+    """Return one subtask of a vertex."""
+    subtask = job.subtasks[place][index]
+    span = subtask_span(job, subtask, now_ms)
+    return SubtaskExecution(
+        subtask=index,
+        status=job.task_status(place, index),
+        attempt=job.progress.restarts,
+        endpoint=_ENDPOINT,
+        start_time=span.start,
+        start_time_again=span.start,
+        end_time=span.end,
+        duration=span.duration,
+        metrics=io_metrics(job, [subtask]),
+        taskmanager_id=_TASK_MANAGER,
+        status_duration=_durations(job, span.start, span.duration),
+    )
+
+
+def _durations(job: JobView, start_ms: int, duration_ms: int) -> dict[TaskStatus, int]:
+    """Return how long a subtask was in each state on its way to RUNNING; -1 for those that it has not reached."""
+    created = job.status_times.get(JobStatus.CREATED)
+    if created is None:
+        return dict.fromkeys(_WAY, -1)
+    if start_ms < 0:
+        return dict.fromkeys(_WAY, -1) | {TaskStatus.CREATED: max(0, (job.ended_ms or created) - created)}
+    return dict.fromkeys(_WAY, 0) | {
+        TaskStatus.CREATED: max(0, start_ms - created),
+        TaskStatus.RUNNING: duration_ms,
+    }
+
+
+_WAY = (TaskStatus.CREATED, TaskStatus.SCHEDULED, TaskStatus.DEPLOYING, TaskStatus.INITIALIZING, TaskStatus.RUNNING)
+_FIGURES = (
+    "read_bytes",
+    "write_bytes",
+    "read_records",
+    "write_records",
+    "accumulated_backpressured_time",
+    "accumulated_idle_time",
+    "accumulated_busy_time",
+)
+
+
+def _aggregated(subtasks: list[SubtaskExecution]) -> AggregatedTimes:
+    return AggregatedTimes(
+        {name.replace("_", "-"): _range([getattr(subtask.metrics, name) for subtask in subtasks]) for name in _FIGURES},
+        {status: _range([subtask.status_duration[status] for subtask in subtasks]) for status in _WAY},
+    )
+
+
+def _range(values: list[float]) -> MetricRange:
+    return MetricRange(min(values), max(values), sum(values) / len(values), sum(values))
+
+
+def subtask(call: Call) -> SubtaskExecution:
+    """One subtask of a vertex."""
+    place, vertex = find_vertex(call.job, call.id("vertexid"))
+    index = call.number("subtaskindex")
+    if index >= vertex.parallelism:
+        raise Refusal(404, f"Invalid subtask index for vertex {vertex.id}: {index}")
+    return execution(call.job, place, index, call.site.clock())
+
+
+def times(call: Call) -> SubtaskTimes:
+    """When the subtasks of a vertex were in which state."""
+    return subtask_times(call.job, call.id("vertexid"), call.site.clock())
+
+
+def subtask_times(job: JobView, vertex_id: str, now_ms: int) -> SubtaskTimes:
+    """Return when the subtasks of a vertex were in which state."""
+    place, vertex = find_vertex(job, vertex_id)
+    rows: list[SubtaskTime] = []
+    for index, figures in enumerate(job.subtasks[place]):
+        span, status = subtask_span(job, figures, now_ms), job.task_status(place, index)
+        stamps = dict.fromkeys(TaskStatus, 0)
+        stamps[TaskStatus.CREATED] = job.status_times.get(JobStatus.CREATED, 0)
+        for reached in (TaskStatus.SCHEDULED, TaskStatus.DEPLOYING, TaskStatus.INITIALIZING, TaskStatus.RUNNING):
+            stamps[reached] = max(0, span.start)
+        if span.end >= 0:
+            stamps[status] = span.end
+        rows.append(SubtaskTime(index, _ENDPOINT, span.duration, stamps))
+    return SubtaskTimes(vertex.id, vertex.name, now_ms, rows)
+
+
+def task_managers(call: Call) -> VertexTaskManagers:
+    """Where the subtasks of a vertex are: Spark chooses that anew for each epoch."""
+    return vertex_task_managers(call.job, call.id("vertexid"), call.site.clock())
+
+
+def vertex_task_managers(job: JobView, vertex_id: str, now_ms: int) -> VertexTaskManagers:
+    """Return where the subtasks of a vertex are."""
+    place, vertex = find_vertex(job, vertex_id)
+    subtasks = [execution(job, place, index, now_ms) for index in range(vertex.parallelism)]
+    statuses = vertex_statuses(job, place)
+    over = all(one.end_time >= 0 for one in subtasks)
+    row = VertexTaskManager(
+        endpoint=_ENDPOINT,
+        status=aggregate_status(statuses),
+        start_time=min(one.start_time for one in subtasks),
+        end_time=max(one.end_time for one in subtasks) if over else -1,
+        duration=max(one.duration for one in subtasks),
+        metrics=io_metrics(job, job.subtasks[place]),
+        status_counts=status_counts(statuses),
+        taskmanager_id=_TASK_MANAGER,
+        aggregated=_aggregated(subtasks),
+    )
+    return VertexTaskManagers(vertex.id, vertex.name, now_ms, [row])
+
+
+def watermarks(call: Call) -> list[Watermark]:
+    """The watermark of each subtask of a vertex, as of the last epoch."""
+    place, _ = find_vertex(call.job, call.id("vertexid"))
+    return [
+        Watermark(f"{index}.currentInputWatermark", str(subtask.input_watermark))
+        for index, subtask in enumerate(call.job.subtasks[place])
+    ]
+
+
+def back_pressure(call: Call) -> BackPressure:
+    """How busy the subtasks of a vertex were in the last epoch."""
+    place, _ = find_vertex(call.job, call.id("vertexid"))
+    rows: list[SubtaskPressure] = []
+    for index, figures in enumerate(call.job.subtasks[place]):
+        busy = busy_share(call.job, figures)
+        rows.append(SubtaskPressure(index, "ok", "ok", ratio=0.0, idle_ratio=1.0 - busy, busy_ratio=busy))
+    return BackPressure("ok", "ok", "ok", call.site.clock(), rows)
+
+
+def busy_share(job: JobView, figures: SubtaskView) -> float:
+    """Return the share of the last epoch's time in which a subtask worked."""
+    return min(1.0, figures.last_busy_ms / job.last_interval_ms) if job.last_interval_ms > 0 else 0.0
+
+
+def accumulators(call: Call) -> VertexAccumulators:
+    """The accumulators of a vertex: none, because PyFlink has no way to make one."""
+    find_vertex(call.job, call.id("vertexid"))
+    return VertexAccumulators(call.id("vertexid"), [])
+
+
+_UNKNOWN = {404: "There is no such job, vertex or subtask."}
+_VERTEX = "/jobs/{jobid}/vertices/{vertexid}"
+
+ROUTES = (
+    Route("GET", _VERTEX, details, VertexDetails, refusals=_UNKNOWN),
+    Route("GET", f"{_VERTEX}/subtasktimes", times, SubtaskTimes, refusals=_UNKNOWN),
+    Route("GET", f"{_VERTEX}/taskmanagers", task_managers, VertexTaskManagers, refusals=_UNKNOWN),
+    Route("GET", f"{_VERTEX}/watermarks", watermarks, list[Watermark], refusals=_UNKNOWN),
+    Route("GET", f"{_VERTEX}/backpressure", back_pressure, BackPressure, refusals=_UNKNOWN),
+    Route("GET", f"{_VERTEX}/accumulators", accumulators, VertexAccumulators, refusals=_UNKNOWN),
+    Route("GET", f"{_VERTEX}/subtasks/{{subtaskindex}}", subtask, SubtaskExecution, refusals=_UNKNOWN),
+)

@@ -1,0 +1,92 @@
+"""The HTTP server proper: uvicorn on a socket that is listening already, with a time limit for slow clients."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+import h11
+import uvicorn
+from uvicorn.protocols.http.h11_impl import H11Protocol
+
+from penstock._engine.rest.app import make_app
+from penstock._engine.rest.guard import Guard
+
+if TYPE_CHECKING:
+    import asyncio
+    import socket
+    from collections.abc import Callable
+
+    from penstock._engine.rest.settings import Access
+    from penstock._engine.rest.site import Site
+
+#: A client has so long for a whole request, in seconds, and so long for taking the whole answer.
+REQUEST_TIMEOUT_S: Final = 15.0
+_ANSWER_TIMEOUT_S: Final = 60.0
+_KEEP_ALIVE_S: Final = 30
+_MAX_CONNECTIONS: Final = 256
+_MAX_HEAD: Final = 32 << 10
+
+
+class TimedProtocol(H11Protocol):
+    """Closes the connection of a client that is too slow with its request, or with taking the answer."""
+
+    request_timeout_s = REQUEST_TIMEOUT_S
+    _deadline: asyncio.TimerHandle | None = None
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        """Wait for the first request."""
+        super().connection_made(transport)
+        self._within(self.request_timeout_s)
+
+    def data_received(self, data: bytes) -> None:
+        """Take a part of a request; the time runs from its first byte to its last."""
+        if self._deadline is None:
+            self._within(self.request_timeout_s)
+        super().data_received(data)
+        if self.conn.their_state in {h11.DONE, h11.MUST_CLOSE}:
+            self._within(_ANSWER_TIMEOUT_S)
+
+    def on_response_complete(self) -> None:
+        """Let the next request take its own time; uvicorn closes connections that stay idle."""
+        self._within(None)
+        super().on_response_complete()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Forget the time limit."""
+        self._within(None)
+        super().connection_lost(exc)
+
+    def _within(self, seconds: float | None) -> None:
+        if self._deadline is not None:
+            self._deadline.cancel()
+        self._deadline = None if seconds is None else self.loop.call_later(seconds, self.transport.abort)
+
+
+def serve(site: Site, access: Access, listening: socket.socket, started: Callable[[uvicorn.Server], Any]) -> None:
+    """Serve until the server is told to exit.
+
+    Args:
+        site: What the API is about.
+        access: Who may ask.
+        listening: The socket.
+        started: Gets the server before it runs.
+    """
+    config = uvicorn.Config(
+        Guard(make_app(site), access),
+        http=TimedProtocol,
+        ws="none",
+        loop="asyncio",
+        lifespan="off",
+        log_config=None,
+        log_level="critical",
+        access_log=False,
+        server_header=False,
+        timeout_keep_alive=_KEEP_ALIVE_S,
+        timeout_graceful_shutdown=1,
+        limit_concurrency=None,
+        backlog=_MAX_CONNECTIONS,
+        h11_max_incomplete_event_size=_MAX_HEAD,
+    )
+    server = uvicorn.Server(config)
+    started(server)
+    server.run(sockets=[listening])

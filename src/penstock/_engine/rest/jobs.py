@@ -1,0 +1,44 @@
+"""The jobs of this process: those that run, and those that ended a while ago."""
+
+from __future__ import annotations
+
+import threading
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from penstock._engine.gateway.job_control import JobControl
+
+
+class Jobs:
+    """Finds jobs by their ids; safe to use from any thread.
+
+    Args:
+        keep_ended_ms: How long an ended job can be asked for.
+        clock: Returns the time in epoch milliseconds.
+    """
+
+    def __init__(self, keep_ended_ms: int, clock: Callable[[], int]) -> None:
+        self._keep_ended_ms = keep_ended_ms
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._controls: list[JobControl] = []
+
+    def add(self, control: JobControl) -> None:
+        """Add a job, which may still be looking for its id."""
+        with self._lock:
+            self._controls.append(control)
+
+    def all(self) -> list[JobControl]:
+        """Return the jobs that have an id, oldest first; of several runs of one job the last."""
+        oldest_ms = self._clock() - self._keep_ended_ms
+        with self._lock:
+            self._controls = [one for one in self._controls if (one.view.ended_ms or oldest_ms) >= oldest_ms]
+            found = {one.view.job_id: one for one in self._controls}
+        found.pop("", None)
+        return list(found.values())
+
+    def find(self, job_id: str) -> JobControl | None:
+        """Return a job, None when there is none of that id."""
+        return next((one for one in self.all() if one.view.job_id == job_id), None)

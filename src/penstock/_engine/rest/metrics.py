@@ -1,0 +1,117 @@
+"""Metrics with Flink's names: of the process, of a job, of subtasks, and what user functions count."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from penstock._engine.rest.handlers.vertices import busy_share
+from penstock._engine.rest.paths import as_uri
+from penstock.common.job_status import JobStatus
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from penstock._engine.gateway.job_control import JobControl
+    from penstock._engine.gateway.job_view import JobView, SubtaskView
+
+Value = int | float | str
+
+
+def process_metrics(jobs: Iterable[JobControl], slots: int) -> dict[str, Value]:
+    """Return the metrics of the process, which stands for Flink's job manager."""
+    running = sum(not control.view.is_over for control in jobs)
+    return {
+        "numRunningJobs": running,
+        "numRegisteredTaskManagers": 1,
+        "taskSlotsTotal": slots,
+        "taskSlotsAvailable": 0 if running else slots,
+    }
+
+
+def job_metrics(job: JobView, now_ms: int) -> dict[str, Value]:
+    """Return the metrics of a job.
+
+    Source: org.apache.flink.runtime.scheduler.metrics and org.apache.flink.runtime.checkpoint.CheckpointStatsTracker.
+    """
+    end_ms = now_ms if job.ended_ms is None else job.ended_ms
+    since_ms = end_ms - job.status_times[job.status]
+    running = job.status is JobStatus.RUNNING
+    known = job.checkpoints
+    last, restored = known.last_completed, known.last_restored
+    return {
+        "uptime": since_ms if running else 0,
+        "downtime": 0 if running or job.is_over else since_ms,
+        "runningTime": job.running_ms,
+        "restartingTime": since_ms if job.status is JobStatus.RESTARTING else 0,
+        "numRestarts": job.progress.restarts,
+        "totalNumberOfCheckpoints": known.completed + known.failed + known.in_progress,
+        "numberOfCompletedCheckpoints": known.completed,
+        "numberOfFailedCheckpoints": known.failed,
+        "numberOfInProgressCheckpoints": known.in_progress,
+        "lastCompletedCheckpointId": last.id if last else 0,
+        "lastCheckpointDuration": last.ended_ms - last.triggered_ms if last and last.ended_ms else -1,
+        "lastCheckpointSize": last.written_bytes if last else -1,
+        "lastCheckpointFullSize": last.state_bytes if last else -1,
+        "lastCheckpointExternalPath": as_uri(last.path) if last and last.path else "n/a",
+        "lastCheckpointCompletedTimestamp": (last.ended_ms or -1) if last else -1,
+        "lastCheckpointRestoreTimestamp": restored.restored_ms if restored else -1,
+        "numberOfPendingCommittables": sum(job.pending_commits.values()),
+    }
+
+
+def subtask_metrics(job: JobView, subtask: SubtaskView) -> dict[str, Value]:
+    """Return the metrics of a subtask; rates are those of the last epoch."""
+    busy = round(busy_share(job, subtask) * 1000)
+    return {
+        "numRecordsIn": subtask.records_in,
+        "numRecordsInPerSecond": _rate(job, subtask.last_records_in),
+        "numRecordsOut": subtask.records_out,
+        "numRecordsOutPerSecond": _rate(job, subtask.last_records_out),
+        "numBytesIn": subtask.bytes_in,
+        "numBytesInPerSecond": _rate(job, subtask.last_bytes_in),
+        "numBytesOut": subtask.bytes_out,
+        "numBytesOutPerSecond": _rate(job, subtask.last_bytes_out),
+        "currentInputWatermark": subtask.input_watermark,
+        "currentOutputWatermark": subtask.output_watermark,
+        "busyTimeMsPerSecond": busy,
+        "idleTimeMsPerSecond": 1000 - busy,
+        "backPressuredTimeMsPerSecond": 0,
+        "accumulateBusyTimeMs": subtask.busy_ms,
+        "accumulateIdleTimeMs": max(0, job.running_ms - subtask.busy_ms),
+        "accumulateBackPressuredTimeMs": 0,
+    }
+
+
+def _rate(job: JobView, count: int) -> float:
+    return count * 1000 / job.last_interval_ms if job.last_interval_ms > 0 and not job.is_over else 0.0
+
+
+def operator_metrics(job: JobView, vertex: int, subtask: SubtaskView) -> dict[tuple[str, str], Value]:
+    """Return what the functions of a subtask count and measure, by operator uid and name."""
+    return {
+        (operator.uid, name): value
+        for operator in job.plan.vertices[vertex].operators
+        for name, value in subtask.metrics.get(operator.uid, {}).items()
+    }
+
+
+def vertex_metrics(job: JobView, vertex: int) -> dict[str, Value]:
+    """Return the metrics of all subtasks of a vertex: the index of the subtask stands first."""
+    names = {operator.uid: flat(operator.name) for operator in job.plan.vertices[vertex].operators}
+    found: dict[str, Value] = {}
+    for index, subtask in enumerate(job.subtasks[vertex]):
+        found |= {f"{index}.{name}": value for name, value in subtask_metrics(job, subtask).items()}
+        for (uid, name), value in operator_metrics(job, vertex, subtask).items():
+            found[f"{index}.{names[uid]}.{name}"] = value
+    return found
+
+
+def flat(name: str) -> str:
+    """Return a name of an operator as it stands in the name of a metric.
+
+    Example:
+        >>> flat("Keyed Reduce: 1")
+        'Keyed_Reduce__1'
+    """
+    return re.sub(r"[^a-zA-Z0-9_]", "_", name)

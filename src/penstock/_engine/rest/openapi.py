@@ -1,0 +1,160 @@
+"""The API's OpenAPI document, made of the routes and their types, and a page that shows it without any network."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
+
+from penstock import __version__
+from penstock._engine.rest.refusal import Errors
+from penstock._engine.rest.routing import NUMBERS
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from penstock._engine.rest.routing import Query, Route
+
+DOCUMENT_PATH: Final = "/openapi.json"
+PAGE_PATH: Final = "/api"
+
+_REFERENCE: Final = "#/components/schemas/{name}"
+_USUAL: Final = {
+    400: "Something in the request cannot be.",
+    401: "A token is needed.",
+    403: "The request comes from a page or by a name that is not known.",
+}
+
+
+def document(routes: Iterable[Route]) -> dict[str, Any]:
+    """Return the OpenAPI document of some routes."""
+    known = list(routes)
+    types = [kind for route in known for kind in (route.answer, route.body) if kind is not None]
+    schemas, components = msgspec.json.schema_components([*types, Errors], ref_template=_REFERENCE)
+    schema_of = {repr(kind): schema for kind, schema in zip(types, schemas, strict=False)}
+    paths: dict[str, dict[str, Any]] = {}
+    for route in known:
+        paths.setdefault(route.path, {})[route.method.lower()] = _operation(route, schema_of)
+    return {
+        "openapi": "3.1.0",
+        "info": {
+            "title": "Penstock: Flink's REST API",
+            "version": __version__,
+            "description": "Every path is there below /v1, too. Members named penstock are not Flink's.",
+        },
+        "servers": [{"url": "/v1"}, {"url": "/"}],
+        "paths": paths,
+        "components": {
+            "schemas": components,
+            "securitySchemes": {"token": {"type": "http", "scheme": "bearer"}},
+        },
+        "security": [{}, {"token": []}],
+    }
+
+
+def _operation(route: Route, schema_of: dict[str, Any]) -> dict[str, Any]:
+    summary = (route.handler.__doc__ or "").partition("\n")[0]
+    kind = "text/plain" if route.answer is str else "application/json"
+    refusals = _USUAL | dict(route.refusals)
+    operation: dict[str, Any] = {
+        "summary": summary,
+        "operationId": _operation_id(route),
+        "tags": [route.handler.__module__.rpartition(".")[2]],
+        "parameters": [*map(_path_parameter, route.parameters), *map(_query_parameter, route.query)],
+        "responses": {
+            str(route.code): {"description": summary, "content": {kind: {"schema": schema_of[repr(route.answer)]}}},
+            **{str(code): _refusal(meaning) for code, meaning in sorted(refusals.items())},
+        },
+    }
+    if route.body is not None:
+        content = {"application/json": {"schema": schema_of[repr(route.body)]}}
+        operation["requestBody"] = {"required": False, "content": content}
+    return operation
+
+
+def _operation_id(route: Route) -> str:
+    words = [part.strip("{}") for part in route.path.split("/") if part]
+    return "_".join([route.method.lower(), *words]).replace("-", "_")
+
+
+def _refusal(meaning: str) -> dict[str, Any]:
+    schema = {"$ref": _REFERENCE.format(name=Errors.__name__)}
+    return {"description": meaning, "content": {"application/json": {"schema": schema}}}
+
+
+def _path_parameter(name: str) -> dict[str, Any]:
+    schema: dict[str, Any] = {"type": "string", "pattern": "^[0-9a-f]{32}$"}
+    if name in NUMBERS:
+        schema = {"type": "integer", "minimum": 0, "maximum": 10**18 - 1}
+    return {"name": name, "in": "path", "required": True, "schema": schema}
+
+
+def _query_parameter(query: Query) -> dict[str, Any]:
+    schema: dict[str, Any] = {"type": "string"}
+    if query.number:
+        schema = {"type": "integer", "minimum": 0, "maximum": 10**18 - 1}
+    elif query.choices:
+        schema["enum"] = list(query.choices)
+    if query.default is not None:
+        schema["default"] = query.default
+    return {"name": query.name, "in": "query", "required": False, "description": query.meaning, "schema": schema}
+
+
+#: Reads the document beside it; needs nothing from elsewhere.
+PAGE: Final = """<!doctype html>
+<html lang="en">
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<title>Penstock: REST API</title>
+<style>
+  :root { color-scheme: light dark; font: 15px/1.5 system-ui, sans-serif; }
+  body { margin: 2rem auto; max-width: 60rem; padding: 0 1rem; }
+  summary { cursor: pointer; padding: .25rem 0; }
+  code, pre { font-family: ui-monospace, monospace; font-size: .9em; }
+  pre { overflow: auto; padding: .75rem; border: 1px solid #8886; border-radius: .4rem; }
+  b { display: inline-block; min-width: 4.5rem; }
+  h2 { border-bottom: 1px solid #8886; text-transform: capitalize; }
+</style>
+<h1>Penstock: Flink's REST API</h1>
+<p id="about"></p>
+<p>The document itself: <a href="openapi.json">openapi.json</a></p>
+<main id="operations"></main>
+<script>
+  const make = (tag, text, parent) => {
+    const element = document.createElement(tag);
+    element.textContent = text;
+    parent.append(element);
+    return element;
+  };
+  fetch("openapi.json").then((answer) => answer.json()).then((api) => {
+    document.getElementById("about").textContent = api.info.description;
+    const main = document.getElementById("operations"), sections = {};
+    const resolved = (schema) => schema && schema.$ref ? api.components.schemas[schema.$ref.split("/").pop()] : schema;
+    for (const [path, methods] of Object.entries(api.paths)) {
+      for (const [method, operation] of Object.entries(methods)) {
+        const tag = operation.tags[0];
+        if (!sections[tag]) { make("h2", tag, main); sections[tag] = make("section", "", main); }
+        const details = make("details", "", sections[tag]), summary = make("summary", "", details);
+        make("b", method.toUpperCase(), summary);
+        make("code", path, summary);
+        make("span", " — " + operation.summary, summary);
+        for (const parameter of operation.parameters) {
+          const about = parameter.description || "";
+          make("p", `${parameter.in} ${parameter.name}: ${JSON.stringify(parameter.schema)} ${about}`, details);
+        }
+        if (operation.requestBody) {
+          const {schema} = operation.requestBody.content["application/json"];
+          make("p", "Body", details);
+          make("pre", JSON.stringify(resolved(schema), null, 1), details);
+        }
+        for (const [code, response] of Object.entries(operation.responses)) {
+          make("p", `${code}: ${response.description}`, details);
+          const [content] = Object.values(response.content);
+          if (code < 300) make("pre", JSON.stringify(resolved(content.schema), null, 1), details);
+        }
+      }
+    }
+  });
+</script>
+</html>
+"""

@@ -1,0 +1,119 @@
+"""Operations that take a while: begun by one request, asked for by others, remembered for some minutes."""
+
+from __future__ import annotations
+
+import secrets
+import threading
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from concurrent.futures import Future
+
+
+class OperationKind(StrEnum):
+    """What kind of operation a trigger id belongs to; a stop is asked for as a savepoint."""
+
+    SAVEPOINT = "savepoint"
+    CHECKPOINT = "checkpoint"
+    DISPOSAL = "savepoint disposal"
+
+
+@dataclass(slots=True)
+class Operation:
+    """One operation."""
+
+    future: Future[Any]
+    #: When its outcome was first seen, in milliseconds; None while there is none.
+    ended_ms: int | None = None
+    #: Whether somebody has read the outcome.
+    was_read: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """How an operation stands."""
+
+    done: bool
+    error: BaseException | None = None
+    result: Any = None
+
+
+class Operations:
+    """The operations of all jobs of this process.
+
+    Args:
+        keep_ms: How long an outcome can be asked for.
+        clock: Returns the time in milliseconds.
+    """
+
+    def __init__(self, keep_ms: int, clock: Callable[[], int]) -> None:
+        self._keep_ms = keep_ms
+        self._clock = clock
+        self._changed = threading.Condition()
+        self._operations: dict[tuple[OperationKind, str, str], Operation] = {}
+
+    def trigger(
+        self, kind: OperationKind, job_id: str, trigger_id: str | None, begin: Callable[[], Future[Any]]
+    ) -> str:
+        """Begin an operation, unless one of that trigger id has begun already; return the id.
+
+        Args:
+            kind: What it is.
+            job_id: The job; empty for what belongs to none.
+            trigger_id: The id that the client gave it; a new one when left out.
+            begin: Begins it.
+        """
+        chosen = trigger_id or secrets.token_hex(16)
+        with self._changed:
+            self._forget()
+            if (kind, job_id, chosen) in self._operations:
+                return chosen
+            operation = self._operations[kind, job_id, chosen] = Operation(begin())
+        operation.future.add_done_callback(lambda _: self._ended(operation))
+        return chosen
+
+    def outcome(self, kind: OperationKind, job_id: str, trigger_id: str) -> Outcome | None:
+        """Return how an operation stands, and count its outcome as read; None when it is not known."""
+        with self._changed:
+            self._forget()
+            operation = self._operations.get((kind, job_id, trigger_id))
+            if operation is None:
+                return None
+            if not operation.future.done():
+                return Outcome(done=False)
+            operation.was_read = True
+            self._changed.notify_all()
+            error = operation.future.exception()
+            return Outcome(done=True, error=error, result=None if error else operation.future.result())
+
+    def wait_until_read(self, timeout_s: float) -> bool:
+        """Wait until somebody has read each outcome, or it is too old to be asked for; tell whether that is so.
+
+        Args:
+            timeout_s: How long to wait at most, in seconds.
+        """
+        with self._changed:
+            return self._changed.wait_for(lambda: not self._unread(), timeout_s)
+
+    @property
+    def unread(self) -> bool:
+        """Whether there are outcomes, or will be, that nobody has read."""
+        with self._changed:
+            return self._unread()
+
+    def _unread(self) -> bool:
+        self._forget()
+        return any(not operation.was_read for operation in self._operations.values())
+
+    def _ended(self, operation: Operation) -> None:
+        with self._changed:
+            operation.ended_ms = self._clock()
+
+    def _forget(self) -> None:
+        oldest_ms = self._clock() - self._keep_ms
+        self._operations = {
+            name: one for name, one in self._operations.items() if one.ended_ms is None or one.ended_ms >= oldest_ms
+        }

@@ -1,0 +1,75 @@
+"""All metrics in the text format of Prometheus, with the names and labels of Flink's reporter, for its dashboards.
+
+Source: org.apache.flink.metrics.prometheus.PrometheusReporter. All of ours are gauges, as Flink's counters and meters
+are there.
+"""
+
+from __future__ import annotations
+
+import re
+import socket
+from typing import TYPE_CHECKING, Final
+
+from penstock._engine.gateway.job_view import vertex_id
+from penstock._engine.rest.metrics import job_metrics, operator_metrics, process_metrics, subtask_metrics
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from penstock._engine.gateway.job_view import JobView
+    from penstock._engine.rest.metrics import Value
+    from penstock._engine.rest.site import Site
+
+CONTENT_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
+_NO_NAME: Final = re.compile(r"[^a-zA-Z0-9:_]")
+
+
+class _Exposition:
+    """Collects samples by metric: all of one metric have to stand together."""
+
+    def __init__(self) -> None:
+        self._lines: dict[str, list[str]] = {}
+
+    def add(self, scope: str, labels: Mapping[str, str], metrics: Mapping[str, Value]) -> None:
+        """Add the metrics of one thing; those that are no numbers are left out, as in Flink."""
+        shown = ",".join(f'{name}="{_NO_NAME.sub("_", value)}"' for name, value in labels.items())
+        for name, value in metrics.items():
+            if isinstance(value, int | float):
+                metric = f"flink_{scope}_{_NO_NAME.sub('_', name)}"
+                head = [f"# HELP {metric} {name} (scope: {scope})", f"# TYPE {metric} gauge"]
+                self._lines.setdefault(metric, head).append(f"{metric}{{{shown}}} {float(value)}")
+
+    def text(self) -> str:
+        """Return all samples, each metric below its type."""
+        return "".join(f"{line}\n" for lines in self._lines.values() for line in lines)
+
+
+def exposition(site: Site) -> str:
+    """Return the metrics of a process and its jobs."""
+    host, jobs, found = socket.gethostname(), site.jobs.all(), _Exposition()
+    found.add("jobmanager", {"host": host}, process_metrics(jobs, site.slots))
+    for control in jobs:
+        job = control.view
+        of_job = {"host": host, "job_id": job.job_id, "job_name": job.name}
+        found.add("jobmanager_job", of_job, job_metrics(job, site.clock()))
+        _add_tasks(found, job, of_job)
+    return found.text()
+
+
+def _add_tasks(found: _Exposition, job: JobView, of_job: Mapping[str, str]) -> None:
+    for place, vertex in enumerate(job.plan.vertices):
+        names = {operator.uid: operator.name for operator in vertex.operators}
+        for index, subtask in enumerate(job.subtasks[place]):
+            labels = {
+                **of_job,
+                "task_id": vertex.id,
+                "task_name": vertex.name,
+                "task_attempt_id": f"{vertex.id}_{index}_{job.progress.restarts}",
+                "task_attempt_num": str(job.progress.restarts),
+                "subtask_index": str(index),
+                "tm_id": "spark",
+            }
+            found.add("taskmanager_job_task", labels, subtask_metrics(job, subtask))
+            for (uid, name), value in operator_metrics(job, place, subtask).items():
+                of_operator = {**labels, "operator_id": vertex_id(uid), "operator_name": names[uid]}
+                found.add("taskmanager_job_task_operator", of_operator, {name: value})

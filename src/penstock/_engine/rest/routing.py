@@ -1,0 +1,148 @@
+"""From an HTTP request to a handler: what a route declares, and how path, query and body are read.
+
+The declarations are also what the OpenAPI document is made of, so the two cannot differ.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
+
+from penstock._engine.rest.refusal import Refusal, job_not_found
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from penstock._engine.gateway.job_control import JobControl
+    from penstock._engine.gateway.job_view import JobView
+    from penstock._engine.rest.site import Site
+
+_ID: Final = re.compile("[0-9a-f]{32}")
+_WHOLE: Final = re.compile("[0-9]{1,18}")
+#: Path parameters that are numbers; all others but these are ids.
+NUMBERS: Final = frozenset({"checkpointid", "subtaskindex"})
+
+
+@dataclass(frozen=True, slots=True)
+class Query:
+    """A query parameter."""
+
+    name: str
+    meaning: str
+    #: The values that it can have; all texts where it is empty.
+    choices: tuple[str, ...] = ()
+    default: str | None = None
+    number: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Route:
+    """One path and method of the API."""
+
+    method: str
+    #: With parameters in braces, without the version.
+    path: str
+    handler: Callable[[Call], Any]
+    #: The type of the answer; `str` stands for plain text.
+    answer: Any
+    #: The status code of a success.
+    code: int = 200
+    #: The type of the body; None where there is none to be read.
+    body: Any = None
+    query: tuple[Query, ...] = ()
+    #: What else it answers, by status code.
+    refusals: Mapping[int, str] = field(default_factory=dict[int, str])
+
+    @property
+    def parameters(self) -> list[str]:
+        """The names of the path's parameters."""
+        return re.findall(r"{(\w+)}", self.path)
+
+
+class Call:
+    """One request, as its handler sees it.
+
+    Args:
+        site: What the API is about.
+        route: The route.
+        path: The path's parameters as text.
+        query: The query's parameters as text; the last one of a name counts.
+        body: The request's body.
+
+    Raises:
+        Refusal: Something in the request cannot be.
+    """
+
+    def __init__(
+        self, site: Site, route: Route, path: Mapping[str, str], query: Mapping[str, str], body: bytes
+    ) -> None:
+        self.site = site
+        self._path = {name: _parameter(name, text) for name, text in path.items()}
+        self._query = {parameter.name: _query_value(parameter, query) for parameter in route.query}
+        #: What the route's `body` says; None without one.
+        self.body: Any = None if route.body is None else _read(body, route.body)
+
+    def id(self, name: str) -> str:
+        """Return a path parameter that is an id."""
+        return self._path[name]
+
+    def number(self, name: str) -> int:
+        """Return a path parameter that is a number."""
+        return int(self._path[name])
+
+    def query(self, name: str) -> str | None:
+        """Return a query parameter, or its default."""
+        return self._query[name]
+
+    def names(self, name: str) -> list[str] | None:
+        """Return a query parameter that is a list of names; None when it was left out."""
+        value = self._query[name]
+        return None if value is None else [part for part in value.split(",") if part]
+
+    @property
+    def control(self) -> JobControl:
+        """The job that the path names; raises Refusal when there is none."""
+        job_id = self.id("jobid")
+        control = self.site.jobs.find(job_id)
+        if control is None:
+            raise job_not_found(job_id)
+        return control
+
+    @property
+    def job(self) -> JobView:
+        """The same job as it is now."""
+        return self.control.view
+
+
+def _parameter(name: str, text: str) -> str:
+    pattern = _WHOLE if name in NUMBERS else _ID
+    if pattern.fullmatch(text) is None:
+        raise _unparsable("path", name, text)
+    return text
+
+
+def _query_value(parameter: Query, query: Mapping[str, str]) -> str | None:
+    value = query.get(parameter.name, parameter.default)
+    if value is None:
+        return None
+    if parameter.choices and value.lower() not in parameter.choices:
+        raise _unparsable("query", parameter.name, value)
+    if parameter.number and _WHOLE.fullmatch(value) is None:
+        raise _unparsable("query", parameter.name, value)
+    return value.lower() if parameter.choices else value
+
+
+def _unparsable(kind: str, name: str, text: str) -> Refusal:
+    reason = f'Cannot resolve {kind} parameter ({name}) from value "{text}".'
+    return Refusal(400, f"Bad request, could not parse parameters: {reason}")
+
+
+def _read(body: bytes, kind: Any) -> Any:
+    """Read a body; an empty one has no members, and members that are not known are left out."""
+    try:
+        return msgspec.json.decode(body.strip() or b"{}", type=kind)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        raise Refusal(400, f"Request did not match expected format {getattr(kind, '__name__', kind)}.") from None

@@ -1,0 +1,156 @@
+"""The REST server of a process: its socket, its thread, and its end.
+
+Only the socket is made at the start. The thread waits at it, and loads and starts the HTTP server when the first client
+comes: a job that nobody asks about pays a millisecond. When the process ends, the server stays until the outcome of
+each operation was read once, as Flink's does; else a client that stopped the job would never hear that it has.
+"""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+import logging
+import selectors
+import socket
+import sys
+import threading
+import time
+from concurrent.futures import Future
+from typing import TYPE_CHECKING
+
+from penstock._engine.gateway.registry import Entry, Registry
+from penstock._engine.rest.address import listen
+from penstock._engine.rest.jobs import Jobs
+from penstock._engine.rest.operations import Operations
+from penstock._engine.rest.site import Site
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    import uvicorn
+
+    from penstock._engine.gateway.job_control import JobControl
+    from penstock._engine.gateway.job_view import JobView
+    from penstock._engine.rest.settings import RestSettings
+
+_log = logging.getLogger(__name__)
+
+#: What the server has for its last answers, in seconds.
+_CLOSING_S = 2.0
+
+
+class RestServer:
+    """Serves Flink's REST API for the jobs of this process.
+
+    Args:
+        settings: Where, and for whom.
+        slots: Tasks that run at the same time.
+        dispose: Deletes a savepoint.
+
+    Raises:
+        ConfigurationError: It cannot listen where it is to.
+    """
+
+    def __init__(self, settings: RestSettings, *, slots: int, dispose: Callable[[str], None]) -> None:
+        self._settings = settings
+        self._dispose = dispose
+        self._socket = listen(settings)
+        self._wakeup, self._waker = socket.socketpair()
+        self._server: uvicorn.Server | None = None
+        self._closing = False
+        self._lingers = True
+        self._thread: threading.Thread | None = None
+        self._registry = Registry(settings.registry_directory)
+        self.jobs = Jobs(settings.job_store_ms, _now_ms)
+        self.operations = Operations(settings.store_ms, _monotonic_ms)
+        self._site = Site(
+            jobs=self.jobs,
+            operations=self.operations,
+            clock=_now_ms,
+            slots=slots,
+            configuration=settings.configuration,
+            dispose=self._begin_disposal,
+            shut_down=self._do_not_linger,
+        )
+        port: int = self._socket.getsockname()[1]
+        #: Where clients find it.
+        self.address = settings.url(port)
+
+    def start(self) -> None:
+        """Begin to serve, on a thread of its own."""
+        self._thread = threading.Thread(target=self._run, name="penstock-rest", daemon=True)
+        self._thread.start()
+        atexit.register(self.close)
+        print(f"Penstock REST API: {self.address}", file=sys.stderr)  # noqa: T201 - whoever started the job wants it
+
+    def add(self, control: JobControl) -> None:
+        """Serve one more job."""
+        self.jobs.add(control)
+
+    def job_named(self, job: JobView) -> None:
+        """List a job for whoever looks for this user's jobs: it has its id now."""
+        self._registry.add(Entry.of_this_process(job.job_id, job.name, self.address, job.started_ms))
+
+    def job_ended(self, job: JobView) -> None:
+        """Take a job out of that list."""
+        self._registry.remove(job.job_id)
+
+    def close(self) -> None:
+        """Stop serving, once nobody has to hear of an outcome any more."""
+        if self._closing:
+            return
+        atexit.unregister(self.close)
+        if self._lingers and self.operations.unread:
+            _log.info("REST stays until somebody has read how the last operations ended")
+            with contextlib.suppress(KeyboardInterrupt):
+                self.operations.wait_until_read(self._settings.store_ms / 1000)
+        self._closing = True
+        self._waker.send(b"x")
+        if self._server is not None:
+            self._server.should_exit = True
+        if self._thread is not None and self._thread is not threading.current_thread():
+            self._thread.join(_CLOSING_S)
+        self._registry.clear()
+        for one in (self._socket, self._wakeup, self._waker):
+            one.close()
+
+    # ---------------------------------------------------------------------------------------------------- its thread
+
+    def _run(self) -> None:
+        with selectors.DefaultSelector() as selector:
+            selector.register(self._socket, selectors.EVENT_READ)
+            selector.register(self._wakeup, selectors.EVENT_READ)
+            selector.select()
+        if not self._closing:
+            from penstock._engine.rest.http import serve
+
+            serve(self._site, self._settings.access, self._socket, self._started)
+
+    def _started(self, server: uvicorn.Server) -> None:
+        self._server = server
+        server.should_exit = self._closing
+
+    def _begin_disposal(self, path: str) -> Future[None]:
+        future: Future[None] = Future()
+
+        def work() -> None:
+            try:
+                self._dispose(path)
+            except Exception as error:  # noqa: BLE001 - whatever the store raises is what the client gets to know
+                future.set_exception(error)
+            else:
+                future.set_result(None)
+
+        threading.Thread(target=work, name="penstock-disposal", daemon=True).start()
+        return future
+
+    def _do_not_linger(self) -> None:
+        self._lingers = False
+
+
+def _now_ms() -> int:
+    return time.time_ns() // 1_000_000
+
+
+def _monotonic_ms() -> int:
+    return time.monotonic_ns() // 1_000_000

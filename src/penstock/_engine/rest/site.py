@@ -1,0 +1,31 @@
+"""What the API is about: the jobs of this process, and what can be asked of the process itself."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+    from concurrent.futures import Future
+
+    from penstock._engine.rest.jobs import Jobs
+    from penstock._engine.rest.operations import Operations
+
+
+@dataclass(frozen=True, slots=True)
+class Site:
+    """One process with its jobs."""
+
+    jobs: Jobs
+    operations: Operations
+    #: Returns the time in epoch milliseconds.
+    clock: Callable[[], int]
+    #: Tasks that run at the same time.
+    slots: int
+    #: The configuration of the process, with what is secret hidden.
+    configuration: Mapping[str, str]
+    #: Deletes a savepoint in the background.
+    dispose: Callable[[str], Future[None]]
+    #: Asks the process to end.
+    shut_down: Callable[[], None]

@@ -1,0 +1,255 @@
+"""A job that does what a test says, and a client of the API over it."""
+
+from __future__ import annotations
+
+import asyncio
+from concurrent.futures import Future
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+
+import httpx
+
+from penstock._engine.gateway.checkpoint_view import (
+    CheckpointKind,
+    CheckpointSettings,
+    CheckpointStatus,
+    CheckpointsView,
+    CheckpointView,
+    RestoredView,
+    Spread,
+    SubtaskCheckpoint,
+)
+from penstock._engine.gateway.job_view import (
+    InputView,
+    JobView,
+    OperatorView,
+    PlanView,
+    SubtaskView,
+    VertexView,
+    vertex_id,
+)
+from penstock._engine.gateway.progress import JobFailure, JobProgress
+from penstock._engine.rest.app import make_app
+from penstock._engine.rest.guard import Guard
+from penstock._engine.rest.jobs import Jobs
+from penstock._engine.rest.operations import Operations
+from penstock._engine.rest.settings import Access
+from penstock._engine.rest.site import Site
+from penstock.common.job_status import JobStatus
+from penstock.errors import FailurePlace
+
+if TYPE_CHECKING:
+    from penstock._engine.protocol.control import Stop
+
+JOB = "b484" * 8
+OTHER = "0123" * 8
+READ, WRITE = vertex_id("read"), vertex_id("write")
+START = 1_000_000
+
+PLAN = PlanView(
+    vertices=(
+        VertexView(READ, "Source: <numbers>", 2, 128, (OperatorView("read", "Source: <numbers>", "job.py:1"),), ()),
+        VertexView(
+            WRITE,
+            "Sum -> Sink: out",
+            2,
+            128,
+            (OperatorView("write", "Sum", "job.py:2"), OperatorView("out", "Sink: out", "job.py:3")),
+            (InputView(READ, "HASH"),),
+        ),
+    ),
+    bounded=False,
+    parallelism=2,
+    max_parallelism=-1,
+)
+SETTINGS = CheckpointSettings(
+    enabled=True,
+    interval_ms=1000,
+    timeout_ms=600_000,
+    min_pause_ms=0,
+    tolerable_failures=0,
+    kept_on_cancel=True,
+    durable=True,
+)
+
+
+def checkpoint(number: int, **changes: Any) -> CheckpointView:
+    part = SubtaskCheckpoint(acked_ms=START + 400, duration_ms=300, written_bytes=10, state_bytes=100, records=7)
+    made = CheckpointView(
+        id=number,
+        kind=CheckpointKind.CHECKPOINT,
+        status=CheckpointStatus.COMPLETED,
+        triggered_ms=START + 100,
+        subtask_count=4,
+        acked_ms=START + 400,
+        ended_ms=START + 450,
+        subtasks=({0: part, 1: part}, {0: part, 1: part}),
+        path=f"/cp/{JOB}/chk-{number}",
+    )
+    return replace(made, **changes)
+
+
+def savepoint(number: int) -> CheckpointView:
+    return checkpoint(number, kind=CheckpointKind.SAVEPOINT, path=f"/sp/savepoint-{JOB[:6]}-1")
+
+
+def failed(number: int) -> CheckpointView:
+    return checkpoint(number, status=CheckpointStatus.FAILED, acked_ms=None, subtasks=(), path=None, failure="lost")
+
+
+def in_progress(number: int) -> CheckpointView:
+    status = CheckpointStatus.IN_PROGRESS
+    return checkpoint(number, status=status, acked_ms=None, ended_ms=None, subtasks=(), path=None)
+
+
+FAILURE = JobFailure(
+    START + 2000,
+    checkpoint_id=5,
+    job_attempt=0,
+    counted=True,
+    reason="ZeroDivisionError: division by zero",
+    place=FailurePlace("Sum", "write", 1, "job.py:12", "(7, 0)", "Traceback: user line"),
+)
+
+
+def job(**changes: Any) -> JobView:
+    first = SubtaskView(
+        records_in=100,
+        records_out=90,
+        bytes_out=900,
+        busy_ms=50,
+        last_records_in=10,
+        last_records_out=9,
+        last_bytes_out=90,
+        last_busy_ms=250,
+        input_watermark=5,
+        output_watermark=4,
+        metrics={"read": {"seen": 3.0}},
+    )
+    made = JobView(
+        job_id=JOB,
+        name="count words",
+        status=JobStatus.RUNNING,
+        status_times={JobStatus.INITIALIZING: START, JobStatus.CREATED: START + 10, JobStatus.RUNNING: START + 20},
+        started_ms=START,
+        ended_ms=None,
+        plan=PLAN,
+        subtasks=((first, first), (SubtaskView(records_in=90), SubtaskView(records_in=90))),
+        progress=JobProgress(checkpoint_id=4, epochs=4, restarts=1, records=200, subtasks=4),
+        last_interval_ms=1000,
+        running_ms=4000,
+        checkpoints=CheckpointsView(
+            SETTINGS,
+            completed=4,
+            failed=1,
+            in_progress=1,
+            restored=1,
+            history=(in_progress(5), checkpoint(4), failed(4), savepoint(3), checkpoint(3, discarded=True)),
+            last_completed=checkpoint(4),
+            last_savepoint=savepoint(3),
+            last_failed=failed(4),
+            last_restored=RestoredView(2, START + 15, is_savepoint=True, path="/sp/old"),
+            durations_ms=Spread((300, 400)),
+            written_bytes=Spread((40, 40)),
+            state_bytes=Spread((400, 400)),
+        ),
+        failures=(FAILURE,),
+        pending_commits={"out": 2},
+        configuration={"parallelism.default": "2", "penstock.rest.token": "******"},
+    )
+    return replace(made, **changes)
+
+
+def ended(status: JobStatus, **changes: Any) -> JobView:
+    times = {**job().status_times, status: START + 5000}
+    return job(status=status, status_times=times, ended_ms=START + 5000, **changes)
+
+
+@dataclass
+class FakeControl:
+    """A job whose answers come when a test says so."""
+
+    view: JobView = field(default_factory=job)
+    savepoint_directory: str | None = "/sp"
+    asked: list[tuple[Any, ...]] = field(default_factory=list)
+    answers: list[Future[Any]] = field(default_factory=list)
+
+    @property
+    def status(self) -> JobStatus:
+        return self.view.status
+
+    @property
+    def progress(self) -> JobProgress:
+        return self.view.progress
+
+    @property
+    def failures(self) -> tuple[JobFailure, ...]:
+        return self.view.failures
+
+    def savepoint(self, directory: str | None, stop: Stop) -> Future[str]:
+        return self._take("savepoint", directory, stop)
+
+    def cancel_with_savepoint(self, directory: str | None) -> Future[str]:
+        return self._take("cancel with savepoint", directory)
+
+    def trigger_checkpoint(self) -> Future[int]:
+        return self._take("checkpoint")
+
+    def cancel(self) -> None:
+        self.asked.append(("cancel",))
+
+    def _take(self, *asked: Any) -> Future[Any]:
+        self.asked.append(asked)
+        self.answers.append(Future())
+        return self.answers[-1]
+
+
+class Api:
+    """The API over some jobs, with a clock that a test turns."""
+
+    def __init__(self, *controls: FakeControl, access: Access | None = None) -> None:
+        self.now_ms = START + 10_000
+        self.disposed: dict[str, Future[None]] = {}
+        self.was_shut_down = False
+        jobs = Jobs(3_600_000, lambda: self.now_ms)
+        self.operations = Operations(300_000, lambda: self.now_ms)
+        for control in controls:
+            jobs.add(control)
+        self.site = Site(
+            jobs=jobs,
+            operations=self.operations,
+            clock=lambda: self.now_ms,
+            slots=2,
+            configuration={"rest.port": "8081"},
+            dispose=self._dispose,
+            shut_down=self._shut_down,
+        )
+        self.app = Guard(make_app(self.site), access or Access())
+
+    def _dispose(self, path: str) -> Future[None]:
+        return self.disposed.setdefault(path, Future())
+
+    def _shut_down(self) -> None:
+        self.was_shut_down = True
+
+    def get(self, path: str, code: int = 200, **more: Any) -> Any:
+        return self.send("GET", path, code, **more)
+
+    def ask(self, method: str, path: str, **more: Any) -> httpx.Response:
+        """Send a request without looking at the answer."""
+
+        async def go() -> httpx.Response:
+            transport = httpx.ASGITransport(self.app, raise_app_exceptions=False)
+            async with httpx.AsyncClient(transport=transport, base_url="http://127.0.0.1:8081") as client:
+                return await client.request(method, path, **more)
+
+        return asyncio.run(go())
+
+    def send(self, method: str, path: str, code: int, **more: Any) -> Any:
+        answer = self.ask(method, path, **more)
+        assert answer.status_code == code, answer.text
+        return answer.json()
+
+    def error(self, method: str, path: str, code: int, **more: Any) -> str:
+        (text,) = self.send(method, path, code, **more)["errors"]
+        return text
