@@ -13,6 +13,7 @@ from penstock._engine.cli.exit_codes import SIGNALLED, ExitCode, exit_code_of
 from penstock._engine.cli.job_commands import cancel, checkpoint, info, list_jobs, stop, take_savepoint
 from penstock._engine.cli.output import say
 from penstock._engine.cli.run_command import run
+from penstock._engine.cli.savepoint_commands import inspect_savepoint
 from penstock._engine.cli.script import Script
 from penstock.errors import PenstockError
 
@@ -49,7 +50,8 @@ def completion(shell: str) -> int:
     return ExitCode.OK
 
 
-savepoint.add_command(take_savepoint)
+for command in (take_savepoint, inspect_savepoint):
+    savepoint.add_command(command)
 for command in (run, list_jobs, info, stop, savepoint, checkpoint, cancel, show_config, doctor, completion):
     cli.add_command(command)
 

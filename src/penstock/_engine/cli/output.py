@@ -37,7 +37,7 @@ def print_table(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> Non
         table.add_column(column, overflow="fold")
     for row in rows:
         table.add_row(*(escape(str(cell)) for cell in row))
-    _console().print(table)
+    _print(table)
 
 
 def print_facts(facts: Iterable[tuple[str, object]]) -> None:
@@ -47,7 +47,7 @@ def print_facts(facts: Iterable[tuple[str, object]]) -> None:
     table.add_column(overflow="fold")
     for name, value in facts:
         table.add_row(name, escape(str(value)))
-    _console().print(table)
+    _print(table)
 
 
 @contextmanager
@@ -104,6 +104,12 @@ def size_text(size: int) -> str:
     return f"{amount:.1f} TiB"
 
 
-def _console() -> Console:
+def _print(table: Table) -> None:
     console = Console()
-    return console if console.is_terminal else Console(width=_UNBOUNDED_WIDTH, highlight=False)
+    if console.is_terminal:
+        console.print(table)
+        return
+    plain = Console(width=_UNBOUNDED_WIDTH)
+    with plain.capture() as printed:
+        plain.print(table)
+    print("\n".join(line.rstrip() for line in printed.get().splitlines()))
