@@ -43,6 +43,7 @@ _CLAIM_MODES = ("NO_CLAIM", "CLAIM")
 @click.option(
     "--claim-mode",
     type=click.Choice(_CLAIM_MODES, case_sensitive=False),
+    metavar="|".join(_CLAIM_MODES),
     help="Whether the job owns, and so deletes, what it is started from.",
 )
 @click.option(
@@ -69,6 +70,7 @@ _CLAIM_MODES = ("NO_CLAIM", "CLAIM")
 @click.option(
     "--max-restarts",
     type=click.IntRange(min=0),
+    metavar="N",
     default=10,
     show_default=True,
     help="With --supervise: give up when more restarts than this would fall into one --restart-window.",
