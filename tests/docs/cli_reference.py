@@ -21,8 +21,8 @@ DOCUMENT = Path(__file__).parents[2] / "docs" / "cli.md"
 BEGIN, END = "<!-- made by tests/docs/cli_reference.py: begin -->\n", "<!-- end -->\n"
 
 OTHER_CODES = """\
-| 128 + n | Signal n ended it: 130 after Ctrl-C, 143 after SIGTERM, 137 after SIGKILL. A job that stopped or was cancelled in \
-good order by such a signal ends like this as well. |
+| 128 + n | Signal n ended it: 130 after Ctrl-C, 143 after SIGTERM, 137 after SIGKILL. A job that stopped or was \
+cancelled in good order by such a signal ends like this as well. |
 | any other | `run`: the program ended itself with that code. |"""
 
 
