@@ -30,7 +30,8 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     for name in ("home", "work"):
         (tmp_path / name).mkdir()
     monkeypatch.setenv("HOME", str(tmp_path / "home"))
-    monkeypatch.delenv("XDG_STATE_HOME", raising=False)
+    for name in ("XDG_STATE_HOME", "PENSTOCK_REST__REGISTRY_DIR"):
+        monkeypatch.delenv(name, raising=False)
     monkeypatch.chdir(tmp_path / "work")
     return tmp_path / "home"
 

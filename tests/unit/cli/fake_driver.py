@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import TYPE_CHECKING, Any
 
-from penstock._engine.gateway.registry import RunningJob, register
+from penstock._engine.gateway.registry import Entry, Registry, default_directory
 
 if TYPE_CHECKING:
     from collections.abc import Generator
@@ -121,13 +121,13 @@ def serving(driver: FakeDriver, *, registered: bool = True) -> Generator[FakeDri
     driver.address = f"http://127.0.0.1:{server.server_address[1]}"
     thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True)
     thread.start()
-    job = RunningJob(job_id=driver.job_id, job_name=driver.name, address=driver.address, token=driver.token)
-    entry = register(job) if registered else None
+    registry = Registry(default_directory())
+    if registered:
+        registry.add(Entry.of_this_process(driver.job_id, driver.name, driver.address, 1, driver.token))
     try:
         yield driver
     finally:
-        if entry is not None:
-            entry.unregister()
+        registry.clear()
         server.shutdown()
         server.server_close()
         thread.join()

@@ -7,7 +7,7 @@ import socket
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from penstock._engine.gateway.registry import RunningJob, register
+from penstock._engine.gateway.registry import Entry, Registry, default_directory
 
 if TYPE_CHECKING:
     import pytest
@@ -50,9 +50,10 @@ def test_java_that_will_not_do_is_no_trouble_where_a_package_brings_one(
 def test_port_of_a_running_job_is_told_with_its_owner(penstock: Command) -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
         port = server.getsockname()[1]
-        entry = register(RunningJob(job_id="a" * 32, job_name="prices", address=f"http://127.0.0.1:{port}"))
+        registry = Registry(default_directory())
+        registry.add(Entry.of_this_process("a" * 32, "prices", f"http://127.0.0.1:{port}", 1))
         row = findings(penstock, "-D", f"rest.port={port}")["REST port"]
-        entry.unregister()
+        registry.clear()
         stranger = findings(penstock, "-D", f"rest.port={port}")["REST port"]
     assert (row["verdict"], "'prices'" in row["text"]) == ("ok", True)
     assert stranger["verdict"] == "warning"

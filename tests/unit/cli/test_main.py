@@ -14,7 +14,7 @@ import pytest
 from penstock import __version__
 from penstock._engine.cli.exit_codes import MEANINGS, ExitCode
 from penstock._engine.cli.main import cli
-from penstock._engine.gateway.registry import RunningJob, register
+from penstock._engine.gateway.registry import Entry, Registry, default_directory
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -65,7 +65,8 @@ def test_completion_script_calls_the_command(penstock: Command, shell: str) -> N
 
 
 def test_names_of_running_jobs_are_completed() -> None:
-    entry = register(RunningJob(job_id="ab" * 16, job_name="prices", address="http://127.0.0.1:9"))
+    registry = Registry(default_directory())
+    registry.add(Entry.of_this_process("ab" * 16, "prices", "http://127.0.0.1:9", 1))
     environ = {"_PENSTOCK_COMPLETE": "bash_complete", "COMP_WORDS": "penstock stop pri", "COMP_CWORD": "2"}
     done = subprocess.run(
         [sys.executable, "-P", "-m", "penstock"],
@@ -74,7 +75,7 @@ def test_names_of_running_jobs_are_completed() -> None:
         text=True,
         check=False,
     )
-    entry.unregister()
+    registry.clear()
     assert "prices" in done.stdout
 
 

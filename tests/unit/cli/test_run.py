@@ -171,9 +171,10 @@ def test_interrupted_program_ends_as_under_python() -> None:
 
 REGISTERS = """
 import signal, sys
-from penstock._engine.gateway.registry import RunningJob, register
+from penstock._engine.gateway.registry import Entry, Registry, default_directory
 signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGTERM])
-entry = register(RunningJob(job_id="ab" * 16, job_name="prices", address="http://127.0.0.1:9"))
+registry = Registry(default_directory())
+registry.add(Entry.of_this_process("ab" * 16, "prices", "http://127.0.0.1:9", 1))
 print("started", sys.argv[1:], flush=True)
 signal.sigwait([signal.SIGTERM])
 """

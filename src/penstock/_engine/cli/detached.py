@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING
 
 from penstock._engine.cli.exit_codes import SIGNALLED, ExitCode
 from penstock._engine.cli.output import print_facts, print_json, say, waiting
-from penstock._engine.gateway.registry import registry_directory, running_jobs
+from penstock._engine.gateway.registry import Registry, default_directory, user_state_directory
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
-    from penstock._engine.gateway.registry import RunningJob
+    from penstock._engine.gateway.registry import Entry
 
 #: How long a program has until its first job can be asked; afterwards it is left to itself all the same.
 _PATIENCE_S = 60.0
@@ -50,12 +50,12 @@ def start_detached(
         say("\n".join(log.read_text(errors="replace").splitlines()[-_LINES_SHOWN:]))
         return SIGNALLED - code if code < 0 else code
     if as_json:
-        found = None if job is None else {"id": job.job_id, "name": job.job_name, "address": job.address}
+        found = None if job is None else {"id": job.job_id, "name": job.name, "address": job.address}
         print_json({"pid": process.pid, "log": str(log), "job": found})
     else:
         facts: list[tuple[str, object]] = [("Process", process.pid), ("Log", log)]
         if job is not None:
-            facts = [("Job", f"{job.job_name} ({job.job_id})"), ("Address", job.address), *facts]
+            facts = [("Job", f"{job.name} ({job.job_id})"), ("Address", job.address), *facts]
         print_facts(facts)
     if job is None:
         say(f"{script.name} runs, but no job of it could be asked within {patience_s:.0f} s; see the log.")
@@ -63,11 +63,12 @@ def start_detached(
     return ExitCode.OK
 
 
-def _first_job(process: subprocess.Popen[bytes], patience_s: float) -> RunningJob | None:
+def _first_job(process: subprocess.Popen[bytes], patience_s: float) -> Entry | None:
     """Wait for a job of a program or of what it supervises; None when there is none in time, or it ends before."""
+    registry = Registry(default_directory())
     deadline = time.monotonic() + patience_s
     while time.monotonic() < deadline:
-        job = next((job for job in running_jobs() if _session_of(job.pid) == process.pid), None)
+        job = next((job for job in registry.entries() if job.is_local and _session_of(job.pid) == process.pid), None)
         if job is not None or process.poll() is not None:
             return job
         time.sleep(_PAUSE_S)
@@ -81,5 +82,5 @@ def _session_of(pid: int) -> int:
 
 
 def _new_log_file(script: Path) -> Path:
-    directory = registry_directory().parent / "logs"
+    directory = user_state_directory() / "logs"
     return directory / f"{script.stem}-{time.strftime('%Y%m%d-%H%M%S')}-{os.getpid()}.log"

@@ -21,9 +21,10 @@ import click
 from penstock import __version__
 from penstock._engine.cli.config_command import effective_options
 from penstock._engine.cli.exit_codes import ExitCode
+from penstock._engine.cli.jobs import registered_jobs
 from penstock._engine.cli.options import checked_settings, json_option, settings_option
 from penstock._engine.cli.output import print_json, print_table, size_text, waiting
-from penstock._engine.gateway.registry import registry_directory, running_jobs
+from penstock._engine.gateway.registry import default_directory
 from penstock.common import option_table
 from penstock.errors import PenstockError
 
@@ -96,7 +97,7 @@ def examine(values: dict[str, str | None]) -> Iterator[Finding]:
         "Machine": _machine,
         "Loopback": _loopback,
         "Temporary files": lambda: _disk("Temporary files", Path(tempfile.gettempdir()), "TMPDIR"),
-        "Registry of jobs": lambda: _disk("Registry of jobs", registry_directory(), "XDG_STATE_HOME"),
+        "Registry of jobs": lambda: _disk("Registry of jobs", default_directory(), "XDG_STATE_HOME"),
         "REST port": lambda: _port(values),
     }
     if local := os.environ.get("SPARK_LOCAL_DIRS"):
@@ -202,7 +203,7 @@ def _port(values: dict[str, str | None]) -> Finding:
         with socket.create_server((host, port)):
             return Finding("REST port", Verdict.OK, f"{host}:{port} is free.")
     except OSError as error:
-        owner = next((job.job_name for job in running_jobs() if job.address.endswith(f":{port}")), None)
+        owner = next((job.name for job in registered_jobs() if job.address.endswith(f":{port}")), None)
         by = f"job {owner!r} has it" if owner else error.strerror or str(error)
         text = f"{host}:{port} cannot be had ({by}); a job takes the next free one. Set rest.port for another."
         return Finding("REST port", Verdict.OK if owner else Verdict.WARNING, text)

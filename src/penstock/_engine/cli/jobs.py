@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from contextlib import contextmanager
 from dataclasses import dataclass
+from ipaddress import ip_address
 from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
 
 from penstock._engine.cli.rest_client import ENDED, RestClient, full_address
-from penstock._engine.gateway.registry import running_jobs
+from penstock._engine.gateway.registry import Entry, Registry, default_directory
 from penstock.errors import CommandError, JobNotFoundError
 
 if TYPE_CHECKING:
@@ -30,7 +32,21 @@ class Place:
         """Return the addresses with their tokens."""
         if self.address is not None:
             return {full_address(self.address): self.token}
-        return {full_address(job.address): self.token or job.token for job in running_jobs()}
+        return {full_address(job.address): self.token or job.token for job in registered_jobs()}
+
+
+def registered_jobs() -> list[Entry]:
+    """Return the jobs of this user that can be asked from this machine, oldest first."""
+    entries = Registry(default_directory()).entries()
+    return [entry for entry in entries if entry.is_local or not _is_loopback(entry.address)]
+
+
+def _is_loopback(address: str) -> bool:
+    host = urlsplit(full_address(address)).hostname or ""
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,9 +74,9 @@ def overview(place: Place) -> list[dict[str, Any]]:
         except CommandError:
             if place.address is not None:
                 raise
-            silent = (job for job in running_jobs() if full_address(job.address) == address)
+            silent = (job for job in registered_jobs() if full_address(job.address) == address)
             rows += [
-                {"jid": job.job_id, "name": job.job_name, "state": "UNREACHABLE", "address": address} for job in silent
+                {"jid": job.job_id, "name": job.name, "state": "UNREACHABLE", "address": address} for job in silent
             ]
     return rows
 

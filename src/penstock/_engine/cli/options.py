@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 import click
 
-from penstock._engine.cli.jobs import Place
-from penstock._engine.gateway.registry import running_jobs
+from penstock._engine.cli.jobs import Place, registered_jobs
 from penstock.common.config_check import Setting, checked
 from penstock.common.config_values import DURATION
 
@@ -135,5 +134,5 @@ def absolute_path(path: str) -> str:
 
 
 def _complete_job(_: click.Context, __: click.Parameter, incomplete: str) -> list[str]:
-    names = {name for job in running_jobs() for name in (job.job_name, job.job_id)}
+    names = {name for job in registered_jobs() for name in (job.name, job.job_id)}
     return sorted(name for name in names if name.startswith(incomplete))

@@ -1,12 +1,13 @@
-"""The running jobs of this user on this machine: one file for each, written by the job's driver, read by the command.
+"""The running jobs of this user: one small file for each, so that nobody has to know an address.
 
-A driver registers its job once the job has an address, and keeps the file locked for as long as it lives. So a file
-that nobody holds belongs to a process that was killed; whoever reads it removes it. The directory and the files are
+A driver writes the file of its job once the job has its id, removes it at the job's end, and holds it locked meanwhile.
+So a file that nobody holds belongs to a process that was killed; whoever reads it removes it. Directory and files are
 the user's alone, because an entry may hold the token that opens the job's address.
 """
 
 from __future__ import annotations
 
+import contextlib
 import os
 import socket
 import sys
@@ -15,135 +16,150 @@ from typing import IO, TYPE_CHECKING
 
 import msgspec
 
-from penstock.errors import LocalDirectoryError
-
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator
 
-_SUFFIX = ".json"
+#: Sets `penstock.rest.registry-dir` in the environment.
+_VARIABLE = "PENSTOCK_REST__REGISTRY_DIR"
 
 
-class RunningJob(msgspec.Struct, frozen=True, kw_only=True):
-    """Where a running job can be asked and steered."""
+class Entry(msgspec.Struct, frozen=True, omit_defaults=True):
+    """Where a job can be asked."""
 
     job_id: str
-    job_name: str
-    #: Where its REST server listens, such as ``http://127.0.0.1:8081``.
+    name: str
+    #: The REST server, such as http://127.0.0.1:8081.
     address: str
-    #: The driver's process, and the machine that it runs on.
-    pid: int = msgspec.field(default_factory=os.getpid)
-    host: str = msgspec.field(default_factory=socket.gethostname)
-    started_ms: int = 0
+    pid: int
+    host: str
+    #: In epoch milliseconds.
+    started_ms: int
     #: What the server wants to be shown; None where it wants nothing.
     token: str | None = None
 
+    @staticmethod
+    def of_this_process(job_id: str, name: str, address: str, started_ms: int, token: str | None = None) -> Entry:
+        """Return the entry of a job that runs in this process."""
+        return Entry(job_id, name, address, os.getpid(), socket.gethostname(), started_ms, token)
 
-class Registration:
-    """A job's entry; it ends with the process at the latest.
-
-    Args:
-        path: The file.
-        lock: The open file, which is locked.
-    """
-
-    def __init__(self, path: Path, lock: IO[bytes]) -> None:
-        self.path = path
-        self._lock = lock
-
-    def unregister(self) -> None:
-        """Remove the entry; doing it twice does no harm."""
-        if not self._lock.closed:
-            self.path.unlink(missing_ok=True)
-            self._lock.close()
+    @property
+    def is_local(self) -> bool:
+        """Whether the job runs on this machine."""
+        return self.host == socket.gethostname()
 
 
-def registry_directory(environ: Mapping[str, str] = os.environ) -> Path:
-    """Return where the entries stand: ``penstock/jobs`` in ``XDG_STATE_HOME``, by default ``~/.local/state``."""
-    state = environ.get("XDG_STATE_HOME")
-    home = Path(environ.get("HOME") or "~").expanduser()
-    return (Path(state) if state else home / ".local" / "state") / "penstock" / "jobs"
-
-
-def register(job: RunningJob, directory: Path | None = None) -> Registration:
-    """Make a running job known; the entry is whole and locked as soon as it can be seen.
+class Registry:
+    """The directory with the entries.
 
     Args:
-        job: The job.
-        directory: Where entries stand; the user's own directory when left out.
-
-    Raises:
-        LocalDirectoryError: The entry cannot be written. The job can run without.
+        directory: Where it is; made when the first entry is written.
     """
-    place = registry_directory() if directory is None else directory
-    path = place / f"{job.job_id}-{job.pid}{_SUFFIX}"
-    draft = path.with_suffix(".draft")
-    try:
-        place.mkdir(mode=0o700, parents=True, exist_ok=True)
-        lock = os.fdopen(os.open(draft, os.O_RDWR | os.O_CREAT | os.O_TRUNC, 0o600), "r+b")
-        lock.write(msgspec.json.format(msgspec.json.encode(job)))
-        lock.flush()
-        _hold(lock)
-        draft.replace(path)
-    except OSError as error:
-        raise LocalDirectoryError(str(place), error.strerror or str(error)) from error
-    return Registration(path, lock)
 
+    def __init__(self, directory: Path) -> None:
+        self._directory = directory
+        #: By path: the files of this process, open and locked.
+        self._own: dict[Path, IO[bytes]] = {}
 
-def running_jobs(directory: Path | None = None) -> list[RunningJob]:
-    """Return the jobs that run on this machine, oldest first.
+    def add(self, entry: Entry) -> None:
+        """Write an entry of this process; where that fails, the job is only found by its address.
 
-    Args:
-        directory: Where entries stand; the user's own directory when left out.
-    """
-    place = registry_directory() if directory is None else directory
-    here = socket.gethostname()
-    jobs: list[RunningJob] = []
-    for path in place.glob(f"*{_SUFFIX}"):
-        job = _read(path)
-        if job is not None and job.host == here and _is_held(path, job.pid):
-            jobs.append(job)
-    return sorted(jobs, key=lambda job: (job.started_ms, job.job_id))
+        The entry is whole and locked as soon as it can be seen.
+        """
+        path = self._directory / f"{entry.job_id}-{entry.pid}.json"
+        draft = path.with_suffix(".new")
+        with contextlib.suppress(OSError):
+            self._directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+            file = os.fdopen(os.open(draft, os.O_RDWR | os.O_CREAT | os.O_TRUNC, 0o600), "r+b")
+            file.write(msgspec.json.format(msgspec.json.encode(entry)))
+            file.flush()
+            _lock(file)
+            draft.replace(path)
+            self._own[path] = file
 
+    def remove(self, job_id: str) -> None:
+        """Remove the entry of a job of this process."""
+        for path in [path for path in self._own if path.name.startswith(f"{job_id}-")]:
+            self._forget(path)
 
-def _read(path: Path) -> RunningJob | None:
-    """Return an entry; None for one that is gone or not made by this version."""
-    try:
-        return msgspec.json.decode(path.read_bytes(), type=RunningJob)
-    except (OSError, msgspec.DecodeError):
-        return None
+    def clear(self) -> None:
+        """Remove all entries of this process."""
+        for path in list(self._own):
+            self._forget(path)
 
-
-def _is_held(path: Path, pid: int) -> bool:
-    """Tell whether the process behind an entry of this machine lives; remove the entry of one that does not."""
-    if sys.platform == "win32":
-        return True  # without flock nobody can tell a dead owner from a living one
-    import fcntl
-
-    try:
-        with path.open("rb") as file:
-            try:
-                fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
-            except BlockingIOError:
-                return _is_alive(pid)  # a process that it forked may hold the lock after its end
+    def _forget(self, path: Path) -> None:
+        with self._own.pop(path), contextlib.suppress(OSError):
             path.unlink(missing_ok=True)
-    except OSError:
-        return False
-    return False
+
+    def entries(self) -> list[Entry]:
+        """Return the entries of processes that are alive, oldest first, and remove those of others.
+
+        A process on another machine, with which this one shares the directory, counts as alive.
+        """
+        return sorted(self._alive(), key=lambda entry: (entry.started_ms, entry.job_id))
+
+    def _alive(self) -> Iterator[Entry]:
+        for path in self._directory.glob("*.json"):
+            try:
+                entry = msgspec.json.decode(path.read_bytes(), type=Entry)
+            except (OSError, msgspec.DecodeError):
+                continue  # removed meanwhile, or no entry
+            if not entry.is_local or (_is_held(path) and _is_alive(entry.pid)):
+                yield entry
+                continue
+            with contextlib.suppress(OSError):
+                path.unlink(missing_ok=True)
 
 
-def _is_alive(pid: int) -> bool:
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    except PermissionError:
-        return True
-    return True
+def default_directory() -> Path:
+    """Return where this user's entries are: ``penstock/jobs`` below the place for a user's state.
+
+    ``PENSTOCK_REST__REGISTRY_DIR`` names another one: it is `penstock.rest.registry-dir` in the environment.
+    """
+    given = os.environ.get(_VARIABLE)
+    return Path(given) if given else user_state_directory() / "jobs"
 
 
-def _hold(file: IO[bytes]) -> None:
+def user_state_directory() -> Path:
+    """Return the place for what this user's jobs and commands leave on the machine."""
+    if sys.platform == "darwin":
+        base = Path.home() / "Library" / "Application Support"
+    else:
+        base = Path(os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state")
+    return base / "penstock"
+
+
+def _lock(file: IO[bytes]) -> None:
     """Lock a file for as long as it is open."""
     if sys.platform != "win32":
         import fcntl
 
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+
+
+def _is_held(path: Path) -> bool:
+    """Tell whether a process holds a file; it cannot be somebody else's with the number of one that was killed."""
+    if sys.platform == "win32":
+        return True  # there are no such locks
+    import fcntl
+
+    try:
+        with path.open("rb") as file:
+            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    except OSError:
+        return path.exists()  # a disk that knows no locks, or an entry that was removed meanwhile
+    return False
+
+
+def _is_alive(pid: int) -> bool:
+    """Tell whether there is a process; one that it forked may hold its lock after its end."""
+    if sys.platform == "win32":
+        return True  # os.kill would end the process there
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:  # the number belongs to somebody else's process now
+        return False
+    return True
