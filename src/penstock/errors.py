@@ -48,6 +48,11 @@
     │   ├── SplitFetchError                 a source's reader could not fetch
     │   ├── StaleAttemptError               a task that outlived its attempt stopped itself
     │   └── UnpicklableStateError           a value in keyed state that cannot be written to a checkpoint
+    ├── CommandError                    fix the call: the command penstock could not do it
+    │   ├── CommandTimeoutError             what was asked for takes longer, and goes on
+    │   ├── JobNotFoundError                no running job, or more than one, is called that
+    │   ├── JobRequestError                 a running job refused, or failed to do it
+    │   └── JobUnreachableError             nothing answers where a job should be
     ├── RetryableError                  wait: the same call may succeed later
     └── InternalError                   report: a bug in Penstock
 
@@ -58,6 +63,13 @@ The classes themselves stand in ``penstock._errors``, one module for each thing 
 
 from __future__ import annotations
 
+from penstock._errors.command import (
+    CommandError,
+    CommandTimeoutError,
+    JobNotFoundError,
+    JobRequestError,
+    JobUnreachableError,
+)
 from penstock._errors.machine import (
     LocalDirectoryError,
     LoopbackError,
@@ -120,6 +132,8 @@ __all__ = [
     "CheckpointExpiredError",
     "CheckpointRequestError",
     "CheckpointStorageError",
+    "CommandError",
+    "CommandTimeoutError",
     "ConfigurationError",
     "ConfigurationFileError",
     "CorruptCheckpointError",
@@ -136,7 +150,10 @@ __all__ = [
     "JobCancelledError",
     "JobExecutionError",
     "JobGraphError",
+    "JobNotFoundError",
+    "JobRequestError",
     "JobRunError",
+    "JobUnreachableError",
     "KeyEncodingError",
     "LocalDirectoryError",
     "LocalStateError",

@@ -30,8 +30,11 @@ if TYPE_CHECKING:
 CONF_DIR_VARIABLE = "PENSTOCK_CONF_DIR"
 #: Holds the options of ``penstock run``, for the program that it runs and for what that starts.
 OPTIONS_VARIABLE = "PENSTOCK_RUN_OPTIONS"
+#: Names the file in which a program that is supervised notes its jobs, for the process that comes after a crash.
+RESUME_VARIABLE = "PENSTOCK_RESUME_FILE"
 FILE_NAME = "config.yaml"
 _PREFIX = "PENSTOCK_"
+_NO_KEYS = (CONF_DIR_VARIABLE, OPTIONS_VARIABLE, RESUME_VARIABLE)
 _UNSET = ("", "~", "null")
 
 
@@ -141,7 +144,7 @@ def environment_settings(environ: Mapping[str, str]) -> dict[str, Setting]:
 
 
 def _key_of(variable: str) -> str | None:
-    if not variable.startswith(_PREFIX) or variable in (CONF_DIR_VARIABLE, OPTIONS_VARIABLE):
+    if not variable.startswith(_PREFIX) or variable in _NO_KEYS:
         return None
     key = variable.removeprefix(_PREFIX).lower().replace("__", ".").replace("_", "-")
     own = f"penstock.{key}"

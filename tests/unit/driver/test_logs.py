@@ -37,10 +37,8 @@ def test_each_entry_is_one_line_of_json_with_its_error(
     started, failed = (json.loads(line) for line in capfd.readouterr().err.splitlines())
     assert (started["level"], started["logger"], started["message"]) == ("INFO", "penstock", "Job 'prices' starts\nnow")
     assert started["time"].endswith("+00:00")
-    assert (failed["error"]["type"], failed["error"]["message"]) == (
-        "ValueError",
-        "invalid literal for int() with base 10: 'bad'",
-    )
+    assert failed["error"]["type"] == "ValueError"
+    assert failed["error"]["message"].startswith("invalid literal")
     assert "test_logs.py" in failed["error"]["traceback"]
 
 

@@ -4,52 +4,59 @@ from __future__ import annotations
 
 import os
 import signal
+import socket
 import stat
 import subprocess
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-import pytest
+from penstock._engine.gateway.registry import Entry, Registry, default_directory
 
-from penstock._engine.gateway.registry import RunningJob, register, registry_directory, running_jobs
-from penstock.errors import LocalDirectoryError
+if TYPE_CHECKING:
+    import pytest
 
-JOB = RunningJob(job_id="a" * 32, job_name="prices", address="http://127.0.0.1:8081", started_ms=2, token="secret")
+JOB = Entry.of_this_process("a" * 32, "prices", "http://127.0.0.1:8081", 2, token="secret")
 SOURCES = Path(__file__).parents[3] / "src"
 
 OTHER_PROCESS = """
 import sys
 from pathlib import Path
-from penstock._engine.gateway.registry import RunningJob, register
-held = register(RunningJob(job_id="b" * 32, job_name="other", address="http://127.0.0.1:8082"), Path(sys.argv[1]))
-print("registered", flush=True)
+from penstock._engine.gateway.registry import Entry, Registry
+registry = Registry(Path(sys.argv[1]))
+registry.add(Entry.of_this_process("b" * 32, "other", "http://127.0.0.1:8082", 1))
+print("listed", flush=True)
 sys.stdin.read()
 """
 
 
-def test_registered_job_is_found_until_it_is_unregistered(tmp_path: Path) -> None:
-    entry = register(JOB, tmp_path)
-    assert running_jobs(tmp_path) == [JOB]
-    entry.unregister()
-    entry.unregister()
-    assert running_jobs(tmp_path) == []
+def test_job_is_listed_until_it_is_removed(tmp_path: Path) -> None:
+    own = Registry(tmp_path)
+    own.add(JOB)
+    assert Registry(tmp_path).entries() == [JOB]
+    own.remove(JOB.job_id)
+    own.remove(JOB.job_id)
+    assert Registry(tmp_path).entries() == []
     assert list(tmp_path.iterdir()) == []
 
 
 def test_jobs_are_listed_oldest_first(tmp_path: Path) -> None:
-    younger = RunningJob(job_id="0" * 32, job_name="orders", address="http://127.0.0.1:8082", started_ms=3)
-    entries = [register(job, tmp_path) for job in (younger, JOB)]
-    assert running_jobs(tmp_path) == [JOB, younger]
-    for entry in entries:
-        entry.unregister()
+    own = Registry(tmp_path)
+    younger = Entry.of_this_process("0" * 32, "orders", "http://127.0.0.1:8082", 3)
+    for entry in (younger, JOB):
+        own.add(entry)
+    assert own.entries() == [JOB, younger]
+    own.clear()
+    assert own.entries() == []
 
 
 def test_entry_with_a_token_is_for_this_user_alone(tmp_path: Path) -> None:
-    place = tmp_path / "jobs"
-    entry = register(JOB, place)
-    assert stat.S_IMODE(entry.path.stat().st_mode) == 0o600
-    assert stat.S_IMODE(place.stat().st_mode) == 0o700
-    entry.unregister()
+    own = Registry(tmp_path / "jobs")
+    own.add(JOB)
+    (file,) = (tmp_path / "jobs").iterdir()
+    assert stat.S_IMODE(file.stat().st_mode) == 0o600
+    assert stat.S_IMODE(file.parent.stat().st_mode) == 0o700
+    own.clear()
 
 
 def test_entry_of_a_killed_process_is_not_listed_and_removed(tmp_path: Path) -> None:
@@ -61,28 +68,53 @@ def test_entry_of_a_killed_process_is_not_listed_and_removed(tmp_path: Path) -> 
         text=True,
     ) as process:
         assert process.stdout is not None
-        assert process.stdout.readline() == "registered\n"
-        assert [job.job_name for job in running_jobs(tmp_path)] == ["other"]
+        assert process.stdout.readline() == "listed\n"
+        assert [entry.name for entry in Registry(tmp_path).entries()] == ["other"]
         process.send_signal(signal.SIGKILL)
         process.wait()
-        assert running_jobs(tmp_path) == []
+        assert Registry(tmp_path).entries() == []
     assert list(tmp_path.iterdir()) == []
 
 
-def test_jobs_of_another_machine_and_foreign_files_are_left_alone(tmp_path: Path) -> None:
-    entry = register(RunningJob(job_id="c" * 32, job_name="far", address="http://far:8081", host="elsewhere"), tmp_path)
+def test_entry_whose_process_number_was_given_to_another_process_is_removed(tmp_path: Path) -> None:
+    own = Registry(tmp_path)
+    own.add(JOB)
+    (file,) = tmp_path.iterdir()
+    left = file.read_bytes()
+    own.clear()
+    file.write_bytes(left)  # as a killed process leaves it: nobody holds it, and there is a process of that number
+    assert Registry(tmp_path).entries() == []
+    assert not file.exists()
+
+
+def test_jobs_of_another_machine_count_as_alive_and_foreign_files_are_left_alone(tmp_path: Path) -> None:
+    far = Entry("c" * 32, "far", "http://far:8081", 2**22 + 1, "elsewhere", 1)
+    own = Registry(tmp_path)
+    own.add(far)
     (tmp_path / "notes.json").write_text("{}")
-    assert running_jobs(tmp_path) == []
-    assert {path.name for path in tmp_path.iterdir()} == {entry.path.name, "notes.json"}
-    entry.unregister()
+    assert Registry(tmp_path).entries() == [far]
+    assert not far.is_local
+    assert (tmp_path / "notes.json").exists()
+    own.clear()
 
 
-def test_directory_that_cannot_be_written_to_is_named(tmp_path: Path) -> None:
+def test_directory_that_cannot_be_written_to_harms_no_job(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
-    with pytest.raises(LocalDirectoryError, match="file"):
-        register(JOB, tmp_path / "file" / "jobs")
+    own = Registry(tmp_path / "file" / "jobs")
+    own.add(JOB)
+    own.clear()
+    assert own.entries() == []
 
 
-def test_directory_is_below_the_home_or_where_xdg_says() -> None:
-    assert registry_directory({"HOME": "/home/me"}) == Path("/home/me/.local/state/penstock/jobs")
-    assert registry_directory({"HOME": "/home/me", "XDG_STATE_HOME": "/state"}) == Path("/state/penstock/jobs")
+def test_directory_is_the_users_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("PENSTOCK_REST__REGISTRY_DIR", raising=False)
+    monkeypatch.setenv("XDG_STATE_HOME", "/state")
+    if sys.platform != "darwin":
+        assert default_directory() == Path("/state/penstock/jobs")
+    monkeypatch.setenv("PENSTOCK_REST__REGISTRY_DIR", "/elsewhere")
+    assert default_directory() == Path("/elsewhere")
+
+
+def test_local_entry_is_one_of_this_machine() -> None:
+    assert JOB.is_local
+    assert JOB.host == socket.gethostname()

@@ -1,14 +1,59 @@
-"""The entry point of the ``penstock`` command."""
+"""The entry point of the ``penstock`` command: the commands, and how it ends."""
 
 from __future__ import annotations
 
-import argparse
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
+
+import click
 
 from penstock import __version__
+from penstock._engine.cli.config_command import show_config
+from penstock._engine.cli.doctor_command import doctor
+from penstock._engine.cli.exit_codes import SIGNALLED, ExitCode, exit_code_of
+from penstock._engine.cli.job_commands import cancel, checkpoint, info, list_jobs, stop, take_savepoint
+from penstock._engine.cli.output import say
+from penstock._engine.cli.run_command import run
+from penstock._engine.cli.savepoint_commands import inspect_savepoint
+from penstock._engine.cli.script import Script
+from penstock.errors import PenstockError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+_SHELLS = ("bash", "zsh", "fish")
+
+
+@click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+@click.version_option(__version__, prog_name="penstock", message="%(prog)s %(version)s")
+def cli() -> None:
+    """Run DataStream jobs, and see, stop and resume them."""
+
+
+@click.group
+def savepoint() -> None:
+    """Take, read and dispose savepoints."""
+
+
+@click.command
+@click.argument("shell", type=click.Choice(_SHELLS))
+def completion(shell: str) -> int:
+    """Print the completion script of a shell.
+
+    Put `eval "$(penstock completion bash)"` into `~/.bashrc`, the same with `zsh` into `~/.zshrc`, and for fish
+    `penstock completion fish | source` into `~/.config/fish/config.fish`.
+    """
+    from click.shell_completion import get_completion_class
+
+    kind = get_completion_class(shell)
+    assert kind is not None
+    click.echo(kind(cli, {}, "penstock", "_PENSTOCK_COMPLETE").source())
+    return ExitCode.OK
+
+
+for command in (take_savepoint, inspect_savepoint):
+    savepoint.add_command(command)
+for command in (run, list_jobs, info, stop, savepoint, checkpoint, cancel, show_config, doctor, completion):
+    cli.add_command(command)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -17,8 +62,25 @@ def main(arguments: Sequence[str] | None = None) -> int:
     Args:
         arguments: The words behind the command's name; those of the process when left out.
     """
-    parser = argparse.ArgumentParser(prog="penstock", description="PyFlink's DataStream API on PySpark.")
-    parser.add_argument("--version", action="version", version=f"penstock {__version__}")
-    parser.parse_args(arguments)
-    parser.print_help()
-    return 0
+    try:
+        result = cast("int | Script | None", cli.main(arguments, prog_name="penstock", standalone_mode=False))
+    except click.Abort:
+        say("penstock: interrupted.")
+        return SIGNALLED + 2
+    except click.ClickException as error:
+        return _tell(error)
+    except PenstockError as error:
+        say(f"penstock: {error}")
+        return exit_code_of(error)
+    # The program runs outside of click, which would take its interruptions for ours.
+    return result.run() if isinstance(result, Script) else result or ExitCode.OK
+
+
+def _tell(error: click.ClickException) -> int:
+    """Say what is wrong with the call, in one line."""
+    context = getattr(error, "ctx", None)
+    text = error.format_message()
+    if isinstance(error, click.UsageError) and context is not None:
+        text = f"{text} Try '{context.command_path} --help'."
+    say(f"penstock: {text}")
+    return error.exit_code

@@ -18,6 +18,7 @@ import msgspec
 
 from penstock._engine.coordinator.settings import LATEST
 from penstock.common import option_table
+from penstock.common.config_loading import RESUME_VARIABLE
 from penstock.common.configuration import Configuration
 from penstock.common.job_status import JobStatus
 
@@ -26,9 +27,6 @@ if TYPE_CHECKING:
 
     from penstock._engine.driver.driver import JobDriver
     from penstock._engine.gateway.progress import JobFailure, JobListener, JobProgress
-
-#: Names the file; set by the supervisor.
-VARIABLE = "PENSTOCK_RESUME_FILE"
 
 _log = logging.getLogger("penstock")
 
@@ -124,5 +122,5 @@ class _Listener:
 @functools.cache
 def resumption() -> Resumption | None:
     """Return what this process notes its jobs with; None where nobody supervises it."""
-    path = os.environ.get(VARIABLE)
+    path = os.environ.pop(RESUME_VARIABLE, None)  # programs that this one starts have jobs of their own
     return Resumption(Path(path)) if path else None

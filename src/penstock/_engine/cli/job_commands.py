@@ -1,0 +1,217 @@
+"""The commands about running jobs: each asks a driver's REST server."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from penstock._engine.cli.exit_codes import ExitCode
+from penstock._engine.cli.jobs import found, overview
+from penstock._engine.cli.options import (
+    absolute_path,
+    job_argument,
+    json_option,
+    place_options,
+    savepoint_path_option,
+    timeout_option,
+)
+from penstock._engine.cli.output import duration_text, print_facts, print_json, print_table, say, time_text, waiting
+from penstock._engine.cli.rest_client import ENDED, Wait
+
+if TYPE_CHECKING:
+    from penstock._engine.cli.jobs import FoundJob, Place
+
+
+@click.command("list")
+@click.option("-a", "--all", "ended_too", is_flag=True, help="Show ended jobs, too, while their drivers are there.")
+@json_option
+@place_options
+def list_jobs(place: Place, *, ended_too: bool, as_json: bool) -> int:
+    """Show the running jobs."""
+    rows = [row for row in overview(place) if ended_too or row["state"] not in ENDED]
+    if as_json:
+        print_json(rows)
+    elif rows:
+        print_table(
+            ("NAME", "ID", "STATE", "STARTED", "RUNNING FOR", "ADDRESS"),
+            (
+                (
+                    row["name"],
+                    row["jid"],
+                    row["state"],
+                    time_text(row.get("start-time", -1)),
+                    duration_text(row["duration"]) if "duration" in row else "-",
+                    row["address"],
+                )
+                for row in rows
+            ),
+        )
+    else:
+        say("No job is running here. Jobs of other machines and users: penstock list --address URL")
+    return ExitCode.OK
+
+
+@click.command
+@job_argument
+@json_option
+@place_options
+def info(job: str, place: Place, *, as_json: bool) -> int:
+    """Show one job with its operators and checkpoints."""
+    with found(place, job) as target:
+        base = f"/jobs/{target.job_id}"
+        details, checkpoints, failures = (
+            target.client.get(path) for path in (base, f"{base}/checkpoints", f"{base}/exceptions")
+        )
+        if as_json:
+            print_json({"job": details, "checkpoints": checkpoints, "exceptions": failures})
+        else:
+            _show(target, details, checkpoints, failures)
+    return ExitCode.OK
+
+
+def _show(target: FoundJob, details: dict[str, Any], checkpoints: dict[str, Any], failures: dict[str, Any]) -> None:
+    counts, latest = checkpoints["counts"], checkpoints["latest"]
+    facts: list[tuple[str, object]] = [
+        ("Name", target.name),
+        ("Id", target.job_id),
+        ("State", details["state"]),
+        ("Started", time_text(details["start-time"])),
+        ("Running for", duration_text(details["duration"])),
+        ("Address", target.client.address),
+        ("Checkpoints", f"{counts['completed']} completed, {counts['failed']} failed, {counts['restored']} restored"),
+    ]
+    for title, kind in (("Last checkpoint", "completed"), ("Last savepoint", "savepoint")):
+        last = latest.get(kind)
+        if last:
+            facts.append((title, f"{last['external_path']} ({time_text(last['latest_ack_timestamp'])})"))
+    entries = failures["exceptionHistory"]["entries"]
+    if entries:
+        said = str(entries[0]["stacktrace"]).strip().splitlines()[-1]
+        facts.append(("Last failure", f"{time_text(entries[0]['timestamp'])} {said}"))
+    print_facts(facts)
+    click.echo()
+    print_table(
+        ("OPERATORS", "PARALLELISM", "STATUS", "RECORDS IN", "RECORDS OUT"),
+        (
+            (
+                vertex["name"],
+                vertex["parallelism"],
+                vertex["status"],
+                f"{vertex['metrics']['read-records']:,}",
+                f"{vertex['metrics']['write-records']:,}",
+            )
+            for vertex in details["vertices"]
+        ),
+    )
+
+
+@click.command
+@job_argument
+@click.option(
+    "--drain",
+    is_flag=True,
+    help="Let all input end: timers fire and windows close. Without it the job can go on as if nothing had been.",
+)
+@savepoint_path_option
+@timeout_option
+@json_option
+@place_options
+def stop(job: str, place: Place, *, drain: bool, savepoint_path: str | None, timeout: int | None, as_json: bool) -> int:
+    """Stop a job with a savepoint.
+
+    Prints the path of the savepoint once the job has ended and all that the savepoint covers is published.
+    """
+    body: dict[str, object] = {"drain": drain} | _target("targetDirectory", savepoint_path)
+    with found(place, job) as target, waiting(f"Stopping {target.name}: the rest of the epoch, then the savepoint"):
+        wait = Wait(f"The stop of job {target.name!r}", timeout, f"`penstock cancel {target.job_id}` gives it up.")
+        location = target.client.operate(target.job_id, "stop", body, wait)["location"]
+    _print_savepoint(target, location, as_json=as_json, done="stopped")
+    return ExitCode.OK
+
+
+@click.command
+@job_argument
+@click.option("--with-savepoint", is_flag=True, help="Take a savepoint first.")
+@savepoint_path_option
+@timeout_option
+@json_option
+@place_options
+def cancel(
+    job: str, place: Place, *, with_savepoint: bool, savepoint_path: str | None, timeout: int | None, as_json: bool
+) -> int:
+    """Cancel a job, with or without a savepoint.
+
+    Its running epoch is given up; its last checkpoint stays.
+    """
+    if savepoint_path and not with_savepoint:
+        raise click.UsageError("--savepoint-path goes with --with-savepoint.")
+    location = None
+    with found(place, job) as target, waiting(f"Cancelling {target.name}"):
+        wait = Wait(f"The end of job {target.name!r}", timeout, "A signal to its process ends it at once.")
+        if with_savepoint:
+            body: dict[str, object] = {"cancel-job": True} | _target("target-directory", savepoint_path)
+            location = target.client.operate(target.job_id, "savepoints", body, wait)["location"]
+        else:
+            target.client.cancel(target.job_id)
+        status = target.client.wait_for_end(target.job_id, wait)
+    if location is not None:
+        _print_savepoint(target, location, as_json=as_json, done="cancelled")
+    elif as_json:
+        print_json({"job": target.job_id, "status": status or None})
+    else:
+        say(f"Job {target.name!r} ({target.job_id}) has ended{f': {status}' if status else ''}.")
+    return ExitCode.OK
+
+
+@click.command
+@job_argument
+@timeout_option
+@json_option
+@place_options
+def checkpoint(job: str, place: Place, *, timeout: int | None, as_json: bool) -> int:
+    """Have a job complete a checkpoint now.
+
+    Prints the number of the checkpoint.
+    """
+    with found(place, job) as target, waiting(f"Waiting for a checkpoint of {target.name}"):
+        wait = Wait(f"The checkpoint of job {target.name!r}", timeout, f"See `penstock info {target.job_id}`.")
+        number = target.client.operate(target.job_id, "checkpoints", {}, wait)["checkpointId"]
+    if as_json:
+        print_json({"job": target.job_id, "checkpoint": number})
+    else:
+        click.echo(number)
+    return ExitCode.OK
+
+
+@click.command("take")
+@job_argument
+@savepoint_path_option
+@timeout_option
+@json_option
+@place_options
+def take_savepoint(job: str, place: Place, *, savepoint_path: str | None, timeout: int | None, as_json: bool) -> int:
+    """Take a savepoint of a job that goes on.
+
+    Prints the path of the savepoint once it is complete.
+    """
+    with found(place, job) as target, waiting(f"Taking a savepoint of {target.name}"):
+        wait = Wait(f"The savepoint of job {target.name!r}", timeout, f"See `penstock info {target.job_id}`.")
+        body = _target("target-directory", savepoint_path)
+        location = target.client.operate(target.job_id, "savepoints", body, wait)["location"]
+    _print_savepoint(target, location, as_json=as_json, done=None)
+    return ExitCode.OK
+
+
+def _target(field: str, savepoint_path: str | None) -> dict[str, object]:
+    """Return the field of a request that names a directory, nothing without one."""
+    return {} if savepoint_path is None else {field: absolute_path(savepoint_path)}
+
+
+def _print_savepoint(target: FoundJob, location: str, *, as_json: bool, done: str | None) -> None:
+    if as_json:
+        print_json({"job": target.job_id, "savepoint": location})
+        return
+    click.echo(location)
+    if done is not None:
+        say(f"Job {target.name!r} is {done}. Go on with: penstock run -s {location} SCRIPT")

@@ -1,0 +1,112 @@
+"""Finding a running job: by id, the first digits of it or name, in the registry of this user or at an address."""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from dataclasses import dataclass
+from ipaddress import ip_address
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
+
+from penstock._engine.cli.rest_client import ENDED, RestClient, full_address
+from penstock._engine.gateway.registry import Entry, Registry, default_directory
+from penstock.errors import CommandError, JobNotFoundError
+
+if TYPE_CHECKING:
+    from collections.abc import Generator
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where jobs are looked for.
+
+    Args:
+        address: One server; None for all that the registry knows.
+        token: What the servers want to be shown, before what the registry says.
+    """
+
+    address: str | None = None
+    token: str | None = None
+
+    def servers(self) -> dict[str, str | None]:
+        """Return the addresses with their tokens."""
+        if self.address is not None:
+            return {full_address(self.address): self.token}
+        return {full_address(job.address): self.token or job.token for job in registered_jobs()}
+
+
+def registered_jobs() -> list[Entry]:
+    """Return the jobs of this user that can be asked from this machine, oldest first."""
+    entries = Registry(default_directory()).entries()
+    return [entry for entry in entries if entry.is_local or not _is_loopback(entry.address)]
+
+
+def _is_loopback(address: str) -> bool:
+    host = urlsplit(full_address(address)).hostname or ""
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
+
+
+@dataclass(frozen=True, slots=True)
+class FoundJob:
+    """A job, and where it is asked."""
+
+    job_id: str
+    name: str
+    client: RestClient
+
+
+def overview(place: Place) -> list[dict[str, Any]]:
+    """Return a row for each job that is there, with its server's ``address``.
+
+    A job of the registry whose server does not answer has the state UNREACHABLE.
+
+    Raises:
+        JobUnreachableError: Nothing answers at the address that was given.
+    """
+    rows: list[dict[str, Any]] = []
+    for address, token in place.servers().items():
+        try:
+            with RestClient(address, token) as client:
+                rows += [{**row, "address": address} for row in client.jobs()]
+        except CommandError:
+            if place.address is not None:
+                raise
+            silent = (job for job in registered_jobs() if full_address(job.address) == address)
+            rows += [
+                {"jid": job.job_id, "name": job.name, "state": "UNREACHABLE", "address": address} for job in silent
+            ]
+    return rows
+
+
+@contextmanager
+def found(place: Place, wanted: str) -> Generator[FoundJob]:
+    """Find one job, for as long as it is asked.
+
+    Args:
+        place: Where to look.
+        wanted: The job's id, the first digits of it, or its name; jobs that run go before ended ones.
+
+    Raises:
+        JobNotFoundError: None or several are called that.
+        JobUnreachableError: Nothing answers at the address that was given.
+    """
+    rows = overview(place)
+    row = _choose(rows, wanted)
+    address = str(row["address"])
+    with RestClient(address, place.servers().get(address)) as client:
+        yield FoundJob(str(row["jid"]), str(row["name"]), client)
+
+
+def _choose(rows: list[dict[str, Any]], wanted: str) -> dict[str, Any]:
+    named = [row for row in rows if wanted in (row["jid"], row["name"])]
+    matching = named or [row for row in rows if row["jid"].startswith(wanted.lower())]
+    running = [row for row in matching if row["state"] not in ENDED]
+    choice = running or matching
+    if len(choice) == 1:
+        return choice[0]
+    shown = tuple(f"{row['name']} ({row['jid']})" for row in choice or rows if choice or row["state"] not in ENDED)
+    reason = "there is no such job" if not choice else f"{len(choice)} jobs are called that"
+    raise JobNotFoundError(wanted, reason, shown)

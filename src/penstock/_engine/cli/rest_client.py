@@ -1,0 +1,192 @@
+"""A running job's REST server, asked over HTTP: Flink's paths and fields."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, Any, Self, cast
+
+from penstock.errors import CommandTimeoutError, JobNotFoundError, JobRequestError, JobUnreachableError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from types import TracebackType
+
+    import httpx
+
+#: Seconds that a server has to take a connection and to answer one request.
+_PATIENCE_S = 20.0
+_FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.05, 1.0
+#: Statuses after which nothing more happens to a job.
+ENDED = frozenset({"FINISHED", "CANCELED", "FAILED"})
+
+
+def full_address(address: str) -> str:
+    """Return an address with its scheme, as ``host:port`` is given as well.
+
+    Example:
+        >>> full_address("localhost:8081/")
+        'http://localhost:8081'
+    """
+    bare = address.rstrip("/")
+    return bare if "://" in bare else f"http://{bare}"
+
+
+class RestClient:
+    """Asks one server.
+
+    Args:
+        address: Where it listens, such as ``http://127.0.0.1:8081``.
+        token: What it wants to be shown; None where it wants nothing.
+        transport: Takes the place of the network in tests.
+    """
+
+    def __init__(self, address: str, token: str | None = None, transport: httpx.BaseTransport | None = None) -> None:
+        import httpx  # takes longer than all else: completion of words must not wait for it
+
+        self.address = full_address(address)
+        headers = {"Authorization": f"Bearer {token}"} if token else {}
+        # trust_env: a proxy for the internet must not be asked for a job on this machine.
+        self._client = httpx.Client(
+            base_url=f"{self.address}/v1", headers=headers, timeout=_PATIENCE_S, trust_env=False, transport=transport
+        )
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None) -> None:
+        self._client.close()
+
+    def jobs(self) -> list[dict[str, Any]]:
+        """Return the rows of the jobs that the server knows."""
+        return cast("list[dict[str, Any]]", self.get("/jobs/overview")["jobs"])
+
+    def get(self, path: str) -> dict[str, Any]:
+        """Return what stands at a path.
+
+        Raises:
+            JobUnreachableError: Nothing answers.
+            JobRequestError: The server refused.
+        """
+        return self._request("GET", path)
+
+    def cancel(self, job_id: str) -> None:
+        """Ask for a job to be cancelled."""
+        self._request("PATCH", f"/jobs/{job_id}?mode=cancel")
+
+    def operate(self, job_id: str, operation: str, body: dict[str, object], wait: Wait) -> dict[str, Any]:
+        """Ask for something that takes time, and wait for it.
+
+        Args:
+            job_id: The job.
+            operation: ``savepoints``, ``stop`` or ``checkpoints``.
+            body: What to ask for.
+            wait: How long.
+
+        Returns:
+            What came of it.
+
+        Raises:
+            JobRequestError: It was refused, or has failed.
+            CommandTimeoutError: It is not done in time.
+        """
+        trigger = str(self._request("POST", f"/jobs/{job_id}/{operation}", body)["request-id"])
+        # The outcome of a stop stands among the savepoints, as in Flink.
+        place = "savepoints" if operation == "stop" else operation
+        answer: dict[str, Any] = {}
+
+        def done() -> bool:
+            nonlocal answer
+            answer = self.get(f"/jobs/{job_id}/{place}/{trigger}")
+            return answer["status"]["id"] == "COMPLETED"
+
+        wait.until(done)
+        outcome = cast("dict[str, Any]", answer.get("operation") or {})
+        if "failure-cause" in outcome:
+            raise JobRequestError(self.address, _reason(outcome["failure-cause"]))
+        return outcome
+
+    def wait_for_end(self, job_id: str, wait: Wait) -> str:
+        """Wait until a job has ended, and return its status; empty when its process has ended with it."""
+        status = ""
+
+        def ended() -> bool:
+            nonlocal status
+            try:
+                status = str(self.get(f"/jobs/{job_id}")["state"])
+            except (JobUnreachableError, JobNotFoundError):
+                status = ""
+                return True
+            return status in ENDED
+
+        wait.until(ended)
+        return status
+
+    def _request(self, method: str, path: str, body: dict[str, object] | None = None) -> dict[str, Any]:
+        import httpx
+
+        try:
+            answer = self._client.request(method, path, json=body)
+        except httpx.TimeoutException as error:
+            raise JobUnreachableError(self.address, f"it does not answer within {_PATIENCE_S:.0f} s") from error
+        except (httpx.HTTPError, httpx.InvalidURL) as error:
+            raise JobUnreachableError(self.address, str(error).rstrip(".") or type(error).__name__) from error
+        try:
+            content: object = answer.json()
+        except ValueError:
+            content = None
+        if answer.is_success and isinstance(content, dict):
+            return cast("dict[str, Any]", content)
+        raise JobRequestError(self.address, _refusal(answer.status_code, content))
+
+
+class Wait:
+    """How to wait for something on a server: ask again, at first soon, then each second.
+
+    Args:
+        what: What is waited for, for the message.
+        seconds: How long at most; None waits without end.
+        way_out: What to do when that has passed, a sentence.
+        clock: Seconds that pass.
+        sleep: Waits for some seconds.
+    """
+
+    def __init__(
+        self,
+        what: str,
+        seconds: int | None,
+        way_out: str,
+        *,
+        clock: Callable[[], float] = time.monotonic,
+        sleep: Callable[[float], None] = time.sleep,
+    ) -> None:
+        self._what, self._seconds, self._way_out = what, seconds, way_out
+        self._clock, self._sleep = clock, sleep
+
+    def until(self, done: Callable[[], bool]) -> None:
+        """Wait until something is done.
+
+        Raises:
+            CommandTimeoutError: It is not done in time.
+        """
+        started, pause = self._clock(), _FIRST_PAUSE_S
+        while not done():
+            if self._seconds is not None and self._clock() - started >= self._seconds:
+                raise CommandTimeoutError(self._what, self._seconds, self._way_out)
+            self._sleep(pause)
+            pause = min(2 * pause, _LONGEST_PAUSE_S)
+
+
+def _refusal(status: int, content: object) -> str:
+    if isinstance(content, dict):
+        errors = cast("dict[str, object]", content).get("errors")
+        if isinstance(errors, list) and errors:
+            return str(cast("list[object]", errors)[-1]).strip().splitlines()[0]
+    if status in (401, 403):
+        return "The server wants another token: give it with --token or PENSTOCK_TOKEN."
+    return f"The answer is no job's (HTTP {status}): is this the address of a Penstock driver?"
+
+
+def _reason(cause: object) -> str:
+    """Return what a failure says: its first line; Flink puts the Java trace behind it."""
+    said = cast("dict[str, object]", cause) if isinstance(cause, dict) else {"stack-trace": str(cause)}
+    return str(said.get("stack-trace") or said.get("class") or "It failed.").strip().splitlines()[0]

