@@ -88,6 +88,7 @@ def resumed(name: str, directory: Path, path: str) -> JobDriver:
 
 
 @STOPS
+@pytest.mark.behaviour(48, 63)
 def test_stop_ends_finished_and_the_savepoint_goes_on_where_it_stood(name: str, tmp_path: Path, stop: Stop) -> None:
     asked = Asked(name, tmp_path).run({3: [stop]})
     assert asked.driver.status is JobStatus.FINISHED
@@ -98,25 +99,11 @@ def test_stop_ends_finished_and_the_savepoint_goes_on_where_it_stood(name: str, 
 
 
 @STOPS
+@pytest.mark.behaviour(49, 59, 64)
 def test_one_epoch_follows_the_running_one_and_reads_nothing(name: str, tmp_path: Path, stop: Stop) -> None:
     asked = Asked(name, tmp_path).run({3: [stop]})
     assert [epoch.stop for epoch in asked.epochs] in ([*[Stop.NO] * 3, stop], [*[Stop.NO] * 4, stop])
     assert asked.driver.progress.epoch_records == 0
-
-
-def test_end_of_input_suspend_and_drain_take_the_same_steps(name: str, tmp_path: Path) -> None:
-    own = {"WriteSavepoint", "AnswerSavepoint"}  # of stops
-    aside = {"Delete", "SweepOrphans", "Publish", "CallEnumerators", "Commit"}
-
-    def last_steps(asked: Asked) -> list[str]:
-        kinds = [type(step).__name__ for step in asked.steps]
-        last = len(kinds) - 1 - kinds[::-1].index("RunEpoch")
-        return [kind for kind in kinds[last:] if kind not in own | aside]
-
-    ended = Asked(f"{name}-end", tmp_path / "end").run({})
-    suspended = Asked(f"{name}-suspend", tmp_path / "suspend").run({3: [Stop.SUSPEND]})
-    drained = Asked(f"{name}-drain", tmp_path / "drain").run({3: [Stop.DRAIN]})
-    assert last_steps(ended) == last_steps(suspended) == last_steps(drained)
 
 
 @pytest.mark.parametrize(("stop", "kind"), [(Stop.SUSPEND, RecordKind.SUSPENDED), (Stop.DRAIN, RecordKind.DRAINED)])
@@ -128,6 +115,7 @@ def test_terminal_record_says_how_the_job_stopped_and_into_what(
     assert (last.kind, last.savepoint) == (kind, asked.path)
 
 
+@pytest.mark.behaviour(46)
 def test_latest_goes_on_from_the_savepoint_of_a_suspend(name: str, tmp_path: Path) -> None:
     Asked(name, tmp_path).run({2: [Stop.SUSPEND]})
     again = Asked(name, tmp_path, recover="latest").run({})
@@ -142,6 +130,7 @@ def test_latest_after_a_drain_says_so_and_runs_nothing(name: str, tmp_path: Path
     assert not again.epochs
 
 
+@pytest.mark.behaviour(60)
 def test_second_stop_is_refused_and_names_the_first(name: str, tmp_path: Path) -> None:
     asked = Asked(name, tmp_path).run({3: [Stop.SUSPEND, Stop.DRAIN]})
     [done] = [answer.result(0) for answer in asked.answers if answer.exception(0) is None]
@@ -159,6 +148,7 @@ def test_stop_of_a_job_that_finishes_meanwhile_is_refused_with_its_status(name: 
 # ----------------------------------------------------------------------------------------------------------- savepoints
 
 
+@pytest.mark.behaviour(51)
 def test_savepoint_of_a_running_job_lets_it_go_on_and_has_no_commits_left(name: str, tmp_path: Path) -> None:
     asked = Asked(name, tmp_path).run({3: [Stop.NO]})
     assert asked.driver.status is JobStatus.FINISHED
@@ -203,6 +193,7 @@ class Unwritable:
 
 
 @STOPS
+@pytest.mark.behaviour(53)
 def test_directory_that_cannot_be_written_fails_the_call_and_not_the_job(name: str, tmp_path: Path, stop: Stop) -> None:
     (tmp_path / "file").write_text("in the way")
     asked = Asked(name, tmp_path, savepoints=str(tmp_path / "file")).run({3: [stop]})
@@ -213,6 +204,7 @@ def test_directory_that_cannot_be_written_fails_the_call_and_not_the_job(name: s
 
 
 @STOPS
+@pytest.mark.behaviour(53, 54, 164)
 def test_failed_copy_fails_the_call_and_the_job_goes_on(name: str, tmp_path: Path, stop: Stop) -> None:
     asked = Asked(name, tmp_path, restart="none")  # so that a restart that is counted would fail it
     Unwritable(asked.loop, record=False)
@@ -223,6 +215,7 @@ def test_failed_copy_fails_the_call_and_the_job_goes_on(name: str, tmp_path: Pat
 
 
 @STOPS
+@pytest.mark.behaviour(56)
 def test_failure_behind_the_commit_point_is_brought_to_its_end_by_the_restart(
     name: str, tmp_path: Path, stop: Stop
 ) -> None:
@@ -246,5 +239,6 @@ def test_failure_in_the_stops_own_epoch_fails_the_call_and_restarts_the_job(name
     assert published(name) == ALL
 
 
+@pytest.mark.behaviour(56)
 def test_error_behind_the_savepoint_says_that_it_is_complete() -> None:
     assert "complete and consistent" in str(StopIncompleteError("/s/savepoint-1", "the target is gone"))

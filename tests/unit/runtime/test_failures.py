@@ -168,6 +168,7 @@ def test_what_was_logged_before_a_failure_reaches_the_driver(program: Program, t
 
 
 @pytest.mark.parametrize("step", ["open", "map", "close"])
+@pytest.mark.behaviour(40)
 def test_a_function_that_fails_is_closed_once_all_the_same(program: Program, tmp_path: Path, step: str) -> None:
     program.collect(program.source([1]).map(Fragile(step)).name("fragile"))
     [failure] = failures(program, tmp_path)
@@ -175,6 +176,7 @@ def test_a_function_that_fails_is_closed_once_all_the_same(program: Program, tmp
     assert CALLS.count("close") == 1
 
 
+@pytest.mark.behaviour(40)
 def test_an_error_in_close_does_not_hide_the_one_before(program: Program, tmp_path: Path) -> None:
     def fail(record: Any) -> Any:
         raise KeyError(record)
