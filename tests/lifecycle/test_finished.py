@@ -7,19 +7,18 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from tests.lifecycle.harness import CrashError, Ending, Run, finished_in
+from tests.lifecycle.jobs import RESTARTS, TRUTH, UNCHAINED, Jobs, crash_when
 from tests.lifecycle.subjects import (
     GATE,
     NUMBERS,
     RECORDS,
     SHORT,
-    SUBJECTS,
     WINDOW_MS,
     EventTimers,
     Place,
     Same,
     event_timers,
     partly_finished,
-    published_in,
     three_sinks,
     two_inputs,
     windows,
@@ -31,47 +30,10 @@ from penstock._engine.protocol.metadata import RecordKind
 from penstock.common.job_status import JobStatus
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
     from pathlib import Path
 
 HOUR_MS = 3_600_000
-Settings = dict[str, str]
-RESTARTS = {"restart-strategy.type": "fixed-delay"}
-UNCHAINED = {"pipeline.operator-chaining.enabled": "false"}
-TRUTH = {subject.build: subject.truth for subject in SUBJECTS}
-
-
-class Jobs:
-    """Runs jobs in one place, one after the other."""
-
-    def __init__(self, place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        self.place, self.monkeypatch = place, monkeypatch
-        self.out = place / "out"
-        self.out.mkdir()
-
-    def make(self, build: Callable[[Place], None], restore: str = "latest", settings: Settings | None = None) -> Run:
-        return Run(lambda env: build(Place(env, self.out)), self.place, self.monkeypatch, restore, settings)
-
-    @property
-    def published(self) -> dict[str, Counter[Any]]:
-        return published_in(self.out)
-
-
-@pytest.fixture
-def jobs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Jobs:
-    return Jobs(tmp_path, monkeypatch)
-
-
-def crash_when(run: Run, happens: Callable[[do.Instruction], bool]) -> None:
-    """Kill a driver before a step."""
-
-    def crash(step: do.Instruction) -> None:
-        if happens(step):
-            raise CrashError
-
-    run.watchers.append(crash)
-    with pytest.raises(CrashError):
-        run.to_its_end()
 
 
 def two_pipelines(place: Place) -> None:
