@@ -224,6 +224,17 @@ def test_one_expired_epoch_more_than_tolerable_restarts_the_job(name: str) -> No
     assert published(name) == ALL
 
 
+@pytest.mark.behaviour(30)
+def test_job_whose_last_epoch_expired_ends_with_another_one(name: str) -> None:
+    first = World(numbers_job(f"{name}-a"), patience=5)
+    run(f"{name}-a", first, interval="1 s")
+    world = World(numbers_job(name), patience=5, stuck=frozenset({first.runs}))
+    driver, seen = run(name, world, interval="1 s", timeout="1 min", tolerable="1")
+    assert driver.status is JobStatus.FINISHED
+    assert [one.attempt for one in of(do.RunEpoch, seen)][-2:] == [1, 2]
+    assert published(name) == ALL
+
+
 def test_next_epoch_reads_less_after_one_that_expired(name: str) -> None:
     _, seen = run(name, World(numbers_job(name), stuck=frozenset({1})), timeout="1 min", tolerable="1")
     first, second, *_ = [one.dispatches[0, 0].max_records for one in of(do.RunEpoch, seen)]

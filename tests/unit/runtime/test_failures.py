@@ -187,6 +187,14 @@ def test_an_error_in_close_does_not_hide_the_one_before(program: Program, tmp_pa
     assert CALLS == ["open", "close"]
 
 
+@pytest.mark.behaviour(40)
+def test_an_error_in_close_at_the_end_of_a_healthy_job_fails_it(program: Program, tmp_path: Path) -> None:
+    program.collect(program.source([1]).map(Fragile("close")))
+    [failure] = failures(program, tmp_path)
+    assert failure.operator == "Map"
+    assert CALLS == ["open", "close"]
+
+
 def test_a_failure_leaves_no_open_function_in_its_own_level_or_below(program: Program, tmp_path: Path) -> None:
     program.collect(
         program.source([1])
