@@ -2,7 +2,7 @@
 PYTHON ?= python3
 ARGS ?=
 
-.PHONY: help demo check test bench campaign lock clean
+.PHONY: help demo check test bench campaign behaviours lock clean
 
 help:  # the recipes, in groups
 	@$(PYTHON) dev.py help
@@ -24,6 +24,8 @@ campaign:
 	@$(PYTHON) dev.py campaign $(ARGS)
 
 # Keep house
+behaviours:
+	@$(PYTHON) dev.py behaviours
 lock:
 	@$(PYTHON) dev.py lock $(ARGS)
 clean:

@@ -216,6 +216,11 @@ def campaign(arguments: list[str]) -> int:
     return run_script("tests/campaign/run.py", arguments)
 
 
+def behaviours(_: list[str]) -> int:
+    """Write docs/behaviours.md: what Penstock does, by number, and the tests that show it."""
+    return call(ready(), "-m", "tests.docs.behaviours")
+
+
 def lock(arguments: list[str]) -> int:
     """Lock the dependencies of pyproject.toml anew (--upgrade: to the newest versions)."""
     REQUIREMENTS.mkdir(exist_ok=True)
@@ -261,7 +266,7 @@ def show_help(_: list[str]) -> int:
     for heading, names in GROUPS:
         print(heading)
         for name in names:
-            print(f"  {name:<10}{(CHORES[name].__doc__ or '').strip()}")
+            print(f"  {name:<12}{(CHORES[name].__doc__ or '').strip()}")
         print()
     return 0
 
@@ -279,6 +284,7 @@ CHORES: dict[str, Callable[[list[str]], int]] = {
     "check": check,
     "bench": bench,
     "campaign": campaign,
+    "behaviours": behaviours,
     "lock": lock,
     "clean": clean,
     "help": show_help,
@@ -287,7 +293,7 @@ GROUPS = (
     ("See it work", ("demo",)),
     ("Change it", ("check", "test")),
     ("Measure it", ("bench", "campaign")),
-    ("Keep house", ("lock", "clean", "help")),
+    ("Keep house", ("behaviours", "lock", "clean", "help")),
 )
 
 

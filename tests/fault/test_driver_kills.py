@@ -24,6 +24,7 @@ COMPLETED = "put_record-3-after"
 
 
 @pytest.mark.parametrize("point", points(*TELLING))
+@pytest.mark.behaviour(29)
 def test_kill_at_any_point_leaves_the_truth_to_the_next_driver(tmp_path: Path, point: str) -> None:
     killed_at(tmp_path, point)
     finish(tmp_path)

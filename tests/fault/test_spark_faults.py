@@ -63,6 +63,7 @@ def env(spark: SparkHandle, tmp_path: Path) -> StreamExecutionEnvironment:
     return environment(tmp_path)
 
 
+@pytest.mark.behaviour(169)
 def test_killed_python_worker_costs_no_restart_and_no_record(env: StreamExecutionEnvironment, tmp_path: Path) -> None:
     notes = tmp_path / "notes"
     count(numbers(env).map(Trap(notes, "kills")), tmp_path)

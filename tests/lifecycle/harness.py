@@ -10,7 +10,7 @@ import re
 from collections import Counter
 from dataclasses import dataclass, field, replace
 from enum import Enum
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from tests.unit.driver.by_hand import CLOCK, Threads
 
@@ -18,6 +18,7 @@ from penstock._engine.coordinator import instructions as do
 from penstock._engine.driver.assembly import Surroundings, assemble
 from penstock._engine.graph.chaining import build_job_graph
 from penstock._engine.protocol.control import Stop
+from penstock._engine.protocol.metadata import RecordKind
 from penstock._engine.runtime import subtask
 from penstock.common.configuration import Configuration
 from penstock.datastream import StreamExecutionEnvironment
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
     from penstock._engine.graph.job_graph import OperatorNode
     from penstock._engine.operators.base import Operator
     from penstock._engine.plan.epoch_plan import EpochOutcome, EpochPlan
+    from penstock._engine.protocol.metadata import JobSnapshot
 
 #: Records that a source subtask reads in one epoch.
 PER_EPOCH = 2
@@ -55,6 +57,19 @@ class Ending(Enum):
     def finishes(self) -> bool:
         """Whether all input ends with it."""
         return self in {Ending.ENDS, Ending.DRAIN}
+
+
+InstructionT = TypeVar("InstructionT")
+
+
+def finished_in(snapshot: JobSnapshot) -> set[tuple[str, int]]:
+    """Return what a checkpoint calls finished: (name of the operator, subtask)."""
+    return {
+        (operator.name, index)
+        for operator in snapshot.operators.values()
+        for index, part in enumerate(operator.subtasks)
+        if part.finished
+    }
 
 
 class CrashError(BaseException):
@@ -193,6 +208,8 @@ class Run:
         self.diary = Diary()
         self.steps: list[do.Instruction] = []
         self.stopped: Future[str] | None = None
+        #: Called before each step.
+        self.watchers: list[Callable[[do.Instruction], None]] = []
         self._monkeypatch = monkeypatch
         threads = Threads()
         self.runner = SteadyRunner(clock=CLOCK.now_ms, workers=workers, seed=7)
@@ -210,11 +227,13 @@ class Run:
 
         def watched(instruction: do.Instruction) -> None:
             self.steps.append(instruction)
+            for watcher in self.watchers:
+                watcher(instruction)
             far_enough = self.driver.progress.records >= after and not self._has_been_told
             if ending is Ending.CRASH and far_enough and isinstance(instruction, do.PutRecord):
                 raise CrashError
             if far_enough and isinstance(instruction, do.RunEpoch):
-                self._tell(ending)
+                self.tell(ending)
             perform(instruction)
 
         self._has_been_told = ending is Ending.ENDS
@@ -225,7 +244,8 @@ class Run:
         self.runner.close()
         return self.driver
 
-    def _tell(self, ending: Ending) -> None:
+    def tell(self, ending: Ending) -> None:
+        """Ask the job to end in some way."""
         match ending:
             case Ending.SUSPEND | Ending.DRAIN:
                 stop = Stop.SUSPEND if ending is Ending.SUSPEND else Stop.DRAIN
@@ -235,6 +255,15 @@ class Run:
             case _:
                 return
         self._has_been_told = True
+
+    def of(self, kind: type[InstructionT]) -> list[InstructionT]:
+        """Return the steps of one kind."""
+        return [step for step in self.steps if isinstance(step, kind)]
+
+    @property
+    def checkpoints(self) -> list[JobSnapshot]:
+        """The state in each checkpoint of this run."""
+        return [put.record.snapshot for put in self.of(do.PutRecord) if put.record.kind is RecordKind.CHECKPOINT]
 
     @property
     def goes_on_from(self) -> str:

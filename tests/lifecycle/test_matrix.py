@@ -31,6 +31,7 @@ for position, cell in enumerate(CELLS):
 
 
 @pytest.mark.parametrize(("ending", "subject"), CELLS)
+@pytest.mark.behaviour(16, 38, 39, 40, 46, 47, 48, 49, 52, 63, 182, 186)
 def test_calls_come_in_order_and_sinks_hold_the_truth(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ending: Ending, subject: Subject
 ) -> None:

@@ -155,6 +155,7 @@ def savepoints(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @settings(max_examples=150, deadline=None)
 @given(data=st.data(), seed=st.integers(0, 1_000_000))
+@pytest.mark.behaviour(170)
 def test_any_troubles_and_crashes_leave_the_right_output(savepoints: Path, data: st.DataObject, seed: int) -> None:
     name = f"property-{next(_names)}"
     drained = False

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -14,6 +15,7 @@ rounds = st.lists(st.tuples(changes, times, st.lists(changes, max_size=8)), max_
 
 
 @given(rounds)
+@pytest.mark.behaviour(181, 182)
 def test_timers_behave_like_a_sorted_set(todo: list[Any]) -> None:
     timers = Timers("event")
     model: set[tuple[int, Any, Any]] = set()

@@ -67,6 +67,7 @@ def lines(place: Path) -> Counter[str]:
 
 
 @pytest.mark.parametrize("drain", [False, True])
+@pytest.mark.behaviour(48, 50)
 def test_stopped_job_goes_on_from_its_savepoint_at_another_parallelism(
     spark: SparkHandle, tmp_path: Path, *, drain: bool
 ) -> None:

@@ -152,6 +152,7 @@ CHECKPOINTS_AFTER_TASKS_FINISH = option(
     True,
     "checkpoints go on when some subtasks have ended",
     aliases=("execution.checkpointing.checkpoints-after-tasks-finish.enabled",),
+    no_effect="an epoch commits by its checkpoint, so checkpoints always go on",
 )
 UNALIGNED_CHECKPOINTS = option(
     "execution.checkpointing.unaligned.enabled",

@@ -192,6 +192,25 @@ def test_a_key_without_effect_is_said_once_with_the_reason(said: pytest.LogCaptu
     assert "max-concurrent-checkpoints = 3 has no effect: an epoch ends in one checkpoint" in said.text
 
 
+@pytest.mark.behaviour(6, 162)
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("execution.checkpointing.checkpoints-after-tasks-finish", "false"),
+        ("execution.checkpointing.max-concurrent-checkpoints", "2"),
+        ("execution.checkpointing.unaligned.enabled", "true"),
+        ("execution.checkpointing.aligned-checkpoint-timeout", "1 s"),
+    ],
+)
+def test_settings_that_epochs_make_needless_are_accepted_and_said_once(
+    said: pytest.LogCaptureFixture, key: str, value: str
+) -> None:
+    for _ in range(2):
+        _effective({key: value})
+    [record] = said.records
+    assert f"{key} = {value} has no effect: " in record.getMessage()
+
+
 def test_a_key_without_effect_at_its_default_is_not_worth_a_word(said: pytest.LogCaptureFixture) -> None:
     _effective(
         {"execution.checkpointing.max-concurrent-checkpoints": "1", "execution.checkpointing.mode": "exactly_once"}

@@ -186,6 +186,7 @@ def test_the_file_overrides_the_default(key: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("key", [key for key, case in CASES.items() if case.bad is not None])
+@pytest.mark.behaviour(160, 167)
 def test_a_bad_value_is_rejected_with_the_keys_name(key: str) -> None:
     program = Configuration().set_string(key, CASES[key].bad or "")
     with pytest.raises(ConfigurationError) as caught:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import replace
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -50,6 +51,7 @@ def test_what_was_dealt_once_can_be_dealt_again() -> None:
     ]
 
 
+@pytest.mark.behaviour(13)
 def test_union_items_of_finished_subtasks_stay_and_list_items_go() -> None:
     old = [subtask(0, list=2, union=1), subtask(1, finished=True, list=2, union=2)]
     for parallelism in (1, 2, 3):
@@ -68,6 +70,7 @@ def test_finished_subtasks_keep_their_union_items_for_those_that_still_run() -> 
     assert (items(seen, StateMode.UNION), items(seen, StateMode.FOREIGN)) == ([(0, 0)], [(1, 0), (1, 1)])
 
 
+@pytest.mark.behaviour(14)
 def test_broadcast_maps_come_from_a_subtask_that_still_runs() -> None:
     old = [subtask(0, finished=True, broadcast=1), subtask(1, broadcast=1), subtask(2), subtask(3, broadcast=1)]
     shares = redistribute(old, 5)

@@ -178,6 +178,7 @@ def test_a_typed_collection_is_brought_into_shape(env: StreamExecutionEnvironmen
         ("x", Types.TUPLE([Types.INT(), Types.INT()])),
     ],
 )
+@pytest.mark.behaviour(191)
 def test_a_record_of_another_shape_is_refused_at_the_call(
     env: StreamExecutionEnvironment, record: object, type_info: TypeInformation
 ) -> None:

@@ -43,6 +43,7 @@ def names(launch: FakeLaunch) -> list[list[str]]:
     return [[node.name for vertex in handle.graph.vertices for node in vertex.operators] for handle in launch.handles]
 
 
+@pytest.mark.behaviour(178)
 def test_execute_waits_and_returns_the_result(env: StreamExecutionEnvironment, launch: FakeLaunch) -> None:
     env.from_collection([1]).print()
     result = env.execute("my job")
@@ -50,6 +51,7 @@ def test_execute_waits_and_returns_the_result(env: StreamExecutionEnvironment, l
     assert result.get_job_id() == launch.handles[0].client.job_id
 
 
+@pytest.mark.behaviour(178)
 def test_execute_raises_what_the_job_failed_with(env: StreamExecutionEnvironment, launch: FakeLaunch) -> None:
     launch.error = JobExecutionError("0" * 32, "job", "ValueError: bad")
     env.from_collection([1]).print()
@@ -57,6 +59,7 @@ def test_execute_raises_what_the_job_failed_with(env: StreamExecutionEnvironment
         env.execute()
 
 
+@pytest.mark.behaviour(178)
 def test_execute_async_returns_the_client(env: StreamExecutionEnvironment, launch: FakeLaunch) -> None:
     env.from_collection([1]).print()
     assert env.execute_async().get_job_status().result() is JobStatus.FINISHED
@@ -99,6 +102,7 @@ def test_an_operator_without_a_sink_runs(env: StreamExecutionEnvironment, launch
     assert names(launch) == [["Source: Collection", "Map"]]
 
 
+@pytest.mark.behaviour(178)
 def test_nothing_to_run_is_refused(env: StreamExecutionEnvironment, launch: FakeLaunch) -> None:
     env.from_collection([1]).rebalance()
     with pytest.raises(EmptyJobError, match="'nothing' has no operators"):

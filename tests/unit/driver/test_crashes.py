@@ -7,6 +7,7 @@ from collections import Counter
 from itertools import count
 from typing import TYPE_CHECKING, Any
 
+import pytest
 from tests.unit.driver.world import World, numbers_job, published
 
 from penstock._engine.coordinator import instructions as do
@@ -66,6 +67,7 @@ def run_until(world: World, directory: str, position: int, act: Callable[[], Non
     return driver, len(seen) > position
 
 
+@pytest.mark.behaviour(29)
 def test_crash_before_any_step_leaves_the_right_output_to_the_next_driver() -> None:
     crashes = 0
     for position in count():
@@ -105,6 +107,7 @@ def test_commit_under_way_at_the_crash_is_done_once_more_without_effect() -> Non
         assert published(target) == TRUTH, position
 
 
+@pytest.mark.behaviour(170)
 def test_driver_that_was_stopped_while_another_ran_the_job_is_fenced() -> None:
     fenced = 0
     for position in count():

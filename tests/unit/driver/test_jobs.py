@@ -85,6 +85,7 @@ def statuses(seen: list[do.Instruction]) -> list[str]:
 # ------------------------------------------------------------------------------------------------ failures and restarts
 
 
+@pytest.mark.behaviour(176)
 def test_failure_of_a_user_function_without_restarts_says_where_and_why(name: str) -> None:
     driver, seen = run(name, World(numbers_job(name), trouble={2: failing}))
     error = driver.result.exception()
@@ -118,6 +119,7 @@ def test_restart_drops_the_cache_entries_of_the_attempt_before(name: str) -> Non
 
 
 @pytest.mark.parametrize("trouble", [{}, {2: failing}])
+@pytest.mark.behaviour(45)
 def test_workers_are_released_once_when_the_job_has_ended_and_before_anybody_hears_of_it(
     name: str, trouble: dict[int, Any]
 ) -> None:
@@ -130,6 +132,7 @@ def test_workers_are_released_once_when_the_job_has_ended_and_before_anybody_hea
     assert heard_before == [False]
 
 
+@pytest.mark.behaviour(166)
 def test_fixed_delay_gives_up_after_its_attempts_with_the_last_error(name: str) -> None:
     world = World(numbers_job(name), trouble=dict.fromkeys(range(2, 9), failing))
     driver, seen = run(name, world, restart="fixed-delay", attempts="3")
@@ -138,6 +141,7 @@ def test_fixed_delay_gives_up_after_its_attempts_with_the_last_error(name: str) 
     assert any("fixed delay, 3 restarts" in log.text for log in of(do.Log, seen))
 
 
+@pytest.mark.behaviour(4, 169)
 def test_lost_epoch_runs_again_at_once_without_a_restart(name: str) -> None:
     lost = EpochInfrastructureError("executor 3 is gone")
     world = World(numbers_job(name), trouble={1: lost, 2: lost})
@@ -157,6 +161,7 @@ def test_epoch_that_is_lost_again_and_again_fails_the_job(name: str) -> None:
     assert "no executor" in str(driver.result.exception())
 
 
+@pytest.mark.behaviour(176)
 def test_failures_are_kept_with_their_time_place_and_whether_they_counted(name: str) -> None:
     world = World(numbers_job(name), patience=5, trouble={2: EpochInfrastructureError("no executor"), 3: failing})
     driver, _ = run(name, world, restart="fixed-delay", attempts="3")
@@ -174,6 +179,7 @@ def test_failures_are_kept_with_their_time_place_and_whether_they_counted(name: 
     assert lost.time_ms <= failed.time_ms
 
 
+@pytest.mark.behaviour(176)
 def test_only_the_last_failures_are_kept(name: str) -> None:
     world = World(numbers_job(name), trouble=dict.fromkeys(range(1, 99), EpochInfrastructureError("no executor")))
     driver, _ = run(name, world, restart="fixed-delay", attempts="3", failures="4")
@@ -189,6 +195,7 @@ def test_bug_of_the_engine_fails_the_job_without_a_restart(name: str) -> None:
     assert "RESTARTING" not in statuses(seen)
 
 
+@pytest.mark.behaviour(163)
 def test_epoch_without_progress_expires_and_names_the_subtask_at_work(name: str) -> None:
     world = World(numbers_job(name), stuck=frozenset({2}))
     driver, _ = run(name, world, timeout="1 min")
@@ -198,6 +205,7 @@ def test_epoch_without_progress_expires_and_names_the_subtask_at_work(name: str)
     assert "Source: numbers (1)" in str(driver.result.exception())
 
 
+@pytest.mark.behaviour(163, 164)
 def test_expired_epochs_within_the_tolerance_run_again_and_repeat_nothing(name: str) -> None:
     world = World(numbers_job(name), patience=5, stuck=frozenset({2, 3, 6, 7}))
     driver, seen = run(name, world, timeout="1 min", tolerable="2")
@@ -207,11 +215,23 @@ def test_expired_epochs_within_the_tolerance_run_again_and_repeat_nothing(name: 
     assert published(name) == ALL
 
 
+@pytest.mark.behaviour(164)
 def test_one_expired_epoch_more_than_tolerable_restarts_the_job(name: str) -> None:
     world = World(numbers_job(name), patience=5, stuck=frozenset({2, 3, 4}))
     driver, _ = run(name, world, timeout="1 min", tolerable="2", restart="fixed-delay", attempts="1")
     assert driver.status is JobStatus.FINISHED
     assert driver.progress.restarts == 1
+    assert published(name) == ALL
+
+
+@pytest.mark.behaviour(30)
+def test_job_whose_last_epoch_expired_ends_with_another_one(name: str) -> None:
+    first = World(numbers_job(f"{name}-a"), patience=5)
+    run(f"{name}-a", first, interval="1 s")
+    world = World(numbers_job(name), patience=5, stuck=frozenset({first.runs}))
+    driver, seen = run(name, world, interval="1 s", timeout="1 min", tolerable="1")
+    assert driver.status is JobStatus.FINISHED
+    assert [one.attempt for one in of(do.RunEpoch, seen)][-2:] == [1, 2]
     assert published(name) == ALL
 
 
@@ -235,6 +255,7 @@ def cancel_at(loop: JobLoop, position: int, *, before: bool = False) -> None:
     loop.perform = watched
 
 
+@pytest.mark.behaviour(48, 171)
 def test_cancel_at_any_step_ends_canceled_and_publishes_all_that_completed(name: str) -> None:
     for position in itertools.count():
         target = f"{name}-{position}"
@@ -258,6 +279,7 @@ def test_cancel_at_any_step_ends_canceled_and_publishes_all_that_completed(name:
     assert position > 40
 
 
+@pytest.mark.behaviour(171)
 def test_cancel_while_waiting_for_a_restart_starts_nothing_again(name: str) -> None:
     world = World(numbers_job(name), trouble={2: failing})
     driver, loop, seen = start(name, world, interval="1 s")
@@ -275,6 +297,7 @@ def test_cancel_while_waiting_for_a_restart_starts_nothing_again(name: str) -> N
     assert statuses(seen)[-3:] == ["RESTARTING", "CANCELLING", "CANCELED"]
 
 
+@pytest.mark.behaviour(171)
 def test_cancel_of_an_ended_job_changes_nothing(name: str) -> None:
     driver, _ = run(name, World(numbers_job(name)))
     driver.cancel()
@@ -371,6 +394,7 @@ def files(name: str) -> list[str]:
     return [file.path.partition("/")[2] for file in storage.files("")]
 
 
+@pytest.mark.behaviour(165)
 def test_running_job_keeps_the_newest_checkpoints_and_all_claims(name: str) -> None:
     world = World(numbers_job(name), patience=3)
     driver, loop, seen = start(name, world, interval="1 s", retained="3", job_id=JOB_ID)
@@ -381,6 +405,7 @@ def test_running_job_keeps_the_newest_checkpoints_and_all_claims(name: str) -> N
     assert set(files(name)) == kept
 
 
+@pytest.mark.behaviour(165)
 def test_finished_job_leaves_its_first_and_its_last_record_alone(name: str) -> None:
     _, seen = run(name, World(numbers_job(name), patience=3), interval="1 s")
     last = of(do.PutRecord, seen)[-1].record.checkpoint_id
@@ -391,6 +416,7 @@ def test_finished_job_leaves_its_first_and_its_last_record_alone(name: str) -> N
     ("retention", "kept"),
     [("RETAIN_ON_CANCELLATION", True), ("DELETE_ON_CANCELLATION", True), ("NO_EXTERNALIZED_CHECKPOINTS", False)],
 )
+@pytest.mark.behaviour(165)
 def test_failed_job_keeps_its_checkpoints_as_the_setting_says(name: str, retention: str, *, kept: bool) -> None:
     world = World(numbers_job(name), patience=3, trouble={6: failing})
     driver, _ = run(name, world, retention=retention)
@@ -437,6 +463,7 @@ def test_ten_thousand_splits_on_four_readers_take_few_epochs(name: str) -> None:
     assert world.runs < 40
 
 
+@pytest.mark.behaviour(34, 160)
 def test_job_without_a_checkpoint_directory_leaves_nothing(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -467,6 +494,7 @@ def test_job_whose_results_nobody_takes_waits_and_can_still_be_cancelled(
     assert driver.progress.records < 200
 
 
+@pytest.mark.behaviour(61, 178)
 def test_client_answers_what_it_is_asked(name: str) -> None:
     driver, _ = run(name, World(numbers_job(name)), job_id=JOB_ID)
     client = JobHandle(driver).client
@@ -505,6 +533,7 @@ def test_source_that_reports_a_backlog_gets_epochs_of_their_own_length(
     assert loop.coordinator.state.epoch_ms == length_ms
 
 
+@pytest.mark.behaviour(161)
 def test_least_pause_between_checkpoints_lengthens_the_epochs(name: str) -> None:
     driver, loop, _ = start(name, World(numbers_job(name), patience=5), interval="1 s", pause="5 s")
     driver.run(loop)

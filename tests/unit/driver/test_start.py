@@ -109,6 +109,7 @@ def test_job_that_does_not_ask_for_recovery_starts_afresh_under_the_same_id(name
     assert published(other) == dict.fromkeys(range(40), 1)
 
 
+@pytest.mark.behaviour(165)
 def test_given_path_is_restored_by_another_job_whose_ids_go_on_rising(name: str) -> None:
     first, _ = run(name, cancel_after=4)
     assert first.checkpoint is not None
@@ -195,6 +196,7 @@ def test_checkpoint_that_does_not_fit_is_refused_before_the_job_is_claimed(name:
     assert world.runs == 0
 
 
+@pytest.mark.behaviour(165)
 def test_ids_are_dense_and_each_record_names_the_checkpoint_before(name: str) -> None:
     driver, _ = run(name, job_id=JOB_ID, cancel_after=6, retained="100")
     records = chain(name, JOB_ID)

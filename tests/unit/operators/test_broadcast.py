@@ -94,6 +94,7 @@ def test_what_broadcast_records_store_is_there_for_the_others() -> None:
         (lambda state: state.__delitem__("a"), "remove"),
     ],
 )
+@pytest.mark.behaviour(188)
 def test_only_broadcast_records_may_write(write: Callable[[Any], None], call: str) -> None:
     with rules() as harness:
         harness.process_element2(("a", 0))

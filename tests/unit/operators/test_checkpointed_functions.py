@@ -135,6 +135,7 @@ HARNESSES: dict[type[Noting], Callable[[Any], OperatorHarness]] = {
 }
 
 
+@pytest.mark.behaviour(37, 41)
 def test_initialize_comes_before_open_and_snapshot_between_records_and_timers() -> None:
     function = NotingKeyed()
     with OperatorHarness.for_keyed_process(function, first) as harness:
@@ -158,6 +159,7 @@ def test_initialize_comes_before_open_and_snapshot_between_records_and_timers() 
 
 
 @pytest.mark.parametrize("make", HARNESSES)
+@pytest.mark.behaviour(190)
 def test_every_kind_of_function_may_keep_operator_state(make: type[Noting]) -> None:
     before = HARNESSES[make](make())
     before.process_elements(["a", "a"], timestamp=1)

@@ -93,6 +93,7 @@ def test_flat_map_calls_the_method_of_the_input() -> None:
         assert harness.values() == [1, 2, 2, 1]
 
 
+@pytest.mark.behaviour(185)
 def test_the_watermark_is_the_smaller_one_of_both_inputs() -> None:
     with TwoInputHarness.for_co_process(Stamp()) as harness:
         harness.process_watermark(10)

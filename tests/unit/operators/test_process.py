@@ -59,6 +59,7 @@ def register_processing(*times: int) -> Callable[..., None]:
     return step
 
 
+@pytest.mark.behaviour(182)
 def test_event_time_timers_fire_in_order_of_time_once_the_watermark_reaches_them() -> None:
     harness = keyed()
     harness.process_elements([("a", register(30, 10)), ("b", register(20))])
@@ -73,6 +74,7 @@ def test_event_time_timers_fire_in_order_of_time_once_the_watermark_reaches_them
     ]
 
 
+@pytest.mark.behaviour(181)
 def test_a_timer_set_twice_fires_once() -> None:
     harness = keyed()
     harness.process_elements([("a", register(10, 10)), ("a", register(10))])
@@ -81,6 +83,7 @@ def test_a_timer_set_twice_fires_once() -> None:
     assert harness.values() == [("event", "a", 10)]
 
 
+@pytest.mark.behaviour(181)
 def test_a_deleted_timer_does_not_fire() -> None:
     harness = keyed()
     harness.process_elements([("a", register(10)), ("b", register(10)), ("a", delete(10))])
@@ -88,6 +91,7 @@ def test_a_deleted_timer_does_not_fire() -> None:
     assert harness.values() == [("event", "b", 10)]
 
 
+@pytest.mark.behaviour(182)
 def test_a_timer_at_or_below_the_watermark_fires_at_the_next_advance() -> None:
     harness = keyed()
     harness.process_watermark(100)
@@ -97,6 +101,7 @@ def test_a_timer_at_or_below_the_watermark_fires_at_the_next_advance() -> None:
     assert harness.values() == [("event", "a", 50), ("event", "a", 100)]
 
 
+@pytest.mark.behaviour(182)
 def test_a_timer_that_a_timer_sets_at_or_below_the_watermark_fires_in_the_same_advance() -> None:
     function = Steps()
     harness = keyed(function)
@@ -139,6 +144,7 @@ def test_timers_and_state_survive_a_restore() -> None:
     assert after.values() == ["kept", ("event", "a", 30), ("processing", "b", 40)]
 
 
+@pytest.mark.behaviour(184)
 def test_overdue_processing_time_timers_fire_when_the_restored_function_starts() -> None:
     before = keyed()
     before.process_element(("a", register_processing(40)))
@@ -182,6 +188,7 @@ def test_state_and_timers_follow_their_keys_to_another_parallelism() -> None:
     assert sorted(fired) == sorted(("event", key, 10) for key in keys)
 
 
+@pytest.mark.behaviour(180)
 def test_state_of_one_key_is_not_seen_by_another() -> None:
     harness = keyed()
 
@@ -193,6 +200,7 @@ def test_state_of_one_key_is_not_seen_by_another() -> None:
     assert harness.values() == [("a", 1), ("b", 1), ("a", 2), (1, 1), (1, 2), (1, 3)]
 
 
+@pytest.mark.behaviour(180)
 def test_a_timer_has_the_state_of_its_own_key() -> None:
     class AtTimer(Steps):
         def on_timer(self, timestamp: int, ctx: Any) -> Any:
@@ -240,6 +248,7 @@ def test_what_went_to_a_side_output_does_not_change_either() -> None:
     assert harness.values() == [{"value": 1}, {"value": 2}]
 
 
+@pytest.mark.behaviour(191)
 def test_side_outputs_are_told_by_their_tag_and_keep_timestamps() -> None:
     odd = OutputTag("odd")
 
@@ -267,6 +276,7 @@ def test_a_record_without_a_timestamp_has_the_smallest_one() -> None:
     assert harness.values() == [-(2**63), 3]
 
 
+@pytest.mark.behaviour(179)
 def test_a_stream_without_keys_has_clocks_but_no_timers_and_no_keyed_state() -> None:
     class Asks(ProcessFunction):
         def open(self, runtime_context: Any) -> None:
@@ -292,6 +302,7 @@ def test_records_of_a_timer_get_its_time_even_when_the_stream_has_no_timestamps(
     assert harness.output() == [StreamRecord("now"), StreamRecord(("event", "a", 10), 10), Watermark(10)]
 
 
+@pytest.mark.behaviour(40)
 def test_close_is_called_also_when_open_raised() -> None:
     closed: list[str] = []
 

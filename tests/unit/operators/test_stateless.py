@@ -40,6 +40,7 @@ def test_flat_map_gives_each_result_the_timestamp_of_its_record() -> None:
 
 
 @pytest.mark.parametrize("timestamp", [None, 5])
+@pytest.mark.behaviour(191)
 def test_flat_map_may_return_none_or_any_iterable(timestamp: int | None) -> None:
     def function(record: Any) -> Any:
         return {"none": None, "generator": (item for item in (1, 2)), "list": [3], "empty": []}[record]

@@ -66,6 +66,7 @@ def test_a_bounded_strategy_emits_behind_each_block_and_never_goes_back() -> Non
     ]
 
 
+@pytest.mark.behaviour(183)
 def test_a_watermark_that_a_generator_emits_on_an_event_stands_behind_that_event() -> None:
     harness = marking(WatermarkStrategy.for_generator(lambda context: BehindEach()))
     harness.process_elements([10, 5, 20])
@@ -86,6 +87,7 @@ def test_the_watermarks_of_the_input_are_replaced_except_the_last_one() -> None:
     assert harness.output() == [StreamRecord(10, 10), Watermark(9), Watermark(MAX_WATERMARK)]
 
 
+@pytest.mark.behaviour(32)
 def test_no_watermarks_still_passes_on_the_end() -> None:
     harness = marking(WatermarkStrategy.no_watermarks())
     harness.process_element(10)

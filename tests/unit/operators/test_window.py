@@ -52,6 +52,7 @@ def feed(harness: OperatorHarness, *records: tuple[Any, int, int]) -> None:
         harness.process_element((key, value), timestamp)
 
 
+@pytest.mark.behaviour(186)
 def test_a_window_fires_when_the_watermark_reaches_its_last_millisecond() -> None:
     harness = windowed(reduce=add)
     feed(harness, ("a", 1, 0), ("a", 2, 9), ("a", 4, 10))
@@ -108,6 +109,7 @@ def test_a_window_function_behind_reduce_or_aggregate_gets_one_result(functions:
     assert harness.values() == [("a", 10, [expected])]
 
 
+@pytest.mark.behaviour(186)
 def test_each_late_record_within_the_allowed_lateness_fires_its_window_again() -> None:
     harness = windowed(reduce=add, allowed_lateness_ms=5)
     feed(harness, ("a", 1, 0))
@@ -116,6 +118,7 @@ def test_each_late_record_within_the_allowed_lateness_fires_its_window_again() -
     assert harness.values() == [("a", 1), ("a", 3), ("a", 7), ("b", 8)]
 
 
+@pytest.mark.behaviour(186)
 def test_a_record_behind_the_allowed_lateness_is_dropped_and_counted() -> None:
     harness = windowed(reduce=add, allowed_lateness_ms=5)
     feed(harness, ("a", 1, 0))
@@ -256,6 +259,7 @@ def test_window_state_is_of_one_window_and_global_state_of_all_windows_of_a_key(
     assert cleared == [2]
 
 
+@pytest.mark.behaviour(186)
 def test_all_windows_fire_at_the_end_of_the_input() -> None:
     harness = windowed(reduce=add)
     feed(harness, ("a", 1, 0), ("a", 2, 1_000_000))
@@ -263,6 +267,7 @@ def test_all_windows_fire_at_the_end_of_the_input() -> None:
     assert harness.values() == [("a", 1), ("a", 2)]
 
 
+@pytest.mark.behaviour(186)
 def test_nothing_is_left_in_the_state_once_all_windows_are_over() -> None:
     harness = windowed(reduce=add, allowed_lateness_ms=5)
     feed(harness, *[("a", 1, time) for time in range(0, 200, 5)])

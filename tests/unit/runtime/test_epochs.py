@@ -42,6 +42,7 @@ def test_a_keyed_reduce_over_two_sources_sees_every_record_once(program: Program
     assert totals == {"a": 4, "b": 6}
 
 
+@pytest.mark.behaviour(189)
 def test_an_edge_that_skips_levels_brings_its_records_in_order(program: Program, tmp_path: Path) -> None:
     source = program.source(list(range(50)))
     deep = source.rebalance().map(lambda n: n + 1000).set_parallelism(3)
@@ -70,6 +71,7 @@ def test_broadcast_reaches_every_subtask(program: Program, tmp_path: Path) -> No
     assert sorted(run(program, tmp_path)["out"]) == sorted([1, 2, 3] * 3)
 
 
+@pytest.mark.behaviour(183)
 def test_a_result_leaves_in_the_epoch_whose_watermark_closes_its_window(program: Program, tmp_path: Path) -> None:
     times = [("a", time) for time in range(0, 40, 5)]
     windows = program.source(times, timestamps=in_order()).key_by(lambda record: record[0])
@@ -93,6 +95,7 @@ def test_no_record_is_late_because_channels_are_read_one_after_the_other(program
     assert "late" not in out
 
 
+@pytest.mark.behaviour(183)
 def test_timers_fire_between_the_records_where_the_watermark_of_one_channel_stands(
     program: Program, tmp_path: Path
 ) -> None:
@@ -172,6 +175,7 @@ def test_metrics_of_operators_reach_the_driver_as_numbers(program: Program, tmp_
     assert {"numLateRecordsDropped": 2} in metrics
 
 
+@pytest.mark.behaviour(1)
 def test_finished_subtasks_are_not_scheduled_again_while_others_go_on(program: Program, tmp_path: Path) -> None:
     source = program.source([1], [2, 3, 4, 5], name="uneven").set_parallelism(2)
     program.collect(source.rescale().map(lambda n: n).set_parallelism(2))

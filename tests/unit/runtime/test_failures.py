@@ -168,6 +168,7 @@ def test_what_was_logged_before_a_failure_reaches_the_driver(program: Program, t
 
 
 @pytest.mark.parametrize("step", ["open", "map", "close"])
+@pytest.mark.behaviour(40)
 def test_a_function_that_fails_is_closed_once_all_the_same(program: Program, tmp_path: Path, step: str) -> None:
     program.collect(program.source([1]).map(Fragile(step)).name("fragile"))
     [failure] = failures(program, tmp_path)
@@ -175,6 +176,7 @@ def test_a_function_that_fails_is_closed_once_all_the_same(program: Program, tmp
     assert CALLS.count("close") == 1
 
 
+@pytest.mark.behaviour(40)
 def test_an_error_in_close_does_not_hide_the_one_before(program: Program, tmp_path: Path) -> None:
     def fail(record: Any) -> Any:
         raise KeyError(record)
@@ -182,6 +184,14 @@ def test_an_error_in_close_does_not_hide_the_one_before(program: Program, tmp_pa
     program.collect(program.source([1]).map(Fragile("close")).map(fail).name("second"))
     [failure] = failures(program, tmp_path)
     assert failure.operator == "second"
+    assert CALLS == ["open", "close"]
+
+
+@pytest.mark.behaviour(40)
+def test_an_error_in_close_at_the_end_of_a_healthy_job_fails_it(program: Program, tmp_path: Path) -> None:
+    program.collect(program.source([1]).map(Fragile("close")))
+    [failure] = failures(program, tmp_path)
+    assert failure.operator == "Map"
     assert CALLS == ["open", "close"]
 
 

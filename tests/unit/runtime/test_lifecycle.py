@@ -96,6 +96,7 @@ def test_open_comes_before_the_first_record_and_close_behind_the_last(program: P
     assert CALLS == [("f", "open"), ("f", 1), ("f", 2), ("f", "close")]
 
 
+@pytest.mark.behaviour(38, 39)
 def test_the_end_of_a_job_runs_from_head_to_tail(program: Program, tmp_path: Path) -> None:
     source = program.source([("a", 1)], timestamps=in_order())
     source.key_by(lambda record: record[0]).process(NotedTimers()).map(Noted("map")).sink_to(NotedSink())
@@ -110,6 +111,7 @@ def test_the_end_of_a_job_runs_from_head_to_tail(program: Program, tmp_path: Pat
     assert CALLS.index(("sink", "end")) < CALLS.index(("timers", "close"))
 
 
+@pytest.mark.behaviour(40)
 def test_a_job_that_goes_on_is_told_of_no_end(program: Program, tmp_path: Path) -> None:
     source = program.source([("a", 1), ("a", 2)], timestamps=in_order())
     source.key_by(lambda record: record[0]).process(NotedTimers()).sink_to(NotedSink())
@@ -118,6 +120,7 @@ def test_a_job_that_goes_on_is_told_of_no_end(program: Program, tmp_path: Path) 
     assert ("sink", "flush") in CALLS
 
 
+@pytest.mark.behaviour(26)
 def test_the_end_comes_only_once_all_inputs_have_ended(program: Program, tmp_path: Path) -> None:
     short = program.source([("short", 1)], name="short")
     long = program.source([("long", n) for n in range(4)], name="long")
@@ -132,6 +135,7 @@ def test_the_end_comes_only_once_all_inputs_have_ended(program: Program, tmp_pat
 
 
 @pytest.mark.parametrize("workers", [1, 2])
+@pytest.mark.behaviour(44)
 def test_a_function_is_opened_no_more_often_than_there_are_subtasks_times_workers(
     program: Program, tmp_path: Path, workers: int
 ) -> None:
@@ -147,6 +151,7 @@ def test_a_function_is_opened_no_more_often_than_there_are_subtasks_times_worker
     assert len(job.outputs["out"]) >= 50
 
 
+@pytest.mark.behaviour(45)
 def test_a_job_that_ended_leaves_no_open_function(program: Program, tmp_path: Path) -> None:
     program.collect(program.source([("a", n) for n in range(9)]).map(Noted("f")).rebalance().map(Noted("g")))
     runner = InProcessEpochRunner(workers=2, seed=1)
@@ -339,6 +344,7 @@ def test_functions_of_an_edge_are_closed_once_after_a_failure(program: Program, 
     assert CALLS.count(("f", "open")) == CALLS.count(("f", "close")) == 2
 
 
+@pytest.mark.behaviour(184)
 def test_processing_time_timers_fire_in_the_first_epoch_that_runs_when_they_are_due(
     program: Program, tmp_path: Path
 ) -> None:

@@ -149,6 +149,7 @@ def rescaled(job: Job, program: Program, place: Path) -> Job:
 
 @pytest.mark.parametrize("workers", [1, 2, 4])
 @pytest.mark.parametrize("chaos", [None, Chaos(retries=0.5)])
+@pytest.mark.behaviour(44)
 def test_what_a_function_keeps_in_attributes_goes_through_processes_by_its_state(
     program: Program, tmp_path: Path, workers: int, chaos: Chaos | None
 ) -> None:
@@ -160,6 +161,7 @@ def test_what_a_function_keeps_in_attributes_goes_through_processes_by_its_state
     assert job.outputs["out"] == [(n, n + 1) for n in range(0, 20, 2)]
 
 
+@pytest.mark.behaviour(37, 41)
 def test_in_one_process_a_function_is_initialized_once_and_asked_at_each_checkpoint(
     program: Program, tmp_path: Path
 ) -> None:
@@ -231,6 +233,7 @@ def test_subtasks_that_divide_a_union_list_lose_nothing_between_epochs(
     assert sorted(job.outputs["out"] + again.outputs["out"]) == list(range(30))
 
 
+@pytest.mark.behaviour(12, 13)
 def test_union_items_of_a_finished_subtask_stay_for_the_others(program: Program, tmp_path: Path) -> None:
     program.collect(program.source(["a"], ["b", "c", "d", "e"]).set_parallelism(2).map(Sees()).set_parallelism(2))
     job = Job(program.graph(), tmp_path, InProcessEpochRunner(workers=2))

@@ -51,6 +51,7 @@ def route(
         ),
     ],
 )
+@pytest.mark.behaviour(189)
 def test_each_record_goes_to_one_receiver_in_order(
     kind: PartitionerKind, members: Any, receivers: int, runs: int
 ) -> None:

@@ -119,6 +119,7 @@ def test_the_watermark_waits_for_the_slower_input(program: Program, tmp_path: Pa
     assert all(watermark < time for side, time, watermark in out)
 
 
+@pytest.mark.behaviour(3, 26)
 def test_each_input_ends_once_and_the_operator_finishes_behind_both(
     program: Program, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

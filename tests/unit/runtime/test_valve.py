@@ -28,6 +28,7 @@ def next_epoch(valve: Valve) -> Valve:
     return Valve(list(statuses), statuses)
 
 
+@pytest.mark.behaviour(185)
 def test_the_watermark_is_the_minimum_and_rises_with_the_last_channel() -> None:
     valve = Valve([A, B], {})
     assert valve.advance(A, 10) is None
@@ -92,6 +93,7 @@ def test_when_all_channels_are_idle_the_greatest_watermark_counts_whichever_is_r
         assert next_epoch(valve).watermark == 10
 
 
+@pytest.mark.behaviour(185)
 def test_an_ended_channel_counts_only_once_all_have_ended() -> None:
     valve = Valve([A, B], {A: at(10), B: at(5)})
     assert valve.close(A, ENDED) is None

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import pytest
 from tests.unit.state.checkpoints import Checkpoints, contents
 
 from penstock._engine.state.value_state import KeyContext, StoredValueState
@@ -25,6 +26,7 @@ def test_value_is_that_of_the_key_in_hand() -> None:
     assert state.value() == "b"
 
 
+@pytest.mark.behaviour(179)
 def test_none_takes_the_value_away() -> None:
     store, context = Checkpoints().memory_store(), KeyContext()
     state = StoredValueState(store.table("last"), context)

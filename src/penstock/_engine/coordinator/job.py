@@ -497,11 +497,12 @@ class JobCoordinator:
     def _restart(self) -> None:
         self._desk.emit(do.CloseEnumerators())
         self._desk.go(Phase.BACKING_OFF)
+        if self._error is not None:  # else nothing but a drain is taken back
+            self._state.progress = replace(self._state.progress, restarts=self._state.progress.restarts + 1)
         self._error = None
         self._cycle.reset()
         self._desk.job_attempt += 1
         self._state.ledger.retry_all()
-        self._state.progress = replace(self._state.progress, restarts=self._desk.job_attempt)
         self._desk.alarm(self._backoff_ms, self._backoff_over)
 
     def _backoff_over(self) -> None:
