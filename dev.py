@@ -174,7 +174,26 @@ def demo(arguments: list[str]) -> int:
 
 def test(arguments: list[str]) -> int:
     """Run all tests and all examples of the documentation (CI; arguments go to pytest)."""
-    return call(ready(), "-m", "pytest", *arguments)
+    python = ready()
+    install_browser()
+    return call(python, "-m", "pytest", *arguments)
+
+
+#: What the tests of the dashboard look for on the PATH (tests/dashboard/conftest.py does the same).
+BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome")
+
+
+def install_browser() -> None:
+    """Install Debian's Chromium where that can be done without asking; elsewhere the tests that need one are skipped."""
+    is_root_on_debian = Path("/etc/debian_version").is_file() and getattr(os, "geteuid", lambda: 1)() == 0
+    if any(map(shutil.which, BROWSERS)) or not is_root_on_debian or not shutil.which("apt-get"):
+        return
+    print("Installing Debian's chromium for the tests of the dashboard: about 100 MB to download, this once.", flush=True)
+    environment = {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}
+    for command in (["update", "-qq"], ["install", "-qq", "-y", "--no-install-recommends", "chromium"]):
+        if subprocess.call(["apt-get", *command], env=environment, stdout=subprocess.DEVNULL) != 0:
+            print(f"apt-get {command[0]} failed; the tests of the dashboard that need a browser are skipped.", flush=True)
+            return
 
 
 def check(_: list[str]) -> int:

@@ -1,0 +1,187 @@
+/** The graph of a job: each vertex with its rates, its share of busy time, its watermark and how far it has finished. */
+
+import { facts, h, table } from "./dom.js";
+import { bytes, count, percent, rate, watermark } from "./format.js";
+import { badge, isOver } from "./jobs.js";
+import { layout } from "./layout.js";
+
+const SIZE = { width: 262, height: 168, across: 92, down: 26 };
+const METRICS = ["numRecordsInPerSecond", "numRecordsOutPerSecond", "busyTimeMsPerSecond", "currentOutputWatermark"];
+
+/** Returns the vertices with all that the graph shows of them. */
+export async function load(api, job) {
+  const nodes = new Map(job.plan.nodes.map((node) => [node.id, node]));
+  return Promise.all(
+    job.vertices.map(async (vertex) => {
+      const path = `/jobs/${job.jid}/vertices/${vertex.id}/subtasks/metrics`;
+      const found = await api.get(`${path}?get=${METRICS.join()}&agg=min,max,sum`);
+      const metrics = new Map(found.map((metric) => [metric.id, metric]));
+      const node = nodes.get(vertex.id);
+      return {
+        ...vertex,
+        inputs: node.inputs ?? [],
+        operators: node.penstock ?? [],
+        rateIn: metrics.get("numRecordsInPerSecond")?.sum ?? 0,
+        rateOut: metrics.get("numRecordsOutPerSecond")?.sum ?? 0,
+        busy: isOver(job.state) ? busyAllAlong(vertex) : (metrics.get("busyTimeMsPerSecond")?.max ?? 0) / 1000,
+        watermark: metrics.get("currentOutputWatermark")?.min,
+      };
+    }),
+  );
+}
+
+function busyAllAlong({ metrics }) {
+  const busy = metrics["accumulated-busy-time"];
+  return busy ? busy / (busy + metrics["accumulated-idle-time"]) : 0;
+}
+
+/** Returns the subtasks of one vertex. */
+export async function loadVertex(api, job, id) {
+  const path = `/jobs/${job.jid}/vertices/${id}`;
+  const [vertex, pressure, watermarks] = await Promise.all([
+    api.get(path),
+    api.get(`${path}/backpressure`),
+    api.get(`${path}/watermarks`),
+  ]);
+  const busy = new Map(pressure.subtasks.map((one) => [one.subtask, one.busyRatio]));
+  const subtasks = vertex.subtasks.map((one, index) => ({
+    ...one,
+    busy: busy.get(one.subtask) ?? 0,
+    watermark: Number(watermarks[index]?.value ?? -Infinity),
+  }));
+  return { id, subtasks };
+}
+
+export function view({ job, vertices, chosen }, state) {
+  const over = isOver(state);
+  const busiest = vertices.reduce((most, one) => (one.busy > (most?.busy ?? 0) ? one : most), null);
+  return [
+    whereTimeGoes(busiest, over),
+    drawing(job, vertices, busiest, chosen?.id),
+    chosen && subtasks(job, vertices.find((one) => one.id === chosen.id), chosen),
+  ];
+}
+
+function whereTimeGoes(busiest, over) {
+  if (busiest === null) return h("p", { class: "hint" }, over ? "Nothing was read." : "The first epoch is not over yet.");
+  const share = percent(busiest.busy);
+  return h(
+    "p",
+    { class: "lead" },
+    over ? "Most of the time went into " : "Most of the time goes into ",
+    h("strong", null, busiest.name),
+    over ? `: it was busy for ${share} of the run.` : `: its busiest subtask works ${share} of the time.`,
+  );
+}
+
+function drawing(job, vertices, busiest, chosen) {
+  const nodes = vertices.map(({ id, inputs }) => ({ id, inputs: inputs.map((input) => input.id) }));
+  const placed = layout(nodes, SIZE);
+  const strategies = new Map(
+    vertices.flatMap((to) => to.inputs.map((input) => [`${input.id} ${to.id}`, input.ship_strategy])),
+  );
+  const size = { width: placed.width, height: placed.height };
+  return h(
+    "div",
+    { class: "scroll graph", tabindex: 0, role: "region", "aria-label": "Graph of the job" },
+    h(
+      "div",
+      { class: "canvas", style: { width: `${size.width}px`, height: `${size.height}px` } },
+      h(
+        "svg",
+        { ...size, "aria-hidden": "true" },
+        placed.edges.map(({ from, to, points }) => edge(points, strategies.get(`${from} ${to}`))),
+      ),
+      vertices.map((vertex) => card(job, vertex, placed.places.get(vertex.id), vertex === busiest, vertex.id === chosen)),
+    ),
+  );
+}
+
+function edge(points, strategy) {
+  const [start, ...rest] = points;
+  let [x, line] = [start.x, `M${start.x} ${start.y}`];
+  rest.forEach((point, index) => {
+    const middle = (x + point.x) / 2;
+    line += index % 2 ? ` L${point.x} ${point.y}` : ` C${middle} ${points[index].y} ${middle} ${point.y} ${point.x} ${point.y}`;
+    x = point.x;
+  });
+  const end = points.at(-1);
+  return h(
+    "g",
+    null,
+    h("path", { class: "edge", d: line }),
+    h("path", { class: "arrow", d: `M${end.x} ${end.y} l-9 -5 v10 z` }),
+    h("text", { x: end.x - 13, y: end.y - 7, "text-anchor": "end" }, strategy?.toLowerCase()),
+  );
+}
+
+function card(job, vertex, { x, y }, isBusiest, isChosen) {
+  const href = `#/job/${job.jid}/graph${isChosen ? "" : `/${vertex.id}`}`;
+  return h(
+    "article",
+    {
+      key: vertex.id,
+      class: `card${isBusiest ? " busiest" : ""}${isChosen ? " chosen" : ""}`,
+      style: { left: `${x}px`, top: `${y}px`, width: `${SIZE.width}px`, height: `${SIZE.height}px` },
+    },
+    h("h3", null, h("a", { href, title: vertex.name, "aria-expanded": String(isChosen) }, vertex.name)),
+    h("p", { class: "standing" }, badge(vertex.status), finished(vertex), isBusiest && h("span", { class: "mark" }, "busiest")),
+    h(
+      "div",
+      { class: "meter", role: "meter", "aria-label": "Busy", "aria-valuemin": 0, "aria-valuemax": 100, "aria-valuenow": Math.round(vertex.busy * 100) },
+      h("span", { class: "bar", style: { width: percent(vertex.busy).replace(" ", "") } }),
+    ),
+    facts([
+      ["Busy", percent(vertex.busy)],
+      vertex.inputs.length > 0 && ["In", flow(vertex.metrics["read-records"], vertex.rateIn)],
+      ["Out", flow(vertex.metrics["write-records"], vertex.rateOut)],
+      ["Watermark", watermark(vertex.watermark)],
+    ]),
+  );
+}
+
+const flow = (records, perSecond) => [count(records), perSecond > 0 && h("span", { class: "rate" }, rate(perSecond))];
+
+function finished({ tasks, parallelism, status }) {
+  const done = tasks.FINISHED ?? 0;
+  return done && status !== "FINISHED" ? `✓ ${done} of ${parallelism} finished` : `× ${parallelism}`;
+}
+
+function subtasks(job, vertex, { subtasks: rows }) {
+  const headings = [
+    ["Subtask"], ["State"], ["Busy", "number"], ["Records in", "number"], ["Records out", "number"], ["Bytes in", "number"], ["Bytes out", "number"],
+    ["Input watermark"],
+  ];
+  return h(
+    "div",
+    { key: `vertex ${vertex.id}`, class: "panel" },
+    h(
+      "div",
+      { class: "title" },
+      h("h2", null, vertex.name),
+      h("a", { class: "close", href: `#/job/${job.jid}/graph` }, "Close"),
+    ),
+    table(
+      "Operators of this vertex",
+      [["Operator"], ["Uid"], ["Made at"]],
+      vertex.operators.map(({ uid, name, created_at: at }) => ({ key: uid, cells: [name, h("code", null, uid), h("code", null, at)] })),
+    ),
+    table(
+      "Subtasks of this vertex",
+      headings,
+      rows.map(({ subtask, status, busy, metrics, watermark: mark }) => ({
+        key: String(subtask),
+        cells: [
+          subtask,
+          badge(status),
+          percent(busy),
+          count(metrics["read-records"]),
+          count(metrics["write-records"]),
+          bytes(metrics["read-bytes"]),
+          bytes(metrics["write-bytes"]),
+          watermark(mark),
+        ],
+      })),
+    ),
+  );
+}

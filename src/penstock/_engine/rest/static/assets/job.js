@@ -1,0 +1,74 @@
+/** One job: its heading with what can be done to it, and the tabs below. */
+
+import * as actions from "./actions.js";
+import * as checkpoints from "./checkpoints.js";
+import * as configuration from "./configuration.js";
+import { copyable, facts, h } from "./dom.js";
+import * as exceptions from "./exceptions.js";
+import { count, duration, rate, time, watermark } from "./format.js";
+import * as graph from "./graph.js";
+import { badge, isOver } from "./jobs.js";
+
+export const TABS = { graph: "Graph", checkpoints: "Checkpoints", exceptions: "Exceptions", configuration: "Configuration" };
+const VIEWS = { graph, checkpoints, exceptions, configuration };
+
+/** All tabs are loaded each time: when the driver is gone, each of them still shows what it said last. */
+export async function load(api, { job: id, vertex }) {
+  const path = `/jobs/${id}`;
+  const [job, history, settings, failures, keys] = await Promise.all([
+    api.get(path),
+    api.find(`${path}/checkpoints`),
+    api.find(`${path}/checkpoints/config`),
+    api.get(`${path}/exceptions`),
+    api.get(`${path}/jobmanager/config`),
+  ]);
+  const vertices = await graph.load(api, job);
+  const chosen = vertices.some((one) => one.id === vertex) ? await graph.loadVertex(api, job, vertex) : null;
+  return { job, history, settings, failures: failures.exceptionHistory, keys, vertices, chosen };
+}
+
+export function view(data, route, api) {
+  const { job } = data;
+  const state = actions.stateAfter(job.jid, job.state);
+  return [
+    h("nav", { class: "path", "aria-label": "Path" }, h("a", { href: "#/" }, "Jobs"), " / "),
+    h(
+      "div",
+      { class: "title" },
+      h("h1", null, job.name),
+      badge(state),
+      h("div", { class: "actions" }, !isOver(state) && actions.buttons(api, data)),
+    ),
+    figures(data, state),
+    actions.notices(job.jid),
+    h(
+      "nav",
+      { class: "tabs", "aria-label": "About this job" },
+      Object.entries(TABS).map(([tab, title]) =>
+        h(
+          "a",
+          { href: `#/job/${job.jid}/${tab}`, "aria-current": tab === route.tab ? "page" : null },
+          title,
+          tab === "exceptions" && data.failures.entries.length > 0 && h("span", { class: "pill" }, failures(data)),
+        ),
+      ),
+    ),
+    h("section", { key: route.tab, "aria-label": TABS[route.tab] }, VIEWS[route.tab].view(data, state)),
+  ];
+}
+
+const failures = ({ failures: { entries, truncated } }) => `${entries.length}${truncated ? "+" : ""}`;
+
+function figures({ job, vertices }, state) {
+  const { penstock } = job;
+  const reading = vertices.filter((one) => one.inputs.length === 0).reduce((sum, one) => sum + one.rateOut, 0);
+  return facts([
+    ["Records read", count(penstock.records)],
+    !isOver(state) && ["Sources emit", rate(reading)],
+    ["Running for", duration(job.duration), `Started ${time(job["start-time"])}`],
+    ["Watermark", watermark(penstock.watermark), "The smallest one at the ends of the graph"],
+    ["Last checkpoint", penstock.checkpoint_id ? `#${penstock.checkpoint_id}` : "none yet"],
+    penstock.restarts > 0 && ["Restarts", count(penstock.restarts)],
+    ["Job id", copyable(job.jid, "the job id")],
+  ]);
+}
