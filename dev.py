@@ -184,15 +184,15 @@ BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stab
 
 
 def install_browser() -> None:
-    """Install Debian's Chromium where that can be done without asking; elsewhere the tests that need one are skipped."""
+    """Install Debian's Chromium where nobody need be asked; elsewhere the tests that need one are skipped."""
     is_root_on_debian = Path("/etc/debian_version").is_file() and getattr(os, "geteuid", lambda: 1)() == 0
     if any(map(shutil.which, BROWSERS)) or not is_root_on_debian or not shutil.which("apt-get"):
         return
-    print("Installing Debian's chromium for the tests of the dashboard: about 100 MB to download, this once.", flush=True)
+    print("Installing Debian's chromium for the dashboard's tests: about 100 MB, this once.", flush=True)
     environment = {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}
     for command in (["update", "-qq"], ["install", "-qq", "-y", "--no-install-recommends", "chromium"]):
-        if subprocess.call(["apt-get", *command], env=environment, stdout=subprocess.DEVNULL) != 0:
-            print(f"apt-get {command[0]} failed; the tests of the dashboard that need a browser are skipped.", flush=True)
+        if subprocess.call(["/usr/bin/apt-get", *command], env=environment, stdout=subprocess.DEVNULL) != 0:
+            print(f"apt-get {command[0]} failed; the tests that need a browser are skipped.", flush=True)
             return
 
 
