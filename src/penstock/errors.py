@@ -42,7 +42,8 @@
     │   ├── JobExecutionError               the job failed, mostly in a user's function
     │   ├── PartitionError                  a custom partitioner named a subtask that does not exist
     │   ├── SavepointError                  a savepoint that was asked for could not be written
-    │   │   └── StopIncompleteError             it was written, and the job failed behind it
+    │   │   ├── StopIncompleteError             it was written, and the job failed behind it
+    │   │   └── StopTimeoutError                the job did not stop in time, and was cancelled
     │   ├── SinkFileError                   an output file cannot be written or published
     │   ├── SourceFileError                 an input file is gone or cannot be read
     │   ├── SplitFetchError                 a source's reader could not fetch
@@ -109,6 +110,7 @@ from penstock._errors.run import (
     SplitFetchError,
     StaleAttemptError,
     StopIncompleteError,
+    StopTimeoutError,
     UnpicklableStateError,
 )
 from penstock._errors.start import (
@@ -178,6 +180,7 @@ __all__ = [
     "StateClassError",
     "StateDescriptorError",
     "StopIncompleteError",
+    "StopTimeoutError",
     "UnclaimedStateError",
     "UnknownStateError",
     "UnpicklableFunctionError",

@@ -174,6 +174,28 @@ class StopIncompleteError(SavepointError):
         )
 
 
+class StopTimeoutError(SavepointError):
+    """A job did not stop in the time that it was given, and was cancelled.
+
+    Args:
+        path: The savepoint that it was to stop into.
+        timeout_ms: The time, in milliseconds.
+        running: The subtasks that were still at work; empty when none was.
+    """
+
+    def __init__(self, path: str, timeout_ms: int, running: tuple[str, ...]) -> None:
+        super().__init__(path, f"the job did not stop within {timeout_ms} ms")
+        self.args = (path, timeout_ms, running)
+        self.timeout_ms, self.running = timeout_ms, running
+
+    def __str__(self) -> str:
+        at = f"still at work: {', '.join(self.running)}" if self.running else "no subtask was at work any more"
+        return (
+            f"There is no savepoint {self.path}: the job did not stop within {self.timeout_ms} ms ({at}). It was "
+            "cancelled; it can go on from its last checkpoint."
+        )
+
+
 class SplitFetchError(JobRunError):
     """A thread of a source's reader failed to fetch; ``__cause__`` is its exception.
 

@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from penstock.common.job_execution_result import JobExecutionResult
     from penstock.common.job_id import JobID
     from penstock.common.job_status import JobStatus
+    from penstock.common.time import Duration
 
 __all__ = ["JobClient"]
 
@@ -36,13 +37,33 @@ class JobClient(ABC):
 
     @abstractmethod
     def stop_with_savepoint(
-        self, advance_to_end_of_event_time: bool, savepoint_directory: str | None = None
+        self,
+        advance_to_end_of_event_time: bool,
+        savepoint_directory: str | None = None,
+        *,
+        timeout: Duration | None = None,
     ) -> CompletableFuture[str]:
         """Ask for the job to stop with a savepoint.
 
         Args:
             advance_to_end_of_event_time: True drains: the last watermark fires every event-time timer and window, and
                 the job cannot go on from the savepoint as if nothing had been. False suspends: the job can go on.
+            savepoint_directory: Where the savepoint goes; ``execution.checkpointing.savepoint-dir`` when left out.
+            timeout: How long to wait for the job, ours; for ever when left out. A job that has not stopped by then is
+                cancelled, and the answer is a :class:`penstock.errors.StopTimeoutError` that names the subtasks which
+                were still at work.
+
+        Returns:
+            The path of the savepoint, when the job has ended.
+        """
+
+    @abstractmethod
+    def cancel_with_savepoint(self, savepoint_directory: str | None = None) -> CompletableFuture[str]:
+        """Ask for the job to stop with a savepoint, as a suspend does, and to end as cancelled.
+
+        Ours, for the ``flink cancel -s`` of old. Everything that the savepoint covers is committed, nothing behind it.
+
+        Args:
             savepoint_directory: Where the savepoint goes; ``execution.checkpointing.savepoint-dir`` when left out.
 
         Returns:

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
     from penstock._engine.graph.job_graph import JobGraph
     from penstock.common import Configuration
+    from penstock.common.time import Duration
 
 
 class FakeClient(JobClient):
@@ -40,8 +41,15 @@ class FakeClient(JobClient):
         return CompletableFuture.completed(None)
 
     def stop_with_savepoint(
-        self, advance_to_end_of_event_time: bool, savepoint_directory: str | None = None
+        self,
+        advance_to_end_of_event_time: bool,
+        savepoint_directory: str | None = None,
+        *,
+        timeout: Duration | None = None,
     ) -> CompletableFuture[str]:
+        raise AssertionError
+
+    def cancel_with_savepoint(self, savepoint_directory: str | None = None) -> CompletableFuture[str]:
         raise AssertionError
 
     def trigger_savepoint(self, savepoint_directory: str | None = None) -> CompletableFuture[str]:

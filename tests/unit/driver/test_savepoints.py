@@ -14,7 +14,7 @@ from penstock._engine.coordinator import instructions as do
 from penstock._engine.protocol.control import Stop
 from penstock._engine.protocol.metadata import RecordKind, decode_record
 from penstock.common.job_status import JobStatus
-from penstock.errors import SavepointError, StopIncompleteError
+from penstock.errors import JobCancelledError, SavepointError, StopIncompleteError, StopTimeoutError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -52,6 +52,8 @@ class Asked:
             checkpoints = checkpoints or str(directory / "checkpoints")
         self.driver, self.loop = self.world.driver(checkpoints, **settings)
         self.answers: list[Future[str]] = []
+        #: How long a stop may take.
+        self.timeout_ms: int | None = None
         self.steps: list[do.Instruction] = []
         self.asks: dict[int, list[Stop]] = {}
         self._perform = self.loop.perform
@@ -61,7 +63,7 @@ class Asked:
         self.steps.append(instruction)
         if isinstance(instruction, do.RunEpoch):
             for stop in self.asks.get(len(self.epochs), []):
-                self.answers.append(self.driver.savepoint(None, stop))
+                self.answers.append(self.driver.savepoint(None, stop, self.timeout_ms))
         self._perform(instruction)
 
     def run(self, asks: dict[int, list[Stop]]) -> Asked:
@@ -184,6 +186,109 @@ def test_call_without_a_directory_names_the_key(name: str, tmp_path: Path) -> No
     driver, loop = World(numbers_job(name)).driver(str(tmp_path))
     driver.run(loop)
     assert "execution.checkpointing.savepoint-dir" in str(driver.savepoint(None, Stop.NO).exception(0))
+
+
+# ------------------------------------------------------------------------------------------------ cancel with savepoint
+
+
+def test_cancel_with_savepoint_publishes_what_it_covers_and_nothing_behind_it(name: str, tmp_path: Path) -> None:
+    asked = Asked(name, tmp_path).run({3: [Stop.CANCEL]})
+    assert asked.driver.status is JobStatus.CANCELED
+    assert isinstance(asked.driver.result.exception(0), JobCancelledError)
+    covered = [epoch for epoch in asked.epochs if epoch.stop is Stop.NO]
+    record = decode_record(Path(asked.path, "_metadata").read_bytes(), "")
+    assert record.checkpoint_id == asked.epochs[-1].checkpoint_id == covered[-1].checkpoint_id + 1
+    assert set(published(name).values()) == {1}
+    before = dict(published(name))
+    assert resumed(name, tmp_path, asked.path).status is JobStatus.FINISHED
+    assert published(name) == ALL
+    assert 0 < len(before) < len(ALL)
+
+
+def test_cancel_with_savepoint_shows_the_statuses_of_a_cancel(name: str, tmp_path: Path) -> None:
+    asked = Asked(name, tmp_path).run({3: [Stop.CANCEL]})
+    statuses = [step.status.name for step in asked.steps if isinstance(step, do.ChangeStatus)]
+    assert statuses == ["INITIALIZING", "CREATED", "RUNNING", "CANCELLING", "CANCELED"]
+
+
+@pytest.mark.parametrize("retention", ["RETAIN_ON_CANCELLATION", "DELETE_ON_CANCELLATION"])
+def test_latest_after_a_cancel_with_savepoint_goes_on_from_it(name: str, tmp_path: Path, retention: str) -> None:
+    asked = Asked(name, tmp_path, retention=retention).run({3: [Stop.CANCEL]})
+    assert asked.kinds[-1] is RecordKind.CANCELED
+    assert Asked(name, tmp_path, recover="latest").run({}).driver.status is JobStatus.FINISHED
+    assert published(name) == ALL
+
+
+def test_failure_behind_the_commit_point_of_a_cancel_with_savepoint_is_brought_to_its_end(
+    name: str, tmp_path: Path
+) -> None:
+    asked = Asked(name, tmp_path)
+    Unwritable(asked.loop, record=True)
+    asked.run({3: [Stop.CANCEL]})
+    assert asked.driver.status is JobStatus.CANCELED
+    assert asked.kinds[-1] is RecordKind.CANCELED
+    assert resumed(name, tmp_path, asked.error.path).status is JobStatus.FINISHED
+    assert published(name) == ALL
+
+
+def test_driver_that_was_killed_behind_the_commit_point_leaves_the_cancel_to_the_next(
+    name: str, tmp_path: Path
+) -> None:
+    asked = Asked(name, tmp_path)
+
+    class KilledError(BaseException):
+        pass
+
+    def killed(instruction: Any) -> None:
+        if instruction.record is not None:
+            raise KilledError
+        write(instruction)
+
+    write = asked.loop._handlers[do.WriteSavepoint]
+    asked.loop._handlers[do.WriteSavepoint] = killed
+    with pytest.raises(KilledError):
+        asked.run({3: [Stop.CANCEL]})
+    again = Asked(name, tmp_path, recover="latest").run({})
+    assert again.driver.status is JobStatus.CANCELED
+    assert not again.epochs
+    assert Asked(name, tmp_path, recover="latest").run({}).driver.status is JobStatus.FINISHED
+    assert published(name) == ALL
+
+
+# ------------------------------------------------------------------------------------------------------------- timeouts
+
+
+@STOPS
+def test_stop_that_takes_too_long_names_the_slow_subtask_and_cancels_the_job(
+    name: str, tmp_path: Path, stop: Stop
+) -> None:
+    asked = Asked(name, tmp_path, World(numbers_job(name), patience=3, stuck=frozenset({3})))
+    asked.timeout_ms = 5_000
+    asked.run({3: [stop]})
+    assert isinstance(asked.error, StopTimeoutError)
+    assert asked.error.running == ("Source: numbers (1)",)
+    assert "5000 ms" in str(asked.error)
+    assert asked.driver.status is JobStatus.CANCELED
+    assert asked.driver.checkpoint is not None
+    assert Asked(name, tmp_path, recover="latest").run({}).driver.status is JobStatus.FINISHED
+    assert published(name) == ALL
+
+
+def test_stop_in_time_is_not_disturbed_by_its_timeout(name: str, tmp_path: Path) -> None:
+    asked = Asked(name, tmp_path)
+    asked.timeout_ms = 600_000
+    assert asked.run({3: [Stop.SUSPEND]}).driver.status is JobStatus.FINISHED
+    assert Path(asked.path).exists()
+
+
+def test_timeout_of_a_stop_that_was_given_up_cancels_nothing(name: str, tmp_path: Path) -> None:
+    asked = Asked(name, tmp_path, restart="none")
+    asked.timeout_ms = 250  # two epochs and a half: the copy fails behind the second
+    Unwritable(asked.loop, record=False)
+    asked.run({3: [Stop.SUSPEND]})
+    assert "disk full" in str(asked.error)
+    assert asked.driver.status is JobStatus.FINISHED
+    assert len(asked.epochs) > 6
 
 
 # ------------------------------------------------------------------------------------------------------------- failures

@@ -208,5 +208,7 @@ class EpochCycle:
         self._desk.go(Phase.RECORDING)
         document = self._state.document(self.cut)
         request = self._savepoints.stop if self.cut.stop is not Stop.NO else None
-        path = request.path if request else None
-        self._desk.put(self._desk.chain.make(RecordKind.CHECKPOINT, self._desk.now_ms, document, savepoint=path))
+        record = self._desk.chain.make(RecordKind.CHECKPOINT, self._desk.now_ms, document)
+        if request is not None:
+            record = replace(record, savepoint=request.path, cancels=request.stop is Stop.CANCEL)
+        self._desk.put(record)

@@ -144,6 +144,8 @@ class SavepointRequest:
     path: str
     #: Whether, and how, the job stops with it.
     stop: Stop
+    #: Milliseconds after which a job that has not stopped is cancelled; None to wait as long as it takes.
+    timeout_ms: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

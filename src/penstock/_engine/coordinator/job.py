@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from random import Random
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from penstock._engine.coordinator import events as ev
 from penstock._engine.coordinator import instructions as do
@@ -18,6 +18,7 @@ from penstock._engine.coordinator.checkpoint_requests import CheckpointRequests
 from penstock._engine.coordinator.commit_cycle import CommitCycle
 from penstock._engine.coordinator.cycle import Cause, EpochCycle
 from penstock._engine.coordinator.desk import Desk
+from penstock._engine.coordinator.ending import JobEnding, text_of
 from penstock._engine.coordinator.job_state import JobState
 from penstock._engine.coordinator.origin import take_up
 from penstock._engine.coordinator.phases import CUT, RUNNING, STOPPING, Phase
@@ -38,14 +39,6 @@ if TYPE_CHECKING:
     from penstock._engine.coordinator.topology import Topology
     from penstock._engine.protocol.metadata import Record
 
-_ENDS: Final = {
-    RecordKind.FINISHED: JobStatus.FINISHED,
-    RecordKind.DRAINED: JobStatus.FINISHED,
-    RecordKind.SUSPENDED: JobStatus.FINISHED,
-    RecordKind.CANCELED: JobStatus.CANCELED,
-    RecordKind.FAILED: JobStatus.FAILED,
-}
-
 
 class JobCoordinator:
     """Decides on one job.
@@ -63,7 +56,7 @@ class JobCoordinator:
         self._desk = Desk()
         self._start = StartMachine(settings, identity, topology.graph)
         self._state = JobState(topology, settings, slots)
-        self._savepoints = Savepoints(self._desk, self._state)
+        self._savepoints = Savepoints(self._desk, self._state, cancel=self._cancel)
         self._requests = CheckpointRequests(self._desk)
         self._cycle = EpochCycle(
             self._desk,
@@ -77,14 +70,22 @@ class JobCoordinator:
         self._commits = CommitCycle(
             self._desk, self._state, settings.committer_retries, fail=self._fail, moved=self._commits_moved
         )
+        self._ending = JobEnding(
+            self._desk,
+            self._start,
+            savepoints=self._savepoints,
+            requests=self._requests,
+            retention=settings.retention,
+        )
         self._restarts = restart_strategy(settings.restart)
         self._random = Random(identity.run_id)  # noqa: S311 - jitter of a delay
         #: Why the job is failing or restarting, and the time until the restart.
         self._error: Cause | None = None
         self._backoff_ms = 0
-        self._end_kind = RecordKind.FINISHED
-        #: The savepoint that the last completed checkpoint stops the job into; from then on nothing else happens.
-        self._stopping: str | None = None
+        #: The last completed checkpoint, when the job stops with it; from then on nothing else happens.
+        self._stopping: Record | None = None
+        #: The savepoint that a job which ends as cancelled has stopped into, once all of that is done.
+        self._stopped_into: str | None = None
         #: A record that was given up as uncertain, and its epoch: it may be found to have arrived.
         self._given_up: tuple[Record, Cut | None] | None = None
 
@@ -192,6 +193,7 @@ class JobCoordinator:
     def _about_epoch(self, event: ev.EpochObserved | ev.EpochEnded | ev.EpochLost | ev.EpochBroke) -> None:
         if isinstance(event, ev.EpochObserved):
             self._cycle.observed(event)
+            self._savepoints.observed(event.running)
             return
         self._desk.epoch_running = False
         if self._desk.phase in STOPPING:
@@ -248,7 +250,7 @@ class JobCoordinator:
         if ended is not None:
             text = f"Job {ended.job_name!r} has {ended.kind.value} already; there is nothing to run"
             self._desk.emit(do.Log(text, unexpected=True))
-            self._end(JobStatus.FINISHED)
+            self._ending.end(JobStatus.FINISHED)
             return
         chain = self._start.chain
         assert chain is not None
@@ -262,7 +264,7 @@ class JobCoordinator:
         self._desk.emit(do.Log(f"Going on from checkpoint {restored.record.checkpoint_id} ({restored.path})"))
         self._desk.emit(*(do.Log(f"The state of operator {name} is dropped") for name in restored.fitted.dropped))
         self._desk.emit(do.AdoptGraph(restored.fitted.graph))
-        self._stopping = restored.stopping
+        self._stopping = restored.record if restored.stopping else None
         origin = take_up(restored, self._settings, chain, self._desk.retention)
         self._state.restore(origin.snapshot, write_all=origin.write_all)
         if origin.copies:
@@ -276,7 +278,7 @@ class JobCoordinator:
         self._state.reset()
         self._commits.start()
         if self._stopping is not None:
-            self._save(self._stopping)
+            self._save()
         elif not self._state.ledger:
             self._open()
 
@@ -313,7 +315,7 @@ class JobCoordinator:
                 if record.kind is RecordKind.CHECKPOINT:
                     self._stored(record)
                 else:
-                    self._closed()
+                    self._ending.closed()
 
     def _record_uncertain(self, record: Record, error: Exception) -> None:
         if self._desk.put_again():
@@ -323,7 +325,7 @@ class JobCoordinator:
         match self._desk.phase:
             case Phase.CLOSING:
                 self._desk.emit(do.Log("The end of the job could not be recorded; 'latest' would go on with it", error))
-                self._closed()
+                self._ending.closed()
             case _ if self._desk.phase in STOPPING:
                 self._check_stopped()
             case _:
@@ -334,7 +336,7 @@ class JobCoordinator:
         if existing.run_id != self._identity.run_id:
             error = FencedError(self._desk.chain.job_id, existing.checkpoint_id, self._identity.run_id, existing.run_id)
             self._desk.emit(do.CloseEnumerators())
-            self._end(JobStatus.SUSPENDED, error)
+            self._ending.end(JobStatus.SUSPENDED, error)
             return
         # A write of our own that was given up as uncertain had arrived: that one is the checkpoint.
         self._desk.chain.stored(existing)
@@ -344,7 +346,7 @@ class JobCoordinator:
             self._complete(record, cut)
         match self._desk.phase:
             case Phase.CLOSING:
-                self._desk.put(self._terminal_record())
+                self._ending.put_record()
             case _ if self._desk.phase in STOPPING:
                 self._check_stopped()
             case _:
@@ -362,7 +364,7 @@ class JobCoordinator:
         if self._desk.phase in STOPPING:
             self._check_stopped()
         elif self._stopping is not None:
-            self._save(self._stopping)
+            self._save()
         else:
             self._cycle.settle(record.checkpoint_id)
 
@@ -371,7 +373,7 @@ class JobCoordinator:
         assert record.snapshot is not None
         self._state.completed(cut, record.snapshot, record.checkpoint_id)
         self._desk.retention.keep(record)
-        self._stopping = record.savepoint
+        self._stopping = record if record.savepoint is not None else None
         self._commits.start()
         self._savepoints.begin()
         outputs = self._state.outputs(cut.acks)
@@ -393,16 +395,22 @@ class JobCoordinator:
 
     # ---------------------------------------------------------------------------------------------- stop with savepoint
 
-    def _save(self, path: str) -> None:
+    def _save(self) -> None:
         self._desk.go(Phase.SAVING)
-        self._savepoints.save(path)
+        assert self._stop_path is not None
+        self._savepoints.save(self._stop_path)
+
+    @property
+    def _stop_path(self) -> str | None:
+        """The savepoint that the last completed checkpoint stops the job into."""
+        return self._stopping and self._stopping.savepoint
 
     def _savepoint_written(self, path: str) -> None:
         stop = self._savepoints.stop
         match self._desk.phase:
             case Phase.EXPORTING if stop is not None and stop.path == path:
                 self._cycle.record()
-            case Phase.SAVING if path == self._stopping:
+            case Phase.SAVING if path == self._stop_path:
                 self._finish()
             case _:
                 self._savepoints.written(path)
@@ -412,14 +420,14 @@ class JobCoordinator:
         match self._desk.phase:
             case Phase.EXPORTING if stop is not None and stop.path == path:
                 self._savepoints.give_up_stop(error)
-                if stop.stop is Stop.SUSPEND:
+                if stop.stop is not Stop.DRAIN:
                     self._cycle.go_on()
                 else:  # timers have fired and functions have finished: that epoch must not have been
                     self._backoff_ms = 0
                     self._release()
                     self._desk.go(Phase.TEARDOWN)
                     self._check_stopped()
-            case Phase.SAVING if path == self._stopping:
+            case Phase.SAVING if path == self._stop_path:
                 self._fail(error)
             case _:
                 self._savepoints.failed(path, error)
@@ -430,7 +438,7 @@ class JobCoordinator:
         """Break off because of an error: the restart strategy says what follows."""
         match self._desk.phase:
             case Phase.STARTING:
-                self._end(JobStatus.FAILED, cause)
+                self._ending.end(JobStatus.FAILED, cause)
             case Phase.CREATED:
                 self._error = cause
                 self._desk.go(Phase.FAILING)
@@ -445,8 +453,8 @@ class JobCoordinator:
         self._desk.note_failure(cause, counted=True)
         self._desk.retention.orphans_possible(self._desk.now_ms)
         delay_ms = self._restarts.on_failure(self._desk.now_ms, self._random.random())
-        self._savepoints.give_up(_text(cause), complete=self._desk.phase is Phase.FINISHING)
-        self._requests.give_up(_text(cause))
+        self._savepoints.give_up(text_of(cause), complete=self._desk.phase is Phase.FINISHING)
+        self._requests.give_up(text_of(cause))
         self._release()
         if _is_lasting(cause):
             self._desk.go(Phase.FAILING)
@@ -469,7 +477,7 @@ class JobCoordinator:
     def _cancel(self) -> None:
         match self._desk.phase:
             case Phase.STARTING:
-                self._end(JobStatus.CANCELED)
+                self._ending.end(JobStatus.CANCELED)
             case Phase.CANCELLING | Phase.CLOSING:
                 pass
             case _:
@@ -490,9 +498,9 @@ class JobCoordinator:
             case Phase.TEARDOWN:
                 self._restart()
             case Phase.FAILING:
-                self._close(RecordKind.FAILED)
+                self._ending.close(RecordKind.FAILED, self._error)
             case _:
-                self._close(RecordKind.CANCELED)
+                self._ending.close(RecordKind.CANCELED, savepoint=self._stopped_into)
 
     def _restart(self) -> None:
         self._desk.emit(do.CloseEnumerators())
@@ -519,52 +527,16 @@ class JobCoordinator:
         if self._state.ledger:
             return
         if self._stopping is None:
-            self._close(RecordKind.FINISHED)
+            self._ending.close(RecordKind.FINISHED)
+        elif self._stopping.cancels:
+            self._stopped_into = self._stop_path
+            self._desk.go(Phase.CANCELLING)
+            self._check_stopped()
         else:
-            self._close(RecordKind.DRAINED if self._state.snapshot.finished else RecordKind.SUSPENDED)
-
-    def _close(self, kind: RecordKind) -> None:
-        self._desk.emit(do.CloseEnumerators())
-        self._desk.go(Phase.CLOSING)
-        self._end_kind = kind
-        self._desk.put(self._terminal_record())
-
-    def _closed(self) -> None:
-        """Go on after the terminal record: drop what is not to be kept."""
-        kept = {
-            RecordKind.CANCELED: self._settings.retention.on_cancel,
-            RecordKind.FAILED: self._settings.retention.on_failure,
-        }.get(self._end_kind, False)
-        if not kept:
-            self._desk.emit(do.Delete(self._desk.chain.job_id, self._desk.retention.drop_all()))
-            files, checkpoints = self._desk.retention.files, self._desk.retention.checkpoints
-            self._desk.emit(do.SweepOrphans(self._desk.chain.job_id, self._desk.chain.next_id, checkpoints, files))
-        self._end(_ENDS[self._end_kind], self._error, checkpoint=kept)
-
-    def _terminal_record(self) -> Record:
-        stops = self._end_kind in {RecordKind.DRAINED, RecordKind.SUSPENDED}
-        savepoint = self._stopping if stops else None
-        return self._desk.chain.make(self._end_kind, self._desk.now_ms, reason=self._reason, savepoint=savepoint)
-
-    def _end(self, status: JobStatus, error: Cause | None = None, *, checkpoint: bool = True) -> None:
-        if self._end_kind in {RecordKind.DRAINED, RecordKind.SUSPENDED} and status is JobStatus.FINISHED:
-            self._savepoints.stopped()
-        self._savepoints.give_up(f"the job is {status.name}")
-        self._requests.give_up(f"the job is {status.name}")
-        self._desk.go(Phase.ENDED)
-        self._desk.show(status)
-        parent = self._start.chain.parent if self._start.chain else None
-        self._desk.emit(do.End(status, error, parent.path if parent and checkpoint else None))
-
-    @property
-    def _reason(self) -> str:
-        return _text(self._error or "")
+            drained = self._state.snapshot.finished
+            self._ending.close(RecordKind.DRAINED if drained else RecordKind.SUSPENDED, savepoint=self._stop_path)
 
 
 def _is_lasting(cause: Cause) -> bool:
     """Tell whether a restart would end the same way: a bug, damage, or state that does not fit the program."""
     return cause.lasting if isinstance(cause, Failure) else isinstance(cause, InternalError | CorruptCheckpointError)
-
-
-def _text(cause: Cause | str) -> str:
-    return cause.error if isinstance(cause, Failure) else str(cause)

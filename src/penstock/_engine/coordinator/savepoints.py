@@ -8,20 +8,26 @@ record, which names the savepoint: a driver that finds it brings the stop to its
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from functools import partial
+from typing import TYPE_CHECKING, Final
 
 from penstock._engine.coordinator import instructions as do
 from penstock._engine.coordinator.phases import RUNNING, Phase
 from penstock._engine.coordinator.snapshots import map_handles, state_files
 from penstock._engine.protocol.control import Stop
-from penstock.errors import SavepointError, StopIncompleteError
+from penstock.errors import SavepointError, StopIncompleteError, StopTimeoutError
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from penstock._engine.coordinator.desk import Desk
     from penstock._engine.coordinator.instructions import SavepointRequest
     from penstock._engine.coordinator.job_state import JobState
     from penstock._engine.protocol.metadata import JobSnapshot
     from penstock._engine.protocol.state_handle import StateHandle
+
+#: The phases behind the point from which on a stop comes to its end.
+_DECIDED: Final = frozenset({Phase.RECORDING, Phase.SAVING, Phase.FINISHING, Phase.CLOSING, Phase.ENDED})
 
 
 class Savepoints:
@@ -30,11 +36,15 @@ class Savepoints:
     Args:
         desk: The coordinator's desk.
         state: What epochs work on.
+        cancel: Called when the job has not stopped in the time that it was given.
     """
 
-    def __init__(self, desk: Desk, state: JobState) -> None:
+    def __init__(self, desk: Desk, state: JobState, cancel: Callable[[], None]) -> None:
         self._desk = desk
         self._state = state
+        self._cancel = cancel
+        #: A stop whose time is over; the running epoch is being looked at for what it waits for.
+        self._late: SavepointRequest | None = None
         #: How the job is to stop, None while it is not.
         self.stop: SavepointRequest | None = None
         self._waiting: list[SavepointRequest] = []
@@ -59,6 +69,31 @@ class Savepoints:
             self.begin()
         else:
             self.stop = request
+            if request.timeout_ms is not None:
+                self._desk.alarm(request.timeout_ms, partial(self._time_over, request))
+
+    def _time_over(self, request: SavepointRequest) -> None:
+        if self.stop is not request or self._desk.phase in _DECIDED:
+            return
+        self._late = request
+        if self._desk.phase is Phase.EPOCH:
+            self._desk.emit(do.ObserveEpoch())
+        else:
+            self._give_up_late(())
+
+    def observed(self, running: tuple[str, ...]) -> None:
+        """Take note of which subtasks run: a stop whose time is over waits for them."""
+        if self._late is not None:
+            self._give_up_late(running)
+
+    def _give_up_late(self, running: tuple[str, ...]) -> None:
+        request, self._late = self._late, None
+        if request is None or self.stop is not request or self._desk.phase in _DECIDED:
+            return  # it has come so far meanwhile, or was given up
+        self.stop = None
+        error = StopTimeoutError(request.path, request.timeout_ms or 0, running)
+        self._desk.emit(do.AnswerSavepoint(request, error))
+        self._cancel()
 
     def begin(self) -> None:
         """Copy the last checkpoint for whoever waits, as soon as nothing of it is outstanding."""

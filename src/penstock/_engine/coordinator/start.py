@@ -145,7 +145,7 @@ class StartMachine:
         match record.kind:
             case RecordKind.CHECKPOINT | RecordKind.SAVEPOINT:
                 return self._restore(record, event.path, now_ms)
-            case RecordKind.SUSPENDED if record.savepoint is not None:
+            case RecordKind.SUSPENDED | RecordKind.CANCELED if record.savepoint is not None:
                 return [ReadRecord(record.savepoint)]
             case RecordKind.FINISHED | RecordKind.DRAINED if self._settings.latest:
                 self.already_ended = record

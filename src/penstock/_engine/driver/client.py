@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from penstock._engine.driver.driver import JobDriver
     from penstock.common.job_execution_result import JobExecutionResult
     from penstock.common.job_status import JobStatus
+    from penstock.common.time import Duration
 
 
 class JobHandle:
@@ -60,11 +61,20 @@ class DriverJobClient(JobClient):
         return CompletableFuture.completed(None)
 
     def stop_with_savepoint(
-        self, advance_to_end_of_event_time: bool, savepoint_directory: str | None = None
+        self,
+        advance_to_end_of_event_time: bool,
+        savepoint_directory: str | None = None,
+        *,
+        timeout: Duration | None = None,
     ) -> CompletableFuture[str]:
         """Ask for the job to stop; the answer, the savepoint's path, comes when it has."""
         stop = Stop.DRAIN if advance_to_end_of_event_time else Stop.SUSPEND
-        return CompletableFuture(self._driver.savepoint(savepoint_directory, stop))
+        timeout_ms = None if timeout is None else timeout.to_millis()
+        return CompletableFuture(self._driver.savepoint(savepoint_directory, stop, timeout_ms))
+
+    def cancel_with_savepoint(self, savepoint_directory: str | None = None) -> CompletableFuture[str]:
+        """Ask for the job to stop and to end as cancelled; the answer comes when it has."""
+        return CompletableFuture(self._driver.cancel_with_savepoint(savepoint_directory))
 
     def trigger_savepoint(self, savepoint_directory: str | None = None) -> CompletableFuture[str]:
         """Ask for a savepoint; the answer, its path, comes when it is complete. The job goes on."""

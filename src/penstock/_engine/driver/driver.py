@@ -113,24 +113,13 @@ class JobDriver:
         """Where savepoints go that name no directory; None where nobody said."""
         return self._savepoints.default
 
-    def savepoint(self, directory: str | None, stop: Stop) -> Future[str]:
+    def savepoint(self, directory: str | None, stop: Stop, timeout_ms: int | None = None) -> Future[str]:
         """Ask for a savepoint; the future has its path once it is complete, and the job has stopped if it was to."""
-        return self._savepoints.request(self.job_id, directory, stop)
+        return self._savepoints.request(self.job_id, directory, stop, timeout_ms)
 
     def cancel_with_savepoint(self, directory: str | None) -> Future[str]:
-        """Ask for a savepoint, and then for the job to be cancelled; the future has the savepoint's path."""
-        asked, answer = self.savepoint(directory, Stop.NO), Future[str]()
-
-        def go_on(savepoint: Future[str]) -> None:
-            error = savepoint.exception()
-            if error is not None:
-                answer.set_exception(error)
-            else:
-                self.cancel()
-                answer.set_result(savepoint.result())
-
-        asked.add_done_callback(go_on)
-        return answer
+        """Ask the job to stop with a savepoint and to end as cancelled; the future has the savepoint's path."""
+        return self.savepoint(directory, Stop.CANCEL)
 
     def trigger_checkpoint(self) -> Future[int]:
         """Ask for a checkpoint now; the future has its id once it has completed."""

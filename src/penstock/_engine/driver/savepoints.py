@@ -69,13 +69,14 @@ class Savepoints:
         self._stopped: list[Callable[[], None]] = []
         self._over: str | None = None
 
-    def request(self, job_id: str, directory: str | None, stop: Stop) -> Future[str]:
+    def request(self, job_id: str, directory: str | None, stop: Stop, timeout_ms: int | None = None) -> Future[str]:
         """Ask for a savepoint, from any thread; the future has its path, or a SavepointError.
 
         Args:
             job_id: The job.
             directory: Where its directory is to be made; the default when left out.
             stop: Whether, and how, the job stops with it.
+            timeout_ms: Milliseconds after which a job that has not stopped is cancelled.
         """
         future: Future[str] = Future()
         above = directory or self.default
@@ -86,7 +87,7 @@ class Savepoints:
         above = local_path(above)
         root = above if "://" in above else str(Path(above).absolute())
         path = f"{root.rstrip('/')}/savepoint-{job_id[:6]}-{secrets.token_hex(6)}"
-        request = SavepointRequest(next(self._ids), path, stop)
+        request = SavepointRequest(next(self._ids), path, stop, timeout_ms)
         self._futures[request.id] = future
         if self._over is not None:
             self._fail(request, self._over)

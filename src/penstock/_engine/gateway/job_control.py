@@ -41,17 +41,21 @@ class JobControl(Protocol):
         """The last failures, oldest first, those included that the job went on after."""
         ...
 
-    def savepoint(self, directory: str | None, stop: Stop) -> Future[str]:
+    def savepoint(self, directory: str | None, stop: Stop, timeout_ms: int | None = None) -> Future[str]:
         """Ask for a savepoint; the future has its path once it is complete, and the job has stopped if it was to.
 
         Args:
             directory: Where its directory is made; ``execution.checkpointing.savepoint-dir`` when left out.
             stop: Whether, and how, the job stops with it.
+            timeout_ms: Milliseconds after which a job that has not stopped is cancelled: the future then has a
+                StopTimeoutError, which names the subtasks that were still at work.
         """
         ...
 
     def cancel_with_savepoint(self, directory: str | None) -> Future[str]:
-        """Ask for a savepoint and then for the job to be cancelled; the future has the savepoint's path.
+        """Ask the job to stop with a savepoint and to end as cancelled; the future has the path when it has.
+
+        Nothing is read behind the savepoint, and all that it covers is committed first.
 
         Args:
             directory: Where its directory is made; ``execution.checkpointing.savepoint-dir`` when left out.

@@ -27,6 +27,8 @@ class Stop(StrEnum):
     SUSPEND = "suspend"
     #: Nothing more is read, and all input ends: the whole order of the end of a job.
     DRAIN = "drain"
+    #: As suspend, but the job then ends as cancelled.
+    CANCEL = "cancel"
 
 
 @dataclass(frozen=True, slots=True)

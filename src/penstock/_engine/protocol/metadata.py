@@ -206,6 +206,8 @@ class Record:
     reason: str = ""
     #: Where the job stops into: in the checkpoint that it stops with, and in its terminal record.
     savepoint: str | None = None
+    #: Whether the job ends as cancelled when it has stopped.
+    cancels: bool = False
 
     @property
     def is_terminal(self) -> bool:

@@ -1,0 +1,110 @@
+"""The last steps of a job: its terminal record, what is deleted then, and who hears of it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from penstock._engine.coordinator import instructions as do
+from penstock._engine.coordinator.phases import Phase
+from penstock._engine.protocol.control import Failure
+from penstock._engine.protocol.metadata import RecordKind
+from penstock.common.job_status import JobStatus
+
+if TYPE_CHECKING:
+    from penstock._engine.coordinator.checkpoint_requests import CheckpointRequests
+    from penstock._engine.coordinator.cycle import Cause
+    from penstock._engine.coordinator.desk import Desk
+    from penstock._engine.coordinator.savepoints import Savepoints
+    from penstock._engine.coordinator.settings import RetentionSettings
+    from penstock._engine.coordinator.start import StartMachine
+
+_ENDS: Final = {
+    RecordKind.FINISHED: JobStatus.FINISHED,
+    RecordKind.DRAINED: JobStatus.FINISHED,
+    RecordKind.SUSPENDED: JobStatus.FINISHED,
+    RecordKind.CANCELED: JobStatus.CANCELED,
+    RecordKind.FAILED: JobStatus.FAILED,
+}
+
+
+class JobEnding:
+    """Ends one job.
+
+    Args:
+        desk: The coordinator's desk.
+        start: Knows the chain, once there is one.
+        savepoints: Answered with the end.
+        requests: The same.
+        retention: Says which ends keep checkpoints.
+    """
+
+    def __init__(
+        self,
+        desk: Desk,
+        start: StartMachine,
+        *,
+        savepoints: Savepoints,
+        requests: CheckpointRequests,
+        retention: RetentionSettings,
+    ) -> None:
+        self._desk = desk
+        self._start = start
+        self._savepoints = savepoints
+        self._requests = requests
+        self._retention = retention
+        self._kind = RecordKind.FINISHED
+        self._error: Cause | None = None
+        self._savepoint: str | None = None
+
+    def close(self, kind: RecordKind, error: Cause | None = None, savepoint: str | None = None) -> None:
+        """Begin with the end.
+
+        Args:
+            kind: How the job ends.
+            error: Why it failed.
+            savepoint: What it has stopped into.
+        """
+        self._kind, self._error, self._savepoint = kind, error, savepoint
+        self._desk.emit(do.CloseEnumerators())
+        self._desk.go(Phase.CLOSING)
+        self.put_record()
+
+    def put_record(self) -> None:
+        """Put the terminal record with the next id of the chain."""
+        reason = text_of(self._error or "")
+        chain = self._desk.chain
+        self._desk.put(chain.make(self._kind, self._desk.now_ms, reason=reason, savepoint=self._savepoint))
+
+    def closed(self) -> None:
+        """Go on after the terminal record: drop what is not to be kept."""
+        kept = {
+            RecordKind.CANCELED: self._retention.on_cancel,
+            RecordKind.FAILED: self._retention.on_failure,
+        }.get(self._kind, False)
+        if not kept:
+            chain, retention = self._desk.chain, self._desk.retention
+            self._desk.emit(do.Delete(chain.job_id, retention.drop_all()))
+            self._desk.emit(do.SweepOrphans(chain.job_id, chain.next_id, retention.checkpoints, retention.files))
+        if self._savepoint is not None:
+            self._savepoints.stopped()
+        self.end(_ENDS[self._kind], self._error, checkpoint=kept)
+
+    def end(self, status: JobStatus, error: Cause | None = None, *, checkpoint: bool = True) -> None:
+        """End the driver of the job, which need not be the end of the job itself.
+
+        Args:
+            status: The last one that it shows.
+            error: What the program is told.
+            checkpoint: Whether there is a checkpoint to go on from.
+        """
+        self._savepoints.give_up(f"the job is {status.name}")
+        self._requests.give_up(f"the job is {status.name}")
+        self._desk.go(Phase.ENDED)
+        self._desk.show(status)
+        parent = self._start.chain.parent if self._start.chain else None
+        self._desk.emit(do.End(status, error, parent.path if parent and checkpoint else None))
+
+
+def text_of(cause: Cause | str) -> str:
+    """Return what a record, or whoever asked for a savepoint, is told of a failure."""
+    return cause.error if isinstance(cause, Failure) else str(cause)
