@@ -22,9 +22,10 @@ from penstock._engine.rest.responses import JSON, refuse
 from penstock._engine.rest.routing import Call, Route
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
+    from collections.abc import Awaitable, Callable, Mapping
 
     from starlette.requests import Request
+    from starlette.routing import BaseRoute
 
     from penstock._engine.rest.site import Site
 
@@ -47,42 +48,41 @@ STATIC: Final = Path(__file__).parent / "static"
 
 def make_app(site: Site) -> Starlette:
     """Return the application for the jobs of a process."""
-    api = [
-        StarletteRoute(route.path, _endpoint(site, route), methods=[route.method])
-        for route in sorted(ROUTES, key=lambda route: "{" in route.path)
-    ]
-    pages = [
-        StarletteRoute(DOCUMENT_PATH, _fixed(msgspec.json.encode(document(ROUTES)), JSON)),
-        StarletteRoute(PAGE_PATH, _fixed(PAGE.encode(), "text/html; charset=utf-8")),
-    ]
+    by_path: dict[str, dict[str, Route]] = {}
+    for route in sorted(ROUTES, key=lambda route: "{" in route.path):
+        by_path.setdefault(route.path, {})[route.method] = route
+    api = [StarletteRoute(path, _endpoint(site, routes), methods=[*routes]) for path, routes in by_path.items()]
+    pages: list[BaseRoute] = [StarletteRoute(DOCUMENT_PATH, _document), StarletteRoute(PAGE_PATH, _page)]
     if (STATIC / "index.html").is_file():
-        pages.append(Mount("/", StaticFiles(directory=STATIC, html=True)))  # type: ignore[arg-type]
+        pages.append(Mount("/", StaticFiles(directory=STATIC, html=True)))
     return Starlette(
         routes=[Mount("/v1", routes=api), *api, *pages],
         exception_handlers={Refusal: _refused, HTTPException: _no_route, Exception: _broken},  # type: ignore[dict-item]
     )
 
 
-def _endpoint(site: Site, route: Route) -> Callable[[Request], Awaitable[Response]]:
+def _endpoint(site: Site, routes: Mapping[str, Route]) -> Callable[[Request], Awaitable[Response]]:
     async def endpoint(request: Request) -> Response:
         body = await request.body()  # read in any case: Flink's client sends one with a GET, too
+        route = routes["GET" if request.method == "HEAD" else request.method]
         call = Call(site, route, request.path_params, request.query_params, body)
         return _answer(route.code, route.handler(call))
 
     return endpoint
 
 
+async def _document(_: Request) -> Response:
+    return Response(msgspec.json.encode(document(ROUTES)), media_type=JSON)
+
+
+async def _page(_: Request) -> Response:
+    return Response(PAGE, media_type="text/html; charset=utf-8")
+
+
 def _answer(code: int, answer: Any) -> Response:
     if isinstance(answer, str):
         return Response(answer, code, media_type=prometheus.CONTENT_TYPE)
     return Response(msgspec.json.encode(answer), code, media_type=JSON)
-
-
-def _fixed(content: bytes, kind: str) -> Callable[[Request], Awaitable[Response]]:
-    async def endpoint(_: Request) -> Response:
-        return Response(content, media_type=kind)
-
-    return endpoint
 
 
 async def _refused(_: Request, error: Refusal) -> Response:

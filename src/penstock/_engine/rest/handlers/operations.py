@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from concurrent.futures import Future
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
 
 import msgspec
 
@@ -23,6 +23,10 @@ if TYPE_CHECKING:
     from penstock._engine.rest.routing import Call
 
 
+#: 32 hexadecimal digits; a client that gives one can repeat its request.
+TriggerId: TypeAlias = Annotated[str, msgspec.Meta(pattern="^[0-9a-f]{32}$")]
+
+
 class SavepointBody(msgspec.Struct, rename="kebab"):
     """What a savepoint is to be."""
 
@@ -30,7 +34,7 @@ class SavepointBody(msgspec.Struct, rename="kebab"):
     cancel_job: bool | None = False
     #: Both formats are the one that Penstock has.
     format_type: Literal["CANONICAL", "NATIVE"] | None = msgspec.field(name="formatType", default="CANONICAL")
-    trigger_id: str | None = msgspec.field(name="triggerId", default=None)
+    trigger_id: TriggerId | None = msgspec.field(name="triggerId", default=None)
 
 
 class StopBody(msgspec.Struct, rename="camel"):
@@ -39,7 +43,7 @@ class StopBody(msgspec.Struct, rename="camel"):
     target_directory: str | None = None
     drain: bool | None = False
     format_type: Literal["CANONICAL", "NATIVE"] | None = "CANONICAL"
-    trigger_id: str | None = None
+    trigger_id: TriggerId | None = None
 
 
 class CheckpointBody(msgspec.Struct, rename="camel"):
@@ -47,7 +51,7 @@ class CheckpointBody(msgspec.Struct, rename="camel"):
 
     #: Taken and ignored: a checkpoint holds what has changed.
     checkpoint_type: Literal["CONFIGURED", "FULL", "INCREMENTAL"] | None = "CONFIGURED"
-    trigger_id: str | None = None
+    trigger_id: TriggerId | None = None
 
 
 class DisposalBody(msgspec.Struct, rename="kebab"):
@@ -159,13 +163,7 @@ def dispose(call: Call) -> Triggered:
 def _trigger(
     call: Call, kind: OperationKind, job_id: str, trigger_id: str | None, begin: Callable[[], Future[Any]]
 ) -> Triggered:
-    if trigger_id is not None and not _is_id(trigger_id):
-        raise Refusal(400, f"Request did not match expected format: triggerId {trigger_id!r} is no id.")
     return Triggered(call.site.operations.trigger(kind, job_id, trigger_id, begin))
-
-
-def _is_id(text: str) -> bool:
-    return len(text) == 32 and all(character in "0123456789abcdef" for character in text)
 
 
 def _of_job(control: JobControl | None, job_id: str, begin: Callable[[JobControl], Future[Any]]) -> Future[Any]:

@@ -1,0 +1,182 @@
+"""Savepoints, stops, checkpoints and disposals: begun by a POST, asked for by a GET."""
+
+from __future__ import annotations
+
+import threading
+from typing import Any
+
+import pytest
+from tests.unit.rest.fakes import JOB, OTHER, Api, FakeControl, ended
+
+from penstock._engine.protocol.control import Stop
+from penstock.common.job_status import JobStatus
+from penstock.errors import CheckpointRequestError, SavepointError
+
+IN_PROGRESS = {"status": {"id": "IN_PROGRESS"}, "operation": None}
+SAVEPOINTS, STOP, CHECKPOINTS = f"/v1/jobs/{JOB}/savepoints", f"/v1/jobs/{JOB}/stop", f"/v1/jobs/{JOB}/checkpoints"
+
+
+@pytest.fixture
+def control() -> FakeControl:
+    return FakeControl()
+
+
+@pytest.fixture
+def api(control: FakeControl) -> Api:
+    return Api(control)
+
+
+def begin(api: Api, path: str, code: int = 202, **body: Any) -> str:
+    return api.send("POST", path, code, json=body)["request-id"]
+
+
+@pytest.mark.parametrize(
+    ("path", "body", "asked"),
+    [
+        (SAVEPOINTS, {"target-directory": "/there"}, ("savepoint", "/there", Stop.NO)),
+        (SAVEPOINTS, {"target-directory": None, "formatType": "NATIVE"}, ("savepoint", None, Stop.NO)),
+        (SAVEPOINTS, {"targetDirectory": "/wrong member"}, ("savepoint", None, Stop.NO)),
+        (SAVEPOINTS, {"cancel-job": True}, ("cancel with savepoint", None)),
+        (STOP, {"targetDirectory": "/there"}, ("savepoint", "/there", Stop.SUSPEND)),
+        (STOP, {"drain": True}, ("savepoint", None, Stop.DRAIN)),
+        (STOP, {"target-directory": "/wrong member", "drain": None}, ("savepoint", None, Stop.SUSPEND)),
+    ],
+)
+def test_what_a_body_asks_for(api: Api, control: FakeControl, path: str, body: dict[str, Any], asked: object) -> None:
+    begin(api, path, **body)
+    assert control.asked == [asked]
+
+
+def test_an_empty_body_asks_for_the_defaults(api: Api, control: FakeControl) -> None:
+    api.send("POST", SAVEPOINTS, 202)
+    assert control.asked == [("savepoint", None, Stop.NO)]
+
+
+@pytest.mark.parametrize("path", [SAVEPOINTS, STOP])
+def test_a_savepoint_is_in_progress_until_it_is_there(api: Api, control: FakeControl, path: str) -> None:
+    trigger = begin(api, path)
+    assert api.get(f"{SAVEPOINTS}/{trigger}") == IN_PROGRESS
+    control.answers[0].set_result("/sp/savepoint-b484b4-1")
+    location = {"location": "file:/sp/savepoint-b484b4-1"}
+    assert api.get(f"{SAVEPOINTS}/{trigger}") == {"status": {"id": "COMPLETED"}, "operation": location}
+
+
+def test_a_failure_is_an_outcome_with_its_text(api: Api, control: FakeControl) -> None:
+    trigger = begin(api, SAVEPOINTS)
+    control.answers[0].set_exception(SavepointError("/sp/1", "the disk is full"))
+    answer = api.get(f"{SAVEPOINTS}/{trigger}")
+    cause = answer["operation"]["failure-cause"]
+    assert answer["status"] == {"id": "COMPLETED"}
+    assert cause["class"] == "penstock.errors.SavepointError"
+    assert cause["stack-trace"] == "SavepointError: There is no savepoint /sp/1: the disk is full."
+    assert cause["serialized-throwable"].startswith("rO0AB")
+
+
+@pytest.mark.parametrize(("path", "member"), [(SAVEPOINTS, "target-directory"), (STOP, "targetDirectory")])
+def test_without_any_directory_both_names_are_told(path: str, member: str) -> None:
+    api = Api(FakeControl(savepoint_directory=None))
+    text = "Config key [execution.checkpointing.savepoint-dir] is not set."
+    assert api.error("POST", path, 400) == f"{text} Property [{member}] must be provided."
+
+
+@pytest.mark.parametrize("kind", ["savepoints", "stop"])
+def test_an_unknown_job_is_told_by_the_outcome_as_in_flink(api: Api, kind: str) -> None:
+    trigger = begin(api, f"/v1/jobs/{OTHER}/{kind}")
+    cause = api.get(f"/v1/jobs/{OTHER}/savepoints/{trigger}")["operation"]["failure-cause"]
+    assert f"Could not find Flink job ({OTHER})" in cause["stack-trace"]
+
+
+def test_a_job_that_has_ended_is_told_by_the_outcome() -> None:
+    api = Api(FakeControl(ended(JobStatus.FINISHED)))
+    trigger = begin(api, STOP)
+    cause = api.get(f"{SAVEPOINTS}/{trigger}")["operation"]["failure-cause"]
+    assert f"Job {JOB} is not running: FINISHED" in cause["stack-trace"]
+
+
+def test_the_same_trigger_id_begins_nothing_again(api: Api, control: FakeControl) -> None:
+    own = "ab" * 16
+    assert begin(api, SAVEPOINTS, triggerId=own) == begin(api, SAVEPOINTS, triggerId=own) == own
+    assert len(control.asked) == 1
+    begin(api, CHECKPOINTS, triggerId=own)
+    assert len(control.asked) == 2
+
+
+def test_a_trigger_id_that_is_no_id_is_a_bad_request(api: Api, control: FakeControl) -> None:
+    for trigger in ("mine", "", "AB" * 16, "ab" * 17):
+        assert "SavepointBody" in api.error("POST", SAVEPOINTS, 400, json={"triggerId": trigger})
+    assert control.asked == []
+
+
+def test_an_operation_that_nobody_began_is_not_found(api: Api) -> None:
+    unknown = "cd" * 16
+    text = f"There is no savepoint operation with triggerId={unknown} for job {JOB}."
+    assert api.error("GET", f"{SAVEPOINTS}/{unknown}", 404) == text
+    assert "checkpoint operation" in api.error("GET", f"{CHECKPOINTS}/{unknown}", 404)
+    assert "savepoint disposal" in api.error("GET", f"/v1/savepoint-disposal/{unknown}", 404)
+
+
+def test_an_outcome_is_kept_for_its_time_and_then_forgotten(api: Api, control: FakeControl) -> None:
+    trigger = begin(api, SAVEPOINTS)
+    api.now_ms += 10_000_000  # the time runs from the outcome on
+    control.answers[0].set_result("/sp/1")
+    api.now_ms += 300_000
+    api.get(f"{SAVEPOINTS}/{trigger}")
+    api.now_ms += 1
+    api.error("GET", f"{SAVEPOINTS}/{trigger}", 404)
+
+
+def test_a_checkpoint_answers_with_its_id(api: Api, control: FakeControl) -> None:
+    trigger = begin(api, CHECKPOINTS, checkpointType="FULL")
+    assert api.get(f"{CHECKPOINTS}/{trigger}") == IN_PROGRESS
+    control.answers[0].set_result(6)
+    assert api.get(f"{CHECKPOINTS}/{trigger}") == {"status": {"id": "COMPLETED"}, "operation": {"checkpointId": 6}}
+
+
+def test_a_checkpoint_that_failed_says_why(api: Api, control: FakeControl) -> None:
+    trigger = begin(api, CHECKPOINTS)
+    control.answers[0].set_exception(CheckpointRequestError("the job is FAILED"))
+    cause = api.get(f"{CHECKPOINTS}/{trigger}")["operation"]["failure-cause"]
+    assert "the job is FAILED" in cause["stack-trace"]
+
+
+def test_a_disposal_answers_200_and_ends_empty(api: Api) -> None:
+    trigger = begin(api, "/v1/savepoint-disposal", 200, **{"savepoint-path": "/sp/1"})
+    assert api.get(f"/v1/savepoint-disposal/{trigger}") == IN_PROGRESS
+    api.disposed["/sp/1"].set_result(None)
+    assert api.get(f"/v1/savepoint-disposal/{trigger}") == {"status": {"id": "COMPLETED"}, "operation": {}}
+
+
+def test_a_disposal_of_nothing_is_a_bad_request(api: Api) -> None:
+    text = "Field savepoint-path must not be omitted or be null."
+    assert api.error("POST", "/v1/savepoint-disposal", 400, json={}) == text
+
+
+@pytest.mark.parametrize(
+    "body",
+    ["{", "[]", '"text"', '{"formatType": "ODD"}', '{"target-directory": 7}', '{"cancel-job": "yes"}', "[" * 20_000],
+)
+def test_a_body_that_cannot_be_is_a_bad_request(api: Api, control: FakeControl, body: str) -> None:
+    headers = {"content-type": "application/json"}
+    text = api.error("POST", SAVEPOINTS, 400, content=body, headers=headers)
+    assert text == "Request did not match expected format SavepointBody."
+    assert control.asked == []
+
+
+def test_unread_outcomes_keep_the_server_until_each_was_read_once(api: Api, control: FakeControl) -> None:
+    trigger = begin(api, STOP)
+    assert api.operations.unread
+    control.answers[0].set_result("/sp/1")
+    assert not api.operations.wait_until_read(0)
+    waiting = threading.Thread(target=api.operations.wait_until_read, args=(30,))
+    waiting.start()
+    api.get(f"{SAVEPOINTS}/{trigger}")
+    waiting.join(5)
+    assert not waiting.is_alive()
+    assert not api.operations.unread
+
+
+def test_outcomes_that_are_too_old_keep_nobody(api: Api, control: FakeControl) -> None:
+    begin(api, STOP)
+    control.answers[0].set_result("/sp/1")
+    api.now_ms += 300_001
+    assert api.operations.wait_until_read(0)

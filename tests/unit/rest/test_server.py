@@ -1,0 +1,265 @@
+"""The server on a real socket: where it listens, how it starts and ends, clients that are slow or odd."""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import threading
+import time
+from typing import TYPE_CHECKING, Any
+
+import httpx
+import pytest
+from tests.unit.rest.fakes import JOB, FakeControl
+
+from penstock._engine.gateway.registry import Entry, Registry
+from penstock._engine.rest import http
+from penstock._engine.rest.server import RestServer
+from penstock._engine.rest.settings import RestSettings
+from penstock.common.configuration import Configuration
+from penstock.errors import ConfigurationError, SavepointError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+
+def settings(place: Path, **more: str) -> RestSettings:
+    keys = {"penstock.rest.registry-dir": str(place / "registry"), "rest.port": "0"}
+    return RestSettings.read(
+        Configuration.from_dict(keys | {key.replace("_", "-"): text for key, text in more.items()})
+    )
+
+
+def dispose(path: str) -> None:
+    if path != "/sp/1":
+        raise SavepointError(path, "there is none")
+
+
+def make(place: Path, **more: str) -> RestServer:
+    return RestServer(settings(place, **more), slots=2, dispose=dispose)
+
+
+@pytest.fixture
+def server(tmp_path: Path) -> Iterator[RestServer]:
+    made = make(tmp_path)
+    made.add(FakeControl())
+    made.start()
+    yield made
+    made.close()
+
+
+def raw(server: RestServer) -> socket.socket:
+    host, port = server.address.removeprefix("http://").split(":")
+    connection = socket.create_connection((host, int(port)), timeout=10)
+    connection.settimeout(10)
+    return connection
+
+
+def received(connection: socket.socket) -> bytes:
+    """Read until the other side closes."""
+    parts: list[bytes] = []
+    try:
+        while part := connection.recv(65536):
+            parts.append(part)
+    except ConnectionResetError:
+        pass
+    return b"".join(parts)
+
+
+def test_it_serves_and_says_where(server: RestServer, capsys: pytest.CaptureFixture[str]) -> None:
+    assert httpx.get(f"{server.address}/v1/jobs").json() == {"jobs": [{"id": JOB, "status": "RUNNING"}]}
+    headers = httpx.get(f"{server.address}/v1/jobs").headers
+    assert headers["content-type"] == "application/json; charset=UTF-8"
+    assert "content-length" in headers
+    assert "server" not in headers
+
+
+def test_the_address_is_printed_where_it_mixes_with_no_output(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    made = make(tmp_path)
+    made.start()
+    made.close()
+    assert capsys.readouterr() == ("", f"Penstock REST API: {made.address}\n")
+
+
+def test_it_costs_next_to_nothing_until_somebody_asks(tmp_path: Path) -> None:
+    begin = time.perf_counter()
+    made = make(tmp_path)
+    made.start()
+    started = time.perf_counter()
+    made.close()
+    assert started - begin < 0.1
+    assert time.perf_counter() - started < 0.1
+
+
+def test_a_get_with_a_body_leaves_the_connection_in_step(server: RestServer) -> None:
+    request = b"GET /v1/jobs HTTP/1.1\r\nHost: localhost\r\nContent-Length: 2\r\n\r\n{}"
+    with raw(server) as connection:
+        connection.sendall(request + request.replace(b"\r\n\r\n", b"\r\nConnection: close\r\n\r\n"))
+        assert received(connection).count(b"HTTP/1.1 200") == 2
+
+
+def test_a_client_that_does_not_finish_its_request_is_cut_off(
+    server: RestServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(http.TimedProtocol, "request_timeout_s", 0.2)
+    for part in (b"", b"GET /v1/jobs HT", b"POST /v1/jobs HTTP/1.1\r\nHost: localhost\r\nContent-Length: 9\r\n\r\n{"):
+        with raw(server) as connection:
+            connection.sendall(part)
+            assert received(connection) == b""
+
+
+def test_what_is_no_http_is_a_bad_request(server: RestServer) -> None:
+    for request in (b"hello\r\n\r\n", b"GET /v1/jobs HTTP/1.1\r\n\r\n", b"GET / HTTP/1.1\r\nA: " + b"x" * 70_000):
+        with raw(server) as connection:
+            connection.sendall(request)
+            answer = received(connection)
+            assert answer.startswith((b"HTTP/1.1 400", b"HTTP/1.1 403", b"HTTP/1.1 431")), answer
+
+
+def test_a_port_that_is_taken_makes_it_take_the_next_one(tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        made = make(tmp_path, **{"rest.port": str(port)})
+        made.close()
+    assert made.address != f"http://127.0.0.1:{port}"
+
+
+def test_a_range_without_a_free_port_is_told(tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = str(taken.getsockname()[1])
+        with pytest.raises(ConfigurationError, match=rf"rest\.bind-port cannot be '{port}-{port}'"):
+            make(tmp_path, **{"rest.bind-port": port})
+
+
+def test_an_address_of_another_machine_is_told(tmp_path: Path) -> None:
+    with pytest.raises(ConfigurationError, match=r"listened on at 192\.0\.2\.1"):
+        make(tmp_path, **{"rest.bind-address": "192.0.2.1", "penstock.rest.token": "t"})
+
+
+def test_ports_are_tried_in_the_order_of_the_setting(tmp_path: Path) -> None:
+    assert settings(tmp_path, **{"rest.bind-port": "9000-9002, 8000"}).ports == (9000, 9001, 9002, 8000)
+    assert settings(tmp_path, **{"rest.port": "8081"}).ports[:2] == (8081, 8082)
+    assert settings(tmp_path, **{"rest.port": "65535"}).ports == (65535,)
+    with pytest.raises(ConfigurationError, match="up to 65535"):
+        settings(tmp_path, **{"rest.bind-port": "65536"})
+
+
+@pytest.mark.parametrize("address", ["0.0.0.0", "::", "10.1.2.3", "example.org"])
+def test_an_address_that_others_reach_needs_a_token(tmp_path: Path, address: str) -> None:
+    with pytest.raises(ConfigurationError, match=r"penstock\.rest\.token"):
+        settings(tmp_path, **{"rest.bind-address": address})
+    assert settings(tmp_path, **{"rest.bind-address": address, "penstock.rest.token": "t"}).access.token == "t"
+
+
+@pytest.mark.parametrize("address", ["127.0.0.1", "::1", "localhost", "127.8.8.8"])
+def test_loopback_needs_none(tmp_path: Path, address: str) -> None:
+    assert settings(tmp_path, **{"rest.bind-address": address}).access.token is None
+
+
+def test_rest_address_is_what_clients_use(tmp_path: Path) -> None:
+    found = settings(tmp_path, **{"rest.address": "Jobs.Example"})
+    assert found.url(8081) == "http://Jobs.Example:8081"
+    assert "jobs.example" in found.access.hosts
+    assert settings(tmp_path, **{"rest.bind-address": "::1"}).url(1) == "http://[::1]:1"
+
+
+def test_the_token_is_hidden_in_what_people_see(tmp_path: Path) -> None:
+    assert settings(tmp_path, **{"penstock.rest.token": "s3cret"}).configuration["penstock.rest.token"] == "******"
+
+
+def test_it_stays_until_the_outcome_of_each_operation_was_read(tmp_path: Path) -> None:
+    control, made = FakeControl(), make(tmp_path)
+    made.add(control)
+    made.start()
+    trigger = httpx.post(f"{made.address}/v1/jobs/{JOB}/stop", json={}).json()["request-id"]
+    control.answers[0].set_result("/sp/1")
+    closing = threading.Thread(target=made.close)
+    closing.start()
+    poll = f"{made.address}/v1/jobs/{JOB}/savepoints/{trigger}"
+    assert httpx.get(poll).json()["operation"] == {"location": "file:/sp/1"}
+    closing.join(10)
+    assert not closing.is_alive()
+    with pytest.raises(httpx.ConnectError):
+        httpx.get(poll)
+
+
+def test_a_cluster_that_was_shut_down_waits_for_nobody(tmp_path: Path) -> None:
+    control, made = FakeControl(), make(tmp_path)
+    made.add(control)
+    made.start()
+    httpx.post(f"{made.address}/v1/jobs/{JOB}/stop", json={})
+    assert httpx.delete(f"{made.address}/v1/cluster").json() == {}
+    made.close()
+    assert control.asked[-1] == ("cancel",)
+
+
+def test_a_disposal_runs_beside_and_tells_what_went_wrong(server: RestServer) -> None:
+    def outcome(path: str) -> Any:
+        trigger = httpx.post(f"{server.address}/v1/savepoint-disposal", json={"savepoint-path": path}).json()
+        poll = f"{server.address}/v1/savepoint-disposal/{trigger['request-id']}"
+        while (answer := httpx.get(poll).json())["operation"] is None:
+            pass
+        return answer["operation"]
+
+    assert outcome("/sp/1") == {}
+    assert "there is none" in outcome("/sp/2")["failure-cause"]["stack-trace"]
+
+
+def test_a_job_is_listed_while_it_runs(server: RestServer, tmp_path: Path) -> None:
+    registry, job = Registry(tmp_path / "registry"), FakeControl().view
+    server.job_named(job)
+    (entry,) = registry.entries()
+    assert (entry.job_id, entry.name, entry.address, entry.pid) == (JOB, job.name, server.address, os.getpid())
+    server.job_ended(job)
+    assert registry.entries() == []
+
+
+def test_a_server_that_ends_leaves_no_entry(tmp_path: Path) -> None:
+    made = make(tmp_path)
+    made.job_named(FakeControl().view)
+    made.close()
+    assert list((tmp_path / "registry").iterdir()) == []
+
+
+def test_entries_of_processes_that_are_gone_are_removed(tmp_path: Path) -> None:
+    gone = Entry("a" * 32, "gone", "http://127.0.0.1:1", 2**22 + 1, socket.gethostname(), 1)
+    elsewhere = Entry("b" * 32, "elsewhere", "http://other:1", 2**22 + 1, "another machine", 2)
+    here = Entry.of_this_process("c" * 32, "here", "http://127.0.0.1:2", 3)
+    for entry in (gone, elsewhere, here):
+        Registry(tmp_path).add(entry)
+    (tmp_path / "broken.json").write_text("{")
+    assert Registry(tmp_path).entries() == [elsewhere, here]
+    assert not list(tmp_path.glob(f"{gone.job_id}*"))
+
+
+def test_a_directory_that_cannot_be_written_to_harms_no_job(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    registry = Registry(tmp_path / "file" / "below")
+    registry.add(Entry.of_this_process(JOB, "job", "http://127.0.0.1:1", 1))
+    registry.clear()
+    assert registry.entries() == []
+
+
+def test_the_registry_is_the_users_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PENSTOCK_REST__REGISTRY_DIR", str(tmp_path))
+    assert RestSettings.read(Configuration()).registry_directory == tmp_path
+    monkeypatch.delenv("PENSTOCK_REST__REGISTRY_DIR")
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    assert RestSettings.read(Configuration()).registry_directory.name == "jobs"
+
+
+def test_an_entry_is_plain_json(tmp_path: Path) -> None:
+    Registry(tmp_path).add(Entry(JOB, "job", "http://127.0.0.1:1", 7, "here", 1))
+    (file,) = tmp_path.iterdir()
+    assert json.loads(file.read_text()) == {
+        "job_id": JOB,
+        "name": "job",
+        "address": "http://127.0.0.1:1",
+        "pid": 7,
+        "host": "here",
+        "started_ms": 1,
+    }
