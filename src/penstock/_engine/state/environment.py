@@ -100,6 +100,25 @@ def open_environment(path: Path) -> Environment:
         return environment
 
 
+def is_in_use(path: Path) -> bool:
+    """Tell whether a process on this machine has the environment in a directory open.
+
+    LMDB holds a lock on the first byte of its lock file for as long as a process has it open.
+    """
+    if (os.getpid(), path) in _opened:  # to lock and unlock a file of this process's own would undo LMDB's lock
+        return True
+    import fcntl
+
+    try:
+        with (path / "lock.mdb").open("r+b") as lock:
+            fcntl.lockf(lock, fcntl.LOCK_EX | fcntl.LOCK_NB, 1)
+    except FileNotFoundError:
+        return False
+    except OSError:
+        return True
+    return False
+
+
 def private_directory(path: Path) -> Path:
     """Make a directory that only this user can enter, and return its real path.
 

@@ -1,0 +1,91 @@
+"""The records of a checkpoint directory's jobs, as somebody reads them who runs none of them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from penstock._engine.coordinator.snapshots import state_files
+from penstock._engine.protocol.metadata import Record, RecordKind, decode_record
+from penstock._engine.protocol.paths import METADATA, checkpoint_ids, is_job_directory, metadata_path
+from penstock.errors import CorruptCheckpointError
+
+if TYPE_CHECKING:
+    from penstock._engine.storage.checkpoint_storage import CheckpointStorage
+
+
+@dataclass(frozen=True, slots=True)
+class JobChain:
+    """The records of one job."""
+
+    storage: CheckpointStorage
+    job_id: str
+    #: By checkpoint id, rising.
+    records: dict[int, Record]
+    #: Metadata files that are damaged or of another format: what they name is not known.
+    unreadable: tuple[str, ...]
+
+    @property
+    def newest(self) -> Record | None:
+        """The newest record that can be read."""
+        return self.records[max(self.records)] if self.records else None
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether the job ended; it may still be resumed, from what its records name."""
+        return self.newest is not None and self.newest.is_terminal
+
+    @property
+    def state_files(self) -> frozenset[str]:
+        """The files of state that its checkpoints name."""
+        snapshots = (record.snapshot for record in self.records.values() if record.snapshot is not None)
+        return frozenset[str]().union(*map(state_files, snapshots))
+
+    def start(self) -> tuple[str, ...]:
+        """Return the savepoints and checkpoints elsewhere that a start from the newest record needs.
+
+        That is the savepoint that the job was suspended into or stops into, or what it was started from as long as it
+        has no checkpoint of its own.
+        """
+        record, needed = self.newest, list[str]()
+        while record is not None:
+            if record.savepoint is not None and record.kind in {RecordKind.CHECKPOINT, RecordKind.SUSPENDED}:
+                needed.append(record.savepoint)
+            if record.kind in {RecordKind.CHECKPOINT, RecordKind.SUSPENDED} or record.parent is None:
+                break
+            above, _, _ = record.parent.path.rpartition("/")
+            if above != self.job_id:
+                needed.append(record.parent.path)
+                break
+            record = self.records.get(record.parent.checkpoint_id)
+        return tuple(needed)
+
+
+def read_chains(storage: CheckpointStorage) -> list[JobChain]:
+    """Return the chains of all jobs of a checkpoint directory."""
+    return [read_chain(storage, name) for name in storage.names("") if is_job_directory(name)]
+
+
+def read_chain(storage: CheckpointStorage, job_id: str) -> JobChain:
+    """Return the chain of one job."""
+    records: dict[int, Record] = {}
+    unreadable: list[str] = []
+    for number in checkpoint_ids(storage.names(job_id)):
+        path = metadata_path(job_id, number)
+        data = storage.find(path)
+        if data is None:  # a driver died before its commit point
+            continue
+        try:
+            records[number] = decode_record(data, storage.full_path(path))
+        except CorruptCheckpointError:
+            unreadable.append(storage.full_path(path))
+    return JobChain(storage, job_id, records, tuple(unreadable))
+
+
+def same_place(left: str, right: str) -> bool:
+    """Tell whether two paths of savepoints or checkpoints mean the same one."""
+    return _bare(left) == _bare(right)
+
+
+def _bare(path: str) -> str:
+    return path.removeprefix("file://").rstrip("/").removesuffix(f"/{METADATA}")

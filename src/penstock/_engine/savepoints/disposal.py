@@ -1,0 +1,78 @@
+"""Deleting a savepoint whole, after making sure that it is one, and that no job starts from it next."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from penstock._engine.coordinator.snapshots import state_files
+from penstock._engine.protocol.metadata import RecordKind
+from penstock._engine.protocol.paths import METADATA, checkpoint_of
+from penstock._engine.savepoints.chains import read_chains, same_place
+from penstock._engine.savepoints.located import Located, absolute, locate
+from penstock._engine.storage.checkpoint_storage import open_storage
+from penstock.errors import SavepointChangeError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+
+@dataclass(frozen=True, slots=True)
+class Disposal:
+    """What was deleted."""
+
+    path: str
+    #: Files, the metadata among them, and their bytes.
+    files: int
+    bytes: int
+
+
+def dispose(
+    path: str, checkpoint_directories: Iterable[str] = (), options: Mapping[str, str] | None = None
+) -> Disposal:
+    """Delete a savepoint; its metadata first, so that a deletion that breaks off leaves nothing to start from.
+
+    Args:
+        path: The savepoint's directory or metadata file.
+        checkpoint_directories: Where to look for jobs that need it.
+        options: Options of the object store.
+
+    Raises:
+        UnknownStateError: There is no savepoint at that path.
+        SavepointChangeError: It is a checkpoint, a job starts from it next, or other files are in its directory.
+        CorruptCheckpointError: Its metadata is damaged, so what belongs to it is not known.
+        CheckpointStorageError: It cannot be deleted.
+    """
+    located = locate(path, options)
+    if located.record.kind is not RecordKind.SAVEPOINT:
+        reason = (
+            f"it is a {located.record.kind.value} record of job {located.record.job_id}, and no savepoint. A job "
+            "removes its checkpoints itself; execution.checkpointing.num-retained says how many it keeps"
+        )
+        raise SavepointChangeError(located.path, reason)
+    _check_unneeded(located, checkpoint_directories, options)
+    above, _, name = located.path.rpartition("/")
+    storage = open_storage(above, options)
+    named = state_files(located.snapshot) | {METADATA}
+    files = {file.path.removeprefix(f"{name}/"): file.size for file in storage.files(name)}
+    foreign = [file for file in files if file not in named and checkpoint_of(file) is None]
+    if foreign:
+        reason = f"{storage.full_path(f'{name}/{foreign[0]}')} does not belong to it. Move it away, then try again"
+        raise SavepointChangeError(located.path, reason)
+    unfinished = [file.path for file in storage.unfinished() if file.path.startswith(f"{name}/")]
+    storage.delete([f"{name}/{METADATA}"])
+    storage.delete([*(f"{name}/{file}" for file in files if file != METADATA), *unfinished])
+    return Disposal(located.path, len(files), sum(files.values()))
+
+
+def _check_unneeded(located: Located, directories: Iterable[str], options: Mapping[str, str] | None) -> None:
+    for directory in directories:
+        for chain in read_chains(open_storage(absolute(directory), options)):
+            if any(same_place(located.path, needed) for needed in chain.start()):
+                newest = chain.newest
+                name = "" if newest is None else f" {newest.job_name!r}"
+                reason = (
+                    f"job{name} ({chain.job_id}) in {chain.storage.full_path('')} goes on from it. Start that job and "
+                    "let it complete a checkpoint, or remove its directory, then try again"
+                )
+                raise SavepointChangeError(located.path, reason)

@@ -1,0 +1,176 @@
+"""What dead jobs left behind: found first, with the reason why it is dead, and removed only when somebody says so.
+
+Nothing is listed that a job which runs, or can be resumed, may need. What cannot be told is not listed as dead, but
+said. In checkpoint directories only jobs that have ended are looked at: a job that goes on cleans up after itself.
+"""
+
+from __future__ import annotations
+
+import shutil
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from penstock._engine.protocol.paths import METADATA, shared_directory
+from penstock._engine.savepoints.chains import JobChain, read_chains, same_place
+from penstock._engine.savepoints.local_leftovers import dead_local_directories, is_dead_directory
+from penstock._engine.savepoints.staged_leftovers import StagedFiles
+from penstock._engine.savepoints.survey import Leftover, LeftoverKind, Places, Removal, Survey, Unclear
+from penstock._engine.storage.checkpoint_storage import open_storage
+from penstock.errors import PenstockError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping
+
+    from penstock._engine.storage.checkpoint_storage import CheckpointStorage, StoredFile
+
+#: What was touched within this time is left alone.
+MIN_AGE_MS: Final = 3_600_000
+_SAVEPOINT: Final = "savepoint-"
+
+
+def find_leftovers(places: Places, *, min_age_ms: int = MIN_AGE_MS, now_ms: int | None = None) -> Survey:
+    """Look for what dead jobs left behind; nothing is changed.
+
+    Args:
+        places: Where to look.
+        min_age_ms: Leave alone what was touched within this time.
+        now_ms: The time, in epoch milliseconds; that of this machine when left out.
+
+    Raises:
+        CheckpointStorageError: A directory cannot be read.
+    """
+    oldest_ms = (time.time_ns() // 1_000_000 if now_ms is None else now_ms) - min_age_ms
+    return _Search(places, oldest_ms).run()
+
+
+def remove_leftovers(leftovers: Iterable[Leftover], options: Mapping[str, str] | None = None) -> Removal:
+    """Remove what `find_leftovers` found.
+
+    Args:
+        leftovers: All of it, or some.
+        options: Options of the object store.
+    """
+    removed: list[Leftover] = []
+    failed: list[tuple[Leftover, str]] = []
+    for leftover in leftovers:
+        try:
+            reason = _remove(leftover, options)
+        except (PenstockError, OSError) as error:
+            reason = str(error)
+        if reason is None:
+            removed.append(leftover)
+        else:
+            failed.append((leftover, reason))
+    return Removal(tuple(removed), tuple(failed))
+
+
+def _remove(leftover: Leftover, options: Mapping[str, str] | None) -> str | None:
+    """Remove one; return why not, None when it is gone."""
+    if leftover.kind is LeftoverKind.LOCAL_DIRECTORY:
+        if not is_dead_directory(Path(leftover.path)):
+            return "a process uses it now"
+        shutil.rmtree(leftover.path)
+    elif leftover.kind is LeftoverKind.STAGED_FILE:
+        from penstock._connectors.files.filesystem import filesystem_of
+
+        filesystem_of(leftover.path).delete(leftover.path)
+    else:
+        storage = open_storage(leftover.root, options)
+        inside = [file.path for file in storage.files(leftover.name)]
+        storage.delete(inside or [leftover.name])
+    return None
+
+
+class _Search:
+    """One look at all places."""
+
+    def __init__(self, places: Places, oldest_ms: int) -> None:
+        self._places = places
+        self._oldest_ms = oldest_ms
+        self._chains: list[JobChain] = []
+        self._savepoints: list[tuple[CheckpointStorage, str]] = []
+        self._unclear: list[Unclear] = []
+
+    def run(self) -> Survey:
+        found: list[Leftover] = []
+        for directory in self._places.checkpoint_directories:
+            storage = self._places.open(directory)
+            self._chains += read_chains(storage)
+            found += self._temporary_files(storage)
+        for directory in self._places.savepoint_directories:
+            storage = self._places.open(directory)
+            self._savepoints += [(storage, name) for name in storage.names("") if not name.startswith(".")]
+            found += self._temporary_files(storage)
+        over = list(filter(self._is_over, self._chains))
+        for chain in over:
+            found += self._files_of(chain)
+        for storage, name in self._savepoints:
+            found += self._unfinished_savepoint(storage, name)
+        found += self._staged_files(over)
+        if self._places.local:
+            found += [
+                Leftover(LeftoverKind.LOCAL_DIRECTORY, str(path), size, reason, modified_ms)
+                for path, size, reason, modified_ms in dead_local_directories(self._oldest_ms)
+            ]
+        return Survey(tuple(found), tuple(self._unclear))
+
+    def _is_over(self, chain: JobChain) -> bool:
+        """Tell whether a job has ended, and all that names its files can be read."""
+        if not (chain.has_ended or chain.job_id in self._places.ended_jobs):
+            return False
+        if chain.unreadable:
+            self._unclear.append(Unclear(chain.unreadable[0], "it cannot be read, so what it names is not known"))
+            return False
+        return True
+
+    def _stored(self, kind: LeftoverKind, storage: CheckpointStorage, file: StoredFile, reason: str) -> Leftover:
+        path = storage.full_path(file.path)
+        return Leftover(kind, path, file.size, reason, file.modified_ms, storage.url, file.path)
+
+    def _temporary_files(self, storage: CheckpointStorage) -> Iterator[Leftover]:
+        for file in storage.unfinished():
+            if file.modified_ms <= self._oldest_ms:
+                reason = "its writer did not come to give it a name"
+                yield self._stored(LeftoverKind.TEMPORARY_FILE, storage, file, reason)
+
+    def _files_of(self, chain: JobChain) -> Iterator[Leftover]:
+        storage, needed = chain.storage, chain.state_files
+        ended = f"job {chain.job_id} has ended"
+        for file in storage.files(shared_directory(chain.job_id)):
+            if file.path not in needed and file.modified_ms <= self._oldest_ms:
+                yield self._stored(LeftoverKind.STATE_FILE, storage, file, f"{ended}, and no checkpoint names it")
+        for file in storage.files(f"{chain.job_id}/blobs"):
+            if file.modified_ms <= self._oldest_ms:
+                yield self._stored(LeftoverKind.PROGRAM, storage, file, f"{ended}, and a resumed one brings its own")
+
+    def _unfinished_savepoint(self, storage: CheckpointStorage, name: str) -> Iterator[Leftover]:
+        if not name.startswith(_SAVEPOINT) or storage.find(f"{name}/{METADATA}") is not None:
+            return
+        files, path = storage.files(name), storage.full_path(name)
+        if not files or max(file.modified_ms for file in files) > self._oldest_ms:
+            return
+        prefix = name.removeprefix(_SAVEPOINT).partition("-")[0]
+        jobs = [chain for chain in self._chains if chain.job_id.startswith(prefix)]
+        if not jobs:
+            reason = "it has no metadata, but its job is in none of the checkpoint directories"
+            self._unclear.append(Unclear(path, reason))
+        elif not any(same_place(path, place) for chain in jobs for place in chain.start()):
+            size, modified_ms = sum(file.size for file in files), max(file.modified_ms for file in files)
+            reason = "it was given up before its metadata was written"
+            kind = LeftoverKind.UNFINISHED_SAVEPOINT
+            yield Leftover(kind, path, size, reason, modified_ms, storage.url, name)
+
+    def _staged_files(self, over: list[JobChain]) -> Iterator[Leftover]:
+        if not self._places.sink_directories:
+            return
+        staged = StagedFiles(
+            over,
+            frozenset(chain.job_id for chain in self._chains),
+            self._places.ended_jobs,
+            [storage.full_path(name) for storage, name in self._savepoints],
+            dict(self._places.options),
+        )
+        for directory in self._places.sink_directories:
+            yield from staged.below(directory, self._oldest_ms)
+        self._unclear += staged.unclear

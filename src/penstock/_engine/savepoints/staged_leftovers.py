@@ -1,0 +1,109 @@
+"""Staged files of the file sink that no checkpoint or savepoint will ever publish.
+
+A staged file's name says which attempt of which job wrote it. Whether it is needed is told without unpickling anything:
+the bytes that a sink has put into a checkpoint hold the names of all that it goes on with or still has to publish.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from penstock._engine.protocol.metadata import RecordKind
+from penstock._engine.savepoints.located import locate
+from penstock._engine.savepoints.survey import Leftover, LeftoverKind, Unclear
+from penstock.errors import PenstockError, UnknownStateError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping
+
+    from penstock._engine.protocol.metadata import JobSnapshot, Record
+    from penstock._engine.savepoints.chains import JobChain
+
+
+class StagedFiles:
+    """Looks for staged files of jobs that are over.
+
+    Args:
+        over: The chains of jobs that have ended.
+        known: The ids of all jobs that the checkpoint directories have.
+        ended_jobs: Ids of jobs that somebody says have ended.
+        savepoints: The paths of all that may be a savepoint.
+        options: Options of the object store.
+    """
+
+    def __init__(
+        self,
+        over: Iterable[JobChain],
+        known: frozenset[str],
+        ended_jobs: frozenset[str],
+        savepoints: Iterable[str],
+        options: Mapping[str, str],
+    ) -> None:
+        self._options = options
+        self._known = known
+        self.unclear: list[Unclear] = []
+        #: Whether a savepoint cannot be read: it may name anything.
+        self._is_blind = False
+        self._savepoints = [record for path in savepoints if (record := self._savepoint(path)) is not None]
+        #: By id of a job that is over: the bytes in which its sinks name what they need; None where not all are known.
+        self._needed = {chain.job_id: self._of_chain(chain) for chain in over}
+        self._needed |= {job_id: self._of_savepoints(job_id) for job_id in ended_jobs - known}
+
+    def below(self, directory: str, oldest_ms: int) -> Iterator[Leftover]:
+        """Iterate what is left below a sink's folder and was written before a time."""
+        # A connector's names are its own; this is the one place of the engine that asks for them.
+        from penstock._connectors.files.filesystem import filesystem_of
+        from penstock._connectors.files.staging import list_segments
+
+        statuses = {status.path: status for status in filesystem_of(directory).hidden_files(directory)}
+        asked: set[str] = set()
+        for segment in list_segments(directory):
+            job_id, status = segment.job_id, statuses.get(segment.path)
+            if job_id not in self._known | self._needed.keys() | asked:
+                asked.add(job_id)
+                reason = f"its job {job_id} is in none of the checkpoint directories"
+                self.unclear.append(Unclear(segment.path, reason))
+            needed = self._needed.get(job_id)
+            if self._is_blind or needed is None or status is None or status.modified_ms > oldest_ms:
+                continue
+            name = segment.path.rpartition("/")[2].encode()
+            if not any(name in blob for blob in needed):
+                reason = f"job {job_id} has ended, and no checkpoint names what attempt {segment.token} staged"
+                yield Leftover(LeftoverKind.STAGED_FILE, segment.path, status.size, reason, status.modified_ms)
+
+    def _of_chain(self, chain: JobChain) -> list[bytes] | None:
+        blobs = self._of_savepoints(chain.job_id)
+        for record in chain.records.values():
+            blobs += _opaque(record.snapshot)
+        for place in chain.start():
+            try:
+                blobs += _opaque(locate(place, self._options).record.snapshot)
+            except PenstockError as error:
+                self.unclear.append(
+                    Unclear(place, f"job {chain.job_id} goes on from it, and it cannot be read: {error}")
+                )
+                return None
+        return blobs
+
+    def _of_savepoints(self, job_id: str) -> list[bytes]:
+        return [blob for record in self._savepoints if record.job_id == job_id for blob in _opaque(record.snapshot)]
+
+    def _savepoint(self, path: str) -> Record | None:
+        try:
+            record = locate(path, self._options).record
+        except UnknownStateError:  # something else
+            return None
+        except PenstockError as error:
+            self.unclear.append(Unclear(path, f"it cannot be read, so no staged file is known to be dead ({error})"))
+            self._is_blind = True
+            return None
+        return record if record.kind is RecordKind.SAVEPOINT else None
+
+
+def _opaque(snapshot: JobSnapshot | None) -> list[bytes]:
+    """Return what operators and sinks put into a checkpoint as bytes of their own."""
+    if snapshot is None:
+        return []
+    states = [part.state for operator in snapshot.operators.values() for part in operator.subtasks]
+    pending = [committable.payload for commit in snapshot.outstanding for committable in commit.committables]
+    return [state for state in states if state is not None] + pending

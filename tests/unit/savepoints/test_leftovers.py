@@ -1,0 +1,281 @@
+"""What counts as left over, what never does, and that removing takes exactly what was listed."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from tests.unit.savepoints.jobs import environment, run, savepoint_of
+
+from penstock._connectors.files.staging import segment_name
+from penstock._engine.savepoints.chains import read_chains
+from penstock._engine.savepoints.inspection import inspect
+from penstock._engine.savepoints.leftovers import find_leftovers, remove_leftovers
+from penstock._engine.savepoints.survey import LeftoverKind, Places, Survey
+from penstock._engine.state.keyed_store import KeyedStore
+from penstock._engine.storage.checkpoint_storage import open_storage
+from penstock._engine.storage.scratch import ScratchDirectory, hold
+from penstock.common import Encoder, WatermarkStrategy
+from penstock.datastream.connectors.file_system import FileSink
+from penstock.datastream.connectors.number_seq import NumberSequenceSource
+
+if TYPE_CHECKING:
+    from penstock.datastream import StreamExecutionEnvironment
+
+DAY_MS = 86_400_000
+
+
+def tomorrow() -> int:
+    return int(time.time() * 1000) + DAY_MS
+
+
+def found(tmp_path: Path, *, now_ms: int | None = None, **others: Any) -> Survey:
+    places = Places(
+        checkpoint_directories=(str(tmp_path / "checkpoints"),),
+        savepoint_directories=(str(tmp_path / "savepoints"),),
+        sink_directories=(str(tmp_path / "out"),),
+        **{"local": False, **others},
+    )
+    return find_leftovers(places, now_ms=tomorrow() if now_ms is None else now_ms)
+
+
+def names(survey: Survey, kind: LeftoverKind) -> list[str]:
+    return [leftover.path.rpartition("/")[2] for leftover in survey.leftovers if leftover.kind is kind]
+
+
+def job_directory(tmp_path: Path) -> Path:
+    [job] = (path for path in (tmp_path / "checkpoints").iterdir() if len(path.name) == 32)
+    return job
+
+
+def writing_job(tmp_path: Path, **settings: str) -> StreamExecutionEnvironment:
+    """Return a job whose sink has an unfinished part from each epoch on."""
+    env = environment(2, checkpoints=str(tmp_path / "checkpoints"), **settings)
+    source = NumberSequenceSource(0, 20_000)
+    sink = FileSink.for_row_format(str(tmp_path / "out"), Encoder.simple_string_encoder()).build()
+    env.from_source(source, WatermarkStrategy.no_watermarks(), "numbers").uid("numbers").sink_to(sink).uid("sink")
+    return env
+
+
+def staged(tmp_path: Path) -> list[Path]:
+    return sorted((tmp_path / "out").rglob(".*.staged"))
+
+
+# ------------------------------------------------------------------------------------------ staged sink files
+
+
+def test_parts_that_a_suspended_job_goes_on_with_are_not_left_over(tmp_path: Path) -> None:
+    path = run(writing_job(tmp_path), tmp_path, stop_in=1)[1]
+    assert path is not None
+    assert staged(tmp_path)
+    [job_id] = [job_directory(tmp_path).name]
+    dead = tmp_path / "out" / segment_name("ab", 1, job_id=job_id, sink="c0", checkpoint_id=2, token="7f")
+    dead.write_text("nobody's")
+    survey = found(tmp_path)
+    assert names(survey, LeftoverKind.STAGED_FILE) == [dead.name]
+    assert not survey.unclear
+    assert remove_leftovers(survey.leftovers).failed == ()
+    assert not dead.exists()
+    run(writing_job(tmp_path, recover=path), tmp_path)
+    lines = [line for part in (tmp_path / "out").rglob("part-*") for line in part.read_text().split()]
+    assert sorted(map(int, lines)) == list(range(20_001))
+
+
+def test_staged_files_of_a_job_that_is_not_known_or_has_not_ended_are_left_alone(tmp_path: Path) -> None:
+    (tmp_path / "out").mkdir()
+    unknown = tmp_path / "out" / segment_name("ab", 1, job_id="f" * 32, sink="c0", checkpoint_id=2, token="7f")
+    unknown.write_text("?")
+    survey = found(tmp_path)
+    assert names(survey, LeftoverKind.STAGED_FILE) == []
+    assert [(unclear.path, "f" * 32 in unclear.reason) for unclear in survey.unclear] == [(str(unknown), True)]
+    assert names(found(tmp_path, ended_jobs=frozenset({"f" * 32})), LeftoverKind.STAGED_FILE) == [unknown.name]
+
+
+def test_suspended_job_whose_savepoint_was_moved_away_keeps_what_it_staged(tmp_path: Path) -> None:
+    path = run(writing_job(tmp_path), tmp_path, stop_in=1)[1]
+    Path(str(path)).rename(tmp_path / "moved")
+    survey = found(tmp_path)
+    assert names(survey, LeftoverKind.STAGED_FILE) == []
+    assert [unclear.path for unclear in survey.unclear] == [path]
+
+
+def test_savepoint_that_cannot_be_read_protects_all_staged_files(tmp_path: Path) -> None:
+    path = Path(str(run(writing_job(tmp_path), tmp_path, stop_in=1)[1]))
+    (path / "_metadata").write_bytes(b"{")
+    assert names(found(tmp_path), LeftoverKind.STAGED_FILE) == []
+
+
+# ------------------------------------------------------------------------------------------ checkpoint directories
+
+
+def test_state_files_and_programs_of_ended_jobs_go_but_for_what_a_checkpoint_names(tmp_path: Path) -> None:
+    savepoint_of(tmp_path, numbers=20_000, inline="0 b", retention="RETAIN_ON_CANCELLATION")
+    job = job_directory(tmp_path)
+    orphan = job / "shared" / "totals-0-2-00000000000000aa"
+    orphan.write_text("orphan")
+    (job / "blobs").mkdir()
+    (job / "blobs" / ("0" * 64)).write_text("program")
+    survey = found(tmp_path)
+    [chain] = read_chains(open_storage(str(tmp_path / "checkpoints")))
+    named = {path.rpartition("/")[2] for path in chain.state_files}
+    assert named
+    assert orphan.name in names(survey, LeftoverKind.STATE_FILE)
+    assert not named & set(names(survey, LeftoverKind.STATE_FILE))
+    assert names(survey, LeftoverKind.PROGRAM) == ["0" * 64]
+    assert remove_leftovers(survey.leftovers).failed == ()
+    assert {path.name for path in (job / "shared").iterdir()} == named
+    assert found(tmp_path).leftovers == ()
+    for record in job.glob("chk-*"):
+        inspect(str(record), verify=True)
+
+
+def test_job_that_has_not_ended_is_not_looked_into(tmp_path: Path) -> None:
+    savepoint_of(tmp_path)
+    job = job_directory(tmp_path)
+    newest = max(job.glob("chk-*"), key=lambda path: int(path.name[4:]))
+    (newest / "_metadata").unlink()  # then its last record is a checkpoint, as after a crash
+    (job / "shared").mkdir(exist_ok=True)
+    (job / "shared" / "totals-0-2-00000000000000aa").write_text("orphan")
+    assert names(found(tmp_path), LeftoverKind.STATE_FILE) == []
+    survey = found(tmp_path, ended_jobs=frozenset({job.name}))
+    assert "totals-0-2-00000000000000aa" in names(survey, LeftoverKind.STATE_FILE)
+
+
+def test_chain_that_cannot_be_read_whole_is_left_alone_and_told(tmp_path: Path) -> None:
+    savepoint_of(tmp_path)
+    job = job_directory(tmp_path)
+    first = job / "chk-1" / "_metadata"
+    first.write_bytes(first.read_bytes()[:-20])
+    (job / "shared").mkdir(exist_ok=True)
+    (job / "shared" / "totals-0-2-00000000000000aa").write_text("orphan")
+    survey = found(tmp_path)
+    assert names(survey, LeftoverKind.STATE_FILE) == []
+    assert [unclear.path for unclear in survey.unclear] == [str(first)]
+
+
+def test_what_is_young_is_left_alone(tmp_path: Path) -> None:
+    savepoint_of(tmp_path)
+    job = job_directory(tmp_path)
+    (job / "shared").mkdir(exist_ok=True)
+    for name in ("totals-0-2-00000000000000aa", ".tmp-7-ab"):
+        (job / "shared" / name).write_text("orphan")
+    assert found(tmp_path, now_ms=int(time.time() * 1000)).leftovers == ()
+    assert set(names(found(tmp_path), LeftoverKind.TEMPORARY_FILE)) == {".tmp-7-ab"}
+    remove_leftovers(found(tmp_path).leftovers)
+    assert not list(job.rglob(".tmp-*"))
+
+
+def test_savepoint_without_metadata_is_left_over_unless_its_job_is_stopping_into_it(tmp_path: Path) -> None:
+    path = Path(savepoint_of(tmp_path, inline="0 b"))
+    given_up = path.with_name(f"{path.name[:-12]}{'0' * 12}")
+    given_up.mkdir()
+    (given_up / "totals-0-2-00000000000000aa").write_text("half of it")
+    unknown = path.with_name("savepoint-ffffff-000000000000")
+    unknown.mkdir()
+    (unknown / "file").write_text("?")
+    (path / "_metadata").rename(tmp_path / "kept")  # as if the driver was killed behind the stop's commit point
+    survey = found(tmp_path)
+    assert names(survey, LeftoverKind.UNFINISHED_SAVEPOINT) == [given_up.name]
+    assert str(unknown) in [unclear.path for unclear in survey.unclear]
+    remove_leftovers(survey.leftovers)
+    assert not given_up.exists()
+    assert path.exists()
+    assert unknown.exists()
+
+
+# ------------------------------------------------------------------------------------------ local directories
+
+HOLDER = """
+import sys, time
+from pathlib import Path
+from penstock._engine.state.keyed_store import KeyedStore
+from penstock._engine.storage.scratch import ScratchDirectory
+scratch = ScratchDirectory("penstock-checkpoints-")
+store = KeyedStore(Path(sys.argv[1]), range(4), 4, lambda handle: b"", 1 << 20)
+store.catch_up(())
+store._move_local()
+print("ready", flush=True)
+time.sleep(600)
+"""
+
+
+@pytest.fixture
+def temporary(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    place = tmp_path / "tmp"
+    place.mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(place))
+    return place
+
+
+def local_names(tmp_path: Path) -> set[str]:
+    return {
+        path.rpartition("/")[2]
+        for path in (leftover.path for leftover in find_leftovers(Places(), now_ms=tomorrow()).leftovers)
+    }
+
+
+def test_local_directories_go_when_their_process_is_dead(temporary: Path, tmp_path: Path) -> None:
+    state = temporary / f"penstock-{os.geteuid()}" / "state" / ("a" * 32)
+    state.parent.mkdir(parents=True, mode=0o700)
+    holder = subprocess.Popen(
+        [sys.executable, "-c", HOLDER, str(state / "totals-0")],
+        stdout=subprocess.PIPE,
+        env={**os.environ, "TMPDIR": str(temporary)},
+    )
+    try:
+        assert holder.stdout is not None
+        assert holder.stdout.readline() == b"ready\n"
+        assert local_names(tmp_path) == set()
+    finally:
+        holder.kill()
+        holder.communicate()
+    survey = find_leftovers(Places(), now_ms=tomorrow())
+    [checkpoints] = temporary.glob("penstock-checkpoints-*")
+    assert {leftover.path for leftover in survey.leftovers} == {str(checkpoints), str(state)}
+    assert find_leftovers(Places()).leftovers == ()  # they are young
+    removal = remove_leftovers(survey.leftovers)
+    assert (len(removal.removed), removal.failed) == (2, ())
+    assert not checkpoints.exists()
+    assert not state.exists()
+
+
+def test_directories_of_this_process_are_in_use(temporary: Path, tmp_path: Path) -> None:
+    state = temporary / f"penstock-{os.geteuid()}" / "state" / ("b" * 32)
+    state.parent.mkdir(parents=True, mode=0o700)
+    store = KeyedStore(state / "op-0", range(4), 4, lambda _: b"", 1 << 20)
+    store.catch_up(())
+    store._move_local()
+    with ScratchDirectory("penstock-savepoint-"):
+        assert local_names(tmp_path) == set()
+
+
+def test_directory_that_was_taken_into_use_since_is_not_removed(temporary: Path, tmp_path: Path) -> None:
+    scratch = ScratchDirectory("penstock-savepoint-")
+    scratch._lock.close()
+    survey = find_leftovers(Places(), now_ms=tomorrow())
+    assert len(survey.leftovers) == 1
+    with hold(scratch.path):
+        removal = remove_leftovers(survey.leftovers)
+    assert [reason for _, reason in removal.failed] == ["a process uses it now"]
+    assert scratch.path.exists()
+
+
+def test_directories_of_others_and_without_a_lock_are_left_alone(temporary: Path, tmp_path: Path) -> None:
+    (temporary / "penstock-checkpoints-old").mkdir()
+    (temporary / "penstock-savepoint-file").write_text("a file")
+    assert local_names(tmp_path) == set()
+
+
+def test_removing_twice_does_no_harm(tmp_path: Path) -> None:
+    savepoint_of(tmp_path)
+    job = job_directory(tmp_path)
+    (job / "shared").mkdir(exist_ok=True)
+    (job / "shared" / "totals-0-2-00000000000000aa").write_text("orphan")
+    survey = found(tmp_path)
+    assert [remove_leftovers(survey.leftovers).failed for _ in range(2)] == [(), ()]
