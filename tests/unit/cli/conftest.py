@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 import pytest
@@ -30,8 +31,9 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     for name in ("home", "work"):
         (tmp_path / name).mkdir()
     monkeypatch.setenv("HOME", str(tmp_path / "home"))
-    for name in ("XDG_STATE_HOME", "PENSTOCK_REST__REGISTRY_DIR"):
-        monkeypatch.delenv(name, raising=False)
+    for name in list(os.environ):
+        if name == "XDG_STATE_HOME" or name.startswith("PENSTOCK_"):
+            monkeypatch.delenv(name)
     monkeypatch.chdir(tmp_path / "work")
     return tmp_path / "home"
 

@@ -89,7 +89,7 @@ class FakeDriver:
     def exceptions(self) -> dict[str, Any]:
         entry = {
             "exceptionName": "ValueError",
-            "stacktrace": "Traceback\nValueError: bad",
+            "stacktrace": "ValueError: bad\n  in operator 'parse'",
             "timestamp": 1_795_229_591_000,
         }
         return {"exceptionHistory": {"entries": [entry], "truncated": False}}

@@ -78,3 +78,20 @@ def test_path_without_a_savepoint_is_told_with_what_is_there(penstock: Command) 
     done = penstock("savepoint", "inspect", "elsewhere")
     assert (done.code, len(done.err.splitlines())) == (1, 1)
     assert str(Path("elsewhere").absolute()) in done.err
+
+
+def test_disposed_savepoint_is_gone(penstock: Command, savepoint: Path) -> None:
+    done = penstock("savepoint", "dispose", str(savepoint), "--json")
+    assert done.code == 0, done.err
+    assert json.loads(done.out)["path"] == str(savepoint)
+    assert not any(path.is_file() for path in savepoint.rglob("*"))
+
+
+def test_savepoint_that_a_job_goes_on_from_is_not_disposed(penstock: Command, savepoint: Path, tmp_path: Path) -> None:
+    refused = penstock("savepoint", "dispose", str(savepoint), "--checkpoint-dir", str(tmp_path / "checkpoints"))
+    assert (refused.code, len(refused.err.splitlines())) == (1, 1)
+    configured = penstock(
+        "savepoint", "dispose", str(savepoint), "-D", f"execution.checkpointing.dir={tmp_path / 'checkpoints'}"
+    )
+    assert configured.code == 1
+    assert (savepoint / "_metadata").exists()

@@ -10,7 +10,7 @@ from pathlib import Path
 import click
 
 from penstock._engine.cli.exit_codes import ExitCode
-from penstock._engine.cli.options import checked_settings, json_option, settings_option
+from penstock._engine.cli.options import checked_settings, json_option, script_option, settings_option
 from penstock._engine.cli.output import print_json, print_table, say
 from penstock.common.config_check import checked, nearest_key
 from penstock.common.config_loading import OPTIONS_VARIABLE, outer_settings
@@ -37,11 +37,7 @@ class EffectiveOption:
 @click.command("config")
 @click.argument("words", nargs=-1, metavar="[WORD]...")
 @click.option("--set", "only_set", is_flag=True, help="Show only the keys that are set somewhere.")
-@click.option(
-    "--script",
-    type=click.Path(exists=True, dir_okay=False, path_type=Path),
-    help="The program: `config.yaml` beside it counts. Without it, the one in the working directory.",
-)
+@script_option
 @settings_option
 @json_option
 def show_config(
@@ -57,11 +53,9 @@ def show_config(
     Those that contain a WORD, or all. Each comes with the value that a program started here would have, where that was
     set, and what it does. What the program itself sets wins over all of these.
     """
-    folder = Path.cwd() if script is None else script.resolve().parent
-    found = effective_options(folder, checked_settings(settings))
     rows = [
         row
-        for row in found
+        for row in effective_options(script, settings)
         if (not only_set or row.origin != _DEFAULT) and (not words or any(word in row.key for word in words))
     ]
     if as_json:
@@ -81,20 +75,27 @@ def show_config(
     return ExitCode.OK
 
 
-def effective_options(folder: Path, settings: dict[str, str]) -> list[EffectiveOption]:
-    """Return what a program in a folder would find, known keys first.
+def configured(script: Path | None, settings: tuple[tuple[str, str], ...]) -> dict[str, str | None]:
+    """Return the values that a program would find; see `effective_options`."""
+    return {option.key: option.value for option in effective_options(script, settings)}
+
+
+def effective_options(script: Path | None, settings: tuple[tuple[str, str], ...]) -> list[EffectiveOption]:
+    """Return what a program would find, known keys first.
 
     Args:
-        folder: Where the program is.
+        script: The program; None for one in the working directory.
         settings: What the command line sets.
 
     Raises:
         ConfigurationError: A key has a value that it cannot have.
         ConfigurationFileError: There is a ``config.yaml`` that cannot be read.
     """
+    folder = Path.cwd() if script is None else script.resolve().parent
+    options = json.dumps(checked_settings(settings))
     values: dict[str, str] = {}
     origins: dict[str, str] = {}
-    for layer in outer_settings(folder, {**os.environ, OPTIONS_VARIABLE: json.dumps(settings)}):
+    for layer in outer_settings(folder, {**os.environ, OPTIONS_VARIABLE: options}):
         values |= checked(layer).to_dict()
         origins |= {KNOWN_KEYS[key].key if key in KNOWN_KEYS else key: layer[key].origin for key in layer}
     rows: list[EffectiveOption] = []

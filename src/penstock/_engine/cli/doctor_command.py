@@ -19,10 +19,10 @@ from urllib.parse import unquote, urlsplit
 import click
 
 from penstock import __version__
-from penstock._engine.cli.config_command import effective_options
+from penstock._engine.cli.config_command import configured
 from penstock._engine.cli.exit_codes import ExitCode
 from penstock._engine.cli.jobs import registered_jobs
-from penstock._engine.cli.options import checked_settings, json_option, settings_option
+from penstock._engine.cli.options import json_option, script_option, settings_option
 from penstock._engine.cli.output import print_json, print_table, size_text, waiting
 from penstock._engine.gateway.registry import default_directory
 from penstock.common import option_table
@@ -55,11 +55,7 @@ class Finding:
 
 
 @click.command
-@click.option(
-    "--script",
-    type=click.Path(exists=True, dir_okay=False, path_type=Path),
-    help="The program: `config.yaml` beside it counts. Without it, the one in the working directory.",
-)
+@script_option
 @settings_option
 @json_option
 def doctor(*, script: Path | None, settings: tuple[tuple[str, str], ...], as_json: bool) -> int:
@@ -70,8 +66,7 @@ def doctor(*, script: Path | None, settings: tuple[tuple[str, str], ...], as_jso
     Ends with code 1 when something is in the way of a job. Set `execution.checkpointing.dir` with -D, or where the
     program finds it, to have that storage checked.
     """
-    folder = Path.cwd() if script is None else script.resolve().parent
-    values = {option.key: option.value for option in effective_options(folder, checked_settings(settings))}
+    values = configured(script, settings)
     with waiting("Looking at this machine"):
         findings = list(examine(values))
     if as_json:

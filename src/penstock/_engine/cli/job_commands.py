@@ -18,6 +18,7 @@ from penstock._engine.cli.options import (
 )
 from penstock._engine.cli.output import duration_text, print_facts, print_json, print_table, say, time_text, waiting
 from penstock._engine.cli.rest_client import ENDED, Wait
+from penstock._engine.storage.checkpoint_storage import local_path
 
 if TYPE_CHECKING:
     from penstock._engine.cli.jobs import FoundJob, Place
@@ -87,8 +88,7 @@ def _show(target: FoundJob, details: dict[str, Any], checkpoints: dict[str, Any]
             facts.append((title, f"{last['external_path']} ({time_text(last['latest_ack_timestamp'])})"))
     entries = failures["exceptionHistory"]["entries"]
     if entries:
-        said = str(entries[0]["stacktrace"]).strip().splitlines()[-1]
-        facts.append(("Last failure", f"{time_text(entries[0]['timestamp'])} {said}"))
+        facts.append(("Last failure", f"{_failure(entries[0])} ({time_text(entries[0]['timestamp'])})"))
     print_facts(facts)
     click.echo()
     print_table(
@@ -104,6 +104,13 @@ def _show(target: FoundJob, details: dict[str, Any], checkpoints: dict[str, Any]
             for vertex in details["vertices"]
         ),
     )
+
+
+def _failure(entry: dict[str, Any]) -> str:
+    """Return a failure on one line, with the user's file and line where the driver knows them."""
+    said = str(entry["stacktrace"]).strip().splitlines()[0]
+    location = entry.get("penstock", {}).get("location")
+    return f"{said} at {location}" if location else said
 
 
 @click.command
@@ -209,9 +216,10 @@ def _target(field: str, savepoint_path: str | None) -> dict[str, object]:
 
 
 def _print_savepoint(target: FoundJob, location: str, *, as_json: bool, done: str | None) -> None:
+    path = local_path(location)  # of URLs as Flink's file:/data people want the path
     if as_json:
-        print_json({"job": target.job_id, "savepoint": location})
+        print_json({"job": target.job_id, "savepoint": path})
         return
-    click.echo(location)
+    click.echo(path)
     if done is not None:
-        say(f"Job {target.name!r} is {done}. Go on with: penstock run -s {location} SCRIPT")
+        say(f"Job {target.name!r} is {done}. Go on with: penstock run -s {path} SCRIPT")

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, TypeVar
 import click
 
 from penstock._engine.cli.jobs import Place, registered_jobs
+from penstock._engine.storage.checkpoint_storage import local_path
 from penstock.common.config_check import Setting, checked
 from penstock.common.config_values import DURATION
 
@@ -76,6 +77,15 @@ def settings_option(function: F) -> F:
     )(function)
 
 
+def script_option(function: F) -> F:
+    """Add ``--script``."""
+    return click.option(
+        "--script",
+        type=click.Path(exists=True, dir_okay=False, path_type=Path),
+        help="The program: `config.yaml` beside it counts. Without it, the one in the working directory.",
+    )(function)
+
+
 def json_option(function: F) -> F:
     """Add ``--json``."""
     return click.option("--json", "as_json", is_flag=True, help="Print JSON for programs.")(function)
@@ -129,8 +139,9 @@ def job_argument(function: F) -> F:
 
 
 def absolute_path(path: str) -> str:
-    """Return a path that means the same in every working directory; URLs stay as they are."""
-    return path if "://" in path else str(Path(path).absolute())
+    """Return a path that means the same in every working directory; URLs of object stores stay as they are."""
+    plain = local_path(path)
+    return plain if "://" in plain else str(Path(plain).absolute())
 
 
 def _complete_job(_: click.Context, __: click.Parameter, incomplete: str) -> list[str]:

@@ -7,12 +7,15 @@ from typing import TYPE_CHECKING
 
 import click
 
+from penstock._engine.cli.config_command import configured
 from penstock._engine.cli.exit_codes import ExitCode
-from penstock._engine.cli.options import json_option
-from penstock._engine.cli.output import print_facts, print_json, print_table, size_text, time_text, waiting
+from penstock._engine.cli.options import json_option, script_option, settings_option
+from penstock._engine.cli.output import print_facts, print_json, print_table, say, size_text, time_text, waiting
+from penstock.common import option_table
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from pathlib import Path
 
     from penstock._engine.savepoints.inspection import OperatorInfo, SavepointInfo
 
@@ -35,6 +38,42 @@ def inspect_savepoint(path: str, *, verify: bool, count_keys: bool, as_json: boo
         print_json(asdict(info))
     else:
         _show(info)
+    return ExitCode.OK
+
+
+@click.command("dispose")
+@click.argument("path", type=click.Path())
+@click.option(
+    "--checkpoint-dir",
+    multiple=True,
+    metavar="DIRECTORY",
+    help="Where jobs keep checkpoints that may go on from it; `execution.checkpointing.dir` of the configuration "
+    "without it. May be given several times.",
+)
+@script_option
+@settings_option
+@json_option
+def dispose_savepoint(
+    path: str,
+    *,
+    checkpoint_dir: tuple[str, ...],
+    script: Path | None,
+    settings: tuple[tuple[str, str], ...],
+    as_json: bool,
+) -> int:
+    """Delete a savepoint.
+
+    Refuses a checkpoint, a savepoint that a job goes on from next, and a directory with other files in it.
+    """
+    from penstock._engine.savepoints.disposal import dispose
+
+    known = configured(script, settings)[option_table.CHECKPOINT_DIRECTORY.key]
+    with waiting(f"Deleting {path}"):
+        done = dispose(path, checkpoint_dir or (() if known is None else (known,)))
+    if as_json:
+        print_json(asdict(done))
+    else:
+        say(f"Deleted {done.path}: {done.files} files, {size_text(done.bytes)}.")
     return ExitCode.OK
 
 

@@ -89,7 +89,8 @@ class RestServer:
 
     def job_named(self, job: JobView) -> None:
         """List a job for whoever looks for this user's jobs: it has its id now."""
-        self._registry.add(Entry.of_this_process(job.job_id, job.name, self.address, job.started_ms))
+        token = self._settings.access.token
+        self._registry.add(Entry.of_this_process(job.job_id, job.name, self.address, job.started_ms, token))
 
     def job_ended(self, job: JobView) -> None:
         """Take a job out of that list."""

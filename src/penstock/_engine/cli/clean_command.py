@@ -1,0 +1,117 @@
+"""The command ``penstock clean``: lists what dead jobs left behind, and removes it when it is told to."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import TYPE_CHECKING
+
+import click
+
+from penstock._engine.cli.config_command import configured
+from penstock._engine.cli.exit_codes import ExitCode
+from penstock._engine.cli.options import SecondsType, json_option, script_option, settings_option
+from penstock._engine.cli.output import print_json, print_table, say, size_text, time_text, waiting
+from penstock.common import option_table
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from penstock._engine.savepoints.survey import Removal, Survey
+
+
+@click.command
+@click.option("--remove", is_flag=True, help="Remove what is found; without it, nothing is changed.")
+@click.option(
+    "--checkpoint-dir",
+    multiple=True,
+    metavar="DIRECTORY",
+    help="Directories of checkpoints; `execution.checkpointing.dir` of the configuration without it.",
+)
+@click.option(
+    "--savepoint-dir",
+    multiple=True,
+    metavar="DIRECTORY",
+    help="Directories of savepoints; `execution.checkpointing.savepoint-dir` of the configuration without it.",
+)
+@click.option("--sink-dir", multiple=True, metavar="DIRECTORY", help="Folders that file sinks write to.")
+@click.option(
+    "--ended-job",
+    multiple=True,
+    metavar="ID",
+    help="A job that nobody will resume, although no record says that it has ended: a killed one.",
+)
+@click.option("--local/--no-local", default=True, help="Look for temporary directories of this user on this machine.")
+@click.option(
+    "--min-age",
+    type=SecondsType(),
+    default="1 h",
+    show_default=True,
+    metavar="DURATION",
+    help="Leave alone what was touched within this time.",
+)
+@script_option
+@settings_option
+@json_option
+def clean(
+    *,
+    remove: bool,
+    checkpoint_dir: tuple[str, ...],
+    savepoint_dir: tuple[str, ...],
+    sink_dir: tuple[str, ...],
+    ended_job: tuple[str, ...],
+    local: bool,
+    min_age: int,
+    script: Path | None,
+    settings: tuple[tuple[str, str], ...],
+    as_json: bool,
+) -> int:
+    """Show what dead jobs left behind, or remove it.
+
+    Nothing is listed that a job which runs, or can be resumed, may need. Each file comes with the reason why it is
+    dead. Several directories: give the option several times.
+    """
+    from penstock._engine.savepoints.leftovers import find_leftovers, remove_leftovers
+    from penstock._engine.savepoints.survey import Places
+
+    values = configured(script, settings)
+    places = Places(
+        checkpoint_directories=checkpoint_dir or _known(values[option_table.CHECKPOINT_DIRECTORY.key]),
+        savepoint_directories=savepoint_dir or _known(values[option_table.SAVEPOINT_DIRECTORY.key]),
+        sink_directories=sink_dir,
+        ended_jobs=frozenset(ended_job),
+        local=local,
+    )
+    with waiting("Looking for leftovers"):
+        survey = find_leftovers(places, min_age_ms=1000 * min_age)
+    removal = None
+    if remove:
+        with waiting(f"Removing {len(survey.leftovers)} leftovers"):
+            removal = remove_leftovers(survey.leftovers)
+    if as_json:
+        print_json({"survey": asdict(survey), "removal": None if removal is None else asdict(removal)})
+    else:
+        _show(survey, removal)
+    return ExitCode.FAILED if removal is not None and removal.failed else ExitCode.OK
+
+
+def _known(directory: str | None) -> tuple[str, ...]:
+    return () if directory is None else (directory,)
+
+
+def _show(survey: Survey, removal: Removal | None) -> None:
+    if survey.leftovers:
+        rows = (
+            (found.kind, size_text(found.bytes), time_text(found.modified_ms), found.path, found.reason)
+            for found in survey.leftovers
+        )
+        print_table(("KIND", "SIZE", "CHANGED", "PATH", "WHY IT IS DEAD"), rows)
+    for unclear in survey.unclear:
+        say(f"Left alone: {unclear.path}: {unclear.reason}.")
+    if not survey.leftovers:
+        say("Nothing is left over.")
+    elif removal is None:
+        say(f"{len(survey.leftovers)} leftovers, {size_text(survey.bytes)}. To remove them: the same with --remove.")
+    else:
+        for leftover, reason in removal.failed:
+            say(f"Not removed: {leftover.path}: {reason}.")
+        say(f"Removed {len(removal.removed)} leftovers, {size_text(sum(one.bytes for one in removal.removed))}.")

@@ -1,0 +1,53 @@
+"""``penstock clean``: shows what is left over, and removes it only when it is told to."""
+
+from __future__ import annotations
+
+import json
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    from tests.unit.cli.conftest import Command
+
+
+@pytest.fixture
+def leftover(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A file that a killed process did not finish, and nothing else on the machine."""
+    (tmp_path / "tmp").mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "tmp"))
+    file = Path("savepoints/.tmp-123-0123456789ab").absolute()
+    file.parent.mkdir()
+    file.write_bytes(bytes(2048))
+    return file
+
+
+def test_leftovers_are_shown_and_stay(penstock: Command, leftover: Path) -> None:
+    done = penstock("clean", "--savepoint-dir", "savepoints", "--min-age", "0 s")
+    assert done.code == 0, done.err
+    assert str(leftover) in done.out
+    assert "--remove" in done.err
+    assert leftover.exists()
+
+
+def test_leftovers_are_removed_when_asked(penstock: Command, leftover: Path) -> None:
+    setting = "execution.checkpointing.savepoint-dir=savepoints"
+    done = penstock("clean", "-D", setting, "--min-age", "0 s", "--remove", "--json")
+    answer = json.loads(done.out)
+    assert [one["path"] for one in answer["removal"]["removed"]] == [str(leftover)]
+    assert not leftover.exists()
+
+
+def test_what_was_touched_lately_is_left_alone(penstock: Command, leftover: Path) -> None:
+    done = penstock("clean", "--savepoint-dir", "savepoints", "--remove")
+    assert (done.code, done.out) == (0, "")
+    assert "Nothing is left over" in done.err
+    assert leftover.exists()
+
+
+def test_directory_that_cannot_be_read_is_one_line(penstock: Command, leftover: Path) -> None:
+    done = penstock("clean", "--checkpoint-dir", str(leftover), "--no-local")
+    assert done.code in (1, 75)
+    assert len(done.err.splitlines()) == 1
