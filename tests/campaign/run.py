@@ -78,6 +78,12 @@ def cases(seed: int) -> list[Case]:
         [*pytest, "tests/fault/test_spark_faults.py"],
         {"PENSTOCK_FAULT_POINTS": "1/1"},
     )
+    matrix = Case(
+        "matrix-spark",
+        "on Spark: every way to end with all that may be pending; 100 vertices side by side, 30 levels in a row",
+        [*pytest, "tests/spark/test_matrix.py"],
+        {"PENSTOCK_FAULT_POINTS": "1/1"},
+    )
     chaos = [
         Case(
             f"chaos-{seed + number}",
@@ -105,7 +111,7 @@ def cases(seed: int) -> list[Case]:
         and (python := shutil.which(f"python{version}")) is not None
         and subprocess.run([python, "--version"], capture_output=True, check=False).returncode == 0
     ]
-    return [*points, spark, *kills, *chaos, properties, *pythons]
+    return [*points, spark, matrix, *kills, *chaos, properties, *pythons]
 
 
 def code_version() -> str:
