@@ -23,11 +23,6 @@ STATUS = {Ending.CANCEL: JobStatus.CANCELED}
 HOUR_MS = 3_600_000
 
 CELLS = [pytest.param(ending, subject, id=f"{ending.value}, {subject}") for ending in Ending for subject in SUBJECTS]
-#: A job with an input that ended before it was drained does not come to its end again.
-ENDED_BEFORE_DRAIN = {"drain, two inputs that end apart", "drain, broadcast state"}
-for position, cell in enumerate(CELLS):
-    if cell.id in ENDED_BEFORE_DRAIN:
-        CELLS[position] = pytest.param(*cell.values, id=cell.id, marks=pytest.mark.xfail(raises=AssertionError))
 
 
 @pytest.mark.parametrize(("ending", "subject"), CELLS)

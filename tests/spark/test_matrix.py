@@ -44,13 +44,7 @@ ALL = {
     for subject in SUBJECTS
     if subject.name != "processing timers pending"
 }
-#: A job with an input that ended before it was drained does not come to its end again.
-ENDED_BEFORE_DRAIN = {"drain, two inputs that end apart", "drain, broadcast state"}
-CELLS = [
-    pytest.param(*cell, id=name)
-    for name, cell in ALL.items()
-    if (name in CHOSEN or SHARD is not None) and name not in ENDED_BEFORE_DRAIN
-]
+CELLS = [pytest.param(*cell, id=name) for name, cell in ALL.items() if name in CHOSEN or SHARD is not None]
 
 
 def start(place: Path, subject: Subject, restore: str = "latest") -> JobClient:
