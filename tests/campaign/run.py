@@ -28,6 +28,8 @@ PARTS = 4
 KILLS = "test_driver_kills.py::test_kill_at_any_point_leaves_the_truth_to_the_next_driver"
 RECOVERIES = "test_driver_kills.py::test_kill_of_the_driver_that_recovers_leaves_the_truth_to_the_third"
 SAVEPOINTS = "test_driver_kills.py::test_kill_at_any_point_of_a_stop_with_savepoint_loses_neither_the_job_nor_a_record"
+DRAINS = "test_driver_kills.py::test_kill_at_any_point_of_a_drain_loses_neither_the_job_nor_a_record"
+RESTORES = "test_driver_kills.py::test_kill_of_a_driver_that_restores_a_savepoint_leaves_the_truth_to_the_next"
 CASE_LIMIT_S = 1800
 
 
@@ -64,6 +66,8 @@ def cases(seed: int) -> list[Case]:
             ("kill", KILLS, "SIGKILL of the driver before and after each of its steps: files hold the truth"),
             ("kill-recovery", RECOVERIES, "the same for a driver that recovers from a kill"),
             ("kill-savepoint", SAVEPOINTS, "the same for a driver that stops with a savepoint"),
+            ("kill-drain", DRAINS, "the same for a driver that is drained"),
+            ("kill-restore", RESTORES, "the same for a driver that goes on from a savepoint"),
             ("stop", "test_fencing.py", "SIGSTOP at each step while another driver does the job: fenced, says so"),
         )
         for part in range(1, PARTS + 1)
@@ -72,6 +76,12 @@ def cases(seed: int) -> list[Case]:
         "spark-faults",
         "on Spark: a worker, an executor, the driver's process alone are killed",
         [*pytest, "tests/fault/test_spark_faults.py"],
+        {"PENSTOCK_FAULT_POINTS": "1/1"},
+    )
+    matrix = Case(
+        "matrix-spark",
+        "on Spark: every way to end with all that may be pending; 100 vertices side by side, 30 levels in a row",
+        [*pytest, "tests/spark/test_matrix.py"],
         {"PENSTOCK_FAULT_POINTS": "1/1"},
     )
     chaos = [
@@ -101,7 +111,7 @@ def cases(seed: int) -> list[Case]:
         and (python := shutil.which(f"python{version}")) is not None
         and subprocess.run([python, "--version"], capture_output=True, check=False).returncode == 0
     ]
-    return [*points, spark, *kills, *chaos, properties, *pythons]
+    return [*points, spark, matrix, *kills, *chaos, properties, *pythons]
 
 
 def code_version() -> str:

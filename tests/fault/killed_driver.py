@@ -1,6 +1,7 @@
 """A driver that kills or stops itself at a point of its work; Spark's part is played in its own process.
 
-Usage: python -m tests.fault.killed_driver DIRECTORY [--kill POINT] [--stop POINT] [--put-off] [--suspend]
+Usage: python -m tests.fault.killed_driver DIRECTORY [--kill POINT] [--stop POINT] [--put-off] [--suspend | --drain]
+       [--restore SAVEPOINT]
 
 Steps are the coordinator's instructions, a sink's commit (``publish_parts``), a task of an epoch (``task``), and what
 changes the disk at once: a name given (``link_…``), replaced (``replace_…``) or taken away (``unlink_…``). All points
@@ -38,16 +39,19 @@ def main() -> int:
     parser.add_argument("--stop")
     parser.add_argument("--put-off", action="store_true", help="the committer puts everything off")
     parser.add_argument("--suspend", action="store_true", help="stop with a savepoint after the first checkpoint")
+    parser.add_argument("--drain", action="store_true", help="the same, and all input ends")
+    parser.add_argument("--restore", default="latest", help="the checkpoint or savepoint to go on from")
     options = parser.parse_args()
 
     logging.basicConfig(level=logging.INFO)
     job_state._MAX_INLINE = 0  # small state goes to files of the driver's, too: StoreState
-    driver, loop = assembled(counting_graph(options.directory), options.directory)
+    driver, loop = assembled(counting_graph(options.directory), options.directory, recover=options.restore)
     if options.put_off:
         FileCommitter.commit = put_off  # type: ignore[method-assign]
-    suspend = partial(driver.savepoint, str(options.directory / "savepoints"), Stop.SUSPEND)
+    kind = Stop.DRAIN if options.drain else Stop.SUSPEND
+    stop = partial(driver.savepoint, str(options.directory / "savepoints"), kind)
     actions = {
-        CHECKPOINTED if options.suspend else None: suspend,
+        CHECKPOINTED if options.suspend or options.drain else None: stop,
         options.kill: partial(os.kill, os.getpid(), signal.SIGKILL),
         options.stop: partial(os.kill, os.getpid(), signal.SIGSTOP),
     }

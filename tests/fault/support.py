@@ -120,18 +120,27 @@ def not_reached(point: str) -> None:
         pytest.skip(f"this time the driver did not come to {point}")
 
 
-def finish(directory: Path) -> None:
+def finish(directory: Path, *options: str) -> None:
     """Run the job from where it stands to its end, and compare its files with the truth."""
-    ended = run(directory)
+    ended = run(directory, *options)
     assert ended.has_finished, ended.log
     assert is_truth(directory)
 
 
 @functools.cache
-def all_points(*kills: str, options: tuple[str, ...] = ()) -> tuple[str, ...]:
-    """Return the points of an undisturbed run with some options, or of the one that goes on after kills at points."""
+def all_points(*kills: str, options: tuple[str, ...] = (), first: tuple[str, ...] = ()) -> tuple[str, ...]:
+    """Return the points of an undisturbed run with some options, or of the one that goes on after what came first.
+
+    Args:
+        kills: Points at which drivers were killed before.
+        options: The driver's options.
+        first: Options of a driver that came to its end before.
+    """
     with tempfile.TemporaryDirectory() as place:
         directory = Path(place)
+        if first:
+            assert run(directory, *first).has_finished
+            (directory / "points").unlink()
         for point in kills:
             killed_at(directory, point)
             (directory / "points").unlink()
@@ -140,12 +149,14 @@ def all_points(*kills: str, options: tuple[str, ...] = ()) -> tuple[str, ...]:
         return tuple((directory / "points").read_text().split())
 
 
-def points(*chosen: str, kills: tuple[str, ...] = (), options: tuple[str, ...] = ()) -> tuple[str, ...]:
+def points(
+    *chosen: str, kills: tuple[str, ...] = (), options: tuple[str, ...] = (), first: tuple[str, ...] = ()
+) -> tuple[str, ...]:
     """Return the points that a test takes: the chosen ones, or a part of all of them in a campaign."""
     if SHARD is None:
         return chosen
     part, parts = map(int, SHARD.split("/"))
-    return all_points(*kills, options=options)[part - 1 :: parts]
+    return all_points(*kills, options=options, first=first)[part - 1 :: parts]
 
 
 def last(step: str) -> str:

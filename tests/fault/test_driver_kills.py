@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
-from tests.fault.job import published
+from tests.fault.job import is_truth, published
 from tests.fault.support import finish, killed_at, last, points, run
 
 if TYPE_CHECKING:
@@ -44,6 +44,24 @@ def test_kill_at_any_point_of_a_stop_with_savepoint_loses_neither_the_job_nor_a_
     killed_at(tmp_path, point, "--suspend")
     ended = run(tmp_path)  # where the stop was past its commit point, it ends here, and the next start goes on
     assert ended.has_finished, ended.log
+    finish(tmp_path)
+
+
+@pytest.mark.parametrize("point", points("link_metadata-4-after", options=("--drain",)))
+def test_kill_at_any_point_of_a_drain_loses_neither_the_job_nor_a_record(tmp_path: Path, point: str) -> None:
+    killed_at(tmp_path, point, "--drain")
+    ended = run(tmp_path)  # where the drain was past its commit point, it ends here, and nothing more is read
+    assert ended.has_finished, ended.log
+    if is_truth(tmp_path):
+        return
+    [savepoint] = (path.parent for path in (tmp_path / "savepoints").glob("*/_metadata"))
+    finish(tmp_path, "--restore", str(savepoint))
+
+
+@pytest.mark.parametrize("point", points("put_record-2-before", first=("--suspend",)))
+def test_kill_of_a_driver_that_restores_a_savepoint_leaves_the_truth_to_the_next(tmp_path: Path, point: str) -> None:
+    assert run(tmp_path, "--suspend").has_finished
+    killed_at(tmp_path, point)
     finish(tmp_path)
 
 

@@ -91,9 +91,9 @@ CALLS = {
     "close": "c",
 }
 #: The life of one operator object. Nothing comes between `finish` and the checkpoint, and nothing behind that.
-LIFE = re.compile(r"o(b[rpte]*s)*(b[rpte]*(fs)?)?c+")
+LIFE = re.compile(r"o(b[rpte]*s)*(b[rpte]*(fs)?)?c")
 #: The same where the process was killed.
-CUT_SHORT = re.compile(r"(o(b[rpte]*s)*(b[rpte]*(fs?)?)?c*)?")
+CUT_SHORT = re.compile(r"(o(b[rpte]*s)*(b[rpte]*(fs?)?)?c?)?")
 
 
 @dataclass

@@ -125,6 +125,7 @@ class Subject:
         dropped: What of the truth an end of all input drops.
         flat: Makes whole what a drain has split in two.
         ended: Names of the operators of which a subtask has finished before the gate.
+        before: How many records come before the gate.
     """
 
     name: str
@@ -134,9 +135,24 @@ class Subject:
     dropped: Callable[[Any], bool] = lambda record: False
     flat: Callable[[Any], Iterable[Any]] = lambda record: [record]
     ended: frozenset[str] = frozenset()
+    before: int = GATE
 
     def __str__(self) -> str:
         return self.name
+
+    @property
+    def has_pending(self) -> bool:
+        """Whether anything that is pending at the gate comes out at an end."""
+        records = [record for counts in self.truth.values() for record in counts]
+        return any(self.pending(record) and not self.dropped(record) for record in records)
+
+
+def flat(found: dict[str, Counter[Any]], subject: Subject) -> dict[str, Counter[Any]]:
+    """Return what sinks hold with everything made whole that a drain may have split."""
+    return {
+        name: Counter(part for record in counts.elements() for part in subject.flat(record))
+        for name, counts in found.items()
+    }
 
 
 def one(records: Iterable[Any]) -> dict[str, Counter[Any]]:
@@ -280,6 +296,23 @@ def windows(place: Place) -> None:
     place.write(keyed.window(window).process(Contents()).set_parallelism(2))
 
 
+def grid(width: int, depth: int) -> Subject:
+    """Return a job of so many branches side by side, each with so many levels in a row."""
+
+    def build(place: Place) -> None:
+        numbers = place.numbers(NUMBERS)
+        for branch in range(width):
+            stream = numbers
+            for level in range(depth):
+                stream = stream.rebalance().map(Same()).name(f"{branch}-{level}")
+            place.write(stream, f"out-{branch}")
+
+    return Subject(f"{width} times {depth}", build, {f"out-{branch}": Counter(NUMBERS) for branch in range(width)})
+
+
+#: A hundred vertices beside each other, thirty levels one below the other.
+GRIDS = grid(100, 1), grid(1, 30)
+
 SEEN = [("seen", number) for number in NUMBERS]
 
 
@@ -294,6 +327,7 @@ SUBJECTS = (
         two_inputs,
         one(range(1, 1 + RECORDS + len(SHORT))),
         ended=frozenset({"Source: short"}),
+        before=GATE + len(SHORT),
     ),
     Subject(
         "two-phase sinks at three levels",
@@ -311,6 +345,7 @@ SUBJECTS = (
         broadcast_state,
         one((number, tuple(SHORT) if number >= GATE else None) for number in NUMBERS),
         ended=frozenset({"Source: rules"}),
+        before=GATE + len(SHORT),
     ),
     Subject("union list state", union_list, one((number, True) for number in NUMBERS)),
     Subject(

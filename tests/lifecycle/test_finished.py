@@ -10,6 +10,7 @@ from tests.lifecycle.harness import CrashError, Ending, Run, finished_in
 from tests.lifecycle.jobs import RESTARTS, TRUTH, UNCHAINED, Jobs, crash_when
 from tests.lifecycle.subjects import (
     GATE,
+    GRIDS,
     NUMBERS,
     RECORDS,
     SHORT,
@@ -17,6 +18,7 @@ from tests.lifecycle.subjects import (
     EventTimers,
     Place,
     Same,
+    Subject,
     event_timers,
     partly_finished,
     three_sinks,
@@ -260,20 +262,12 @@ def test_failure_of_one_pipeline_restarts_both_once_and_both_outputs_are_right(j
 # --------------------------------------------------------------------------------------------------- many, side by side
 
 
-@pytest.mark.parametrize(("width", "depth"), [(100, 1), (1, 30)], ids=["100 side by side", "30 in a row"])
+@pytest.mark.parametrize("subject", GRIDS, ids=str)
 @pytest.mark.parametrize("ending", [Ending.ENDS, Ending.SUSPEND, Ending.DRAIN], ids=lambda ending: ending.value)
-def test_wide_and_deep_jobs_start_and_stop(jobs: Jobs, ending: Ending, width: int, depth: int) -> None:
-    def build(place: Place) -> None:
-        numbers = place.numbers(NUMBERS)
-        for branch in range(width):
-            stream = numbers
-            for level in range(depth):
-                stream = stream.rebalance().map(Same()).name(f"{branch}-{level}")
-            place.write(stream, f"out-{branch}")
-
-    first = jobs.make(build)
+def test_wide_and_deep_jobs_start_and_stop(jobs: Jobs, ending: Ending, subject: Subject) -> None:
+    first = jobs.make(subject.build)
     assert first.to_its_end(ending, after=GATE).status is JobStatus.FINISHED
     if ending is not Ending.ENDS:
-        assert jobs.make(build, first.goes_on_from).to_its_end().status is JobStatus.FINISHED
-    assert jobs.published == {f"out-{branch}": Counter(NUMBERS) for branch in range(width)}
-    assert len(first.graph.vertices) >= width * depth
+        assert jobs.make(subject.build, first.goes_on_from).to_its_end().status is JobStatus.FINISHED
+    assert jobs.published == subject.truth
+    assert len(first.graph.vertices) > 30
