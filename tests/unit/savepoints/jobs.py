@@ -110,7 +110,12 @@ KEYS = {
 
 
 def run(
-    env: StreamExecutionEnvironment, place: Path, *, stop_in: int | None = None, stop: Stop = Stop.SUSPEND
+    env: StreamExecutionEnvironment,
+    place: Path,
+    *,
+    stop_in: int | None = None,
+    stop: Stop = Stop.SUSPEND,
+    cancel_in: int | None = None,
 ) -> tuple[JobDriver, str | None]:
     """Run a job to its end, or until it has stopped with a savepoint; return the driver and the savepoint.
 
@@ -119,6 +124,7 @@ def run(
         place: Where everything lies.
         stop_in: The number of the epoch in which somebody asks for a savepoint.
         stop: How the job is to stop then.
+        cancel_in: The number of the epoch in which somebody cancels the job.
     """
     SEEN.clear()
     runner, threads = InProcessEpochRunner(seed=1), Threads()
@@ -132,13 +138,15 @@ def run(
             epochs.append(instruction)
             if len(epochs) == stop_in:
                 answers.append(driver.savepoint(str(place / "savepoints"), stop))
+            if len(epochs) == cancel_in:
+                driver.cancel()
         perform(instruction)
 
     loop.perform = watched  # type: ignore[method-assign]
     driver.run(loop)
     runner.close()
     error = driver.result.exception()
-    if error is not None:
+    if error is not None and cancel_in is None:
         raise error
     return driver, answers[0].result(0) if answers else None
 
@@ -151,3 +159,13 @@ def savepoint_of(place: Path, *, numbers: int = 3_000, parallelism: int = 2, **s
     path = run(env, place, stop_in=1)[1]
     assert path is not None
     return path
+
+
+def cancelled_job(place: Path, *, numbers: int = 20_000, **settings: str) -> Path:
+    """Run the job of `totals` for three epochs, cancel it, and return its directory with the checkpoints it keeps."""
+    kept = {"checkpoints": str(place / "checkpoints"), "retention": "RETAIN_ON_CANCELLATION"}
+    env = environment(**kept, **settings)
+    totals(env, numbers)
+    run(env, place, cancel_in=4)
+    [job] = (place / "checkpoints").iterdir()
+    return job

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from tests.unit.driver.world import World, numbers_job
-from tests.unit.savepoints.jobs import savepoint_of
+from tests.unit.savepoints.jobs import cancelled_job, savepoint_of
 
 from penstock._engine.coordinator import instructions as do
 from penstock._engine.protocol.control import Stop
@@ -82,8 +82,7 @@ def test_nothing_is_unpickled(savepoint: Path, monkeypatch: pytest.MonkeyPatch) 
 
 
 def test_checkpoint_is_told_as_one_and_counts_keys_behind_deltas_on_demand(tmp_path: Path) -> None:
-    savepoint_of(tmp_path, numbers=20_000)
-    [job] = (tmp_path / "checkpoints").iterdir()
+    job = cancelled_job(tmp_path)
     checkpoint = max(
         (path for path in job.glob("chk-*") if inspect(str(path)).kind == "checkpoint"), key=lambda path: path.name
     )

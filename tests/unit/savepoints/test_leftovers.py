@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from tests.unit.savepoints.jobs import environment, run, savepoint_of
+from tests.unit.savepoints.jobs import cancelled_job, environment, run, savepoint_of
 
 from penstock._connectors.files.staging import segment_name
 from penstock._engine.savepoints.chains import read_chains
@@ -115,8 +115,7 @@ def test_savepoint_that_cannot_be_read_protects_all_staged_files(tmp_path: Path)
 
 
 def test_state_files_and_programs_of_ended_jobs_go_but_for_what_a_checkpoint_names(tmp_path: Path) -> None:
-    savepoint_of(tmp_path, numbers=20_000, inline="0 b", retention="RETAIN_ON_CANCELLATION")
-    job = job_directory(tmp_path)
+    job = cancelled_job(tmp_path, inline="0 b")
     orphan = job / "shared" / "totals-0-2-00000000000000aa"
     orphan.write_text("orphan")
     (job / "blobs").mkdir()

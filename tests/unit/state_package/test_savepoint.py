@@ -16,7 +16,7 @@ from tests.unit.savepoints.jobs import savepoint_of
 
 from penstock.common.types import Row
 from penstock.datastream.time_domain import TimeDomain
-from penstock.errors import CorruptCheckpointError, UnknownStateError, UnsupportedOperationError
+from penstock.errors import StateClassError, UnknownStateError, UnsupportedOperationError
 from penstock.state import KeyedEntry, ListItem, Savepoint, SavepointWriter
 
 if TYPE_CHECKING:
@@ -105,10 +105,10 @@ def test_what_is_not_there_is_answered_with_what_is(savepoint: Savepoint) -> Non
         assert known in str(caught.value)
 
 
-def test_class_that_cannot_be_imported_is_an_error_of_its_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_class_that_cannot_be_imported_is_named_with_its_state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     rows = written(tmp_path, {1: Point(2)})
     monkeypatch.delattr(f"{__name__}.Point")
-    with pytest.raises(CorruptCheckpointError, match=r"op-\d-1-[0-9a-f]{16}.*Point"):
+    with pytest.raises(StateClassError, match=r"'state'.*Point"):
         list(rows)
 
 

@@ -107,7 +107,7 @@ def test_windows_can_be_bootstrapped(tmp_path: Path, capsys: pytest.CaptureFixtu
 def test_max_parallelism_that_differs_is_named_at_the_start(tmp_path: Path) -> None:
     path = SavepointWriter.new(max_parallelism=64).set_keyed_state("totals", "total", {1: 1}).write(str(tmp_path / "s"))
     with pytest.raises(RestoreError, match=r"128.*64"):
-        started(path, tmp_path)
+        started(path, tmp_path, max_parallelism="128")
 
 
 @pytest.mark.parametrize(
