@@ -51,6 +51,7 @@ KEYS_OF_SETTINGS = {
     "recover": "execution.state-recovery.path",
     "restart": "restart-strategy.type",
     "retained": "execution.checkpointing.num-retained",
+    "progress": "penstock.progress.enabled",
 }
 
 

@@ -229,13 +229,13 @@ def test_entries_of_processes_that_are_gone_are_removed(tmp_path: Path) -> None:
     gone = Entry("a" * 32, "gone", "http://127.0.0.1:1", 2**22 + 1, socket.gethostname(), 1)
     elsewhere = Entry("b" * 32, "elsewhere", "http://other:1", 2**22 + 1, "another machine", 2)
     here = Entry.of_this_process("c" * 32, "here", "http://127.0.0.1:2", 3)
-    registry = Registry(tmp_path)
+    own = Registry(tmp_path)
     for entry in (gone, elsewhere, here):
-        registry.add(entry)
+        own.add(entry)
     (tmp_path / "broken.json").write_text("{")
     assert Registry(tmp_path).entries() == [elsewhere, here]
     assert not list(tmp_path.glob(f"{gone.job_id}*"))
-    registry.clear()
+    own.clear()
 
 
 def test_a_directory_that_cannot_be_written_to_harms_no_job(tmp_path: Path) -> None:
@@ -255,8 +255,8 @@ def test_the_registry_is_the_users_own(tmp_path: Path, monkeypatch: pytest.Monke
 
 
 def test_an_entry_is_plain_json(tmp_path: Path) -> None:
-    registry = Registry(tmp_path)
-    registry.add(Entry(JOB, "job", "http://127.0.0.1:1", 7, "here", 1))
+    own = Registry(tmp_path)
+    own.add(Entry(JOB, "job", "http://127.0.0.1:1", 7, "here", 1))
     (file,) = tmp_path.iterdir()
     assert json.loads(file.read_text()) == {
         "job_id": JOB,
@@ -266,4 +266,4 @@ def test_an_entry_is_plain_json(tmp_path: Path) -> None:
         "host": "here",
         "started_ms": 1,
     }
-    registry.clear()
+    own.clear()

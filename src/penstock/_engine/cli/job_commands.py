@@ -85,7 +85,7 @@ def _show(target: FoundJob, details: dict[str, Any], checkpoints: dict[str, Any]
     for title, kind in (("Last checkpoint", "completed"), ("Last savepoint", "savepoint")):
         last = latest.get(kind)
         if last:
-            facts.append((title, f"{last['external_path']} ({time_text(last['latest_ack_timestamp'])})"))
+            facts.append((title, f"{local_path(last['external_path'])} ({time_text(last['latest_ack_timestamp'])})"))
     entries = failures["exceptionHistory"]["entries"]
     if entries:
         facts.append(("Last failure", f"{_failure(entries[0])} ({time_text(entries[0]['timestamp'])})"))

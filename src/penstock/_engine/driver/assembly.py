@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 import uuid
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -26,6 +27,7 @@ from penstock._engine.driver.progress_bar import ProgressBar
 from penstock._engine.driver.records import RecordKeeper
 from penstock._engine.driver.results import Results
 from penstock._engine.driver.savepoints import Savepoints
+from penstock._engine.driver.splits_left import splits_left
 from penstock._engine.driver.views import checkpoint_settings, plan_view
 from penstock._engine.driver.watch import JobWatch
 from penstock._engine.plan.levels import build_plan
@@ -120,10 +122,11 @@ def assemble(
     full_path = storage.full_path if temporary is None else None
     savepoints = Savepoints(storage, configuration.get(option_table.SAVEPOINT_DIRECTORY), mailbox, background)
     checkpoints = CheckpointRequests(mailbox)
+    job_plan = plan_view(graph, (source for _, source in program.sources.values()), configuration)
     watch = JobWatch(
         coordinator,
         graph.name,
-        plan_view(graph, (source for _, source in program.sources.values()), configuration),
+        job_plan,
         mailbox.clock.now_ms,
         settings=checkpoint_settings(configuration),
         configuration={key: shown_value(key, value) for key, value in configuration.to_dict().items()},
@@ -140,15 +143,17 @@ def assemble(
         full_path=full_path,
         clean_up=clean_up,
     )
+    enumerators = Enumerators(program.sources, mailbox, background)
     listeners: list[JobListener] = [watch]
     if configuration.get(option_table.PROGRESS_ENABLED):
-        listeners.append(ProgressBar(graph.name))
+        left = partial(_splits_left, enumerators, coordinator) if job_plan.bounded else None
+        listeners.append(ProgressBar(graph.name, splits_left=left))
     loop = JobLoop(
         coordinator,
         graph.name,
         mailbox,
         records=RecordKeeper(storage, {}, background, mailbox.clock),
-        enumerators=Enumerators(program.sources, mailbox, background),
+        enumerators=enumerators,
         committers=Committers(program.committing_sinks, mailbox, background),
         epochs=epochs,
         results=results,
@@ -159,6 +164,10 @@ def assemble(
         listeners=listeners,
     )
     return driver, loop
+
+
+def _splits_left(enumerators: Enumerators, coordinator: JobCoordinator) -> int | None:
+    return splits_left(enumerators, coordinator.state.snapshot)
 
 
 def _for_tasks(configuration: Configuration) -> dict[str, str]:

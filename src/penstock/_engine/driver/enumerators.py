@@ -27,6 +27,8 @@ if TYPE_CHECKING:
     from penstock._engine.driver.mailbox import Mailbox
     from penstock._engine.protocol.events import OperatorEvent
 
+_UNASSIGNED = "unassignedSplits"
+
 
 class EnumeratorContext:
     """What an enumerator can see and do: ``SplitEnumeratorContext`` of the connectors.
@@ -167,6 +169,14 @@ class Enumerators:
         for uid, running in self._running.items():
             self._guard(running, partial(_deliver, running, completed, instruction.deliveries.get(uid)))
         return ev.EnumeratorsCalled(self._take_decided(), self._backlog)
+
+    def unassigned_splits(self) -> int | None:
+        """Return the splits that no reader was given yet; None where an enumerator does not tell, or none runs."""
+        gauges = [running.context.metric_group.snapshot().get(_UNASSIGNED) for running in self._running.values()]
+        counts = [gauge["value"] for gauge in gauges if gauge is not None]
+        if not counts or len(counts) < len(gauges):
+            return None
+        return sum(int(str(count)) for count in counts)
 
     @property
     def _backlog(self) -> bool:

@@ -1,4 +1,4 @@
-"""One live line in the terminal: records, epochs, watermark, last checkpoint."""
+"""One live line in the terminal: records, epochs, watermark, last checkpoint; of bounded jobs also how much is done."""
 
 from __future__ import annotations
 
@@ -6,12 +6,22 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from rich.console import Console
-from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+from rich.progress import (
+    BarColumn,
+    Progress,
+    ProgressColumn,
+    SpinnerColumn,
+    TaskProgressColumn,
+    TextColumn,
+    TimeElapsedColumn,
+)
 
 from penstock._engine.protocol.rows import MAX_WATERMARK, MIN_WATERMARK
 from penstock.common.job_status import JobStatus
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from penstock._engine.gateway.progress import JobFailure, JobProgress
 
 #: Last millisecond of the year 9999, which is as far as dates go.
@@ -24,17 +34,25 @@ class ProgressBar:
     Args:
         job_name: The job.
         console: Where to draw; standard error when left out.
+        splits_left: Returns how many splits are not read to their end, None where nobody knows; only of bounded jobs.
     """
 
-    def __init__(self, job_name: str, console: Console | None = None) -> None:
+    def __init__(
+        self, job_name: str, console: Console | None = None, splits_left: Callable[[], int | None] | None = None
+    ) -> None:
+        bar: tuple[ProgressColumn, ...] = () if splits_left is None else (BarColumn(20), TaskProgressColumn())
         self._progress = Progress(
             SpinnerColumn(),
             TextColumn("[bold]{task.description}"),
+            *bar,
             TextColumn("{task.fields[figures]}"),
             TimeElapsedColumn(),
             console=console or Console(stderr=True),
         )
         self._task = self._progress.add_task(job_name, total=None, figures="starting")
+        self._splits_left = splits_left
+        #: The most splits that were ever left: those that the job began with, and found since.
+        self._splits = 0
 
     def on_status(self, status: JobStatus) -> None:
         """Begin with the first status, end with the last, and show what is not RUNNING."""
@@ -42,6 +60,8 @@ class ProgressBar:
             self._progress.start()
         elif status.is_terminal_state():
             self._progress.update(self._task, description=f"{self._name} {status.name}")
+            if status is JobStatus.FINISHED and self._splits:
+                self._progress.update(self._task, completed=self._splits)
             self._progress.stop()
         elif status is not JobStatus.RUNNING:
             self._progress.update(self._task, figures=status.name.lower())
@@ -49,6 +69,10 @@ class ProgressBar:
     def on_progress(self, progress: JobProgress) -> None:
         """Show an epoch that counted."""
         self._progress.update(self._task, figures=figures(progress))
+        left = None if self._splits_left is None else self._splits_left()
+        if left is not None:
+            self._splits = max(self._splits, left)
+            self._progress.update(self._task, total=self._splits or None, completed=self._splits - left)
 
     def on_failure(self, failure: JobFailure) -> None:
         """Leave it to the log."""

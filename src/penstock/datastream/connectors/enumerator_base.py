@@ -43,6 +43,8 @@ class SplitQueueEnumerator(SplitEnumerator[SplitT, CheckpointT], Generic[SplitT,
         self._complete = complete
         self._waiting: set[int] = set()
         self._told_no_more: set[int] = set()
+        # Flink's name: SplitEnumeratorMetricGroup.setUnassignedSplitsGauge.
+        context.metric_group.gauge("unassignedSplits", lambda: len(self._queue))
 
     @property
     def waiting_splits(self) -> list[SplitT]:

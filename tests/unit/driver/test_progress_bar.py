@@ -1,0 +1,71 @@
+"""The progress line: a share of bounded jobs, none of others."""
+
+from __future__ import annotations
+
+import io
+from typing import TYPE_CHECKING
+
+from rich.console import Console
+from tests.fault.job import assembled, counting_graph
+
+from penstock._engine.driver.progress_bar import ProgressBar
+from penstock._engine.gateway.progress import JobProgress
+from penstock.common.job_status import JobStatus
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    import pytest
+
+
+def shown(bar_of: ProgressBar) -> str:
+    console = bar_of._progress.console
+    assert isinstance(console.file, io.StringIO)
+    return console.file.getvalue().splitlines()[-1]
+
+
+def console() -> Console:
+    return Console(file=io.StringIO(), width=200, force_terminal=False)
+
+
+def test_bounded_job_shows_how_much_is_done_and_ends_with_all() -> None:
+    left = iter([None, 4, 1])
+    bar = ProgressBar("flights", console(), lambda: next(left))
+    bar.on_status(JobStatus.INITIALIZING)
+    bar.on_progress(JobProgress(checkpoint_id=1))
+    assert bar._progress.tasks[0].total is None
+    bar.on_progress(JobProgress(checkpoint_id=2))
+    assert bar._progress.tasks[0].percentage == 0
+    bar.on_progress(JobProgress(checkpoint_id=3))
+    assert bar._progress.tasks[0].percentage == 75
+    bar.on_status(JobStatus.FINISHED)
+    assert "100%" in shown(bar)
+
+
+def test_unbounded_job_shows_figures_without_a_share() -> None:
+    bar = ProgressBar("prices", console())
+    bar.on_status(JobStatus.INITIALIZING)
+    bar.on_progress(JobProgress(checkpoint_id=7, records=12))
+    bar.on_status(JobStatus.CANCELED)
+    assert "12 records" in shown(bar)
+    assert "%" not in shown(bar)
+
+
+def test_job_counts_the_splits_that_are_left(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    seen: list[tuple[float, float | None]] = []
+    note = ProgressBar.on_progress
+
+    def on_progress(bar: ProgressBar, progress: JobProgress) -> None:
+        note(bar, progress)
+        seen.append((bar._progress.tasks[0].completed, bar._progress.tasks[0].total))
+
+    monkeypatch.setattr(ProgressBar, "on_progress", on_progress)
+    driver, loop = assembled(counting_graph(tmp_path), tmp_path, progress="true")
+    driver.run(loop)
+    assert capfd.readouterr().err
+    done, totals = [completed for completed, _ in seen], [total for _, total in seen]
+    assert done == sorted(done)
+    assert totals[-1] is not None
+    assert done[-1] == totals[-1]
