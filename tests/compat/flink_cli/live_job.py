@@ -1,0 +1,156 @@
+"""A job that runs for ever in this process, without Spark, with REST over it; and a proxy that notes requests."""
+
+from __future__ import annotations
+
+import itertools
+import threading
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import TYPE_CHECKING, Any
+
+import httpx
+
+from penstock._engine.driver.assembly import Surroundings, assemble
+from penstock._engine.driver.savepoints import dispose
+from penstock._engine.graph.chaining import build_job_graph
+from penstock._engine.protocol.control import Stop
+from penstock._engine.rest.server import RestServer
+from penstock._engine.rest.settings import RestSettings
+from penstock.common.configuration import Configuration
+from penstock.common.watermark_strategy import WatermarkStrategy
+from penstock.datastream import StreamExecutionEnvironment
+from penstock.datastream.connectors.datagen import DataGeneratorSource, GeneratorFunction, RateLimiterStrategy
+from penstock.testing.in_process import InProcessEpochRunner
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from penstock._engine.driver.driver import JobDriver
+
+_numbers = itertools.count(1)
+
+
+class Same(GeneratorFunction[int]):
+    def map(self, value: int) -> int:
+        return value
+
+
+class Cluster:
+    """A process with REST, to which jobs can be added."""
+
+    def __init__(self, place: Path, **settings: str) -> None:
+        self.place = place
+        self.keys = {
+            "execution.checkpointing.interval": "300 ms",
+            "execution.checkpointing.dir": str(place / "checkpoints"),
+            "execution.checkpointing.savepoint-dir": str(place / "savepoints"),
+            "penstock.rest.registry-dir": str(place / "registry"),
+            "rest.port": "0",
+            **settings,
+        }
+        self.keys = {key: value for key, value in self.keys.items() if value}
+        self.server = RestServer(RestSettings.read(Configuration.from_dict(self.keys)), slots=2, dispose=dispose)
+        self.server.start()
+        token = self.keys.get("penstock.rest.token")
+        self.headers = {} if token is None else {"Authorization": f"Bearer {token}"}
+        self.runners: list[InProcessEpochRunner] = []
+        self.jobs: list[JobDriver] = []
+
+    def job(self) -> JobDriver:
+        """Start a job, and return once its first checkpoint has completed."""
+        configuration = Configuration.from_dict(self.keys)
+        env = StreamExecutionEnvironment.get_execution_environment(configuration)
+        source = DataGeneratorSource(Same(), None, RateLimiterStrategy.per_second(200))
+        stream = env.from_source(source, WatermarkStrategy.no_watermarks(), "numbers")
+        stream.key_by(lambda number: number % 5).reduce(lambda one, other: one + other).filter(lambda _: False).print()
+        runner = InProcessEpochRunner()
+        number = next(_numbers)
+        surroundings = Surroundings(runner, 2, self.place / "state")
+        graph = build_job_graph(env._stream_graph(f"count {number}"))
+        driver, loop = assemble(graph, configuration, None, surroundings)
+        completed = threading.Event()
+        driver.watch.on_named.append(self.server.job_named)
+        driver.watch.on_end.append(self.server.job_ended)
+        driver.watch.on_end.append(lambda _: completed.set())
+        loop._listeners = (*loop._listeners, _Completed(completed))
+        self.server.add(driver)
+        self.runners.append(runner)
+        self.jobs.append(driver)
+        driver.start(loop)
+        assert completed.wait(60)
+        return driver
+
+    def savepoint(self, job: JobDriver) -> str:
+        """Make a savepoint, and return its path."""
+        return job.savepoint(str(self.place / "made"), Stop.NO).result(60)
+
+    def close(self) -> None:
+        """End all jobs, and the server without waiting for anybody."""
+        for driver in self.jobs:
+            driver.cancel()
+        for driver in self.jobs:
+            driver.result.exception(60)
+        for runner in self.runners:
+            runner.close()
+        httpx.delete(f"{self.server.address}/cluster", headers=self.headers)
+        self.server.close()
+
+
+class _Completed:
+    def __init__(self, completed: threading.Event) -> None:
+        self._completed = completed
+
+    def on_status(self, status: Any) -> None:
+        pass
+
+    def on_progress(self, progress: Any) -> None:
+        self._completed.set()
+
+    def on_failure(self, failure: Any) -> None:
+        pass
+
+
+@contextmanager
+def recorder(address: str, requests: list[dict[str, Any]]) -> Iterator[str]:
+    """Stand before a server and write down what it is asked; yields the address to ask."""
+
+    class Handler(BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+
+        def handle_any(self) -> None:
+            body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
+            kept = {name.lower(): value for name, value in self.headers.items() if name.lower() in _KEPT}
+            answer = httpx.request(self.command, f"{address}{self.path}", content=body, headers=kept)
+            requests.append(
+                {
+                    "method": self.command,
+                    "path": self.path,
+                    "headers": kept,
+                    "body": body.decode(),
+                    "status": answer.status_code,
+                }
+            )
+            self.send_response(answer.status_code)
+            self.send_header("Content-Type", answer.headers["content-type"])
+            self.send_header("Content-Length", str(len(answer.content)))
+            self.end_headers()
+            self.wfile.write(answer.content)
+
+        do_GET = do_POST = do_PATCH = do_PUT = do_DELETE = handle_any
+
+        def log_message(self, *_: Any) -> None:
+            pass
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    thread = threading.Thread(target=server.serve_forever, daemon=True)
+    thread.start()
+    try:
+        yield f"127.0.0.1:{server.server_address[1]}"
+    finally:
+        server.shutdown()
+        server.server_close()
+        thread.join(10)
+
+
+_KEPT = {"content-type", "accept", "authorization", "expect"}
