@@ -30,6 +30,8 @@ RECOVERIES = "test_driver_kills.py::test_kill_of_the_driver_that_recovers_leaves
 SAVEPOINTS = "test_driver_kills.py::test_kill_at_any_point_of_a_stop_with_savepoint_loses_neither_the_job_nor_a_record"
 DRAINS = "test_driver_kills.py::test_kill_at_any_point_of_a_drain_loses_neither_the_job_nor_a_record"
 RESTORES = "test_driver_kills.py::test_kill_of_a_driver_that_restores_a_savepoint_leaves_the_truth_to_the_next"
+#: Random jobs that are stopped and restored.
+RESTORED_JOBS = 500
 CASE_LIMIT_S = 1800
 
 
@@ -99,6 +101,12 @@ def cases(seed: int) -> list[Case]:
         [*pytest, "tests/property"],
         {"HYPOTHESIS_PROFILE": "campaign"},
     )
+    restores = Case(
+        "restores",
+        "random jobs, stopped at random moments and restored at other parallelisms: the output of a run without a stop",
+        [*pytest, "tests/property/test_restore.py"],
+        {"HYPOTHESIS_PROFILE": "campaign", "PENSTOCK_RESTORE_EXAMPLES": str(RESTORED_JOBS)},
+    )
     pythons = [
         Case(
             f"python-{version}",
@@ -111,7 +119,7 @@ def cases(seed: int) -> list[Case]:
         and (python := shutil.which(f"python{version}")) is not None
         and subprocess.run([python, "--version"], capture_output=True, check=False).returncode == 0
     ]
-    return [*points, spark, matrix, *kills, *chaos, properties, *pythons]
+    return [*points, spark, matrix, *kills, *chaos, properties, restores, *pythons]
 
 
 def code_version() -> str:

@@ -6,7 +6,7 @@ import pickle
 import tempfile
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 import msgspec
 from tests.unit.driver.by_hand import CLOCK, Threads
@@ -26,13 +26,19 @@ from penstock.testing.in_process import InProcessEpochRunner
 from penstock.testing.sources import ListSource
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Sequence
     from concurrent.futures import Future
 
     from penstock._engine.driver.driver import JobDriver
     from penstock._engine.plan.epoch_plan import EpochOutcome, EpochPlan
     from penstock.common.job_status import JobStatus
     from penstock.datastream import DataStream
+
+
+class Asks(Protocol):
+    """Says by the number of the epoch that begins what to ask for then: a dict does."""
+
+    def get(self, epoch: int, /) -> Stop | Callable[[JobDriver], None] | None: ...
 
 
 class Sheet:
@@ -45,11 +51,17 @@ class Sheet:
         self.env = StreamExecutionEnvironment.get_execution_environment(configuration).set_parallelism(1)
         self._place = place
 
-    def source(self, uid: str, *lists: Sequence[Any], timestamps: WatermarkStrategy | None = None) -> DataStream:
+    def source(
+        self,
+        uid: str,
+        *lists: Sequence[Any],
+        timestamps: WatermarkStrategy | None = None,
+        kind: type[ListSource] = ListSource,
+    ) -> DataStream:
         """Return a stream of lists, each a split; a poll gives one record."""
         events = self._place / f"events-{uid}"
-        events.mkdir(exist_ok=True)
-        source = ListSource(*lists, happened_in=str(events))
+        events.mkdir(parents=True, exist_ok=True)
+        source = kind(*lists, happened_in=str(events))
         return self.env.from_source(source, timestamps or WatermarkStrategy.no_watermarks(), uid).uid(uid)
 
     def collect(self, stream: DataStream, name: str = "out") -> None:
@@ -122,7 +134,7 @@ class Story:
         self,
         write: Callable[[Sheet], None],
         *,
-        asks: Mapping[int, Stop | Callable[[JobDriver], None]] | None = None,
+        asks: Asks | None = None,
         **settings: str,
     ) -> Chapter:
         """Run a program to the end of its job.
@@ -147,7 +159,7 @@ class Story:
         def watched(instruction: do.Instruction) -> None:
             chapter.steps.append(instruction)
             if isinstance(instruction, do.RunEpoch):
-                ask = (asks or {}).get(sum(isinstance(step, do.RunEpoch) for step in chapter.steps))
+                ask = asks and asks.get(sum(isinstance(step, do.RunEpoch) for step in chapter.steps))
                 if isinstance(ask, Stop):
                     chapter.answers.append(driver.savepoint(None, ask))
                 elif ask is not None:
