@@ -152,11 +152,32 @@ def test_second_stop_is_refused_and_names_the_first(name: str, tmp_path: Path) -
     assert done in str(refused)
 
 
-def test_stop_of_a_job_that_finishes_meanwhile_is_refused_with_its_status(name: str, tmp_path: Path) -> None:
+@pytest.mark.behaviour(31)
+@pytest.mark.parametrize("stop", [Stop.NO, Stop.SUSPEND, Stop.DRAIN])
+def test_savepoint_that_is_asked_for_in_the_last_epoch_is_one_of_a_job_that_has_finished(
+    name: str, tmp_path: Path, stop: Stop
+) -> None:
     last = len(Asked(f"{name}-a", tmp_path / "a").run({}).epochs)
-    asked = Asked(name, tmp_path).run({last: [Stop.SUSPEND]})
+    asked = Asked(name, tmp_path).run({last: [stop]})
+    assert len(asked.epochs) == last
+    assert asked.kinds[-1] is RecordKind.FINISHED
+    assert published(name) == ALL
+    assert resumed(name, tmp_path, asked.path).status is JobStatus.FINISHED
+    assert published(name) == ALL
+
+
+@pytest.mark.behaviour(31)
+@STOPS
+def test_savepoint_of_the_last_epoch_that_fails_keeps_the_job_from_nothing(
+    name: str, tmp_path: Path, stop: Stop
+) -> None:
+    last = len(Asked(f"{name}-a", tmp_path / "a").run({}).epochs)
+    asked = Asked(name, tmp_path)
+    Unwritable(asked.loop, record=True)
+    asked.run({last: [stop]})
+    assert "disk full" in str(asked.error)
     assert asked.driver.status is JobStatus.FINISHED
-    assert "FINISHED" in str(asked.error) or "end" in str(asked.error)
+    assert published(name) == ALL
 
 
 # ----------------------------------------------------------------------------------------------------------- savepoints
