@@ -73,6 +73,7 @@ def stored(graph: JobGraph, **finished: Extent) -> JobSnapshot:
         (PARTLY, PARTLY, [POINTWISE, ALL_TO_ALL], "it sends to all subtasks"),
     ],
 )
+@pytest.mark.behaviour(17, 18, 19)
 def test_what_may_stand_before_what_has_finished(
     before: Extent, behind: Extent, edges: list[PartitionerKind], reason: str | None
 ) -> None:
@@ -94,6 +95,7 @@ def test_new_operator_counts_as_running() -> None:
         extents(stored(graph, behind=FINISHED), graph, "chk-7")
 
 
+@pytest.mark.behaviour(20)
 def test_operators_of_one_vertex_have_finished_to_one_extent() -> None:
     graph = job()
     chain = replace(graph.vertices[0], operators=(*graph.vertices[0].operators, node("next", parent=0)))
@@ -103,6 +105,7 @@ def test_operators_of_one_vertex_have_finished_to_one_extent() -> None:
         extents(snapshot, replace(graph, vertices=(chain,)), "chk-7")
 
 
+@pytest.mark.behaviour(7)
 def test_finished_operator_has_no_state_left_at_another_parallelism() -> None:
     graph = job(POINTWISE, parallelism=3)
     snapshot = stored(job(POINTWISE), before=FINISHED, behind=FINISHED)
@@ -112,6 +115,7 @@ def test_finished_operator_has_no_state_left_at_another_parallelism() -> None:
     assert all(part.watermark == MAX_WATERMARK for vertex in fitted.vertices for part in vertex.subtasks)
 
 
+@pytest.mark.behaviour(15)
 def test_all_subtasks_of_a_partly_finished_vertex_run_again_when_the_job_has_changed() -> None:
     snapshot = stored(job(POINTWISE), before=PARTLY, behind=PARTLY)
     fitted = fit_snapshot(snapshot, job(POINTWISE, parallelism=3), "chk-7", ignore_unclaimed=False, stops=False)

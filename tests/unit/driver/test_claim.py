@@ -197,6 +197,7 @@ def test_checkpoint_of_another_job_that_is_not_claimed_stays(tmp_path: Path) -> 
     ("retention", "kept"),
     [("RETAIN_ON_CANCELLATION", True), ("DELETE_ON_CANCELLATION", False), ("NO_EXTERNALIZED_CHECKPOINTS", False)],
 )
+@pytest.mark.behaviour(165)
 def test_cancelled_job_leaves_checkpoints_as_its_retention_says(tmp_path: Path, retention: str, kept: bool) -> None:
     story = Story(tmp_path)
     cancelled = story.run(program, asks={5: cancel}, retention=retention)
@@ -209,6 +210,7 @@ def test_cancelled_job_leaves_checkpoints_as_its_retention_says(tmp_path: Path, 
     ("retention", "kept"),
     [("RETAIN_ON_CANCELLATION", True), ("DELETE_ON_CANCELLATION", True), ("NO_EXTERNALIZED_CHECKPOINTS", False)],
 )
+@pytest.mark.behaviour(165)
 def test_failed_job_leaves_checkpoints_as_its_retention_says(tmp_path: Path, retention: str, kept: bool) -> None:
     def broken(sheet: Sheet) -> None:
         lists = sheet.source("lists", LONG)
@@ -222,6 +224,7 @@ def test_failed_job_leaves_checkpoints_as_its_retention_says(tmp_path: Path, ret
 
 
 @pytest.mark.parametrize("retention", ["RETAIN_ON_CANCELLATION", "DELETE_ON_CANCELLATION"])
+@pytest.mark.behaviour(165)
 def test_finished_job_leaves_no_checkpoints(tmp_path: Path, retention: str) -> None:
     story = Story(tmp_path)
     assert checkpoints_of(story, story.run(program, retention=retention)) == []

@@ -105,6 +105,7 @@ EXPECTED = sorted([(value, 1) for value in [*SHORT, *LONG]], key=str)
 
 
 @pytest.mark.parametrize(("short", "long"), [(1, 1), (3, 1), (1, 3), (2, 5)])
+@pytest.mark.behaviour(11, 16)
 def test_finished_operators_stay_finished_at_any_parallelism(tmp_path: Path, short: int, long: int) -> None:
     story, opened = Story(tmp_path), tmp_path / "opened"
     stopped = story.run(two_pipelines(opened), asks={6: Stop.SUSPEND})
@@ -117,6 +118,7 @@ def test_finished_operators_stay_finished_at_any_parallelism(tmp_path: Path, sho
     assert set(subtasks) == {1}, "only the long source runs"
 
 
+@pytest.mark.behaviour(11)
 def test_finished_operator_is_finished_in_the_checkpoints_of_those_that_start_from_it(tmp_path: Path) -> None:
     story = Story(tmp_path)
     first = story.run(two_pipelines(), asks={4: Stop.SUSPEND})
@@ -151,6 +153,7 @@ def running_sources(chapter: Chapter) -> int:
 
 @pytest.mark.parametrize("parallelism", [1, 2, 3, 5])
 @pytest.mark.parametrize("more", ["", "behind"])
+@pytest.mark.behaviour(15)
 def test_splits_of_a_partly_finished_source_go_on_at_any_parallelism(
     tmp_path: Path, parallelism: int, more: str
 ) -> None:
@@ -163,6 +166,7 @@ def test_splits_of_a_partly_finished_source_go_on_at_any_parallelism(
     assert story.output("added") == (again.outputs["out"] if more else [])
 
 
+@pytest.mark.behaviour(19)
 def test_running_operator_before_a_partly_finished_one_is_refused(tmp_path: Path) -> None:
     story = Story(tmp_path)
     stopped = story.run(partly(2), asks={4: Stop.SUSPEND})
@@ -172,6 +176,7 @@ def test_running_operator_before_a_partly_finished_one_is_refused(tmp_path: Path
     assert "(uid 'more')" in str(again.error)
 
 
+@pytest.mark.behaviour(15)
 def test_list_items_of_a_finished_subtask_are_gone_and_those_of_the_others_are_shared_out(tmp_path: Path) -> None:
     story = Story(tmp_path)
     stopped = story.run(partly(2, Remembers()), asks={4: Stop.SUSPEND})
@@ -181,6 +186,7 @@ def test_list_items_of_a_finished_subtask_are_gone_and_those_of_the_others_are_s
 
 
 @pytest.mark.parametrize("parallelism", [1, 3])
+@pytest.mark.behaviour(13)
 def test_union_items_of_finished_subtasks_are_seen_by_all_new_ones(tmp_path: Path, parallelism: int) -> None:
     story = Story(tmp_path)
     stopped = story.run(partly(2, Remembers(union=True)), asks={4: Stop.SUSPEND})
@@ -197,6 +203,7 @@ def test_union_items_of_finished_subtasks_are_seen_by_all_new_ones(tmp_path: Pat
 # ------------------------------------------------------------------------------------------------- changes of the graph
 
 
+@pytest.mark.behaviour(21)
 def test_new_operators_behind_finished_ones_get_the_last_watermark_and_end(tmp_path: Path) -> None:
     def write(*, more: bool) -> Any:
         def program(sheet: Sheet) -> None:
@@ -222,6 +229,7 @@ def test_new_operators_behind_finished_ones_get_the_last_watermark_and_end(tmp_p
     assert seen.index("fired") < seen.index(LONG[-1]), "the input that had ended does not hold the watermark back"
 
 
+@pytest.mark.behaviour(17)
 def test_new_operator_before_a_finished_one_is_refused_with_both_uids(tmp_path: Path) -> None:
     def changed(sheet: Sheet) -> None:
         short = sheet.source("short", SHORT).union(sheet.source("new", ["x"]))
@@ -244,6 +252,7 @@ def test_new_operator_before_a_finished_one_is_refused_with_both_uids(tmp_path: 
     assert not again.runner.plans, "no Spark job has run"
 
 
+@pytest.mark.behaviour(20)
 def test_new_operator_in_the_chain_of_a_finished_one_is_refused_and_the_way_out_works(tmp_path: Path) -> None:
     def changed(*, apart: bool) -> Any:
         def write(sheet: Sheet) -> None:
@@ -265,6 +274,7 @@ def test_new_operator_in_the_chain_of_a_finished_one_is_refused_and_the_way_out_
     assert sorted(story.output(), key=str) == EXPECTED
 
 
+@pytest.mark.behaviour(9)
 def test_finished_operator_is_known_in_another_chain(tmp_path: Path) -> None:
     def chained(*, apart: bool) -> Any:
         def write(sheet: Sheet) -> None:
@@ -284,6 +294,7 @@ def test_finished_operator_is_known_in_another_chain(tmp_path: Path) -> None:
     assert story.output("long-out") == LONG
 
 
+@pytest.mark.behaviour(22)
 def test_finished_operator_without_state_may_go(tmp_path: Path) -> None:
     def write(*, whole: bool) -> Any:
         def program(sheet: Sheet) -> None:
@@ -320,6 +331,7 @@ def test_operator_with_state_may_go_only_where_that_is_allowed_and_is_named_then
     assert any("'counts'" in line and "dropped" in line for line in caplog.messages)
 
 
+@pytest.mark.behaviour(63)
 def test_drained_job_with_a_source_that_had_ended_before_goes_on_with_the_others(tmp_path: Path) -> None:
     story = Story(tmp_path)
     stopped = story.run(two_pipelines(), asks={4: Stop.DRAIN})

@@ -17,6 +17,7 @@ def api() -> Api:
     return Api(FakeControl())
 
 
+@pytest.mark.behaviour(175)
 def test_counts_the_last_ones_and_the_history(api: Api) -> None:
     answer = api.get(AT)
     assert answer["counts"] == {"restored": 1, "total": 6, "in_progress": 1, "completed": 4, "failed": 1}
@@ -77,12 +78,14 @@ def test_a_failed_one_says_when_and_why(api: Api) -> None:
     assert "external_path" not in entry
 
 
+@pytest.mark.behaviour(175)
 def test_details_have_what_each_vertex_added(api: Api) -> None:
     details = api.get(f"{AT}/details/4")
     assert set(details["tasks"]) == {READ, WRITE}
     assert details["tasks"][READ]["state_size"] == 200
 
 
+@pytest.mark.behaviour(175)
 def test_a_checkpoint_comes_before_the_savepoint_that_was_copied_from_it(api: Api) -> None:
     assert api.get(f"{AT}/details/3")["is_savepoint"] is False
 

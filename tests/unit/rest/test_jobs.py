@@ -19,6 +19,7 @@ def api(control: FakeControl) -> Api:
     return Api(control)
 
 
+@pytest.mark.behaviour(172)
 def test_a_path_works_with_and_without_the_version(api: Api) -> None:
     assert api.get("/v1/jobs") == api.get("/jobs") == {"jobs": [{"id": JOB, "status": "RUNNING"}]}
 
@@ -47,6 +48,7 @@ def test_the_overview_has_all_that_flinks_list_reads(api: Api) -> None:
     }
 
 
+@pytest.mark.behaviour(172)
 def test_details_have_flinks_members_and_no_stream_graph(api: Api) -> None:
     details = api.get(f"/v1/jobs/{JOB}")
     assert "stream-graph" not in details
@@ -85,6 +87,7 @@ def test_the_plan_escapes_names_and_leaves_inputs_of_sources_out(api: Api) -> No
     assert write["penstock"][0] == {"uid": "write", "name": "Sum", "created_at": "job.py:2"}
 
 
+@pytest.mark.behaviour(172)
 def test_an_unknown_job_is_not_found(api: Api) -> None:
     for path in ("", "/status", "/plan", "/config", "/exceptions", "/checkpoints", "/accumulators"):
         assert api.error("GET", f"/v1/jobs/{OTHER}{path}", 404) == f"Job {OTHER} not found"
@@ -105,6 +108,7 @@ def test_a_route_that_is_not_there_is_not_found(api: Api) -> None:
     assert "not possible" in api.error("DELETE", "/v1/overview", 405)
 
 
+@pytest.mark.behaviour(173)
 def test_cancel_is_asked_for_once_and_answers_at_once(api: Api, control: FakeControl) -> None:
     assert api.send("PATCH", f"/v1/jobs/{JOB}?mode=cancel", 202) == {}
     assert api.send("PATCH", f"/v1/jobs/{JOB}", 202) == {}
@@ -119,12 +123,14 @@ def test_mode_stop_is_gone_and_other_modes_never_were(api: Api, control: FakeCon
 
 
 @pytest.mark.parametrize("status", [JobStatus.FINISHED, JobStatus.FAILED])
+@pytest.mark.behaviour(171)
 def test_cancelling_a_job_that_has_ended_otherwise_is_a_conflict(status: JobStatus) -> None:
     api = Api(FakeControl(ended(status)))
     text = f"the job has already reached another terminal state ({status.name})."
     assert api.error("PATCH", f"/v1/jobs/{JOB}", 409) == f"Job cancellation failed because {text}"
 
 
+@pytest.mark.behaviour(171)
 def test_cancelling_a_cancelled_job_is_accepted() -> None:
     assert Api(FakeControl(ended(JobStatus.CANCELED))).send("PATCH", f"/v1/jobs/{JOB}", 202) == {}
 
@@ -164,6 +170,7 @@ def test_a_failed_job_shows_the_subtask_that_failed() -> None:
     assert (vertices[1]["tasks"]["FAILED"], vertices[1]["tasks"]["CANCELED"]) == (1, 1)
 
 
+@pytest.mark.behaviour(176)
 def test_failures_have_the_users_exception_operator_and_line_first(api: Api) -> None:
     history = api.get(f"/v1/jobs/{JOB}/exceptions")["exceptionHistory"]
     (entry,) = history["entries"]
@@ -178,12 +185,14 @@ def test_failures_have_the_users_exception_operator_and_line_first(api: Api) -> 
     assert entry["penstock"]["record"] == "(7, 0)"
 
 
+@pytest.mark.behaviour(176)
 def test_fewer_failures_than_there_are_is_said() -> None:
     view = job(failures=(job().failures * 3))
     history = Api(FakeControl(view)).get(f"/v1/jobs/{JOB}/exceptions?maxExceptions=2")["exceptionHistory"]
     assert (len(history["entries"]), history["truncated"]) == (2, True)
 
 
+@pytest.mark.behaviour(172)
 def test_a_job_that_ended_long_ago_is_forgotten() -> None:
     api = Api(FakeControl(ended(JobStatus.FINISHED)))
     assert len(api.get("/v1/jobs")["jobs"]) == 1

@@ -53,6 +53,7 @@ def test_an_empty_body_asks_for_the_defaults(api: Api, control: FakeControl) -> 
 
 
 @pytest.mark.parametrize("path", [SAVEPOINTS, STOP])
+@pytest.mark.behaviour(173)
 def test_a_savepoint_is_in_progress_until_it_is_there(api: Api, control: FakeControl, path: str) -> None:
     trigger = begin(api, path)
     assert api.get(f"{SAVEPOINTS}/{trigger}") == IN_PROGRESS
@@ -73,6 +74,7 @@ def test_a_failure_is_an_outcome_with_its_text(api: Api, control: FakeControl) -
 
 
 @pytest.mark.parametrize(("path", "member"), [(SAVEPOINTS, "target-directory"), (STOP, "targetDirectory")])
+@pytest.mark.behaviour(173)
 def test_without_any_directory_both_names_are_told(path: str, member: str) -> None:
     api = Api(FakeControl(savepoint_directory=None))
     text = "Config key [execution.checkpointing.savepoint-dir] is not set."
@@ -93,6 +95,7 @@ def test_a_job_that_has_ended_is_told_by_the_outcome() -> None:
     assert f"Job {JOB} is not running: FINISHED" in cause["stack-trace"]
 
 
+@pytest.mark.behaviour(60, 174)
 def test_the_same_trigger_id_begins_nothing_again(api: Api, control: FakeControl) -> None:
     own = "ab" * 16
     assert begin(api, SAVEPOINTS, triggerId=own) == begin(api, SAVEPOINTS, triggerId=own) == own
@@ -107,6 +110,7 @@ def test_a_trigger_id_that_is_no_id_is_a_bad_request(api: Api, control: FakeCont
     assert control.asked == []
 
 
+@pytest.mark.behaviour(173)
 def test_an_operation_that_nobody_began_is_not_found(api: Api) -> None:
     unknown = "cd" * 16
     text = f"There is no savepoint operation with triggerId={unknown} for job {JOB}."
@@ -115,6 +119,7 @@ def test_an_operation_that_nobody_began_is_not_found(api: Api) -> None:
     assert "savepoint disposal" in api.error("GET", f"/v1/savepoint-disposal/{unknown}", 404)
 
 
+@pytest.mark.behaviour(174)
 def test_an_outcome_is_kept_for_its_time_and_then_forgotten(api: Api, control: FakeControl) -> None:
     trigger = begin(api, SAVEPOINTS)
     api.now_ms += 10_000_000  # the time runs from the outcome on
@@ -125,6 +130,7 @@ def test_an_outcome_is_kept_for_its_time_and_then_forgotten(api: Api, control: F
     api.error("GET", f"{SAVEPOINTS}/{trigger}", 404)
 
 
+@pytest.mark.behaviour(173)
 def test_a_checkpoint_answers_with_its_id(api: Api, control: FakeControl) -> None:
     trigger = begin(api, CHECKPOINTS, checkpointType="FULL")
     assert api.get(f"{CHECKPOINTS}/{trigger}") == IN_PROGRESS
@@ -162,6 +168,7 @@ def test_a_body_that_cannot_be_is_a_bad_request(api: Api, control: FakeControl, 
     assert control.asked == []
 
 
+@pytest.mark.behaviour(174)
 def test_unread_outcomes_keep_the_server_until_each_was_read_once(api: Api, control: FakeControl) -> None:
     trigger = begin(api, STOP)
     assert api.operations.unread

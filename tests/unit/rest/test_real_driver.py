@@ -68,6 +68,7 @@ class Steered:
 
 
 @pytest.mark.parametrize("drain", [False, True])
+@pytest.mark.behaviour(48, 173)
 def test_stop_ends_the_job_finished_with_its_savepoint(tmp_path: Path, *, drain: bool) -> None:
     run = Steered(tmp_path)
     run.run({2: lambda: run.post("stop", drain=drain)})
@@ -120,6 +121,7 @@ def test_cancel_ends_the_job_cancelled_and_once_more_changes_nothing(tmp_path: P
     assert run.api.get(f"{run.at}/checkpoints")["counts"]["in_progress"] == 0
 
 
+@pytest.mark.behaviour(53)
 def test_a_savepoint_that_cannot_be_written_says_why_and_the_job_goes_on(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     run = Steered(tmp_path)
@@ -128,6 +130,7 @@ def test_a_savepoint_that_cannot_be_written_says_why_and_the_job_goes_on(tmp_pat
     assert published(run.name) == ALL
 
 
+@pytest.mark.behaviour(61)
 def test_a_stop_of_a_job_that_is_over_answers_through_the_outcome(tmp_path: Path) -> None:
     run = Steered(tmp_path).run({})
     cause = run.outcome(run.post("stop"))["failure-cause"]
@@ -227,6 +230,7 @@ def test_a_restart_counts_as_restored_from_the_last_checkpoint(tmp_path: Path) -
     assert run.api.get(run.at)["timestamps"]["RESTARTING"] > 0
 
 
+@pytest.mark.behaviour(176)
 def test_a_job_that_failed_shows_why(tmp_path: Path) -> None:
     run = Steered(tmp_path, restart="none")
     run.world.trouble[2] = ValueError("for good")

@@ -99,6 +99,7 @@ def test_terminal_record_says_how_the_job_ended(tmp_path: Path) -> None:
     assert (info.kind, info.savepoint, info.operators) == ("suspended", savepoint, ())
 
 
+@pytest.mark.behaviour(8)
 def test_pending_committables_and_finished_subtasks_are_counted(tmp_path: Path) -> None:
     driver, loop = World(numbers_job("inspected"), patience=3).driver(str(tmp_path / "c"))
     epochs: list[Any] = []

@@ -414,6 +414,7 @@ class JobCoordinator:
                 self._finish()
             case _:
                 self._savepoints.written(path)
+                self._end_with_savepoints()
 
     def _savepoint_failed(self, path: str, error: Exception) -> None:
         stop = self._savepoints.stop
@@ -431,6 +432,12 @@ class JobCoordinator:
                 self._fail(error)
             case _:
                 self._savepoints.failed(path, error)
+                self._end_with_savepoints()
+
+    def _end_with_savepoints(self) -> None:
+        """End a job that has waited for the copies of its last checkpoint."""
+        if self._desk.phase is Phase.FINISHING:
+            self._check_finished()
 
     # ----------------------------------------------------------------------------------------------------- breaking off
 
@@ -521,10 +528,12 @@ class JobCoordinator:
 
     def _finish(self) -> None:
         self._desk.go(Phase.FINISHING)
+        if self._stopping is None:
+            self._savepoints.finish()
         self._check_finished()
 
     def _check_finished(self) -> None:
-        if self._state.ledger:
+        if self._state.ledger or self._savepoints.copying:
             return
         if self._stopping is None:
             self._ending.close(RecordKind.FINISHED)

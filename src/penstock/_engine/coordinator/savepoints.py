@@ -56,6 +56,11 @@ class Savepoints:
         """Whether the next checkpoint is to wait until nothing of the last one is outstanding."""
         return bool(self._waiting)
 
+    @property
+    def copying(self) -> bool:
+        """Whether a savepoint of a job that goes on is being made, or will be as soon as all is committed."""
+        return self._copying is not None or (bool(self._waiting) and self._desk.chain.parent is not None)
+
     def request(self, request: SavepointRequest) -> None:
         """Take up a request, or refuse it."""
         if self._desk.phase not in RUNNING:
@@ -106,6 +111,13 @@ class Savepoints:
         self._desk.retention.pin(checkpoint_id, snapshot)
         record = chain.savepoint(_with_own_names(snapshot), self._desk.now_ms)
         self._desk.emit(do.WriteSavepoint(request.path, _copies(snapshot), record))
+
+    def finish(self) -> None:
+        """Let a job end that was to stop, but came to its own end first: a copy of its last checkpoint will do."""
+        if self.stop is not None and self.stop.stop is not Stop.CANCEL:
+            self._waiting.append(self.stop)
+            self.stop = None
+        self.begin()
 
     def export(self, snapshot: JobSnapshot) -> None:
         """Copy the files of the state that the job stops with."""

@@ -1,0 +1,111 @@
+"""A run in which somebody asks for savepoints, and what may be in its way."""
+
+from __future__ import annotations
+
+import itertools
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from tests.unit.driver.world import World, numbers_job
+
+from penstock._engine.coordinator import events as ev
+from penstock._engine.coordinator import instructions as do
+from penstock._engine.protocol.control import Stop
+from penstock.errors import SavepointError
+
+if TYPE_CHECKING:
+    from concurrent.futures import Future
+    from pathlib import Path
+
+    from penstock._engine.driver.driver import JobDriver
+    from penstock._engine.driver.loop import JobLoop
+    from penstock._engine.protocol.metadata import RecordKind
+
+ALL = dict.fromkeys(range(40), 1)
+STOPS = pytest.mark.parametrize("stop", [Stop.SUSPEND, Stop.DRAIN])
+_names = itertools.count()
+
+
+def new_name() -> str:
+    """Return a name that no other run has."""
+    return f"savepoints-{next(_names)}"
+
+
+class Asked:
+    """A run in which somebody asks for savepoints while certain epochs begin."""
+
+    def __init__(
+        self,
+        name: str,
+        directory: Path,
+        world: World | None = None,
+        *,
+        checkpoints: str | None = "",
+        **settings: str,
+    ) -> None:
+        self.world = world or World(numbers_job(name), patience=3)
+        settings = {"savepoints": str(directory / "savepoints"), **settings}
+        if checkpoints is not None:
+            settings = {"interval": "1 s", **settings}
+            checkpoints = checkpoints or str(directory / "checkpoints")
+        self.driver, self.loop = self.world.driver(checkpoints, **settings)
+        self.answers: list[Future[str]] = []
+        #: How long a stop may take.
+        self.timeout_ms: int | None = None
+        self.steps: list[do.Instruction] = []
+        self.asks: dict[int, list[Stop]] = {}
+        self._perform = self.loop.perform
+        self.loop.perform = self._watched  # type: ignore[method-assign]
+
+    def _watched(self, instruction: do.Instruction) -> None:
+        self.steps.append(instruction)
+        if isinstance(instruction, do.RunEpoch):
+            for stop in self.asks.get(len(self.epochs), []):
+                self.answers.append(self.driver.savepoint(None, stop, self.timeout_ms))
+        self._perform(instruction)
+
+    def run(self, asks: dict[int, list[Stop]]) -> Asked:
+        """Run the job; asks are the savepoints to ask for, by the number of the epoch that begins then."""
+        self.asks = asks
+        self.driver.run(self.loop)
+        return self
+
+    @property
+    def epochs(self) -> list[do.RunEpoch]:
+        return [step for step in self.steps if isinstance(step, do.RunEpoch)]
+
+    @property
+    def path(self) -> str:
+        return self.answers[0].result(0)
+
+    @property
+    def error(self) -> SavepointError:
+        error = self.answers[0].exception(0)
+        assert isinstance(error, SavepointError)
+        return error
+
+    @property
+    def kinds(self) -> list[RecordKind]:
+        return [step.record.kind for step in self.steps if isinstance(step, do.PutRecord)]
+
+
+def resumed(name: str, directory: Path, path: str) -> JobDriver:
+    world = World(numbers_job(name), patience=3)
+    driver, loop = world.driver(str(directory / "resumed"), recover=path)
+    driver.run(loop)
+    return driver
+
+
+class Unwritable:
+    """Lets the copy of a savepoint's files fail once, or the writing of its record."""
+
+    def __init__(self, loop: JobLoop, *, record: bool) -> None:
+        self.record, self.times = record, 1
+        self.write = loop._handlers[do.WriteSavepoint]
+        loop._handlers[do.WriteSavepoint] = self
+
+    def __call__(self, instruction: Any) -> ev.Event | None:
+        if self.times and (instruction.record is not None) is self.record:
+            self.times -= 1
+            return ev.SavepointFailed(instruction.path, OSError("disk full"))
+        return self.write(instruction)
