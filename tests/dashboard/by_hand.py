@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
     from penstock._engine.gateway.job_view import JobView
 
+#: The server asks pages to wait a little less before they ask again.
+REFRESH_MS = 3500
 #: The busiest vertex of `wide_job`.
 CONVERT = vertex_id("convert")
 #: In seconds: times made by hand lie long ago.
@@ -61,7 +63,9 @@ def wide_job() -> JobView:
             name,
             2,
             128,
-            tuple(OperatorView(f"{uid}-{at}", part, f"prices.py:{20 + at}") for at, part in enumerate(name.split(" -> "))),
+            tuple(
+                OperatorView(f"{uid}-{at}", one, f"prices.py:{20 + at}") for at, one in enumerate(name.split(" -> "))
+            ),
             tuple(InputView(vertex_id(source), strategy) for source, strategy in inputs),
         )
         for uid, (name, inputs) in names.items()

@@ -1,4 +1,4 @@
-"""A headless Chromium, one for the whole run, with a new profile; and pages in it that must not report an error."""
+"""A headless Chromium, one for each module, with a new profile; and pages in it that must not report an error."""
 
 from __future__ import annotations
 
@@ -32,12 +32,13 @@ PATIENCE_MS = 20_000
 PICTURES = "PENSTOCK_TEST_PICTURES"
 
 
-@pytest.fixture(scope="session")
+# Not one for the whole run: as long as Playwright is there, no other test could run an event loop.
+@pytest.fixture(scope="module")
 def chromium() -> Iterator[Browser]:
     """The browser; tests that need it are skipped where there is none."""
     path = next(filter(None, map(shutil.which, BROWSERS)), None)
     if path is None:
-        pytest.skip(f"needs a browser: install Debian's package chromium, or put one of {', '.join(BROWSERS)} on the PATH")
+        pytest.skip(f"no browser: install Debian's package chromium, or put one of {', '.join(BROWSERS)} on the PATH")
     from playwright.sync_api import expect, sync_playwright
 
     expect.set_options(timeout=PATIENCE_MS)

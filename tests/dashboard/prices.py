@@ -13,6 +13,7 @@ from penstock.datastream import ProcessWindowFunction, StreamExecutionEnvironmen
 from penstock.datastream.connectors.datagen import DataGeneratorSource, RateLimiterStrategy
 from penstock.datastream.connectors.file_system import FileSink
 from penstock.datastream.window import TumblingEventTimeWindows
+from penstock.errors import JobExecutionError
 
 MARKETS = ("Amsterdam", "Frankfurt", "Lisbon", "Milan", "Paris")
 STARTED_MS = int(time.time() * 1000)
@@ -44,8 +45,8 @@ def share_of(trade):
 
 def trades(env, per_second):
     source = DataGeneratorSource(trade, None, RateLimiterStrategy.per_second(per_second), Types.PICKLED_BYTE_ARRAY())
-    in_order = WatermarkStrategy.for_bounded_out_of_orderness(Duration.of_millis(50)).with_timestamp_assigner(TradeTime())
-    return env.from_source(source, in_order, "trades")
+    nearly_in_order = WatermarkStrategy.for_bounded_out_of_orderness(Duration.of_millis(50))
+    return env.from_source(source, nearly_in_order.with_timestamp_assigner(TradeTime()), "trades")
 
 
 def means(env, out):
@@ -92,6 +93,6 @@ if __name__ == "__main__":
     shares(env, f"{place}/shares")
     try:
         env.execute("market shares")
-    except Exception as error:
+    except JobExecutionError as error:
         print(error)
     sys.stdin.read()

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 from playwright.sync_api import expect
-from tests.dashboard.by_hand import serving, wide_job
+from tests.dashboard.by_hand import REFRESH_MS, serving, wide_job
 from tests.unit.rest.fakes import JOB, FakeControl, ended
 
 from penstock._engine.protocol.control import Stop
@@ -78,7 +78,10 @@ def test_drain_shows_the_path_of_its_savepoint_and_the_end_of_the_job(opened: Pa
     expect(opened.get_by_role("button", name="Drain", exact=True)).to_have_count(0)
 
 
-def test_outcome_of_a_stop_survives_the_driver_and_a_reload_meanwhile(page: Page, tmp_path: Path, control: FakeControl) -> None:
+def test_outcome_of_a_stop_survives_the_driver_and_a_reload_meanwhile(
+    page: Page, tmp_path: Path, control: FakeControl
+) -> None:
+    page.clock.install()
     with serving(tmp_path, control) as address:
         page.goto(f"{address}#/job/{JOB}")
         confirm(page, "Stop", "Stop the job")
@@ -88,6 +91,7 @@ def test_outcome_of_a_stop_survives_the_driver_and_a_reload_meanwhile(page: Page
         expect(page.get_by_text("Stopping …")).to_be_visible()
         control.answers[0].set_result(SAVEPOINT)
         expect(page.get_by_text("The job has stopped")).to_be_visible()
+    page.clock.fast_forward(REFRESH_MS)
     expect(page.get_by_role("status").first).to_contain_text("The driver does not answer")
     expect(page.get_by_text(f"file:{SAVEPOINT}", exact=True)).to_be_visible()
     expect(page.locator(".title .badge")).to_have_text("finished")

@@ -41,7 +41,8 @@ def lay_out(page: Page, graph: dict[str, list[str]]) -> dict[str, Any]:
 def random_graph(seed: int) -> dict[str, list[str]]:
     chance = random.Random(seed)
     names = [f"v{number}" for number in range(chance.randint(1, 14))]
-    return {name: chance.sample(names[:at], min(at, chance.choice((0, 1, 1, 1, 2, 3)))) for at, name in enumerate(names)}
+    inputs = (min(at, chance.choice((0, 1, 1, 1, 2, 3))) for at in itertools.count())
+    return {name: chance.sample(names[:at], next(inputs)) for at, name in enumerate(names)}
 
 
 def test_no_two_vertices_overlap_and_all_are_on_the_canvas(site: Page) -> None:

@@ -23,7 +23,8 @@ def test_wheel_has_every_file_of_the_pages(tmp_path: Path) -> None:
     subprocess.run([sys.executable, "-c", build], cwd=tmp_path, check=True, capture_output=True)
     (wheel,) = tmp_path.glob("dist/*.whl")
     packed = {name for name in zipfile.ZipFile(wheel).namelist() if name.startswith(STATIC.as_posix())}
-    wanted = {path.relative_to(ROOT / "src").as_posix() for path in (ROOT / "src" / STATIC).rglob("*") if path.is_file()}
+    files = [path for path in (ROOT / "src" / STATIC).rglob("*") if path.is_file()]
+    wanted = {path.relative_to(ROOT / "src").as_posix() for path in files}
     assert packed == wanted
     assert len(wanted) > 10
 

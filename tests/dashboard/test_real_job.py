@@ -2,7 +2,7 @@
 
 This also makes the pictures of docs/dashboard.md:
 
-    PENSTOCK_TEST_PICTURES=docs/images/dashboard python3 dev.py test tests/dashboard/test_real_job.py --basetemp=/tmp/prices
+    PENSTOCK_TEST_PICTURES=docs/images/dashboard python3 dev.py test tests/dashboard --basetemp=/tmp/prices
 """
 
 from __future__ import annotations
