@@ -67,6 +67,46 @@ def test_full_disk_is_said_before_anything_is_made(
     assert not dev.VENV.exists()
 
 
+class Apt:
+    """A machine with or without a browser, on which apt-get does what it is told to."""
+
+    def __init__(
+        self, dev: ModuleType, monkeypatch: pytest.MonkeyPatch, *found: str, user: int = 0, code: int = 0
+    ) -> None:
+        self.calls: list[list[str]] = []
+        monkeypatch.setattr(dev.shutil, "which", lambda name: f"/usr/bin/{name}" if name in found else None)
+        monkeypatch.setattr(dev.os, "geteuid", lambda: user, raising=False)
+        monkeypatch.setattr(dev.Path, "is_file", lambda path: str(path) == "/etc/debian_version")
+        monkeypatch.setattr(dev.subprocess, "call", lambda command, **_options: self.calls.append(command) or code)
+
+
+def test_browser_is_installed_on_debian_by_root_and_that_is_said(
+    dev: ModuleType, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    apt = Apt(dev, monkeypatch, "apt-get")
+    dev.install_browser()
+    assert [(Path(call[0]).name, call[1]) for call in apt.calls] == [("apt-get", "update"), ("apt-get", "install")]
+    assert apt.calls[1][-1] == "chromium"
+    assert "Installing Debian's chromium" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(("found", "user"), [(("apt-get", "google-chrome"), 0), (("apt-get",), 1000), ((), 0)])
+def test_no_browser_is_installed_beside_another_nor_without_the_right_to(
+    dev: ModuleType, monkeypatch: pytest.MonkeyPatch, found: tuple[str, ...], user: int
+) -> None:
+    apt = Apt(dev, monkeypatch, *found, user=user)
+    dev.install_browser()
+    assert apt.calls == []
+
+
+def test_browser_that_cannot_be_installed_is_told_and_stops_nothing(
+    dev: ModuleType, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    Apt(dev, monkeypatch, "apt-get", code=100)
+    dev.install_browser()
+    assert "apt-get update failed; the tests that need a browser are skipped" in capsys.readouterr().out
+
+
 def test_python_without_venv_says_what_to_install(
     dev: ModuleType, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -1,9 +1,8 @@
-"""The application: Flink's routes, with and without the version before them, the API's document, and static pages."""
+"""The application: Flink's routes, with and without the version before them, the API's document, and the dashboard."""
 
 from __future__ import annotations
 
 import logging
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
@@ -12,9 +11,8 @@ from starlette.exceptions import HTTPException
 from starlette.responses import Response
 from starlette.routing import Mount
 from starlette.routing import Route as StarletteRoute
-from starlette.staticfiles import StaticFiles
 
-from penstock._engine.rest import prometheus
+from penstock._engine.rest import pages, prometheus
 from penstock._engine.rest.handlers import checkpoints, cluster, exceptions, jobs, metrics, operations, vertices
 from penstock._engine.rest.openapi import DOCUMENT_PATH, PAGE, PAGE_PATH, document
 from penstock._engine.rest.refusal import Refusal
@@ -25,7 +23,6 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping
 
     from starlette.requests import Request
-    from starlette.routing import BaseRoute
 
     from penstock._engine.rest.site import Site
 
@@ -42,9 +39,6 @@ ROUTES: Final[tuple[Route, ...]] = (
     *vertices.ROUTES,
 )
 
-#: Web pages, served below "/" where the directory has an index.html.
-STATIC: Final = Path(__file__).parent / "static"
-
 
 def make_app(site: Site) -> Starlette:
     """Return the application for the jobs of a process."""
@@ -52,11 +46,9 @@ def make_app(site: Site) -> Starlette:
     for route in sorted(ROUTES, key=lambda route: "{" in route.path):
         by_path.setdefault(route.path, {})[route.method] = route
     api = [StarletteRoute(path, _endpoint(site, routes), methods=[*routes]) for path, routes in by_path.items()]
-    pages: list[BaseRoute] = [StarletteRoute(DOCUMENT_PATH, _document), StarletteRoute(PAGE_PATH, _page)]
-    if (STATIC / "index.html").is_file():
-        pages.append(Mount("/", StaticFiles(directory=STATIC, html=True)))
+    about = (StarletteRoute(DOCUMENT_PATH, _document), StarletteRoute(PAGE_PATH, _page))
     return Starlette(
-        routes=[Mount("/v1", routes=api), *api, *pages],
+        routes=[Mount("/v1", routes=api), *api, *about, *pages.ROUTES],
         exception_handlers={Refusal: _refused, HTTPException: _no_route, Exception: _broken},  # type: ignore[dict-item]
     )
 

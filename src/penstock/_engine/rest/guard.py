@@ -29,7 +29,7 @@ _BODY_TIMEOUT_S: Final = 10.0
 _JSON: Final = "application/json"
 _SAFE: Final = ("GET", "HEAD", "OPTIONS")
 #: Pages without figures: a browser has to load them before it can send a token.
-_PUBLIC: Final = ("/", "/index.html", PAGE_PATH, DOCUMENT_PATH)
+_PUBLIC: Final = ("/", PAGE_PATH, DOCUMENT_PATH)
 _PUBLIC_BELOW: Final = "/assets/"
 
 
@@ -60,7 +60,7 @@ class Guard:
             refusal.headers["connection"] = "close"
             await refuse(refusal)(scope, receive, send)
             return
-        await self._app(scope, _replayed(body), send)
+        await self._app(scope, _replayed(body, receive), send)
 
     def _check(self, method: str, path: str, headers: Headers) -> None:
         host = headers.get("host", "")
@@ -111,11 +111,14 @@ def _check_kind(body: bytes, headers: Headers) -> None:
         raise Refusal(415, f"The body has to be {_JSON}, not {kind}.")
 
 
-def _replayed(body: bytes) -> Receive:
-    async def receive() -> Message:
-        return {"type": "http.request", "body": body, "more_body": False}
+def _replayed(body: bytes, receive: Receive) -> Receive:
+    """Give the body that was read once more; what comes behind it, the end of the connection, is passed on."""
+    whole: list[Message] = [{"type": "http.request", "body": body, "more_body": False}]
 
-    return receive
+    async def replay() -> Message:
+        return whole.pop() if whole else await receive()
+
+    return replay
 
 
 def _too_large() -> Refusal:

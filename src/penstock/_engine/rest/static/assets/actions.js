@@ -101,7 +101,7 @@ async function offer(api, kind, data) {
   const answer = await ask({
     title: action.title,
     text: [action.happens, action.after(data)],
-    field: kind === "cancel" ? null : { label: "Directory of the savepoint", value: data.job.penstock.savepoint_directory },
+    field: kind === "cancel" ? null : { label: "Directory of the savepoint", value: data.job.penstock.savepoint_directory, placeholder: "/data/savepoints" },
     confirm: action.confirm,
     isDangerous: action.isDangerous,
   });

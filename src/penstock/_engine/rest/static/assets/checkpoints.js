@@ -68,7 +68,7 @@ function pending(commits) {
 
 function checkpointTable(history) {
   if (history.length === 0) return h("p", { class: "hint" }, "None yet.");
-  const headings = [["Id"], ["Kind"], ["State"], ["Begun"], ["Duration", "number"], ["Written", "number"], ["All state", "number"], ["Subtasks", "number"], ["Where"]];
+  const headings = [["Id"], ["Kind"], ["State"], ["Begun", "when"], ["Duration", "number"], ["Written", "number"], ["All state", "number"], ["Subtasks", "number"], ["Where"]];
   const rows = history.map((one) => ({
     key: `${one.id} ${one.checkpoint_type}`,
     cells: [

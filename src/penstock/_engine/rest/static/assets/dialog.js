@@ -15,7 +15,7 @@ export function ask({ title, text, field, confirm, isDangerous, mustAnswer }) {
       dialog.close();
       resolve(answer);
     };
-    const input = field && h("input", { type: field.type ?? "text", value: field.value, required: true, autocomplete: "off", spellcheck: "false" });
+    const input = field && h("input", { type: field.type ?? "text", value: field.value, placeholder: field.placeholder, required: true, autocomplete: "off", spellcheck: "false" });
     const submit = (event) => {
       event.preventDefault();
       finish({ value: input?.value.trim() });

@@ -18,9 +18,10 @@ function failure(entry, isNewest) {
     { key: `${entry.timestamp} ${epoch}`, class: "failure" },
     h("h2", null, reason),
     facts([
-      operator && ["In operator", [h("strong", null, operator), ` (uid ${uid}), subtask ${subtask}`]],
+      operator && ["In operator", [h("strong", null, operator), `, subtask ${subtask}`]],
       location && ["At", h("code", null, location)],
       record && ["On record", h("code", null, record)],
+      operator && ["Uid", h("code", null, uid)],
       ["When", `${time(entry.timestamp)}, in the epoch of checkpoint ${epoch}${counted ? "" : "; run again without a restart"}`],
     ]),
     h("details", { open: isNewest }, h("summary", null, "Traceback"), h("pre", { tabindex: 0 }, entry.stacktrace)),

@@ -1,4 +1,4 @@
-/** Figures as people read them. Times are the browser's local ones, watermarks are in UTC like the records they speak of. */
+/** Figures as people read them. Times are the browser's local ones, watermarks in UTC as they are in programs. */
 
 const WHOLE = new Intl.NumberFormat("en", { maximumFractionDigits: 0 });
 const SHORT = new Intl.NumberFormat("en", { notation: "compact", maximumSignificantDigits: 3 });
@@ -6,7 +6,7 @@ const EVER = 9.2e18;
 
 export const count = (number) => WHOLE.format(number);
 
-export const rate = (perSecond) => `${perSecond < 10_000 ? WHOLE.format(perSecond) : SHORT.format(perSecond)}/s`;
+export const rate = (perSecond) => `${perSecond < 1_000_000 ? WHOLE.format(perSecond) : SHORT.format(perSecond)}/s`;
 
 export const percent = (share) => `${Math.round(share * 100)} %`;
 
@@ -44,7 +44,7 @@ export function watermark(ms) {
   if (ms >= EVER) return "end of input";
   if (Math.abs(ms) < 1e10) return count(ms);
   const at = new Date(ms);
-  return Number.isNaN(at.getTime()) ? count(ms) : `${at.toISOString().slice(0, 19).replace("T", " ")} UTC`;
+  return Number.isNaN(at.getTime()) ? count(ms) : at.toISOString().slice(0, 19).replace("T", " ");
 }
 
 export const plural = (number, one, many = `${one}s`) => `${count(number)} ${number === 1 ? one : many}`;

@@ -5,7 +5,7 @@ import { bytes, count, percent, rate, watermark } from "./format.js";
 import { badge, isOver } from "./jobs.js";
 import { layout } from "./layout.js";
 
-const SIZE = { width: 262, height: 168, across: 92, down: 26 };
+const SIZE = { width: 240, height: 172, across: 84, down: 26 };
 const METRICS = ["numRecordsInPerSecond", "numRecordsOutPerSecond", "busyTimeMsPerSecond", "currentOutputWatermark"];
 
 /** Returns the vertices with all that the graph shows of them. */
@@ -23,7 +23,8 @@ export async function load(api, job) {
         operators: node.penstock ?? [],
         rateIn: metrics.get("numRecordsInPerSecond")?.sum ?? 0,
         rateOut: metrics.get("numRecordsOutPerSecond")?.sum ?? 0,
-        busy: isOver(job.state) ? busyAllAlong(vertex) : (metrics.get("busyTimeMsPerSecond")?.max ?? 0) / 1000,
+        busyNow: (metrics.get("busyTimeMsPerSecond")?.max ?? 0) / 1000,
+        busyAllAlong: busyAllAlong(vertex),
         watermark: metrics.get("currentOutputWatermark")?.min,
       };
     }),
@@ -52,8 +53,9 @@ export async function loadVertex(api, job, id) {
   return { id, subtasks };
 }
 
-export function view({ job, vertices, chosen }, state) {
+export function view({ job, vertices: loaded, chosen }, state) {
   const over = isOver(state);
+  const vertices = loaded.map((one) => ({ ...one, busy: over ? one.busyAllAlong : one.busyNow }));
   const busiest = vertices.reduce((most, one) => (one.busy > (most?.busy ?? 0) ? one : most), null);
   return [
     whereTimeGoes(busiest, over),
@@ -135,7 +137,7 @@ function card(job, vertex, { x, y }, isBusiest, isChosen) {
       ["Busy", percent(vertex.busy)],
       vertex.inputs.length > 0 && ["In", flow(vertex.metrics["read-records"], vertex.rateIn)],
       ["Out", flow(vertex.metrics["write-records"], vertex.rateOut)],
-      ["Watermark", watermark(vertex.watermark)],
+      ["Watermark", watermark(vertex.watermark), "The smallest one of its subtasks, in UTC"],
     ]),
   );
 }
@@ -150,7 +152,7 @@ function finished({ tasks, parallelism, status }) {
 function subtasks(job, vertex, { subtasks: rows }) {
   const headings = [
     ["Subtask"], ["State"], ["Busy", "number"], ["Records in", "number"], ["Records out", "number"], ["Bytes in", "number"], ["Bytes out", "number"],
-    ["Input watermark"],
+    ["Input watermark (UTC)"],
   ];
   return h(
     "div",

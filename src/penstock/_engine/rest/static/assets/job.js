@@ -66,7 +66,7 @@ function figures({ job, vertices }, state) {
     ["Records read", count(penstock.records)],
     !isOver(state) && ["Sources emit", rate(reading)],
     ["Running for", duration(job.duration), `Started ${time(job["start-time"])}`],
-    ["Watermark", watermark(penstock.watermark), "The smallest one at the ends of the graph"],
+    ["Watermark", watermark(penstock.watermark), "The smallest one at the ends of the graph, in UTC"],
     ["Last checkpoint", penstock.checkpoint_id ? `#${penstock.checkpoint_id}` : "none yet"],
     penstock.restarts > 0 && ["Restarts", count(penstock.restarts)],
     ["Job id", copyable(job.jid, "the job id")],

@@ -12,20 +12,16 @@ export async function load(api) {
 }
 
 export function view(jobs) {
-  const newestFirst = [...jobs].sort((a, b) => b["start-time"] - a["start-time"]);
-  const running = newestFirst.filter((job) => !isOver(job.state));
-  const ended = newestFirst.filter((job) => isOver(job.state));
+  const inOrder = [...jobs].sort((a, b) => isOver(a.state) - isOver(b.state) || b["start-time"] - a["start-time"]);
   return [
     h("h1", null, "Jobs"),
-    jobs.length === 0 && h("p", { class: "hint" }, "No job has been started in this process yet."),
-    running.length > 0 && list("Running jobs", running),
-    ended.length > 0 && [h("h2", null, "Ended"), list("Ended jobs", ended)],
+    jobs.length ? list(inOrder) : h("p", { class: "hint" }, "No job has been started in this process yet."),
   ];
 }
 
-function list(caption, jobs) {
+function list(jobs) {
   const headings = [
-    ["Name"], ["State"], ["Started"], ["Duration", "number"], ["Records read", "number"], ["Subtasks"], ["Checkpoint", "number"],
+    ["Name"], ["State"], ["Started", "when"], ["Duration", "number"], ["Records read", "number"], ["Subtasks"], ["Checkpoint", "number"],
   ];
   const rows = jobs.map((job) => ({
     key: job.jid,
@@ -39,7 +35,7 @@ function list(caption, jobs) {
       job.penstock.checkpoint_id || "–",
     ],
   }));
-  return table(caption, headings, rows);
+  return table("Jobs", headings, rows);
 }
 
 function subtasks({ state, tasks }) {
@@ -49,5 +45,5 @@ function subtasks({ state, tasks }) {
 
 /** A state, told by a sign, a colour and a word. */
 export function badge(state) {
-  return h("span", { class: "badge", "data-state": state }, state.toLowerCase());
+  return h("span", { class: "badge", "data-state": state }, state.toLowerCase().replace("_", " "));
 }

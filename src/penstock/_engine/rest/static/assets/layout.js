@@ -86,6 +86,13 @@ function keepDistance(column, wished) {
   groups.forEach(({ mean, members }) => members.forEach(([one, offset]) => (one.y = mean + offset)));
 }
 
+/** Where an edge ends at its vertex, from -0.5 to 0.5: several come in below each other, in the order of their ways. */
+function port(way) {
+  const [before, last] = way.slice(-2);
+  const ends = [...last.before].sort((a, b) => a.y - b.y);
+  return (ends.indexOf(before) + 1) / (ends.length + 1) - 0.5;
+}
+
 function inPixels(columns, edges, { width, height, across, down }) {
   const all = columns.flat();
   const top = Math.min(...all.map((one) => one.y - (one.share - 1) / 2), 0);
@@ -96,13 +103,10 @@ function inPixels(columns, edges, { width, height, across, down }) {
     width: Math.max(0, columns.length * (width + across) - across),
     height: Math.max(0, ...all.map((one) => centre(one) + (one.share * height) / 2)),
     places: new Map(vertices.map((one) => [one.id, { x: left(one), y: centre(one) - height / 2 }])),
-    edges: edges.map(({ from, to, way }) => ({
-      from,
-      to,
-      points: way.flatMap((one, index) => [
-        ...(index ? [{ x: left(one), y: centre(one) }] : []),
-        ...(index < way.length - 1 ? [{ x: left(one) + width, y: centre(one) }] : []),
-      ]),
-    })),
+    edges: edges.map(({ from, to, way }) => {
+      const points = way.flatMap((one) => [left(one), left(one) + width].map((x) => ({ x, y: centre(one) }))).slice(1, -1);
+      points.at(-1).y += port(way) * height * BEND;
+      return { from, to, points };
+    }),
   };
 }

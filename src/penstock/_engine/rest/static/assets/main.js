@@ -65,7 +65,7 @@ function lament(error, route) {
   }
   if (!(error instanceof Silent)) throw error;
   // The tabs of a job that is known can still be looked at.
-  if (shown?.data.job?.jid === route.job) Object.assign(shown, { route: { ...route, vertex: shown.route.vertex } });
+  if (shown && shown.data.job?.jid === route.job) shown.route = { ...route, vertex: shown.route.vertex };
   draw();
   const known = shown ? ` This page shows what it said last, at ${time(shown.at).slice(11)}.` : "";
   show(place("banner"), h("p", { class: "notice" }, `The driver does not answer: its process has ended, or cannot be reached.${known}`));

@@ -1,0 +1,102 @@
+"""Jobs made by hand, behind the real REST server."""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from tests.unit.rest.fakes import SETTINGS, checkpoint, job
+
+from penstock._engine.gateway.checkpoint_view import CheckpointsView
+from penstock._engine.gateway.job_view import InputView, OperatorView, PlanView, SubtaskView, VertexView, vertex_id
+from penstock._engine.rest.server import RestServer
+from penstock._engine.rest.settings import RestSettings
+from penstock.common.configuration import Configuration
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from tests.unit.rest.fakes import FakeControl
+
+    from penstock._engine.gateway.job_view import JobView
+
+#: The server asks pages to wait a little less before they ask again.
+REFRESH_MS = 3500
+#: The busiest vertex of `wide_job`.
+CONVERT = vertex_id("convert")
+#: In seconds: times made by hand lie long ago.
+_FOR_EVER = "2000000000"
+
+
+@contextmanager
+def serving(directory: Path, *controls: FakeControl, token: str | None = None) -> Iterator[str]:
+    """Serve jobs on a port of this machine; gives the address of the pages."""
+    keys = {"rest.port": "0", "penstock.rest.registry-dir": str(directory), "jobstore.expiration-time": _FOR_EVER}
+    if token is not None:
+        keys["penstock.rest.token"] = token
+    server = RestServer(RestSettings.read(Configuration.from_dict(keys)), slots=2, dispose=lambda _: None)
+    for control in controls:
+        server.add(control)
+    server.start()
+    try:
+        yield f"{server.address}/"
+    finally:
+        server.close()
+
+
+def wide_job() -> JobView:
+    """A job with two sources, a branch, an edge that passes a level, and all of it unlike busy."""
+    names = {
+        "trades": ("Source: trades", []),
+        "rates": ("Source: rates -> only known currencies", []),
+        "parse": ("parse -> with timestamps", [("trades", "REBALANCE")]),
+        "convert": ("convert to euros", [("parse", "HASH"), ("rates", "BROADCAST")]),
+        "minute": ("mean of a minute -> as line -> Sink: means", [("convert", "HASH")]),
+        "alerts": ("jumps -> Sink: alerts", [("convert", "HASH")]),
+        "odd": ("<b>odd</b> & strange -> Sink: set aside", [("parse", "FORWARD")]),
+    }
+    vertices = tuple(
+        VertexView(
+            vertex_id(uid),
+            name,
+            2,
+            128,
+            tuple(
+                OperatorView(f"{uid}-{at}", one, f"prices.py:{20 + at}") for at, one in enumerate(name.split(" -> "))
+            ),
+            tuple(InputView(vertex_id(source), strategy) for source, strategy in inputs),
+        )
+        for uid, (name, inputs) in names.items()
+    )
+    busy = {"trades": 310, "rates": 40, "parse": 220, "convert": 870, "minute": 330, "alerts": 150, "odd": 10}
+    subtasks = tuple(
+        tuple(
+            SubtaskView(
+                records_in=1_234_567,
+                records_out=1_200_000,
+                bytes_in=50_000_000,
+                bytes_out=48_000_000,
+                busy_ms=busy[uid] * 30,
+                last_records_in=8_400,
+                last_records_out=8_300,
+                last_busy_ms=busy[uid] - 100 * index,
+                input_watermark=1_795_229_585_000,
+                output_watermark=1_795_229_585_000,
+                finished=uid == "rates" and index == 0,
+            )
+            for index in range(2)
+        )
+        for uid in names
+    )
+    plan = PlanView(vertices, bounded=False, parallelism=2, max_parallelism=-1)
+    last = checkpoint(412, subtask_count=14)
+    return replace(
+        job(),
+        name="prices",
+        plan=plan,
+        subtasks=subtasks,
+        failures=(),
+        checkpoints=CheckpointsView(SETTINGS, completed=412, history=(last,), last_completed=last),
+    )

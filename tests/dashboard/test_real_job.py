@@ -1,0 +1,89 @@
+"""A real program on Spark, watched and drained in the browser by somebody who has nothing else.
+
+This also makes the pictures of docs/dashboard.md:
+
+    PENSTOCK_TEST_PICTURES=docs/images/dashboard python3 dev.py test tests/dashboard --basetemp=/tmp/prices
+"""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+from playwright.sync_api import expect
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from playwright.sync_api import Page
+
+pytestmark = [pytest.mark.browser, pytest.mark.spark]
+
+PROGRAM = Path(__file__).with_name("prices.py")
+#: Until a job that has just been started has figures, in milliseconds.
+START_MS = 60_000
+
+
+@pytest.fixture
+def address(tmp_path: Path) -> Iterator[str]:
+    """The address that the program tells on its standard error."""
+    program_of_the_user = shutil.copy(PROGRAM, tmp_path)
+    command = [sys.executable, str(program_of_the_user), str(tmp_path)]
+    with (
+        (tmp_path / "output").open("w") as output,
+        subprocess.Popen(command, stdin=subprocess.PIPE, stdout=output, stderr=subprocess.PIPE, text=True) as program,
+    ):
+        assert program.stderr
+        told = [next(program.stderr)]
+        while (found := re.search(r"http://\S+", told[-1])) is None:
+            told.append(next(program.stderr))
+        yield found.group()
+        _, rest = program.communicate()
+    assert program.returncode == 0, "".join(told) + rest
+
+
+def test_newcomer_sees_where_time_goes_drains_the_job_and_reads_why_the_next_one_failed(
+    page: Page, address: str, picture: Callable[[str], None], tmp_path: Path
+) -> None:
+    page.goto(address)
+    page.get_by_role("link", name="mean prices").click(timeout=START_MS)
+    busiest = page.get_by_role("article").filter(has_text="busiest")
+    expect(busiest.get_by_role("link")).to_have_text(re.compile("to euros"), timeout=START_MS)
+    expect(busiest).to_contain_text("/s")
+    expect(page.get_by_text("Most of the time goes into")).to_contain_text("to euros")
+    picture("graph")
+
+    page.get_by_role("button", name="Drain", exact=True).click()
+    expect(page.get_by_role("dialog")).to_contain_text("All input ends now")
+    picture("drain")
+    page.get_by_role("dialog").get_by_role("button", name="Drain the job").click()
+    expect(page.get_by_text("The job has drained")).to_be_visible(timeout=START_MS)
+    shown = page.locator(".result code").inner_text()
+    assert (Path(shown.removeprefix("file:")) / "_metadata").is_file()
+    expect(page.locator(".title .badge")).to_have_text("finished")
+    picture("drained")
+    assert any(path.is_file() for path in (tmp_path / "means").rglob("part-*"))
+
+    page.get_by_role("link", name="Checkpoints").click()
+    expect(page.get_by_role("region", name="History of checkpoints")).to_contain_text(shown)
+    picture("checkpoints")
+
+    page.get_by_role("link", name="Jobs").click()
+    failed = page.get_by_role("row").filter(has_text="market shares").filter(has_text="failed")
+    failed.wait_for(timeout=START_MS)
+    expect(page.get_by_role("row").filter(has_text="mean prices")).to_contain_text("finished")
+    picture("jobs")
+    failed.get_by_role("link").click()
+    page.get_by_role("link", name="Exceptions").click()
+    failure = page.get_by_role("article").first
+    expect(failure).to_contain_text("ZeroDivisionError")
+    expect(failure).to_contain_text("share of the total")
+    text = failure.inner_text()
+    line = next(at for at, code in enumerate(PROGRAM.read_text().splitlines(), 1) if "trade.price - 106" in code)
+    assert text.index("share of the total") < text.index(f"prices.py:{line}") < text.index("Traceback (most recent")
+    picture("exceptions")
