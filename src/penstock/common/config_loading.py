@@ -81,8 +81,8 @@ def outer_settings(script_dir: Path | None, environ: Mapping[str, str]) -> tuple
     path = _find_file(script_dir, environ)
     return (
         {} if path is None else file_settings(path),
-        command_line_settings(environ),
         environment_settings(environ),
+        command_line_settings(environ),
     )
 
 

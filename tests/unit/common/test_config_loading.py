@@ -234,13 +234,18 @@ def test_claim_mode_legacy_is_refused_with_the_reason() -> None:
         _effective({"execution.savepoint-restore-mode": "LEGACY"})
 
 
-def test_command_line_wins_over_the_file_and_loses_against_the_environment(tmp_path: Path) -> None:
+def test_command_line_wins_over_the_file_and_the_environment(tmp_path: Path) -> None:
     (tmp_path / "config.yaml").write_text("{parallelism.default: 2, pipeline.name: file, pipeline.max-parallelism: 8}")
     options = {"parallelism.default": "3", "pipeline.name": "line"}
-    environ = {"PENSTOCK_RUN_OPTIONS": json.dumps(options), "PENSTOCK_PIPELINE__NAME": "environment"}
+    environ = {
+        "PENSTOCK_RUN_OPTIONS": json.dumps(options),
+        "PENSTOCK_PIPELINE__NAME": "environment",
+        "PENSTOCK_PIPELINE__OBJECT_REUSE": "true",
+    }
     effective = effective_configuration(Configuration(), tmp_path, environ)
     assert effective.get(option_table.PARALLELISM) == 3
-    assert effective.get(option_table.JOB_NAME) == "environment"
+    assert effective.get(option_table.JOB_NAME) == "line"
+    assert effective.to_dict()["pipeline.object-reuse"] == "true"
     assert effective.get(option_table.MAX_PARALLELISM) == 8
 
 

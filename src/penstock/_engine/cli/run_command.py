@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from pathlib import Path
 
@@ -15,11 +14,8 @@ from penstock._engine.cli.options import (
     json_option,
     settings_option,
 )
-from penstock._engine.cli.output import say
 from penstock._engine.cli.script import Script
 from penstock.common import option_table
-from penstock.common.config_loading import environment_settings
-from penstock.common.option_table import KNOWN_KEYS
 
 _CLAIM_MODES = ("NO_CLAIM", "CLAIM")
 
@@ -123,7 +119,6 @@ def run(
     if progress:
         short.append((option_table.PROGRESS_ENABLED.key, "true"))
     given = checked_settings(settings, *short)
-    _tell_overridden(given)
     if not detached and (as_json or log_file is not None):
         raise click.UsageError("--json and --log-file go with --detached.")
     if detached:
@@ -137,15 +132,6 @@ def run(
         limit = RestartLimit(max_restarts, restart_window)
         return Supervisor(_command(script, arguments, given), limit, restart_delay).run()
     return Script(script, arguments, given)
-
-
-def _tell_overridden(given: dict[str, str]) -> None:
-    """Say which settings of the command line have no effect, because a variable of the environment wins."""
-    for key, setting in environment_settings(os.environ).items():
-        known = KNOWN_KEYS.get(key)
-        mine = given.get(key if known is None else known.key)
-        if mine is not None and mine != setting.value:
-            say(f"penstock: {key} is {setting.value}: {setting.origin} wins over the command line, which says {mine}.")
 
 
 def _supervision(max_restarts: int, restart_window: int, restart_delay: int) -> tuple[str, ...]:
