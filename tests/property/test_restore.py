@@ -11,17 +11,16 @@ from typing import TYPE_CHECKING, Any
 
 from hypothesis import given, note, settings
 from hypothesis import strategies as st
-from tests.unit.driver.stories import Sheet, Story
+from tests.unit.driver.stories import EndlessSource, Sheet, Story
 
 from penstock._engine.protocol.control import Stop
 from penstock.common.job_status import JobStatus
 from penstock.common.time import Duration, Time
 from penstock.common.watermark_strategy import TimestampAssigner, WatermarkStrategy
 from penstock.datastream import KeyedProcessFunction
-from penstock.datastream.connectors.base import Boundedness
 from penstock.datastream.state import ValueStateDescriptor
 from penstock.datastream.window import TumblingEventTimeWindows
-from penstock.testing import sources
+from penstock.testing.sources import ListSource
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -31,20 +30,6 @@ if TYPE_CHECKING:
 
 #: The campaign asks for more.
 EXAMPLES = int(os.environ.get("PENSTOCK_RESTORE_EXAMPLES", "30"))
-
-
-class EndlessSource(sources.ListSource):
-    """Lists after which more could come: such a source ends by a drain alone."""
-
-    def get_boundedness(self) -> Boundedness:
-        return Boundedness.CONTINUOUS_UNBOUNDED
-
-    def create_enumerator(self, enum_context: Any) -> Any:
-        splits = [sources.ListSplit(number) for number in range(len(self._lists))]
-        return self.restore_enumerator(enum_context, splits)
-
-    def restore_enumerator(self, enum_context: Any, checkpoint: Any) -> Any:
-        return sources._ListEnumerator(enum_context, checkpoint, complete=False)
 
 
 class ByValue(TimestampAssigner):
@@ -131,9 +116,9 @@ class Plan:
         return program
 
 
-def _kind(number: int) -> type[sources.ListSource]:
+def _kind(number: int) -> type[ListSource]:
     """Let the first source run on, so that no job ends before it is drained."""
-    return EndlessSource if number == 0 else sources.ListSource
+    return EndlessSource if number == 0 else ListSource
 
 
 def _add(stream: DataStream, step: Step, place: int, size: int) -> DataStream:

@@ -22,8 +22,9 @@ from penstock._engine.storage.checkpoint_storage import open_storage
 from penstock.common.configuration import Configuration
 from penstock.common.watermark_strategy import WatermarkStrategy
 from penstock.datastream import StreamExecutionEnvironment
+from penstock.datastream.connectors.base import Boundedness
 from penstock.testing.in_process import InProcessEpochRunner
-from penstock.testing.sources import ListSource
+from penstock.testing.sources import ListSource, ListSplit, _ListEnumerator
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -33,6 +34,20 @@ if TYPE_CHECKING:
     from penstock._engine.plan.epoch_plan import EpochOutcome, EpochPlan
     from penstock.common.job_status import JobStatus
     from penstock.datastream import DataStream
+
+
+class EndlessSource(ListSource):
+    """Lists after which more could come: such a source ends by a drain alone."""
+
+    def get_boundedness(self) -> Boundedness:
+        return Boundedness.CONTINUOUS_UNBOUNDED
+
+    def create_enumerator(self, enum_context: Any) -> Any:
+        splits = [ListSplit(number) for number in range(len(self._lists))]
+        return self.restore_enumerator(enum_context, splits)
+
+    def restore_enumerator(self, enum_context: Any, checkpoint: Any) -> Any:
+        return _ListEnumerator(enum_context, checkpoint, complete=False)
 
 
 class Asks(Protocol):
@@ -202,4 +217,5 @@ KEYS = {
     "retention": "execution.checkpointing.externalized-checkpoint-retention",
     "restart": "restart-strategy.type",
     "job_id": "penstock.job-id",
+    "fire": "penstock.drain.fire-processing-time-timers",
 }

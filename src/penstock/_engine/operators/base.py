@@ -114,6 +114,10 @@ class Operator(ABC):
         """Fire what is due by the clock; called at an epoch's start and end and between batches."""
         return NOTHING
 
+    def fire_left_timers(self) -> Iterable[Output]:
+        """Fire the processing-time timers that are left, when a job is drained and was told to; no new ones follow."""
+        return NOTHING
+
     def end_input(self, input_index: int) -> Iterable[Output]:
         """See the end of one input; MAX_WATERMARK came before."""
         return NOTHING

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
     from penstock._engine.operators.base import EpochContext, OperatorContext, Output
-    from penstock._engine.state.timers import Timers
+    from penstock._engine.state.timers import DueTimer, Timers
 
 
 class SideOutputs:
@@ -179,15 +179,17 @@ class KeyedProcessOperator(KeyedOperator):
 
     def _fire(self, timers: Timers, limit: int, domain: TimeDomain, out: SideOutputs) -> None:
         due = timers.next()
-        if due is None or due > limit:
-            return
+        if due is not None and due <= limit:
+            self._call_timers(timers.pop_due(limit), domain, out)
+
+    def _call_timers(self, due: Iterator[DueTimer], domain: TimeDomain, out: SideOutputs) -> None:
         context = self.record_context()
         context.domain = domain
         self.iterate([])
         out.stamps_main = True
         missing = len(out.main.records) - len(out.main.timestamps)
         out.main.timestamps.extend([NO_TIMESTAMP] * missing)
-        for timestamp, self.key.normal, _namespace, self.key.key in timers.pop_due(limit):
+        for timestamp, self.key.normal, _namespace, self.key.key in due:
             context.at = timestamp
             results = self.function.on_timer(timestamp, context)
             if results is not None:
@@ -199,6 +201,11 @@ class KeyedProcessOperator(KeyedOperator):
             return ()
         out = SideOutputs(with_timestamps=True)
         self._fire(self.processing_timers, now_ms, TimeDomain.PROCESSING_TIME, out)
+        return out.outputs()
+
+    def fire_left_timers(self) -> Iterable[Output]:
+        out = SideOutputs(with_timestamps=True)
+        self._call_timers(self.processing_timers.pop_left(), TimeDomain.PROCESSING_TIME, out)
         return out.outputs()
 
     def next_timer_ms(self) -> int | None:

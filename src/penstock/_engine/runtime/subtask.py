@@ -29,6 +29,8 @@ from penstock._engine.runtime.edge_writer import EdgeWriter
 from penstock._engine.runtime.failures import OperatorError
 from penstock._engine.runtime.subtask_state import SubtaskState
 from penstock._engine.runtime.valve import Valve
+from penstock.common.configuration import Configuration
+from penstock.common.option_table import DRAIN_FIRES_PROCESSING_TIME_TIMERS
 from penstock.metrics.in_memory import InMemoryMetricGroup
 
 if TYPE_CHECKING:
@@ -74,6 +76,8 @@ class SubtaskRuntime:
         self._storage = storage
         self._clock = clock
         self._job_id = dispatch.job_id
+        configuration = Configuration.from_dict(dispatch.configuration)
+        self._drain_fires_timers = configuration.get(DRAIN_FIRES_PROCESSING_TIME_TIMERS)
         self._state = SubtaskState(self.vertex, place[1], dispatch, storage)
         self.metrics = [InMemoryMetricGroup() for _ in self.vertex.operators]
         self._nodes = [_Node(_create(node)) for node in self.vertex.operators]
@@ -241,7 +245,7 @@ class SubtaskRuntime:
             for index in sorted(self._ended_inputs() - self._told):
                 yield from self._end_input(0, index)
         if self._finished:
-            yield from self._finish()
+            yield from self._finish(fire_timers=drain and self._drain_fires_timers)
         for edge in self.edges:
             edge.flush()
         self._busy += time.perf_counter() - start
@@ -254,12 +258,15 @@ class SubtaskRuntime:
         for tag, batch in self._outputs(position, self._nodes[position].operator.end_input, input_index):
             yield from self._forward(position, tag, batch)
 
-    def _finish(self) -> Iterator[None]:
+    def _finish(self, *, fire_timers: bool) -> Iterator[None]:
         """Tell each operator, head to tail, that all input ended; what it emits reaches the next one before that.
 
         The head knows of the end of each of its inputs already, which may have come in different epochs.
         """
         for position, node in enumerate(self._nodes):
+            if fire_timers:
+                for tag, batch in self._outputs(position, node.operator.fire_left_timers):
+                    yield from self._forward(position, tag, batch)
             if position > 0:
                 yield from self._end_input(position, 0)
             for tag, batch in self._outputs(position, node.operator.finish):

@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
 #: What a bucket holds: the key alone when the namespace is ().
 Entry: TypeAlias = "NormalKey | tuple[NormalKey, Namespace]"
+#: A timer that is to fire: time, normal key, namespace and key.
+DueTimer: TypeAlias = "tuple[int, NormalKey, Namespace, Any]"
 
 
 class Timers:
@@ -63,7 +65,7 @@ class Timers:
             heappop(times)
         return times[0] if times else None
 
-    def pop_due(self, limit: int) -> Iterator[tuple[int, NormalKey, Namespace, Any]]:
+    def pop_due(self, limit: int) -> Iterator[DueTimer]:
         """Take the timers up to and including `limit` in time order, as (time, normal key, namespace, key).
 
         Timers set or deleted between two steps count: one set at or below `limit` comes in its turn, a deleted one not
@@ -72,7 +74,15 @@ class Timers:
         while (timestamp := self.next()) is not None and timestamp <= limit:
             yield from self._pop_at(timestamp)
 
-    def _pop_at(self, timestamp: int) -> Iterator[tuple[int, NormalKey, Namespace, Any]]:
+    def pop_left(self) -> Iterator[DueTimer]:
+        """Take all timers in time order, for a last time: those that are set meanwhile are not among them."""
+        left = {(timestamp, entry) for timestamp, entry, _ in self.items()}
+        for due in self.pop_due(max((timestamp for timestamp, _ in left), default=0)):
+            timestamp, normal, namespace, _ = due
+            if (timestamp, (normal, namespace) if namespace else normal) in left:
+                yield due
+
+    def _pop_at(self, timestamp: int) -> Iterator[DueTimer]:
         for entry, original in list(self._at(timestamp)):
             # The callback may have set earlier ones.
             while (earlier := self.next()) is not None and earlier < timestamp:
