@@ -13,10 +13,10 @@ from penstock._engine.driver.assembly import Surroundings, assemble
 from penstock._engine.driver.client import JobHandle
 from penstock._engine.driver.logs import set_up_log
 from penstock._engine.driver.resumption import resumption
-from penstock._engine.driver.savepoints import dispose
 from penstock._engine.graph.pickling import script_directory, user_modules
 from penstock._engine.rest.server import RestServer
 from penstock._engine.rest.settings import RestSettings
+from penstock._engine.savepoints.disposal import dispose
 from penstock._engine.storage.checkpoint_storage import local_path, open_storage
 from penstock.common import option_table
 from penstock.errors import CheckpointStorageError
@@ -92,7 +92,9 @@ def _rest_server(configuration: Configuration, slots: int) -> RestServer | None:
         return None
     with _server_lock:
         if not _servers:
-            server = RestServer(RestSettings.read(configuration), slots=slots, dispose=dispose)
+            directory = configuration.get(option_table.CHECKPOINT_DIRECTORY)
+            disposal = partial(dispose, checkpoint_directories=() if directory is None else (directory,))
+            server = RestServer(RestSettings.read(configuration), slots=slots, dispose=disposal)
             server.start()
             _servers.append(server)
         return _servers[0]

@@ -77,7 +77,7 @@ class SplitEntry:
     Attributes:
         subtask: The reader.
         split: The split, with the position that it was read up to.
-        has_arrived: Whether the reader has it; False for one that was still on its way.
+        has_arrived: Whether the reader has it; False for one on its way there, or back to the enumerator.
     """
 
     subtask: int

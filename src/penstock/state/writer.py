@@ -51,8 +51,8 @@ class SavepointWriter:
         """Begin with nothing.
 
         Args:
-            max_parallelism: The number of key groups, which the job's operators must have, too: 128 unless the job sets
-                it or runs with more than 85 subtasks.
+            max_parallelism: The number of key groups: subtasks that the job may ever have. A job that sets it has to
+                set the same; any other one takes it over.
             parallelism: Parts in which state is written. A job of any parallelism reads them, best one of the same.
             options: Options of the object store, for writing.
 

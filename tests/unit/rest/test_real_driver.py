@@ -11,10 +11,10 @@ from tests.unit.driver.world import World, numbers_job, published
 from tests.unit.rest.fakes import Api
 
 from penstock._engine.coordinator import instructions as do
-from penstock._engine.driver.savepoints import dispose
 from penstock._engine.rest.archive import archive
+from penstock._engine.savepoints.disposal import dispose
 from penstock.common.job_status import JobStatus
-from penstock.errors import CorruptCheckpointError, EpochInfrastructureError, SavepointError
+from penstock.errors import CorruptCheckpointError, EpochInfrastructureError, SavepointChangeError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -247,7 +247,7 @@ def test_a_disposed_savepoint_is_gone_and_nothing_else_is_ever_deleted(tmp_path:
     location = run.outcome(run.answers[2])["location"]
     path = tmp_path / "savepoints" / location.rpartition("/")[2]
     checkpoint = next((tmp_path / "checkpoints").glob("*/chk-*"))
-    with pytest.raises(SavepointError, match="no savepoint in that directory"):
+    with pytest.raises(SavepointChangeError, match="no savepoint"):
         dispose(str(checkpoint))
     damaged = tmp_path / "damaged"
     damaged.mkdir()

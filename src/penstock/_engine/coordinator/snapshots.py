@@ -67,6 +67,15 @@ def _meaning(graph: JobGraph, edge: JobEdge) -> str:
     return f"{edge.id}: {output} {edge.partitioner} to input {edge.input_index}"
 
 
+def with_other_sender(meaning: str, uid: str, new_uid: str) -> str:
+    """Return what a channel means when the operator that sends has got another uid; the same for other operators."""
+    number, _, rest = meaning.partition(": ")
+    output, *way = rest.rsplit(" ", 4)
+    if output != uid and not output.startswith(f"{uid}:"):
+        return meaning
+    return " ".join((f"{number}:", new_uid + output[len(uid) :], *way))
+
+
 def unfinished(snapshot: JobSnapshot) -> list[Subtask]:
     """Return the subtasks that the next epoch runs."""
     return [

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from penstock._engine.coordinator import events as ev
 from penstock._engine.coordinator.instructions import SavepointRequest
 from penstock._engine.protocol.control import Stop
-from penstock._engine.protocol.metadata import RecordKind, decode_record, encode_record
+from penstock._engine.protocol.metadata import decode_record, encode_record
 from penstock._engine.protocol.paths import METADATA
 from penstock._engine.storage.checkpoint_storage import local_path, open_storage
 from penstock._engine.storage.copying import copy_files
@@ -24,26 +24,6 @@ if TYPE_CHECKING:
     from penstock._engine.driver.background import Background
     from penstock._engine.driver.mailbox import Mailbox
     from penstock._engine.storage.checkpoint_storage import CheckpointStorage
-
-
-def dispose(path: str) -> None:
-    """Delete a savepoint: its record first, so that none that lacks files looks complete.
-
-    Args:
-        path: Its directory, or the ``_metadata`` in it.
-
-    Raises:
-        SavepointError: There is no savepoint.
-        CorruptCheckpointError: Its record cannot be read; nothing is deleted.
-        CheckpointStorageError: It cannot be reached.
-    """
-    path = local_path(path).rstrip("/").removesuffix(f"/{METADATA}")
-    storage = open_storage(path)
-    data = storage.find(METADATA)
-    if data is None or decode_record(data, storage.full_path(METADATA)).kind is not RecordKind.SAVEPOINT:
-        raise SavepointError(path, "there is no savepoint in that directory")
-    storage.delete([METADATA])
-    storage.delete([file.path for file in storage.files("")])
 
 
 class Savepoints:

@@ -51,7 +51,7 @@ class RestServer:
         ConfigurationError: It cannot listen where it is to.
     """
 
-    def __init__(self, settings: RestSettings, *, slots: int, dispose: Callable[[str], None]) -> None:
+    def __init__(self, settings: RestSettings, *, slots: int, dispose: Callable[[str], object]) -> None:
         self._settings = settings
         self._dispose = dispose
         self._socket = listen(settings)

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from penstock._engine.coordinator.snapshots import state_files
 from penstock._engine.protocol.metadata import Record, RecordKind, decode_record
 from penstock._engine.protocol.paths import METADATA, checkpoint_ids, is_job_directory, metadata_path
+from penstock._engine.storage.checkpoint_storage import local_path
 from penstock.errors import CorruptCheckpointError
 
 if TYPE_CHECKING:
     from penstock._engine.storage.checkpoint_storage import CheckpointStorage
+
+#: Records that, where they name a savepoint, lead to it: the job stops into it, or goes on from it.
+_INTO_SAVEPOINT: Final = frozenset({RecordKind.CHECKPOINT, RecordKind.SUSPENDED, RecordKind.CANCELED})
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,9 +53,10 @@ class JobChain:
         """
         record, needed = self.newest, list[str]()
         while record is not None:
-            if record.savepoint is not None and record.kind in {RecordKind.CHECKPOINT, RecordKind.SUSPENDED}:
+            if record.savepoint is not None and record.kind in _INTO_SAVEPOINT:
                 needed.append(record.savepoint)
-            if record.kind in {RecordKind.CHECKPOINT, RecordKind.SUSPENDED} or record.parent is None:
+                break
+            if record.kind is RecordKind.CHECKPOINT or record.parent is None:
                 break
             above, _, _ = record.parent.path.rpartition("/")
             if above != self.job_id:
@@ -88,4 +93,4 @@ def same_place(left: str, right: str) -> bool:
 
 
 def _bare(path: str) -> str:
-    return path.removeprefix("file://").rstrip("/").removesuffix(f"/{METADATA}")
+    return local_path(path).rstrip("/").removesuffix(f"/{METADATA}")

@@ -10,6 +10,7 @@ import uuid
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+from penstock._engine.coordinator.snapshots import with_other_sender
 from penstock._engine.protocol.metadata import (
     JobSnapshot,
     OperatorRecord,
@@ -121,6 +122,10 @@ class Draft:
             raise SavepointChangeError(self._path, f"there is an operator of uid {new_uid!r} already")
         self.operators[new_uid] = self.operators.pop(uid)
         self._replace_in_vertices(uid, (new_uid,))
+        self._vertices = [
+            replace(vertex, inputs=tuple(with_other_sender(text, uid, new_uid) for text in vertex.inputs))
+            for vertex in self._vertices
+        ]
         self._outstanding = [
             replace(commit, uid=new_uid) if commit.uid == uid else commit for commit in self._outstanding
         ]

@@ -42,7 +42,7 @@ class SourceInfo:
 
     #: By subtask: splits that its reader has.
     reader_splits: tuple[int, ...]
-    #: Splits that are assigned and have not arrived.
+    #: Splits on their way: assigned and not with the reader yet, or back to the enumerator.
     undelivered_splits: int
     #: Readers that were told that no more splits come.
     complete_readers: int
@@ -216,7 +216,8 @@ def _source(operator: OperatorRecord, enumerator: EnumeratorRecord) -> SourceInf
     events = [decode_event(data) for events in enumerator.undelivered.values() for data in events]
     return SourceInfo(
         reader_splits=tuple(len(reader.splits) for reader in readers),
-        undelivered_splits=sum(len(event.splits) for event in events if isinstance(event, AddSplits)),
+        undelivered_splits=sum(len(event.splits) for event in events if isinstance(event, AddSplits))
+        + sum(len(returned.splits) for returned in enumerator.returned),
         complete_readers=sum(reader.no_more_splits for reader in readers),
         enumerator_bytes=len(enumerator.state),
     )

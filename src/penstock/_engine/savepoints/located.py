@@ -10,7 +10,7 @@ from zlib import crc32
 from penstock._engine.coordinator.snapshots import map_handles
 from penstock._engine.protocol.metadata import Record, RecordKind, decode_record
 from penstock._engine.protocol.paths import METADATA
-from penstock._engine.storage.checkpoint_storage import CheckpointStorage, open_storage
+from penstock._engine.storage.checkpoint_storage import CheckpointStorage, local_path, open_storage
 from penstock.errors import CorruptCheckpointError, UnknownStateError
 
 if TYPE_CHECKING:
@@ -96,6 +96,7 @@ def locate(path: str, options: Mapping[str, str] | None = None) -> Located:
 
 def absolute(path: str) -> str:
     """Return a path that does not depend on the working directory, without a slash at its end."""
+    path = local_path(path)
     return path.rstrip("/") if "://" in path else str(Path(path).absolute())
 
 

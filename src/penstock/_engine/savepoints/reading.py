@@ -166,10 +166,11 @@ def splits(place: StatePlace) -> list[tuple[bytes, int, bool]]:
     state = operator.subtasks[place.subtask].state
     reader = ReaderState() if state is None else decode(state, ReaderState)
     found = [(split, reader.version, True) for split in reader.splits]
-    undelivered = operator.enumerator.undelivered.get(place.subtask, ()) if operator.enumerator else ()
-    for event in map(decode_event, undelivered):
-        if isinstance(event, AddSplits):
-            found += [(split, event.version, False) for split in event.splits]
+    if operator.enumerator is not None:
+        events = map(decode_event, operator.enumerator.undelivered.get(place.subtask, ()))
+        moving = [event for event in events if isinstance(event, AddSplits)]
+        back = [part for part in operator.enumerator.returned if part.subtask == place.subtask]
+        found += [(split, part.version, False) for part in (*moving, *back) for split in part.splits]
     return found
 
 

@@ -1,0 +1,88 @@
+"""Keys are counted as they are read: behind deltas, deletions and dropped windows, and after a rescale."""
+
+from __future__ import annotations
+
+import tempfile
+from pathlib import Path
+from typing import Any
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from penstock._engine.protocol.keys import key_group, key_group_range
+from penstock._engine.protocol.metadata import (
+    JobSnapshot,
+    OperatorRecord,
+    OperatorSubtask,
+    Record,
+    RecordKind,
+    VertexRecord,
+    VertexSubtask,
+    encode_record,
+)
+from penstock._engine.protocol.paths import METADATA
+from penstock._engine.protocol.state_handle import StateHandle, rescale
+from penstock._engine.savepoints.inspection import inspect
+from penstock._engine.state.memory_store import MemoryStore
+from penstock._engine.state.table import ABSENT
+from penstock._engine.storage.checkpoint_storage import open_storage
+from penstock.state import Savepoint
+
+MOST = 4
+keys = st.integers(0, 9)
+windows = st.sampled_from([(), (0, 10), (10, 20)])
+step = st.one_of(
+    st.tuples(st.just("put"), keys, windows),
+    st.tuples(st.just("delete"), keys, windows),
+    st.tuples(st.just("drop"), st.just(0), windows),
+    st.tuples(st.just("timer"), keys, st.integers(0, 3)),
+    st.tuples(st.just("no timer"), keys, st.integers(0, 3)),
+)
+epochs = st.lists(st.tuples(st.lists(step, max_size=8), st.booleans()), min_size=1, max_size=4)
+
+
+def written(subtask: int, parallelism: int, history: list[tuple[list[Any], bool]]) -> tuple[StateHandle, ...]:
+    """Return the lineage of one subtask whose epochs did this, each ended by a delta, or a snapshot where True."""
+    groups = key_group_range(subtask, parallelism, MOST)
+    store = MemoryStore(groups, MOST, lambda handle: handle.inline or b"")
+    lineage: tuple[StateHandle, ...] = ()
+    for number, (steps, whole) in enumerate(history, start=1):
+        store.catch_up(lineage)
+        for what, key, where in steps:
+            if what == "drop":
+                store.table("state", kind="value").drop(where)
+            elif key_group(key, MOST) not in groups:
+                continue
+            elif what == "timer":
+                store.timers("event-time").register(where, key)
+            elif what == "no timer":
+                store.timers("event-time").delete(where, key)
+            else:
+                pane = store.table("state", kind="value").pane(where)
+                pane.hot[key] = number if what == "put" else ABSENT
+                pane.dirty.add(key)
+        data = b"".join(store.snapshot(number, number)) if whole else store.delta(number, number)
+        if data is not None:
+            handle = store.describe(data, "snapshot" if whole else "delta", number, number, None)
+            lineage = (handle,) if whole else (*lineage, handle)
+    return lineage
+
+
+@given(epochs, st.integers(1, 3), st.integers(1, 4))
+def test_keys_are_counted_as_they_are_read(history: list[tuple[list[Any], bool]], before: int, after: int) -> None:
+    lineages = [written(subtask, before, history) for subtask in range(before)]
+    if after != before:
+        lineages = [rescale(lineages, key_group_range(subtask, after, MOST)) for subtask in range(after)]
+    operator = OperatorRecord("op", 0, after, MOST, tuple(OperatorSubtask(lineage=lineage) for lineage in lineages))
+    snapshot = JobSnapshot((VertexRecord("op", ("op",), (VertexSubtask(),) * after),), {"op": operator})
+    record = Record(RecordKind.SAVEPOINT, "0" * 32, "job", 9, "run", "nonce", 0, "", snapshot=snapshot)
+    with tempfile.TemporaryDirectory() as place:
+        open_storage(place).put(METADATA, encode_record(record))
+        [exactly] = inspect(place, count_keys=True).operators
+        [quickly] = inspect(place).operators
+        savepoint = Savepoint.open(str(Path(place)))
+        for found, quick in zip(exactly.keyed_states, quickly.keyed_states, strict=True):
+            rows = savepoint.timers("op") if found.kind == "timers" else savepoint.keyed_state("op", "state")
+            assert found.keys == sum(1 for _ in rows)
+            assert quick.keys in {None, found.keys}
+            assert found.entries >= (found.keys or 0)

@@ -1,0 +1,73 @@
+"""What a start from the newest record of a job needs beside its own checkpoints."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from penstock._engine.protocol.metadata import JobSnapshot, Parent, Record, RecordKind, encode_record
+from penstock._engine.protocol.paths import metadata_path
+from penstock._engine.savepoints.chains import JobChain, read_chains, same_place
+from penstock._engine.storage.checkpoint_storage import open_storage
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+JOB = "a" * 32
+ELSEWHERE = "/savepoints/savepoint-1"
+
+
+def chain(place: Path, *records: tuple[RecordKind, str | None, str | None]) -> JobChain:
+    """Write a chain; each record is its kind, the path of its parent, and its savepoint."""
+    storage = open_storage(str(place))
+    for number, (kind, parent, savepoint) in enumerate(records, start=1):
+        came_from = None if parent is None else Parent(int(parent.rpartition("-")[2]), parent)
+        snapshot = JobSnapshot((), {}) if kind is RecordKind.CHECKPOINT else None
+        record = Record(
+            kind, JOB, "job", number, "run", "nonce", 0, "", parent=came_from, snapshot=snapshot, savepoint=savepoint
+        )
+        storage.put(metadata_path(JOB, number), encode_record(record))
+    [found] = read_chains(storage)
+    return found
+
+
+TAKEOVER, CHECKPOINT = RecordKind.TAKEOVER, RecordKind.CHECKPOINT
+
+
+@pytest.mark.parametrize(
+    ("records", "needed"),
+    [
+        ([(TAKEOVER, None, None)], ()),
+        ([(TAKEOVER, ELSEWHERE, None)], (ELSEWHERE,)),
+        ([(TAKEOVER, ELSEWHERE, None), (RecordKind.FAILED, ELSEWHERE, None)], (ELSEWHERE,)),
+        ([(TAKEOVER, ELSEWHERE, None), (TAKEOVER, ELSEWHERE, None)], (ELSEWHERE,)),
+        ([(TAKEOVER, ELSEWHERE, None), (CHECKPOINT, ELSEWHERE, None)], ()),
+        ([(TAKEOVER, None, None), (CHECKPOINT, None, ELSEWHERE)], (ELSEWHERE,)),
+        ([(CHECKPOINT, None, None), (RecordKind.SUSPENDED, f"{JOB}/chk-1", ELSEWHERE)], (ELSEWHERE,)),
+        ([(CHECKPOINT, None, None), (RecordKind.CANCELED, f"{JOB}/chk-1", ELSEWHERE)], (ELSEWHERE,)),
+        ([(CHECKPOINT, None, None), (RecordKind.CANCELED, f"{JOB}/chk-1", None)], ()),
+        ([(CHECKPOINT, None, None), (TAKEOVER, f"{JOB}/chk-1", None)], ()),
+        ([(CHECKPOINT, None, None), (RecordKind.DRAINED, f"{JOB}/chk-1", ELSEWHERE)], (ELSEWHERE,)),
+    ],
+)
+def test_savepoints_that_a_start_needs(
+    tmp_path: Path, records: list[tuple[RecordKind, str | None, str | None]], needed: tuple[str, ...]
+) -> None:
+    if records[-1][0] is RecordKind.DRAINED:  # there is nothing to go on with
+        needed = ()
+    assert chain(tmp_path, *records).start() == needed
+
+
+def test_damaged_record_is_named_and_the_others_are_read(tmp_path: Path) -> None:
+    chain(tmp_path, (TAKEOVER, None, None), (CHECKPOINT, None, None), (RecordKind.FINISHED, None, None))
+    damaged = tmp_path / JOB / "chk-2" / "_metadata"
+    damaged.write_bytes(b"{")
+    [found] = read_chains(open_storage(str(tmp_path)))
+    assert (list(found.records), found.unreadable, found.has_ended) == ([1, 3], (str(damaged),), True)
+
+
+def test_one_place_has_many_names() -> None:
+    assert same_place("/a/s", "file:///a/s/")
+    assert same_place("file:/a%20b/s/_metadata", "/a b/s")
+    assert not same_place("/a/s", "/a/s2")
