@@ -80,6 +80,6 @@ def picture(page: Page) -> Callable[[str], None]:
 
     def take(name: str) -> None:
         if directory:
-            (Path(directory) / f"{name}.png").write_bytes(page.screenshot(animations="disabled"))
+            (Path(directory) / f"{name}.png").write_bytes(page.screenshot(animations="disabled", full_page=True))
 
     return take

@@ -54,7 +54,7 @@ def means(env, out):
     windows = (
         trades(env, 1500)
         .rebalance()
-        .map(in_euros).name("to euros")
+        .map(in_euros).name("currency conversion")
         .key_by(lambda trade: trade.market)
         .window(TumblingEventTimeWindows.of(Time.seconds(10)))
         .process(Mean(), Types.STRING()).name("mean of 10 s")

@@ -82,7 +82,7 @@ def test_the_address_is_printed_where_it_mixes_with_no_output(
     made = make(tmp_path)
     made.start()
     made.close()
-    assert capsys.readouterr() == ("", f"Penstock REST API: {made.address}\n")
+    assert capsys.readouterr() == ("", f"Penstock dashboard and REST API: {made.address}\n")
 
 
 def test_it_costs_next_to_nothing_until_somebody_asks(tmp_path: Path) -> None:

@@ -81,7 +81,7 @@ class RestServer:
         self._thread = threading.Thread(target=self._run, name="penstock-rest", daemon=True)
         self._thread.start()
         atexit.register(self.close)
-        print(f"Penstock REST API: {self.address}", file=sys.stderr)  # noqa: T201 - whoever started the job wants it
+        print(f"Penstock dashboard and REST API: {self.address}", file=sys.stderr)  # noqa: T201 - whoever started the job wants it
 
     def add(self, control: JobControl) -> None:
         """Serve one more job."""
