@@ -162,10 +162,10 @@ def savepoint_of(place: Path, *, numbers: int = 3_000, parallelism: int = 2, **s
 
 
 def cancelled_job(place: Path, *, numbers: int = 20_000, **settings: str) -> Path:
-    """Run the job of `totals` for three epochs, cancel it, and return its directory with the checkpoints it keeps."""
+    """Run the job of `totals` for one epoch, cancel it, and return its directory with the checkpoint it keeps."""
     kept = {"checkpoints": str(place / "checkpoints"), "retention": "RETAIN_ON_CANCELLATION"}
     env = environment(**kept, **settings)
     totals(env, numbers)
-    run(env, place, cancel_in=4)
+    run(env, place, cancel_in=2)
     [job] = (place / "checkpoints").iterdir()
     return job
