@@ -97,6 +97,20 @@ def test_outcome_of_a_stop_survives_the_driver_and_a_reload_meanwhile(
     expect(page.locator(".title .badge")).to_have_text("finished")
 
 
+def test_job_that_was_started_again_is_not_taken_for_the_one_that_was_stopped(
+    opened: Page, control: FakeControl
+) -> None:
+    confirm(opened, "Stop", "Stop the job")
+    expect(opened.get_by_text("Stopping …")).to_be_visible()
+    control.answers[0].set_result(SAVEPOINT)
+    expect(opened.locator(".title .badge")).to_have_text("finished")
+    control.view = replace(control.view, started_ms=control.view.started_ms + 60_000)
+    opened.reload()
+    expect(opened.locator(".title .badge")).to_have_text("running")
+    expect(opened.get_by_text(f"file:{SAVEPOINT}", exact=True)).to_have_count(0)
+    expect(opened.get_by_role("button", name="Stop", exact=True)).to_be_enabled()
+
+
 def test_savepoint_goes_where_the_field_says_and_the_job_goes_on(opened: Page, control: FakeControl) -> None:
     opened.get_by_role("button", name="Savepoint", exact=True).click()
     field = opened.get_by_role("textbox", name="Directory of the savepoint")

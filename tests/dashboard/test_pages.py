@@ -151,9 +151,9 @@ def test_what_was_folded_in_stays_so_when_the_page_is_refreshed(page: Page, addr
 
 def test_configuration_is_filtered_by_keys_and_values(page: Page, address: str) -> None:
     page.goto(f"{address}#/job/{JOB}/configuration")
-    assert rows(page, "Configuration") == ["parallelism.default | 2", "penstock.rest.token | ******"]
+    assert rows(page, "Keys and values") == ["parallelism.default | 2", "penstock.rest.token | ******"]
     page.get_by_role("searchbox", name="Filter").fill("PARALLEL")
-    assert rows(page, "Configuration") == ["parallelism.default | 2"]
+    assert rows(page, "Keys and values") == ["parallelism.default | 2"]
     page.get_by_role("searchbox", name="Filter").fill("nothing of the kind")
     expect(page.get_by_text("No key or value has that in it.")).to_be_visible()
 

@@ -7,6 +7,8 @@ import { duration } from "./format.js";
 
 const STORED = "penstock.operations";
 const POLL_MS = 400;
+/** The same where nobody answers. */
+const PAUSE_MS = 3000;
 
 const ACTIONS = {
   savepoint: {
@@ -79,9 +81,11 @@ export function follow(api, whenChanged) {
   operations.filter((one) => !one.over).forEach((one) => poll(api, one));
 }
 
+/** What was asked of this run of a job; one that was started again is another run. */
+const askedOf = (job) => operations.filter((one) => one.job === job.jid && one.started === job["start-time"]);
+
 export function buttons(api, data) {
-  const { jid } = data.job;
-  const isBusy = operations.some((one) => one.job === jid && !one.over);
+  const isBusy = askedOf(data.job).some((one) => !one.over);
   return Object.entries(ACTIONS).map(([kind, action]) =>
     h(
       "button",
@@ -106,11 +110,12 @@ async function offer(api, kind, data) {
     isDangerous: action.isDangerous,
   });
   if (answer === null) return;
-  const operation = { job: data.job.jid, kind, begun: Date.now(), over: false, location: null, error: null };
+  const { jid, "start-time": started } = data.job;
+  const operation = { job: jid, started, kind, begun: Date.now(), over: false, location: null, error: null };
   operations.unshift(operation);
   note(operation, {});
   try {
-    const { "request-id": request } = await action.begin(api, data.job.jid, answer.value);
+    const { "request-id": request } = await action.begin(api, jid, answer.value);
     note(operation, request ? { request } : { over: true });
     await poll(api, operation);
   } catch (error) {
@@ -122,6 +127,7 @@ async function poll(api, operation) {
   if (!operation.request || following.has(operation)) return;
   following.add(operation);
   while (!operation.over) {
+    let pause = POLL_MS;
     try {
       const { status, operation: result } = await api.get(`/jobs/${operation.job}/savepoints/${operation.request}`);
       const cause = result?.["failure-cause"];
@@ -131,8 +137,9 @@ async function poll(api, operation) {
       }
     } catch (error) {
       if (error instanceof Refused) note(operation, { over: true, error: error.message });
+      pause = PAUSE_MS;
     }
-    await new Promise((resume) => setTimeout(resume, POLL_MS));
+    await new Promise((resume) => setTimeout(resume, pause));
   }
 }
 
@@ -143,9 +150,9 @@ function note(operation, news) {
 }
 
 /** The state of a job as far as its operations tell: after a stop the driver may be gone before it is asked again. */
-export function stateAfter(job, state) {
-  const stopped = operations.find((one) => one.job === job && one.over && !one.error && ACTIONS[one.kind].state);
-  return stopped ? ACTIONS[stopped.kind].state : state;
+export function stateAfter(job) {
+  const stopped = askedOf(job).find((one) => one.over && !one.error && ACTIONS[one.kind].state);
+  return stopped ? ACTIONS[stopped.kind].state : job.state;
 }
 
 /** What was asked of a job in this window, and what came of it. */
@@ -153,7 +160,7 @@ export function notices(job) {
   return h(
     "div",
     { class: "notices", role: "status" },
-    operations.filter((one) => one.job === job).map((one) => notice(one)),
+    askedOf(job).map((one) => notice(one)),
   );
 }
 

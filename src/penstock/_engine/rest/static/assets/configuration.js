@@ -21,5 +21,5 @@ function matching(keys) {
   const found = keys.filter(({ key, value }) => `${key} ${value}`.toLowerCase().includes(wanted));
   if (found.length === 0) return h("p", { class: "hint" }, keys.length ? "No key or value has that in it." : "All keys have their defaults.");
   const rows = found.map(({ key, value }) => ({ key, cells: [h("code", null, key), h("code", null, value)] }));
-  return table("Configuration", [["Key"], ["Value"]], rows);
+  return table("Keys and values", [["Key"], ["Value"]], rows);
 }

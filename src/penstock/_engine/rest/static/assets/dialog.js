@@ -45,7 +45,7 @@ export function ask({ title, text, field, confirm, isDangerous, mustAnswer }) {
 
 /** Asks for the token of the server. */
 export async function askForToken(wasWrong) {
-  const { value } = await ask({
+  const answer = await ask({
     title: "This server wants a token",
     text: [
       wasWrong ? "That was not the right one." : "It is what penstock.rest.token says in the configuration of the job.",
@@ -55,5 +55,5 @@ export async function askForToken(wasWrong) {
     confirm: "Use this token",
     mustAnswer: true,
   });
-  return value;
+  return answer ? answer.value : askForToken(wasWrong);
 }

@@ -29,7 +29,7 @@ export async function load(api, { job: id, vertex }) {
 
 export function view(data, route, api) {
   const { job } = data;
-  const state = actions.stateAfter(job.jid, job.state);
+  const state = actions.stateAfter(job);
   return [
     h("nav", { class: "path", "aria-label": "Path" }, h("a", { href: "#/" }, "Jobs"), " / "),
     h(
@@ -40,7 +40,7 @@ export function view(data, route, api) {
       h("div", { class: "actions" }, !isOver(state) && actions.buttons(api, data)),
     ),
     figures(data, state),
-    actions.notices(job.jid),
+    actions.notices(job),
     h(
       "nav",
       { class: "tabs", "aria-label": "About this job" },
