@@ -193,6 +193,12 @@ def test_page_keeps_what_it_knows_when_the_driver_is_gone(page: Page, tmp_path: 
     expect(page.get_by_role("region", name="History of checkpoints")).to_be_visible()
 
 
+def test_page_of_the_api_is_one_click_away(page: Page, address: str) -> None:
+    page.goto(address)
+    page.get_by_role("link", name="API").click()
+    expect(page.get_by_role("heading", level=1)).to_contain_text("REST API")
+
+
 def test_pages_ask_nobody_but_their_own_server(page: Page, address: str) -> None:
     asked: list[str] = []
     page.on("request", lambda request: asked.append(request.url))
