@@ -35,7 +35,7 @@ def trade(number):
 
 
 def in_euros(trade):
-    time.sleep(0.0004)  # a service that is asked for the rate
+    time.sleep(0.0008)  # a service that is asked for the rate
     return trade
 
 
