@@ -81,7 +81,7 @@ class RecordingOutput(ReaderOutput[Any]):
 
 @dataclass
 class TestReaderContext:
-    """Counts a reader's requests and keeps its events."""
+    """Counts a reader's requests and keeps what else it asks for."""
 
     __test__ = False  # not a test class, whatever its name says to pytest
 
@@ -91,10 +91,15 @@ class TestReaderContext:
     metric_group: InMemoryMetricGroup = field(default_factory=InMemoryMetricGroup)
     split_requests: int = 0
     events: list[SourceEvent] = field(default_factory=list["SourceEvent"])
+    ends_input: bool = False
 
     def send_split_request(self) -> None:
         """Count a request."""
         self.split_requests += 1
+
+    def end_job_input(self) -> None:
+        """Note that the reader ended the job's input."""
+        self.ends_input = True
 
     def send_source_event_to_coordinator(self, source_event: SourceEvent) -> None:
         """Keep an event."""

@@ -144,6 +144,11 @@ class JobState:
         for uid, source in self._sources.items():
             vertex = self._sources_by_uid[uid]
             source.accepted({ack.subtask: ack.operators[uid] for ack in acks if ack.vertex == vertex})
+        if any(part.ends_input for ack in acks for part in ack.operators.values()):
+            for uid, source in self._sources.items():
+                vertex = self._sources_by_uid[uid]
+                before = [index for index, part in enumerate(self.snapshot.vertices[vertex].subtasks) if part.finished]
+                source.end_input({*before, *(ack.subtask for ack in acks if ack.vertex == vertex and ack.finished)})
         return Cut(acks, wall_ms, stop)
 
     def snapshotted(

@@ -16,9 +16,10 @@ from penstock._engine.coordinator.operator_state import redistribute
 from penstock._engine.coordinator.snapshots import fresh_snapshot
 from penstock._engine.graph.job_graph import OperatorKind
 from penstock._engine.protocol.control import decode, encode
-from penstock._engine.protocol.events import AddSplits, ReaderState, decode_event
+from penstock._engine.protocol.events import AddSplits, EndOfInput, ReaderState, decode_event, encode_event
 from penstock._engine.protocol.keys import key_group_range
 from penstock._engine.protocol.metadata import (
+    EnumeratorRecord,
     JobSnapshot,
     OperatorRecord,
     OperatorSubtask,
@@ -118,7 +119,7 @@ def _fit(node: OperatorNode, found: OperatorRecord | None, wanted: OperatorRecor
     """Return one operator's state at the parallelism that the job has now."""
     if found is None:
         return wanted
-    enumerator = found.enumerator and replace(found.enumerator, undelivered={}, unseen=())
+    enumerator = found.enumerator and _for_readers_anew(found.enumerator, wanted.parallelism)
     if extent is Extent.FINISHED:
         return replace(wanted, subtasks=(OperatorSubtask(finished=True),) * wanted.parallelism, enumerator=enumerator)
     if extent is Extent.RUNNING and found.parallelism == wanted.parallelism:
@@ -137,6 +138,14 @@ def _fit(node: OperatorNode, found: OperatorRecord | None, wanted: OperatorRecor
     if enumerator is not None:
         enumerator = replace(enumerator, returned=(*enumerator.returned, *_splits_of(found)))
     return replace(wanted, subtasks=subtasks, enumerator=enumerator)
+
+
+def _for_readers_anew(enumerator: EnumeratorRecord, parallelism: int) -> EnumeratorRecord:
+    """Return what an enumerator goes on with whose readers all begin anew; what ends the input ends theirs, too."""
+    end = encode_event(EndOfInput())
+    ends = any(end in events for events in enumerator.undelivered.values())
+    undelivered = dict.fromkeys(range(parallelism), (end,)) if ends else {}
+    return replace(enumerator, undelivered=undelivered, unseen=())
 
 
 def _deal(found: OperatorRecord, parallelism: int) -> list[bytes | None]:

@@ -10,6 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
+from penstock._engine.protocol.events import EndOfInput, encode_event
 from penstock._engine.protocol.metadata import EnumeratorRecord, ReaderMessages, ReturnedSplits
 
 if TYPE_CHECKING:
@@ -114,6 +115,11 @@ class SourceCoordination:
         for subtask, ack in acks.items():
             used_up = ack.split_requests > 0 and not ack.more_available
             self._grants[subtask] = min(2 * self._grants.get(subtask, 0) or 1, _MAX_GRANT) if used_up else 0
+
+    def end_input(self, finished: Iterable[int]) -> None:
+        """Let the readers end that have not finished."""
+        for subtask in set(self._readers).difference(finished):
+            self._pending.setdefault(subtask, []).append(encode_event(EndOfInput()))
 
     def record(self, snapshot: EnumeratorSnapshot | None) -> EnumeratorRecord | None:
         """Return what a checkpoint keeps of this source.

@@ -14,7 +14,14 @@ from penstock._engine.operators.base import NOTHING, EpochContext, Operator, Ope
 from penstock._engine.operators.batch import Batch, watermark_only
 from penstock._engine.operators.watermarks import Watermarker, periodic_watermarks
 from penstock._engine.protocol.control import OperatorAck
-from penstock._engine.protocol.events import AddSplits, NoMoreSplits, ReaderState, SourceEvent, decode_event
+from penstock._engine.protocol.events import (
+    AddSplits,
+    EndOfInput,
+    NoMoreSplits,
+    ReaderState,
+    SourceEvent,
+    decode_event,
+)
 from penstock._engine.protocol.rows import MIN_WATERMARK, NO_TIMESTAMP
 from penstock.common.configuration import Configuration
 from penstock.common.watermark_strategy import WatermarkKind, WatermarkStrategy
@@ -55,12 +62,16 @@ class ReaderContext:
         self.current_parallelism = context.parallelism
         self.split_requests = 0
         self.events: list[bytes] = []
+        self.ends_input = False
 
     def send_split_request(self) -> None:
         self.split_requests += 1
 
     def send_source_event_to_coordinator(self, source_event: Any) -> None:
         self.events.append(pickle.dumps(source_event))
+
+    def end_job_input(self) -> None:
+        self.ends_input = True
 
 
 class _SplitOutput(SourceOutput[Any]):
@@ -268,6 +279,8 @@ class SourceOperator(Operator):
                     self.reader.notify_no_more_splits()
                 case SourceEvent(payload=payload):
                     self.reader.handle_source_events(pickle.loads(payload))
+                case EndOfInput():
+                    self.ended = True
         if epoch.current and epoch.completed_checkpoint:
             self.reader.notify_checkpoint_complete(epoch.completed_checkpoint)
         for split in (self._output.main, *self._output.splits.values()):
@@ -314,7 +327,7 @@ class SourceOperator(Operator):
         assert self.reader is not None
         output, start = self._output, time.monotonic()
         output.records, output.limit = 0, limits.max_records
-        while True:
+        while not (self.ended or self._reader_context.ends_input):
             status = self.reader.poll_next(output)
             for batch in output.drain():
                 yield None, batch
@@ -354,6 +367,7 @@ class SourceOperator(Operator):
         requests, context.split_requests = context.split_requests, 0
         events, context.events = tuple(context.events), []
         return OperatorAck(
+            ends_input=context.ends_input,
             state=msgspec.msgpack.encode(state),
             events=events,
             split_requests=requests,

@@ -143,6 +143,8 @@ class OperatorAck:
     #: Sources: split requests since the last ack, and whether the reader could have gone on reading.
     split_requests: int = 0
     more_available: bool = False
+    #: Sources: the reader wants the input of the whole job to end.
+    ends_input: bool = False
     #: User metrics: name -> value.
     metrics: dict[str, float] = field(default_factory=dict[str, float])
     #: Lists and broadcast maps of functions; the handle of an earlier epoch as long as nothing changes.

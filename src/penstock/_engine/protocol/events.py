@@ -29,7 +29,11 @@ class SourceEvent(msgspec.Struct, frozen=True, tag="source-event"):
     payload: bytes
 
 
-OperatorEvent: TypeAlias = AddSplits | NoMoreSplits | SourceEvent
+class EndOfInput(msgspec.Struct, frozen=True, tag="end-of-input"):
+    """A reader of the job has ended the input of all of them: none reads on."""
+
+
+OperatorEvent: TypeAlias = AddSplits | NoMoreSplits | SourceEvent | EndOfInput
 
 
 @dataclass(frozen=True, slots=True)

@@ -123,6 +123,14 @@ class SourceReaderContext(Protocol):
         """Send an event to the enumerator; it arrives once this epoch's checkpoint is durable."""
         ...
 
+    def end_job_input(self) -> None:
+        """End the input of the whole job, as a message that says so may want it; ours.
+
+        This reader is not polled again. Once the epoch's checkpoint is durable all other readers of the job end, too,
+        in the next epoch: windows and timers fire, everything is committed, and the job is FINISHED.
+        """
+        ...
+
 
 class SourceReader(ABC, Generic[T, SplitT]):
     """Reads the splits that its subtask was given.
