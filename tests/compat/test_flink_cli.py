@@ -83,6 +83,7 @@ def _record(case: Case, requests: list[dict[str, Any]]) -> None:
     RECORDED.write_text(json.dumps({**known, case.name: requests}, indent=1) + "\n")
 
 
+@pytest.mark.behaviour(177)
 @EVERY_CASE
 def test_what_flinks_command_line_sends_gets_the_same_answers(case: Case, tmp_path: Path, cluster: Cluster) -> None:
     setting = Setting(case, tmp_path, cluster)

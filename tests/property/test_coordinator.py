@@ -95,6 +95,8 @@ def missing(outcome: EpochOutcome) -> EpochOutcome:
 TROUBLES = st.dictionaries(st.integers(1, 15), st.sampled_from([lost, failed, torn, doubled, missing]), max_size=5)
 #: Savepoints that somebody asks for, by the driver's step.
 ASKS = st.dictionaries(st.integers(10, 120), st.sampled_from(list(Stop)), max_size=3)
+#: Checkpoints that somebody asks for, by the driver's step.
+CHECKPOINTS = st.frozensets(st.integers(10, 120), max_size=3)
 #: Epochs that come to no end before somebody gives them up.
 STUCK = st.frozensets(st.integers(1, 20), max_size=4)
 
@@ -109,6 +111,9 @@ class Saboteur:
         #: Savepoints that somebody asks for, by the step.
         self.asks: dict[int, do.SavepointRequest] = {}
         self.answered: list[int] = []
+        #: The same for checkpoints, which are asked for by the number of the step.
+        self.checkpoints: frozenset[int] = frozenset()
+        self.checkpoint_answers: list[do.AnswerCheckpoint] = []
         self.steps = 0
         self.status = JobStatus.INITIALIZING
         self.perform = loop.perform
@@ -119,10 +124,10 @@ class Saboteur:
         self.steps += 1
         if self.steps == self.crash_at:
             raise CrashError
-        if self.steps == self.cancel_at:
-            self.loop._mailbox.post(ev.CancelRequested())
-        if self.steps in self.asks:
-            self.loop._mailbox.post(ev.SavepointRequested(self.asks[self.steps]))
+        self._ask()
+        if isinstance(instruction, do.AnswerCheckpoint):
+            self.checkpoint_answers.append(instruction)
+            return
         if isinstance(instruction, do.AnswerSavepoint):
             self.answered.append(instruction.request.id)
             return
@@ -138,6 +143,15 @@ class Saboteur:
             self.loop._mailbox.post(ev.RecordUncertain(CheckpointStorageError("memory://", "the line is dead")))
             return
         self.perform(instruction)
+
+    def _ask(self) -> None:
+        """Ask for what somebody asks for at this step."""
+        if self.steps == self.cancel_at:
+            self.loop._mailbox.post(ev.CancelRequested())
+        if self.steps in self.asks:
+            self.loop._mailbox.post(ev.SavepointRequested(self.asks[self.steps]))
+        if self.steps in self.checkpoints:
+            self.loop._mailbox.post(ev.CheckpointRequested(self.steps))
 
 
 @pytest.fixture(autouse=True)
@@ -172,11 +186,15 @@ def test_any_troubles_and_crashes_leave_the_right_output(savepoints: Path, data:
             number = next(_names)
             drained = drained or stop is Stop.DRAIN
             saboteur.asks[step] = do.SavepointRequest(number, f"{savepoints}/savepoint-{number}", stop)
+        saboteur.checkpoints = data.draw(CHECKPOINTS)
         try:
             driver.run(loop)
         except CrashError:
             continue
         loop.coordinator.validate()
+        answered = [answer.request_id for answer in saboteur.checkpoint_answers]
+        assert len(set(answered)) == len(answered), "a request for a checkpoint got two answers"
+        assert all(answer.checkpoint_id or answer.error for answer in saboteur.checkpoint_answers)
         assert len(set(saboteur.answered)) == len(saboteur.answered), "a request got two answers"
         if driver.status is JobStatus.FAILED:
             break

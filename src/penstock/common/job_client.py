@@ -71,6 +71,16 @@ class JobClient(ABC):
         """
 
     @abstractmethod
+    def trigger_checkpoint(self) -> CompletableFuture[int]:
+        """Ask for a checkpoint now, ours; the job goes on.
+
+        An epoch that runs already is the one; else the next one begins at once, whatever the interval.
+
+        Returns:
+            The id of the checkpoint, when it has completed.
+        """
+
+    @abstractmethod
     def trigger_savepoint(self, savepoint_directory: str | None = None) -> CompletableFuture[str]:
         """Ask for a savepoint while the job goes on.
 

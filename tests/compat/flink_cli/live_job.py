@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Any
 import httpx
 
 from penstock._engine.driver.assembly import Surroundings, assemble
-from penstock._engine.driver.savepoints import dispose
 from penstock._engine.graph.chaining import build_job_graph
 from penstock._engine.protocol.control import Stop
 from penstock._engine.rest.server import RestServer
 from penstock._engine.rest.settings import RestSettings
+from penstock._engine.savepoints.disposal import dispose
 from penstock.common.configuration import Configuration
 from penstock.common.watermark_strategy import WatermarkStrategy
 from penstock.datastream import StreamExecutionEnvironment

@@ -52,6 +52,9 @@ class FakeClient(JobClient):
     def cancel_with_savepoint(self, savepoint_directory: str | None = None) -> CompletableFuture[str]:
         raise AssertionError
 
+    def trigger_checkpoint(self) -> Any:
+        raise AssertionError("nobody asks for that here")
+
     def trigger_savepoint(self, savepoint_directory: str | None = None) -> CompletableFuture[str]:
         raise AssertionError
 

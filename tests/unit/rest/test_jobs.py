@@ -122,8 +122,8 @@ def test_mode_stop_is_gone_and_other_modes_never_were(api: Api, control: FakeCon
     assert control.asked == []
 
 
-@pytest.mark.parametrize("status", [JobStatus.FINISHED, JobStatus.FAILED])
 @pytest.mark.behaviour(171)
+@pytest.mark.parametrize("status", [JobStatus.FINISHED, JobStatus.FAILED])
 def test_cancelling_a_job_that_has_ended_otherwise_is_a_conflict(status: JobStatus) -> None:
     api = Api(FakeControl(ended(status)))
     text = f"the job has already reached another terminal state ({status.name})."

@@ -1,25 +1,15 @@
-"""The OpenAPI document: complete, and true when somebody sends what it allows and what it does not."""
+"""The OpenAPI document and its page."""
 
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any
 
-import hypothesis
-import pytest
-import schemathesis
-from schemathesis.specs.openapi.checks import negative_data_rejection, positive_data_acceptance, unsupported_method
-from tests.unit.rest.fakes import JOB, READ, Api, FakeControl
+from tests.unit.rest.fakes import Api
 
 from penstock._engine.rest.app import ROUTES
 from penstock._engine.rest.openapi import document
 
-if TYPE_CHECKING:
-    from schemathesis import Case
-
 DOCUMENT = document(ROUTES)
-#: Values that exist, which nobody finds by chance.
-KNOWN = {"jobid": JOB, "vertexid": READ, "checkpointid": 4, "subtaskindex": 0}
 
 
 def test_every_route_is_in_the_document() -> None:
@@ -43,25 +33,3 @@ def test_the_document_is_served_and_its_page_needs_nothing_from_elsewhere() -> N
     assert page.headers["content-type"] == "text/html; charset=utf-8"
     assert "http://" not in page.text
     assert "https://" not in page.text
-
-
-schema = schemathesis.openapi.from_dict({**DOCUMENT, "servers": [{"url": "/v1"}]})
-
-
-@schema.parametrize()
-@hypothesis.settings(max_examples=5, suppress_health_check=list(hypothesis.HealthCheck))
-@pytest.mark.filterwarnings("ignore::DeprecationWarning")
-def test_nothing_that_is_sent_breaks_a_handler(case: Case) -> None:
-    # A path with another method may fit another route, whose complaint comes first; and what the document allows may
-    # still be refused, as Flink refuses to rescale.
-    excluded = [unsupported_method, positive_data_acceptance]
-    _check(case, excluded)
-    case.path_parameters = {name: KNOWN.get(name, value) for name, value in (case.path_parameters or {}).items()}
-    _check(case, [*excluded, negative_data_rejection])  # what was wrong in the path is right now
-
-
-def _check(case: Case, excluded: list[Any]) -> None:
-    request = case.as_transport_kwargs()
-    answer = Api(FakeControl()).ask(request.pop("method"), request.pop("url"), **request)
-    assert answer.status_code < 500, answer.text
-    case.validate_response(answer, excluded_checks=excluded)

@@ -42,6 +42,7 @@ def begin(api: Api, path: str, code: int = 202, **body: Any) -> str:
         (STOP, {"target-directory": "/wrong member", "drain": None}, ("savepoint", None, Stop.SUSPEND)),
     ],
 )
+@pytest.mark.behaviour(173)
 def test_what_a_body_asks_for(api: Api, control: FakeControl, path: str, body: dict[str, Any], asked: object) -> None:
     begin(api, path, **body)
     assert control.asked == [asked]
@@ -73,8 +74,8 @@ def test_a_failure_is_an_outcome_with_its_text(api: Api, control: FakeControl) -
     assert cause["serialized-throwable"].startswith("rO0AB")
 
 
-@pytest.mark.parametrize(("path", "member"), [(SAVEPOINTS, "target-directory"), (STOP, "targetDirectory")])
 @pytest.mark.behaviour(173)
+@pytest.mark.parametrize(("path", "member"), [(SAVEPOINTS, "target-directory"), (STOP, "targetDirectory")])
 def test_without_any_directory_both_names_are_told(path: str, member: str) -> None:
     api = Api(FakeControl(savepoint_directory=None))
     text = "Config key [execution.checkpointing.savepoint-dir] is not set."

@@ -171,6 +171,7 @@ def test_the_token_is_hidden_in_what_people_see(tmp_path: Path) -> None:
     assert settings(tmp_path, **{"penstock.rest.token": "s3cret"}).configuration["penstock.rest.token"] == "******"
 
 
+@pytest.mark.behaviour(174)
 def test_it_stays_until_the_outcome_of_each_operation_was_read(tmp_path: Path) -> None:
     control, made = FakeControl(), make(tmp_path)
     made.add(control)

@@ -156,6 +156,9 @@ class JobCoordinator:
             "nothing new is read before the commits of the checkpoint are done": not (
                 desk.phase is Phase.OPENING and ledger
             ),
+            "nobody waits for a checkpoint of a job that has ended": not (
+                self._requests.unanswered and desk.phase is Phase.ENDED
+            ),
             "a job that has finished has committed everything": not (
                 desk.status is JobStatus.FINISHED and ledger and self._start.already_ended is None
             ),

@@ -76,6 +76,10 @@ class DriverJobClient(JobClient):
         """Ask for the job to stop and to end as cancelled; the answer comes when it has."""
         return CompletableFuture(self._driver.cancel_with_savepoint(savepoint_directory))
 
+    def trigger_checkpoint(self) -> CompletableFuture[int]:
+        """Ask for a checkpoint now; the answer, its id, comes when it has completed."""
+        return CompletableFuture(self._driver.trigger_checkpoint())
+
     def trigger_savepoint(self, savepoint_directory: str | None = None) -> CompletableFuture[str]:
         """Ask for a savepoint; the answer, its path, comes when it is complete. The job goes on."""
         return CompletableFuture(self._driver.savepoint(savepoint_directory, Stop.NO))
