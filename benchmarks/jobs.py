@@ -62,6 +62,6 @@ def start(
         Surroundings(runner, slots, state_directory, folders),
     )
     if on_epoch is not None:
-        loop._listeners = (*loop._listeners, _Listener(on_epoch))
+        loop.add_listener(_Listener(on_epoch))
     driver.start(loop)
     return driver

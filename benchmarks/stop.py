@@ -1,0 +1,105 @@
+"""How long a stop with savepoint takes, beyond the rest of the epoch that runs when somebody asks for it.
+
+    python benchmarks/stop.py                 ten jobs, suspended and drained in turn, about two minutes
+    python benchmarks/stop.py --jobs 30
+
+Each job counts numbers by key at parallelism 2, 2,000 records/s, interval 1 s, and is stopped at a random moment of an
+epoch after its fifth. From the history of its checkpoints: when the epoch that ran at that moment ended. What the
+answer took from there on is the stop's own: one more epoch in which nothing is read, the savepoint, and the commits.
+"""
+
+from __future__ import annotations
+
+import argparse
+import random
+import sys
+import tempfile
+import threading
+import time
+from pathlib import Path
+from statistics import median
+from typing import TYPE_CHECKING
+
+from figures import Figures
+from jobs import start
+
+from penstock._engine.protocol.control import Stop
+from penstock._engine.spark.epoch import SparkEpochRunner
+from penstock._engine.spark.session import SparkHandle, get_session
+from penstock.common import Configuration, Encoder, WatermarkStrategy
+from penstock.datastream import StreamExecutionEnvironment
+from penstock.datastream.connectors.datagen import DataGeneratorSource, RateLimiterStrategy
+from penstock.datastream.connectors.file_system import FileSink
+
+if TYPE_CHECKING:
+    from penstock._engine.driver.driver import JobDriver
+
+SLOTS = 2
+INTERVAL_S = 1.0
+RATE = 2_000
+EPOCHS_BEFORE = 5
+
+
+def job(directory: Path) -> StreamExecutionEnvironment:
+    """Return the job: numbers, counted by key, in files."""
+    configuration = Configuration()
+    configuration.set_string("execution.checkpointing.dir", str(directory / "checkpoints"))
+    configuration.set_string("execution.checkpointing.interval", f"{INTERVAL_S:.0f} s")
+    env = StreamExecutionEnvironment.get_execution_environment(configuration).set_parallelism(SLOTS)
+    source = DataGeneratorSource(lambda index: (index % 1000, 1), None, RateLimiterStrategy.per_second(RATE))
+    numbers = env.from_source(source, WatermarkStrategy.no_watermarks(), "numbers")
+    counts = numbers.key_by(lambda pair: pair[0]).reduce(lambda one, other: (one[0], one[1] + other[1]))
+    files = FileSink.for_row_format(str(directory / "out"), Encoder.simple_string_encoder()).build()
+    counts.map(str).sink_to(files)
+    return env
+
+
+def stop_once(spark: SparkHandle, stop: Stop, delay_s: float) -> tuple[float, float, float]:
+    """Run a job and stop it; return the seconds of the answer, of the epoch's rest, and of the stop's own epoch."""
+    with tempfile.TemporaryDirectory(prefix="penstock-bench-") as scratch:
+        directory, ready = Path(scratch), threading.Event()
+        driver = start(
+            job(directory), "stop", SparkEpochRunner(spark), slots=SLOTS, state_directory=directory / "state",
+            on_epoch=lambda progress: ready.set() if progress.checkpoint_id >= EPOCHS_BEFORE else None,
+        )  # fmt: skip
+        if not ready.wait(120):
+            driver.result.result(0)
+        time.sleep(delay_s)
+        asked, began = time.time(), time.perf_counter()
+        driver.savepoint(str(directory / "savepoints"), stop).result(120)
+        answered = time.perf_counter() - began
+        driver.result.result(60)
+        return (answered, *_epochs(driver, asked * 1000))
+
+
+def _epochs(driver: JobDriver, asked_ms: float) -> tuple[float, float]:
+    """Return how long the epoch went on that ran at a moment, and how long the one after it took, in seconds."""
+    last, before = driver.view.checkpoints.history[:2]
+    rest_ms = max(0.0, (before.ended_ms or before.triggered_ms) - asked_ms)
+    return rest_ms / 1000, ((last.ended_ms or last.triggered_ms) - last.triggered_ms) / 1000
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--jobs", type=int, default=10, help="jobs to be stopped (10)")
+    arguments = parser.parse_args()
+    spark, rng = get_session(SLOTS), random.Random(1)
+    figures = Figures(f"Stop with savepoint, interval {INTERVAL_S:.0f} s")
+    found: dict[Stop, list[tuple[float, float, float]]] = {Stop.SUSPEND: [], Stop.DRAIN: []}
+    stop_once(spark, Stop.SUSPEND, 0.0)  # warms up
+    for number in range(arguments.jobs):
+        stop = (Stop.SUSPEND, Stop.DRAIN)[number % 2]
+        found[stop].append(stop_once(spark, stop, rng.uniform(0.0, INTERVAL_S)))
+    for stop, times in found.items():
+        answers, rests, epochs = zip(*times, strict=True)
+        own = [answer - rest for answer, rest in zip(answers, rests, strict=True)]
+        figures.add(f"{stop.name.lower()}: answer", f"median {median(answers):.2f} s, most {max(answers):.2f} s")
+        figures.add(
+            f"{stop.name.lower()}: beyond the running epoch", f"median {median(own):.2f} s, most {max(own):.2f} s"
+        )
+        figures.add(f"{stop.name.lower()}: its own epoch", f"median {median(epochs):.2f} s, most {max(epochs):.2f} s")
+    return figures.show()
+
+
+if __name__ == "__main__":
+    sys.exit(main())
