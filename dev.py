@@ -224,7 +224,7 @@ BENCHMARKS = ("epoch", "state", "savepoint", "stop", "latency", "endurance")
 
 
 def bench(arguments: list[str]) -> int:
-    """Measure beside PyFlink, Bytewax and bare PySpark; or: bench epoch, state, savepoint, stop, latency or endurance."""
+    """Measure beside PyFlink, Bytewax and bare PySpark; or one of our own figures, such as: bench epoch."""
     if arguments and arguments[0] in BENCHMARKS:
         return run_script(f"benchmarks/{arguments[0]}.py", arguments[1:])
     return run_script("benchmarks/run.py", arguments)

@@ -4,8 +4,8 @@
     python benchmarks/stop.py --jobs 30
 
 Each job counts numbers by key at parallelism 2, 2,000 records/s, interval 1 s, and is stopped at a random moment of an
-epoch after its fifth. From the history of its checkpoints: when the epoch that ran at that moment ended. What the
-answer took from there on is the stop's own: one more epoch in which nothing is read, the savepoint, and the commits.
+epoch after its fifth. What the answer takes beyond the end of that epoch is the stop's own: one more epoch in which
+nothing is read, the savepoint, and the commits.
 """
 
 from __future__ import annotations
@@ -32,12 +32,13 @@ from penstock.datastream.connectors.datagen import DataGeneratorSource, RateLimi
 from penstock.datastream.connectors.file_system import FileSink
 
 if TYPE_CHECKING:
-    from penstock._engine.driver.driver import JobDriver
+    from penstock._engine.gateway.progress import JobProgress
 
 SLOTS = 2
 INTERVAL_S = 1.0
 RATE = 2_000
 EPOCHS_BEFORE = 5
+WHAT = ("answer", "beyond the end of the running epoch", "its own epoch")
 
 
 def job(directory: Path) -> StreamExecutionEnvironment:
@@ -55,28 +56,29 @@ def job(directory: Path) -> StreamExecutionEnvironment:
 
 
 def stop_once(spark: SparkHandle, stop: Stop, delay_s: float) -> tuple[float, float, float]:
-    """Run a job and stop it; return the seconds of the answer, of the epoch's rest, and of the stop's own epoch."""
+    """Run a job and stop it; return the seconds of `WHAT`."""
     with tempfile.TemporaryDirectory(prefix="penstock-bench-") as scratch:
         directory, ready = Path(scratch), threading.Event()
+        ends: list[float] = []
+
+        def on_epoch(_: JobProgress) -> None:
+            ends.append(time.perf_counter())
+            if len(ends) == EPOCHS_BEFORE:
+                ready.set()
+
         driver = start(
             job(directory), "stop", SparkEpochRunner(spark), slots=SLOTS, state_directory=directory / "state",
-            on_epoch=lambda progress: ready.set() if progress.checkpoint_id >= EPOCHS_BEFORE else None,
+            on_epoch=on_epoch,
         )  # fmt: skip
         if not ready.wait(120):
             driver.result.result(0)
         time.sleep(delay_s)
-        asked, began = time.time(), time.perf_counter()
+        asked = time.perf_counter()
         driver.savepoint(str(directory / "savepoints"), stop).result(120)
-        answered = time.perf_counter() - began
+        answered = time.perf_counter()
         driver.result.result(60)
-        return (answered, *_epochs(driver, asked * 1000))
-
-
-def _epochs(driver: JobDriver, asked_ms: float) -> tuple[float, float]:
-    """Return how long the epoch went on that ran at a moment, and how long the one after it took, in seconds."""
-    last, before = driver.view.checkpoints.history[:2]
-    rest_ms = max(0.0, (before.ended_ms or before.triggered_ms) - asked_ms)
-    return rest_ms / 1000, ((last.ended_ms or last.triggered_ms) - last.triggered_ms) / 1000
+    running, own = ends[-2:]
+    return answered - asked, answered - running, own - running
 
 
 def main() -> int:
@@ -91,13 +93,8 @@ def main() -> int:
         stop = (Stop.SUSPEND, Stop.DRAIN)[number % 2]
         found[stop].append(stop_once(spark, stop, rng.uniform(0.0, INTERVAL_S)))
     for stop, times in found.items():
-        answers, rests, epochs = zip(*times, strict=True)
-        own = [answer - rest for answer, rest in zip(answers, rests, strict=True)]
-        figures.add(f"{stop.name.lower()}: answer", f"median {median(answers):.2f} s, most {max(answers):.2f} s")
-        figures.add(
-            f"{stop.name.lower()}: beyond the running epoch", f"median {median(own):.2f} s, most {max(own):.2f} s"
-        )
-        figures.add(f"{stop.name.lower()}: its own epoch", f"median {median(epochs):.2f} s, most {max(epochs):.2f} s")
+        for what, values in zip(WHAT, zip(*times, strict=True), strict=True):
+            figures.add(f"{stop.name.lower()}: {what}", f"median {median(values):.2f} s, most {max(values):.2f} s")
     return figures.show()
 
 
