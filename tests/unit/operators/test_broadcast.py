@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from penstock.datastream.functions import BroadcastProcessFunction, KeyedBroadcastProcessFunction
-from penstock.datastream.state import ListStateDescriptor, MapStateDescriptor, ValueStateDescriptor
+from penstock.datastream.state import MapStateDescriptor, ValueStateDescriptor
 from penstock.datastream.time_domain import TimeDomain
 from penstock.errors import UnpicklableStateError, UnsupportedOperationError
 from penstock.testing.harness import StreamRecord, Watermark
@@ -242,7 +242,7 @@ def test_a_function_object_may_visit_the_keys() -> None:
 
 
 def test_other_kinds_of_keyed_state_are_refused_like_everywhere() -> None:
-    with keyed() as harness, pytest.raises(UnsupportedOperationError, match="get_list_state"):
+    with keyed() as harness, pytest.raises(UnsupportedOperationError, match="get_map_state"):
         harness.process_element2(
-            lambda function, ctx: ctx.apply_to_keyed_state(ListStateDescriptor("list"), lambda key, state: None)
+            lambda function, ctx: ctx.apply_to_keyed_state(MapStateDescriptor("map"), lambda key, state: None)
         )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from penstock._engine.protocol.rows import MIN_WATERMARK, NO_TIMESTAMP
+from penstock._engine.state.list_state import StoredListState
 from penstock._engine.state.value_state import KeyContext, KeyKeepingValueState, StoredValueState
 from penstock.datastream.functions import (
     CoProcessFunction,
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
     from penstock._engine.operators.base import OperatorContext
     from penstock._engine.state.memory_store import MemoryStore
     from penstock._engine.state.timers import Timers
-    from penstock.datastream.state import State, StateDescriptor, ValueState
+    from penstock.datastream.state import ListState, State, StateDescriptor, ValueState
     from penstock.metrics.metricbase import MetricGroup
 
 _LATER_STATES = "this kind of state comes with a later version; keep a Python object in a ValueState until then"
@@ -77,13 +78,10 @@ class EngineRuntimeContext(RuntimeContext):
         return self._context.metrics
 
     def get_state(self, state_descriptor: ValueStateDescriptor) -> ValueState[Any]:
-        if self._store is None or self._key is None:
-            raise UnsupportedOperationError(f"get_state({state_descriptor.get_name()!r})", _NEEDS_KEY)
-        table = self._store.table(state_descriptor.get_name(), kind="value", keep_keys=self._keep_keys)
-        return (KeyKeepingValueState if self._keep_keys else StoredValueState)(table, self._key)
+        return self._stored("get_state", state_descriptor, "value")
 
-    def get_list_state(self, state_descriptor: Any) -> Any:
-        raise UnsupportedOperationError("get_list_state", _LATER_STATES)
+    def get_list_state(self, state_descriptor: ListStateDescriptor) -> ListState[Any]:
+        return StoredListState(self._stored("get_list_state", state_descriptor, "list"))
 
     def get_map_state(self, state_descriptor: Any) -> Any:
         raise UnsupportedOperationError("get_map_state", _LATER_STATES)
@@ -93,6 +91,12 @@ class EngineRuntimeContext(RuntimeContext):
 
     def get_aggregating_state(self, state_descriptor: Any) -> Any:
         raise UnsupportedOperationError("get_aggregating_state", _LATER_STATES)
+
+    def _stored(self, operation: str, descriptor: StateDescriptor, kind: str) -> StoredValueState:
+        if self._store is None or self._key is None:
+            raise UnsupportedOperationError(f"{operation}({descriptor.get_name()!r})", _NEEDS_KEY)
+        table = self._store.table(descriptor.get_name(), kind=kind, keep_keys=self._keep_keys)
+        return (KeyKeepingValueState if self._keep_keys else StoredValueState)(table, self._key)
 
     def state_of(self, descriptor: StateDescriptor) -> State:
         """Return the state that a descriptor asks for, by its kind."""

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from penstock._engine.operators.base import OperatorContext
     from penstock._engine.state.memory_store import MemoryStore
-    from penstock.datastream.state import ValueState, ValueStateDescriptor
+    from penstock.datastream.state import StateDescriptor
 
 
 class WindowResults:
@@ -113,9 +113,9 @@ class WindowContext(ProcessWindowFunction.Context[TimeWindow]):
     def global_state(self) -> EngineRuntimeContext:
         return EngineRuntimeContext(self._runtime, self._store, self.key)
 
-    def state_of_window(self, descriptor: ValueStateDescriptor) -> ValueState[Any]:
+    def stored_for_window(self, descriptor: StateDescriptor, kind: str) -> StoredValueState:
         """Return a value of the key at hand in the window at hand."""
-        table = self._store.table(descriptor.get_name(), kind="value")
+        table = self._store.table(descriptor.get_name(), kind=kind)
         return StoredValueState(table, self.key, (self.at.start, self.at.end))
 
 
@@ -125,8 +125,8 @@ class _WindowState(EngineRuntimeContext):
     def __init__(self, context: WindowContext) -> None:
         self._window = context
 
-    def get_state(self, state_descriptor: ValueStateDescriptor) -> ValueState[Any]:
-        return self._window.state_of_window(state_descriptor)
+    def _stored(self, operation: str, descriptor: StateDescriptor, kind: str) -> StoredValueState:
+        return self._window.stored_for_window(descriptor, kind)
 
 
 def window_results(strategy: str, function: Any, window_function: Any) -> WindowResults:
