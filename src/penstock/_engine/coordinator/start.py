@@ -40,6 +40,11 @@ _LEFT_NOTHING: Final = (
     "the job has finished and left no checkpoint, as jobs do that end without penstock.restart-finished-sources"
 )
 
+_DRAINED: Final = (
+    "{} was drained: windows and event-time timers have fired, and do not fire again. What still arrives for a window "
+    "that was open then makes a second result of it. Suspend a job (stop without drain) to go on without a seam."
+)
+
 
 class StartPhase(Enum):
     """What a starting driver waits for."""
@@ -178,7 +183,9 @@ class StartMachine:
         stored = resumable(record.snapshot) if stopping is None else record.snapshot
         again = reopen(stored, self._graph, self._settings.reopened_sources if stopping is None else ())
         fitted = fit_snapshot(again.snapshot, self._graph, path, ignore_unclaimed=ignore, stops=stopping is not None)
-        self.restored = Restored(record, path, fitted, stopping, _remarks(fitted, again))
+        drained = stopping is None and any(operator.drained for operator in record.snapshot.operators.values())
+        remarks = (Log(_DRAINED.format(path), unexpected=True),) if drained else ()
+        self.restored = Restored(record, path, fitted, stopping, (*remarks, *_remarks(fitted, again)))
         return self._claim(now_ms)
 
     def _claim(self, now_ms: int) -> list[Instruction]:
