@@ -82,24 +82,27 @@ def test_failure_in_the_stops_own_epoch_fails_the_call_and_restarts_the_job(
 
 
 class GoneTarget(TargetSink):
-    """A target that takes nothing any more once there is a savepoint; before that it puts everything off."""
+    """A target that takes nothing once there is a savepoint, or only the last of some tries; before that it waits."""
 
-    def __init__(self, target: str, savepoints: Path) -> None:
+    def __init__(self, target: str, savepoints: Path, tries: int | None = None) -> None:
         super().__init__(target)
-        self.savepoints = savepoints
+        self.savepoints, self.tries = savepoints, tries
 
     def create_committer(self, context: Any) -> TargetCommitter:
-        return GoneCommitter(TARGETS.setdefault(self.target, {}), self.savepoints)
+        return GoneCommitter(TARGETS.setdefault(self.target, {}), self)
 
 
 class GoneCommitter(TargetCommitter):
-    def __init__(self, published: dict[str, tuple[int, ...]], savepoints: Path) -> None:
+    def __init__(self, published: dict[str, tuple[int, ...]], target: GoneTarget) -> None:
         super().__init__(published)
-        self.savepoints = savepoints
+        self.target, self.failures = target, itertools.count(1)
 
     def commit(self, requests: Any) -> None:
-        if any(self.savepoints.glob("*/_metadata")):
-            raise OSError("the target is gone")
+        if any(self.target.savepoints.glob("*/_metadata")):
+            if next(self.failures) != self.target.tries:
+                raise OSError("the target is gone")
+            super().commit(requests)
+            return
         if len(self.published) < 4:
             super().commit(requests)
         else:
@@ -119,6 +122,25 @@ def test_commit_that_fails_behind_the_savepoint_fails_the_job_and_the_call_names
     assert isinstance(asked.error, StopIncompleteError)
     assert Path(asked.error.path, "_metadata").is_file()
     assert published(name).keys() < ALL.keys()
+    assert resumed(name, tmp_path, asked.error.path).status is JobStatus.FINISHED
+    assert published(name) == ALL
+
+
+@STOPS
+@pytest.mark.behaviour(56, 57)
+def test_commit_that_keeps_failing_behind_a_stop_is_tried_until_it_succeeds_and_nothing_else_runs(
+    name: str, tmp_path: Path, stop: Stop
+) -> None:
+    """Decision 7: going back to RUNNING would have two jobs go on from one savepoint."""
+    world = World(numbers_job(name, sink=GoneTarget(name, tmp_path / "savepoints", tries=4)), patience=3)
+    asked = Asked(name, tmp_path, world, retries="1000").run({4: [stop]})
+    assert isinstance(asked.error, StopIncompleteError)
+    assert asked.driver.status is JobStatus.FINISHED
+    statuses = [step.status for step in asked.steps if isinstance(step, do.ChangeStatus)]
+    assert statuses.count(JobStatus.RESTARTING) == 3
+    saved = next(place for place, step in enumerate(asked.steps) if isinstance(step, do.WriteSavepoint))
+    assert not any(isinstance(step, do.RunEpoch) for step in asked.steps[saved:])
+    assert asked.kinds[-1] is (RecordKind.SUSPENDED if stop is Stop.SUSPEND else RecordKind.DRAINED)
     assert resumed(name, tmp_path, asked.error.path).status is JobStatus.FINISHED
     assert published(name) == ALL
 
