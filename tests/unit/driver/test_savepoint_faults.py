@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from tests.unit.driver.asked import ALL, STOPS, Asked, Unwritable, new_name, resumed
+from tests.unit.driver.stories import Story
+from tests.unit.driver.test_finished_operators import EXPECTED, two_pipelines
 from tests.unit.driver.world import TARGETS, TargetCommitter, TargetSink, World, numbers_job, published
 
 from penstock._engine.coordinator import instructions as do
@@ -15,6 +17,7 @@ from penstock._engine.protocol.control import Stop
 from penstock._engine.protocol.metadata import RecordKind
 from penstock.common.job_status import JobStatus
 from penstock.errors import SavepointError, StopIncompleteError
+from penstock.testing.failing_storage import FailingStorage
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -48,6 +51,35 @@ def test_failed_copy_fails_the_call_and_the_job_goes_on(name: str, tmp_path: Pat
     assert "disk full" in str(asked.error)
     assert asked.driver.status is JobStatus.FINISHED
     assert published(name) == ALL
+
+
+@pytest.mark.parametrize(
+    ("stop", "full_for"),
+    [*((stop, "counts-1*") for stop in (Stop.NO, Stop.SUSPEND, Stop.DRAIN)), (Stop.NO, "_metadata")],
+)
+@pytest.mark.behaviour(53, 54)
+def test_savepoint_on_a_full_disk_fails_the_call_and_leaves_nothing_there(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, stop: Stop, full_for: str
+) -> None:
+    """The disk fills up while the savepoint is being written: a part of it is there already."""
+    disks: list[FailingStorage] = []
+
+    def full(path: str) -> FailingStorage:
+        disks.append(FailingStorage(path))
+        disks[-1].refuse("put", "put_if_absent", paths=full_for, times=None, reason="the disk is full")
+        return disks[-1]
+
+    monkeypatch.setattr("penstock._engine.driver.savepoints.open_storage", full)
+    monkeypatch.setattr("penstock._engine.coordinator.job_state._MAX_INLINE", 0)
+    story = Story(tmp_path)
+    chapter = story.run(two_pipelines(long=2), asks={4: stop})
+    [answer] = chapter.answers
+    assert isinstance(error := answer.exception(0), SavepointError)
+    assert "the disk is full" in str(error)
+    assert error.path in str(error)
+    assert list(Path(error.path).glob("*")) == [], "nothing of it takes up room"
+    assert chapter.status is JobStatus.FINISHED
+    assert sorted(story.output(), key=str) == EXPECTED
 
 
 @STOPS
