@@ -23,8 +23,8 @@ class CheckpointStorageError(RestoreError):
 
     def __str__(self) -> str:
         return (
-            f"Checkpoint storage {self.path} cannot be used: {self.reason}. Check the path and its permissions, or set "
-            "execution.checkpointing.dir to another directory."
+            f"Checkpoint storage {self.path} cannot be used: {self.reason}. Check the path and its permissions, or "
+            "choose another directory (execution.checkpointing.dir or .savepoint-dir)."
         )
 
 

@@ -217,5 +217,6 @@ KEYS = {
     "retention": "execution.checkpointing.externalized-checkpoint-retention",
     "restart": "restart-strategy.type",
     "job_id": "penstock.job-id",
+    "reopen": "penstock.restart-finished-sources",
     "fire": "penstock.drain.fire-processing-time-timers",
 }

@@ -332,6 +332,25 @@ def test_operator_with_state_may_go_only_where_that_is_allowed_and_is_named_then
 
 
 @pytest.mark.behaviour(63)
+def test_start_from_a_drained_savepoint_warns_once_of_what_does_not_fire_again(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    def warnings() -> list[str]:
+        return [record.getMessage() for record in caplog.records if record.levelname == "WARNING"]
+
+    story = Story(tmp_path)
+    suspended = story.run(two_pipelines(), asks={4: Stop.SUSPEND})
+    drained = story.run(two_pipelines(), asks={2: Stop.DRAIN}, recover=suspended.savepoint)
+    assert warnings() == []
+    again = story.run(two_pipelines(), asks={2: lambda driver: driver.cancel()}, recover=drained.savepoint)
+    [warning] = warnings()
+    assert drained.savepoint in warning
+    assert "do not fire again" in warning
+    story.run(two_pipelines(), recover=again.driver.checkpoint)
+    assert warnings() == [warning], "a later checkpoint is one of a job that goes on"
+
+
+@pytest.mark.behaviour(63)
 def test_drained_job_with_a_source_that_had_ended_before_goes_on_with_the_others(tmp_path: Path) -> None:
     story = Story(tmp_path)
     stopped = story.run(two_pipelines(), asks={4: Stop.DRAIN})

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from tests.unit.driver.asked import ALL, STOPS, Asked, Unwritable, new_name, resumed
+from tests.unit.driver.stories import Story
+from tests.unit.driver.test_finished_operators import EXPECTED, two_pipelines
 from tests.unit.driver.world import TARGETS, TargetCommitter, TargetSink, World, numbers_job, published
 
 from penstock._engine.coordinator import instructions as do
@@ -15,6 +17,7 @@ from penstock._engine.protocol.control import Stop
 from penstock._engine.protocol.metadata import RecordKind
 from penstock.common.job_status import JobStatus
 from penstock.errors import SavepointError, StopIncompleteError
+from penstock.testing.failing_storage import FailingStorage
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -50,6 +53,35 @@ def test_failed_copy_fails_the_call_and_the_job_goes_on(name: str, tmp_path: Pat
     assert published(name) == ALL
 
 
+@pytest.mark.parametrize(
+    ("stop", "full_for"),
+    [*((stop, "counts-1*") for stop in (Stop.NO, Stop.SUSPEND, Stop.DRAIN)), (Stop.NO, "_metadata")],
+)
+@pytest.mark.behaviour(53, 54)
+def test_savepoint_on_a_full_disk_fails_the_call_and_leaves_nothing_there(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, stop: Stop, full_for: str
+) -> None:
+    """The disk fills up while the savepoint is being written: a part of it is there already."""
+    disks: list[FailingStorage] = []
+
+    def full(path: str) -> FailingStorage:
+        disks.append(FailingStorage(path))
+        disks[-1].refuse("put", "put_if_absent", paths=full_for, times=None, reason="the disk is full")
+        return disks[-1]
+
+    monkeypatch.setattr("penstock._engine.driver.savepoints.open_storage", full)
+    monkeypatch.setattr("penstock._engine.coordinator.job_state._MAX_INLINE", 0)
+    story = Story(tmp_path)
+    chapter = story.run(two_pipelines(long=2), asks={4: stop})
+    [answer] = chapter.answers
+    assert isinstance(error := answer.exception(0), SavepointError)
+    assert "the disk is full" in str(error)
+    assert error.path in str(error)
+    assert list(Path(error.path).glob("*")) == [], "nothing of it takes up room"
+    assert chapter.status is JobStatus.FINISHED
+    assert sorted(story.output(), key=str) == EXPECTED
+
+
 @STOPS
 @pytest.mark.behaviour(56)
 def test_failure_behind_the_commit_point_is_brought_to_its_end_by_the_restart(
@@ -82,24 +114,27 @@ def test_failure_in_the_stops_own_epoch_fails_the_call_and_restarts_the_job(
 
 
 class GoneTarget(TargetSink):
-    """A target that takes nothing any more once there is a savepoint; before that it puts everything off."""
+    """A target that takes nothing once there is a savepoint, or only the last of some tries; before that it waits."""
 
-    def __init__(self, target: str, savepoints: Path) -> None:
+    def __init__(self, target: str, savepoints: Path, tries: int | None = None) -> None:
         super().__init__(target)
-        self.savepoints = savepoints
+        self.savepoints, self.tries = savepoints, tries
 
     def create_committer(self, context: Any) -> TargetCommitter:
-        return GoneCommitter(TARGETS.setdefault(self.target, {}), self.savepoints)
+        return GoneCommitter(TARGETS.setdefault(self.target, {}), self)
 
 
 class GoneCommitter(TargetCommitter):
-    def __init__(self, published: dict[str, tuple[int, ...]], savepoints: Path) -> None:
+    def __init__(self, published: dict[str, tuple[int, ...]], target: GoneTarget) -> None:
         super().__init__(published)
-        self.savepoints = savepoints
+        self.target, self.failures = target, itertools.count(1)
 
     def commit(self, requests: Any) -> None:
-        if any(self.savepoints.glob("*/_metadata")):
-            raise OSError("the target is gone")
+        if any(self.target.savepoints.glob("*/_metadata")):
+            if next(self.failures) != self.target.tries:
+                raise OSError("the target is gone")
+            super().commit(requests)
+            return
         if len(self.published) < 4:
             super().commit(requests)
         else:
@@ -119,6 +154,25 @@ def test_commit_that_fails_behind_the_savepoint_fails_the_job_and_the_call_names
     assert isinstance(asked.error, StopIncompleteError)
     assert Path(asked.error.path, "_metadata").is_file()
     assert published(name).keys() < ALL.keys()
+    assert resumed(name, tmp_path, asked.error.path).status is JobStatus.FINISHED
+    assert published(name) == ALL
+
+
+@STOPS
+@pytest.mark.behaviour(56, 57)
+def test_commit_that_keeps_failing_behind_a_stop_is_tried_until_it_succeeds_and_nothing_else_runs(
+    name: str, tmp_path: Path, stop: Stop
+) -> None:
+    """Decision 7: going back to RUNNING would have two jobs go on from one savepoint."""
+    world = World(numbers_job(name, sink=GoneTarget(name, tmp_path / "savepoints", tries=4)), patience=3)
+    asked = Asked(name, tmp_path, world, retries="1000").run({4: [stop]})
+    assert isinstance(asked.error, StopIncompleteError)
+    assert asked.driver.status is JobStatus.FINISHED
+    statuses = [step.status for step in asked.steps if isinstance(step, do.ChangeStatus)]
+    assert statuses.count(JobStatus.RESTARTING) == 3
+    saved = next(place for place, step in enumerate(asked.steps) if isinstance(step, do.WriteSavepoint))
+    assert not any(isinstance(step, do.RunEpoch) for step in asked.steps[saved:])
+    assert asked.kinds[-1] is (RecordKind.SUSPENDED if stop is Stop.SUSPEND else RecordKind.DRAINED)
     assert resumed(name, tmp_path, asked.error.path).status is JobStatus.FINISHED
     assert published(name) == ALL
 

@@ -121,6 +121,10 @@ class FileEnumerator(SplitQueueEnumerator[FileSourceSplit, FileCheckpoint]):
         if interval is not None:
             self._context.call_async(self._files.find, self._add_new_files, interval, interval)
 
+    def find_new_splits(self) -> None:
+        """Add the files that were not found before."""
+        self._add_new_files(self._files.find(), None)
+
     def _add_new_files(self, statuses: list[FileStatus] | None, error: Exception | None) -> None:
         if error is not None:
             raise error

@@ -78,6 +78,7 @@ class JobEnding:
     def closed(self) -> None:
         """Go on after the terminal record: drop what is not to be kept."""
         kept = {
+            RecordKind.FINISHED: self._retention.on_finish,
             RecordKind.CANCELED: self._retention.on_cancel,
             RecordKind.FAILED: self._retention.on_failure,
         }.get(self._kind, False)

@@ -265,7 +265,7 @@ class JobCoordinator:
             self._recover()
             return
         self._desk.emit(do.Log(f"Going on from checkpoint {restored.record.checkpoint_id} ({restored.path})"))
-        self._desk.emit(*(do.Log(f"The state of operator {name} is dropped") for name in restored.fitted.dropped))
+        self._desk.emit(*restored.remarks)
         self._desk.emit(do.AdoptGraph(restored.fitted.graph))
         self._stopping = restored.record if restored.stopping else None
         origin = take_up(restored, self._settings, chain, self._desk.retention)

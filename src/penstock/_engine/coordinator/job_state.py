@@ -12,6 +12,7 @@ from penstock._engine.coordinator.acceptance import Subtask, why_void
 from penstock._engine.coordinator.budget import BudgetPlanner, epoch_cost
 from penstock._engine.coordinator.commits import CommitLedger, commits_of
 from penstock._engine.coordinator.instructions import Output
+from penstock._engine.coordinator.reopening import at_and_behind
 from penstock._engine.coordinator.snapshots import advance, dispatch, fresh_snapshot, map_handles, unfinished
 from penstock._engine.coordinator.sources import EnumeratorSnapshot, SourceCoordination
 from penstock._engine.gateway.progress import JobProgress
@@ -63,6 +64,8 @@ class JobState:
         self._sources_by_uid = topology.sources
         self._source_vertices = frozenset(self._sources_by_uid.values())
         self._settings = settings
+        #: The operators that keep their state when they have finished.
+        self._kept = at_and_behind(topology.graph, settings.reopened_sources)
         self._planner = BudgetPlanner(settings.epoch_ms, self._source_vertices)
         #: The state at the last completed checkpoint.
         self.snapshot = fresh_snapshot(topology.graph)
@@ -161,7 +164,7 @@ class JobState:
         """
         records = {uid: source.record(enumerators.get(uid)) for uid, source in self._sources.items()}
         known = {uid: record for uid, record in records.items() if record is not None}
-        state = advance(self.snapshot, cut.acks, known, (), drain=cut.stop is Stop.DRAIN)
+        state = advance(self.snapshot, cut.acks, known, (), drain=cut.stop is Stop.DRAIN, kept=self._kept)
         state, files = _spill(state, job_id, checkpoint_id)
         return replace(cut, snapshot=state, commits=commits_of(checkpoint_id, cut.acks)), files
 

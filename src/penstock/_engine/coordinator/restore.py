@@ -126,7 +126,7 @@ def _fit(node: OperatorNode, found: OperatorRecord | None, wanted: OperatorRecor
         return replace(wanted, subtasks=found.subtasks, enumerator=found.enumerator)
     # A reader's splits go back to the enumerator, and watermarks begin anew; what is left are writers.
     states = _deal(found, wanted.parallelism) if node.kind is OperatorKind.SINK_WRITER else [None] * wanted.parallelism
-    lineages = [part.lineage for part in found.subtasks if not part.finished]
+    lineages = [part.lineage for part in found.subtasks]
     subtasks = tuple(
         OperatorSubtask(
             rescale(lineages, key_group_range(index, wanted.parallelism, wanted.max_parallelism)),
@@ -150,7 +150,7 @@ def _for_readers_anew(enumerator: EnumeratorRecord, parallelism: int) -> Enumera
 
 def _deal(found: OperatorRecord, parallelism: int) -> list[bytes | None]:
     """Return the states of writers for each new subtask, dealt in turn (FLIP-143); None where nothing is left."""
-    states = [part.state for part in found.subtasks if part.state is not None and not part.finished]
+    states = [part.state for part in found.subtasks if part.state is not None]
     items = [item for state in states for item in decode(state, list[bytes])]
     return [encode(items[index::parallelism]) if items[index:] else None for index in range(parallelism)]
 

@@ -24,6 +24,8 @@ class RetentionSettings:
     retained: int
     on_cancel: bool
     on_failure: bool
+    #: Only where a later start can go on from there.
+    on_finish: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +52,8 @@ class JobSettings:
     committer_retries: int
     retention: RetentionSettings
     restart: RestartSettings
+    #: The uids of sources that read what is new when they had finished in what the job starts from.
+    reopened_sources: tuple[str, ...] = ()
 
     @property
     def latest(self) -> bool:
@@ -63,6 +67,7 @@ class JobSettings:
         backlog = configuration.get(option_table.CHECKPOINTING_INTERVAL_DURING_BACKLOG)
         pause = configuration.get(option_table.CHECKPOINTING_MIN_PAUSE)
         retention = configuration.get(option_table.CHECKPOINT_RETENTION)
+        reopened_sources = configuration.get(option_table.RESTART_FINISHED_SOURCES)
         return cls(
             job_name=job_name,
             job_id=configuration.get(option_table.JOB_ID),
@@ -78,8 +83,10 @@ class JobSettings:
                 retained=configuration.get(option_table.CHECKPOINTS_RETAINED),
                 on_cancel=retention == "RETAIN_ON_CANCELLATION",
                 on_failure=retention != "NO_EXTERNALIZED_CHECKPOINTS",
+                on_finish=bool(reopened_sources) and retention != "NO_EXTERNALIZED_CHECKPOINTS",
             ),
             restart=RestartSettings.read(configuration, checkpointing=interval is not None),
+            reopened_sources=tuple(dict.fromkeys(reopened_sources)),
         )
 
 

@@ -93,6 +93,7 @@ def advance(
     outstanding: tuple[OutstandingCommit, ...],
     *,
     drain: bool = False,
+    kept: frozenset[str] = frozenset(),
 ) -> JobSnapshot:
     """Return the state after an epoch that counts.
 
@@ -102,6 +103,7 @@ def advance(
         enumerators: By source uid: its coordination after the epoch.
         outstanding: All commits that are not known to be done, those of this epoch last.
         drain: What finished in the epoch did so because the job was drained.
+        kept: The uids of operators that keep their state when they have finished.
     """
     vertices = [list(vertex.subtasks) for vertex in snapshot.vertices]
     operators = {uid: list(operator.subtasks) for uid, operator in snapshot.operators.items()}
@@ -110,33 +112,39 @@ def advance(
             ack.watermark, ack.channels, ack.finished, ack.next_timer_ms, drain and ack.finished
         )
         for uid in snapshot.vertices[ack.vertex].operators:
-            operators[uid][ack.subtask] = _advance_operator(operators[uid][ack.subtask], ack, uid, drain=drain)
+            operators[uid][ack.subtask] = _advance_operator(
+                operators[uid][ack.subtask], ack, uid, drain=drain, keep=uid in kept
+            )
     return JobSnapshot(
         tuple(
             replace(vertex, subtasks=tuple(subtasks))
             for vertex, subtasks in zip(snapshot.vertices, vertices, strict=True)
         ),
         {
-            uid: _without_needless(replace(operator, subtasks=tuple(operators[uid]), enumerator=enumerators.get(uid)))
+            uid: _without_needless(
+                replace(operator, subtasks=tuple(operators[uid]), enumerator=enumerators.get(uid)), keep=uid in kept
+            )
             for uid, operator in snapshot.operators.items()
         },
         outstanding,
     )
 
 
-def _without_needless(operator: OperatorRecord) -> OperatorRecord:
+def _without_needless(operator: OperatorRecord, *, keep: bool) -> OperatorRecord:
     """Drop the state of an operator that will never run again; one that was drained goes on from a savepoint."""
-    if not operator.finished or operator.drained:
+    if keep or not operator.finished or operator.drained:
         return operator
     return replace(operator, subtasks=tuple(OperatorSubtask(finished=True) for _ in operator.subtasks))
 
 
-def _advance_operator(before: OperatorSubtask, ack: SubtaskAck, uid: str, *, drain: bool) -> OperatorSubtask:
+def _advance_operator(
+    before: OperatorSubtask, ack: SubtaskAck, uid: str, *, drain: bool, keep: bool
+) -> OperatorSubtask:
     part, drained = ack.operators.get(uid), drain and ack.finished
     if part is None:
         return replace(before, finished=ack.finished, drained=drained)
     operator_state = () if part.operator_state is None else (part.operator_state,)
-    if ack.finished and not drained:  # what others still need of it are union lists and broadcast maps
+    if ack.finished and not (drained or keep):  # what others still need of it are union lists and broadcast maps
         return OperatorSubtask(finished=True, operator_state=operator_state)
     lineage = _extend(before.lineage, part.keyed_state)
     return OperatorSubtask(lineage, part.state, ack.finished, drained, operator_state)

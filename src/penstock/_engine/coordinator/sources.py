@@ -40,6 +40,8 @@ class SourceOpening:
     #: None for a source that starts without a checkpoint.
     snapshot: EnumeratorSnapshot | None = None
     returned: tuple[ReturnedSplits, ...] = ()
+    #: The source had finished; the enumerator is to look for new splits.
+    reopened: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +86,9 @@ class SourceCoordination:
         if self._record is None:
             return SourceOpening(self._parallelism, self._readers)
         snapshot = EnumeratorSnapshot(self._record.state, self._record.version)
-        return SourceOpening(self._parallelism, self._readers, snapshot, self._record.returned)
+        return SourceOpening(
+            self._parallelism, self._readers, snapshot, self._record.returned, reopened=self._record.reopened
+        )
 
     @property
     def has_pending(self) -> bool:

@@ -21,7 +21,8 @@ from penstock._engine.coordinator.events import (
     RecordUncertain,
     StepFailed,
 )
-from penstock._engine.coordinator.instructions import Instruction, ListJobs, ListRecords, PutRecord, ReadRecord
+from penstock._engine.coordinator.instructions import Instruction, ListJobs, ListRecords, Log, PutRecord, ReadRecord
+from penstock._engine.coordinator.reopening import Reopened, reopen
 from penstock._engine.coordinator.restore import Fitted, fit_snapshot
 from penstock._engine.coordinator.snapshots import resumable
 from penstock._engine.protocol.metadata import Parent, Record, RecordKind
@@ -34,6 +35,15 @@ if TYPE_CHECKING:
 
 #: A claim whose outcome is unknown is put again this often.
 _CLAIM_TRIES: Final = 5
+
+_LEFT_NOTHING: Final = (
+    "the job has finished and left no checkpoint, as jobs do that end without penstock.restart-finished-sources"
+)
+
+_DRAINED: Final = (
+    "{} was drained: windows and event-time timers have fired, and do not fire again. What still arrives for a window "
+    "that was open then makes a second result of it. Suspend a job (stop without drain) to go on without a seam."
+)
 
 
 class StartPhase(Enum):
@@ -59,6 +69,8 @@ class Restored:
     fitted: Fitted
     #: The savepoint that the job was stopping into when its driver ended; what is left of that is to be done first.
     stopping: str | None = None
+    #: What whoever starts the job should know of it.
+    remarks: tuple[Log, ...] = ()
 
 
 class StartMachine:
@@ -82,8 +94,8 @@ class StartMachine:
         self.already_ended: Record | None = None
         self.chain: Chain | None = None
         self._ids: tuple[int, ...] = ()
-        #: Whether the newest record says that the job was cancelled.
-        self._cancelled = False
+        #: What the newest record says of the job: whether it was cancelled, and whether it has finished.
+        self._cancelled = self._finished = False
         #: Claims of this driver that are on the chain, and the one that is on its way there.
         self._claims: list[Record] = []
         self._claim_record: Record | None = None
@@ -128,7 +140,7 @@ class StartMachine:
 
     def _list(self) -> list[Instruction]:
         self.phase = StartPhase.LISTING
-        self.restored, self._cancelled = None, False
+        self.restored, self._cancelled, self._finished = None, False, False
         return [ListRecords(self.job_id)]
 
     def _choose(self, now_ms: int) -> list[Instruction]:
@@ -141,20 +153,22 @@ class StartMachine:
     def _read(self, event: RecordRead, now_ms: int) -> list[Instruction]:
         record = event.record
         if record is None:
-            raise NoCheckpointError(event.path, self._job, "there is no checkpoint metadata at that path")
+            reason = _LEFT_NOTHING if self._finished else "there is no checkpoint metadata at that path"
+            raise NoCheckpointError(event.path, self._job, reason)
         match record.kind:
             case RecordKind.CHECKPOINT | RecordKind.SAVEPOINT:
                 return self._restore(record, event.path, now_ms)
-            case RecordKind.SUSPENDED | RecordKind.CANCELED if record.savepoint is not None:
-                return [ReadRecord(record.savepoint)]
-            case RecordKind.FINISHED | RecordKind.DRAINED if self._settings.latest:
+            case RecordKind.FINISHED | RecordKind.DRAINED if self._settings.latest and not self._reopens:
                 self.already_ended = record
                 self.phase = StartPhase.DONE
                 return []
+            case RecordKind.SUSPENDED | RecordKind.DRAINED | RecordKind.CANCELED if record.savepoint is not None:
+                return [ReadRecord(record.savepoint)]
             case RecordKind.TAKEOVER if record.parent is None and self._settings.latest:
                 return self._claim(now_ms)
             case _ if record.parent is not None:
                 self._cancelled = self._cancelled or record.kind is RecordKind.CANCELED
+                self._finished = self._finished or record.kind is RecordKind.FINISHED
                 return [ReadRecord(record.parent.path)]
             case _:
                 reason = f"the job was {record.kind.value} before its first checkpoint"
@@ -167,8 +181,11 @@ class StartMachine:
         # A stop that was under way comes to its end, unless somebody cancelled it or wants that checkpoint itself.
         stopping = record.savepoint if self._settings.latest and not self._cancelled else None
         stored = resumable(record.snapshot) if stopping is None else record.snapshot
-        fitted = fit_snapshot(stored, self._graph, path, ignore_unclaimed=ignore, stops=stopping is not None)
-        self.restored = Restored(record, path, fitted, stopping)
+        again = reopen(stored, self._graph, self._settings.reopened_sources if stopping is None else ())
+        fitted = fit_snapshot(again.snapshot, self._graph, path, ignore_unclaimed=ignore, stops=stopping is not None)
+        drained = stopping is None and any(operator.drained for operator in record.snapshot.operators.values())
+        remarks = (Log(_DRAINED.format(path), unexpected=True),) if drained else ()
+        self.restored = Restored(record, path, fitted, stopping, (*remarks, *_remarks(fitted, again)))
         return self._claim(now_ms)
 
     def _claim(self, now_ms: int) -> list[Instruction]:
@@ -222,3 +239,19 @@ class StartMachine:
     @property
     def _job(self) -> str:
         return f"{self._settings.job_name!r} ({self.job_id})"
+
+    @property
+    def _reopens(self) -> bool:
+        """Whether a job that has come to its end may go on."""
+        return bool(self._settings.reopened_sources)
+
+
+def _remarks(fitted: Fitted, again: Reopened) -> tuple[Log, ...]:
+    return (
+        *(Log(f"The state of operator {name} is dropped") for name in fitted.dropped),
+        *(Log(f"Source {uid!r} had finished, and looks for what is new") for uid in again.sources),
+        *(
+            Log(f"penstock.restart-finished-sources has no effect on {uid!r}, which has not finished", unexpected=True)
+            for uid in again.unfinished
+        ),
+    )

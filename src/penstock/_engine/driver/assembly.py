@@ -35,6 +35,7 @@ from penstock._engine.storage.checkpoint_storage import local_path, open_storage
 from penstock._engine.storage.scratch import ScratchDirectory
 from penstock.common import option_table
 from penstock.common.configuration import shown_value
+from penstock.errors import ConfigurationError
 
 if TYPE_CHECKING:
     from penstock._engine.driver.background import Background
@@ -77,7 +78,7 @@ def assemble(
         ConfigurationError: A key has a value that it cannot have.
         CheckpointStorageError: The checkpoint directory cannot be used.
     """
-    settings = _settings(configuration, graph.name)
+    settings = _settings(configuration, graph)
     directory = configuration.get(option_table.CHECKPOINT_DIRECTORY)
     temporary = None if directory else ScratchDirectory("penstock-checkpoints-")
     storage = open_storage(str(temporary.path) if temporary is not None else str(directory))
@@ -175,9 +176,15 @@ def _for_tasks(configuration: Configuration) -> dict[str, str]:
     return {key: value for key, value in configuration.to_dict().items() if key != option_table.REST_TOKEN.key}
 
 
-def _settings(configuration: Configuration, job_name: str) -> JobSettings:
+def _settings(configuration: Configuration, graph: JobGraph) -> JobSettings:
     """Read the settings; a path to restore from is relative to the working directory."""
-    settings = JobSettings.read(configuration, job_name)
+    settings = JobSettings.read(configuration, graph.name)
+    sources = [vertex.operators[0].uid for vertex in graph.vertices if vertex.is_source]
+    unknown = set(settings.reopened_sources).difference(sources)
+    if unknown:
+        key = option_table.RESTART_FINISHED_SOURCES.key
+        reason = f"the job has no such source; the uids of its sources are {', '.join(map(repr, sources))}"
+        raise ConfigurationError(key, ", ".join(sorted(unknown)), reason)
     path = settings.recovery_path
     if path is None or path == LATEST:
         return settings

@@ -262,6 +262,8 @@ def _open(running: _Running, opening: SourceOpening) -> None:
         state = serializer.deserialize(opening.snapshot.version, opening.snapshot.state)
         running.enumerator = source.restore_enumerator(context, state)
     running.enumerator.start()
+    if opening.reopened:
+        running.enumerator.find_new_splits()
     splits = source.get_split_serializer()
     for returned in opening.returned:
         read = [splits.deserialize(returned.version, split) for split in returned.splits]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import secrets
 from concurrent.futures import Future
 from itertools import count
@@ -90,13 +91,19 @@ class Savepoints:
 
     def _write(self, instruction: do.WriteSavepoint) -> ev.Event:
         try:
-            target = open_storage(instruction.path)
-            copy_files(self._storage, target, instruction.files)
-            if instruction.record is not None and not target.put_if_absent(METADATA, encode_record(instruction.record)):
-                self._check_same(target, instruction.record.job_id, instruction.record.checkpoint_id)
+            self._fill(open_storage(instruction.path), instruction)
         except Exception as error:  # noqa: BLE001 - whatever the store raises, the coordinator decides
             return ev.SavepointFailed(instruction.path, error)
         return ev.SavepointWritten(instruction.path)
+
+    def _fill(self, target: CheckpointStorage, instruction: do.WriteSavepoint) -> None:
+        try:
+            copy_files(self._storage, target, instruction.files)
+            if instruction.record is not None and not target.put_if_absent(METADATA, encode_record(instruction.record)):
+                self._check_same(target, instruction.record.job_id, instruction.record.checkpoint_id)
+        except Exception:
+            _take_back(target, instruction)
+            raise
 
     @staticmethod
     def _check_same(target: CheckpointStorage, job_id: str, checkpoint_id: int) -> None:
@@ -129,3 +136,12 @@ class Savepoints:
         future = self._futures.pop(request.id, None)
         if future is not None:
             future.set_exception(SavepointError(request.path, reason))
+
+
+def _take_back(target: CheckpointStorage, instruction: do.WriteSavepoint) -> None:
+    """Delete what was copied for a savepoint that will not be, so that a full disk is not left fuller."""
+    if not instruction.files:  # the record of a stop is missing: what was copied for it before is still needed
+        return
+    with contextlib.suppress(Exception):  # the first error is the one to tell
+        target.delete([METADATA])  # first: it may have been written although the store said no
+        target.delete(name for _, name in instruction.files)

@@ -85,6 +85,8 @@ class EnumeratorRecord:
     unseen: tuple[ReaderMessages, ...] = ()
     #: What it gets back before anything else.
     returned: tuple[ReturnedSplits, ...] = ()
+    #: The source had finished, and goes on with what is new: the enumerator is to look for that first.
+    reopened: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -193,6 +193,13 @@ class SplitEnumerator(ABC, Generic[SplitT, CheckpointT]):
         Runs once for each checkpoint. Splits assigned before belong to the readers, also while they are on the way.
         """
 
+    def find_new_splits(self) -> None:
+        """Look once for splits that were not there before; ours.
+
+        Runs right behind ``start``, and only where the job was started with ``penstock.restart-finished-sources`` from
+        a checkpoint in which this source had finished. The default is for enumerators that look by themselves.
+        """
+
     def notify_checkpoint_complete(self, checkpoint_id: int) -> None:
         """Take note that a checkpoint is durable; it may never come, or come late and for the newest one only."""
 
