@@ -105,6 +105,7 @@ def advance(
     """
     vertices = [list(vertex.subtasks) for vertex in snapshot.vertices]
     operators = {uid: list(operator.subtasks) for uid, operator in snapshot.operators.items()}
+    listening = {uid for ack in acks for uid in ack.listeners}
     for ack in acks:
         vertices[ack.vertex][ack.subtask] = VertexSubtask(
             ack.watermark, ack.channels, ack.finished, ack.next_timer_ms, drain and ack.finished
@@ -117,16 +118,24 @@ def advance(
             for vertex, subtasks in zip(snapshot.vertices, vertices, strict=True)
         ),
         {
-            uid: _without_needless(replace(operator, subtasks=tuple(operators[uid]), enumerator=enumerators.get(uid)))
+            uid: _without_needless(
+                replace(operator, subtasks=tuple(operators[uid]), enumerator=enumerators.get(uid)),
+                is_awaited=uid in listening,
+            )
             for uid, operator in snapshot.operators.items()
         },
         outstanding,
     )
 
 
-def _without_needless(operator: OperatorRecord) -> OperatorRecord:
-    """Drop the state of an operator that will never run again; one that was drained goes on from a savepoint."""
-    if not operator.finished or operator.drained:
+def _without_needless(operator: OperatorRecord, *, is_awaited: bool) -> OperatorRecord:
+    """Drop the state of an operator that will never run again; one that was drained goes on from a savepoint.
+
+    Args:
+        operator: The operator.
+        is_awaited: Its functions are still to hear of this checkpoint, perhaps as objects that start from that state.
+    """
+    if not operator.finished or operator.drained or is_awaited:
         return operator
     return replace(operator, subtasks=tuple(OperatorSubtask(finished=True) for _ in operator.subtasks))
 
@@ -199,6 +208,32 @@ def dispatch(
         ending=tuple(ending),
         full_snapshot=any(needs_snapshot(part.lineage) for part in parts.values()),
         completed_checkpoint=completed_checkpoint,
+    )
+
+
+def notice(
+    snapshot: JobSnapshot, ack: SubtaskAck, history: tuple[tuple[int, int], ...], completed_checkpoint: int
+) -> SubtaskDispatch:
+    """Return what those of a subtask get who listen, where no epoch follows that would tell them.
+
+    Args:
+        snapshot: The state of the checkpoint that they hear of.
+        ack: The subtask's part in it.
+        history: Accepted (checkpoint id, token) pairs of this run.
+        completed_checkpoint: The checkpoint.
+    """
+    operators: dict[str, OperatorRestore] = {}
+    for uid in ack.listeners:
+        subtasks = snapshot.operators[uid].subtasks
+        part = subtasks[ack.subtask]
+        operators[uid] = OperatorRestore(part.lineage, part.state, (), visible_state(subtasks, ack.subtask))
+    return SubtaskDispatch(
+        vertex=ack.vertex,
+        subtask=ack.subtask,
+        history=history,
+        operators=operators,
+        completed_checkpoint=completed_checkpoint,
+        is_notice=True,
     )
 
 
