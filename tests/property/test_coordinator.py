@@ -80,12 +80,14 @@ def failed(_: EpochOutcome) -> EpochOutcome:
 
 def torn(outcome: EpochOutcome) -> EpochOutcome:
     """One subtask read an attempt of its sender that is not the one that answered."""
+    if not outcome.acks:  # it had notices alone
+        return outcome
     first, *rest = outcome.acks
     return replace(outcome, acks=(replace(first, token=first.token + 1_000_000), *rest))
 
 
 def doubled(outcome: EpochOutcome) -> EpochOutcome:
-    return replace(outcome, acks=(*outcome.acks, outcome.acks[0]))
+    return replace(outcome, acks=(*outcome.acks, *outcome.acks[:1]))
 
 
 def missing(outcome: EpochOutcome) -> EpochOutcome:
@@ -114,6 +116,8 @@ class Saboteur:
         #: The same for checkpoints, which are asked for by the number of the step.
         self.checkpoints: frozenset[int] = frozenset()
         self.checkpoint_answers: list[do.AnswerCheckpoint] = []
+        #: By subtask: the last completed checkpoint that it took part in since the start or restart.
+        self.last: dict[tuple[int, int], int] = {}
         self.steps = 0
         self.status = JobStatus.INITIALIZING
         self.perform = loop.perform
@@ -137,6 +141,10 @@ class Saboteur:
         if isinstance(instruction, do.ChangeStatus) and instruction.status is not self.status:
             assert instruction.status in STATUS_MOVES[self.status], (self.status, instruction.status)
             self.status = instruction.status
+            if instruction.status is JobStatus.RUNNING:
+                self.last.clear()
+        if isinstance(instruction, do.Publish):
+            self.last |= {(ack.vertex, ack.subtask): instruction.progress.checkpoint_id for ack in instruction.acks}
         if isinstance(instruction, do.PutRecord) and self.chance.random() < 0.15:
             if self.chance.random() < 0.5:  # it arrives, but its answer is lost
                 self.loop._handlers[do.PutRecord](instruction)
@@ -175,7 +183,8 @@ def test_any_troubles_and_crashes_leave_the_right_output(savepoints: Path, data:
     drained = False
     for _ in range(data.draw(st.integers(1, 4))):
         graph = numbers_job(name, limit=LIMIT, split_size=4, sink=UnreliableSink(name, seed))
-        world = World(graph, Random(seed), patience=3, trouble=data.draw(TROUBLES), stuck=data.draw(STUCK))
+        trouble, stuck, listens = data.draw(TROUBLES), data.draw(STUCK), data.draw(st.booleans())
+        world = World(graph, Random(seed), patience=3, trouble=trouble, stuck=stuck, listens=listens)
         tolerable = str(data.draw(st.integers(0, 2)))
         driver, loop = world.driver(
             f"memory://{name}", interval="1 s", recover="latest", timeout="1 min", tolerable=tolerable
@@ -199,6 +208,9 @@ def test_any_troubles_and_crashes_leave_the_right_output(savepoints: Path, data:
         if driver.status is JobStatus.FAILED:
             break
         assert driver.status in {JobStatus.FINISHED, JobStatus.CANCELED}
+        assert all(told == sorted(told) for told in world.told.values())
+        if listens and driver.status is JobStatus.FINISHED:
+            assert saboteur.last == {subtask: world.told[subtask][-1] for subtask in saboteur.last}
 
     seen = published(name)
     assert all(times == 1 for times in seen.values())

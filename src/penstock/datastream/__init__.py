@@ -47,6 +47,9 @@ if TYPE_CHECKING:
         CheckpointedFunction as CheckpointedFunction,
     )
     from penstock.datastream.functions import (
+        CheckpointListener as CheckpointListener,
+    )
+    from penstock.datastream.functions import (
         CoFlatMapFunction as CoFlatMapFunction,
     )
     from penstock.datastream.functions import (
@@ -128,11 +131,11 @@ _NAMES_OF_MODULES = {
     "execution_mode": ("RuntimeExecutionMode",),
     "externalized_checkpoint_retention": ("ExternalizedCheckpointRetention",),
     "functions": (
-        *("AggregateFunction", "BroadcastProcessFunction", "CheckpointedFunction", "CoFlatMapFunction"),
-        *("CoMapFunction", "CoProcessFunction", "FilterFunction", "FlatMapFunction", "KeySelector"),
-        *("KeyedBroadcastProcessFunction", "KeyedCoProcessFunction", "KeyedProcessFunction", "MapFunction"),
-        *("Partitioner", "ProcessFunction", "ProcessWindowFunction", "ReduceFunction", "RuntimeContext"),
-        "WindowFunction",
+        *("AggregateFunction", "BroadcastProcessFunction", "CheckpointListener", "CheckpointedFunction"),
+        *("CoFlatMapFunction", "CoMapFunction", "CoProcessFunction", "FilterFunction", "FlatMapFunction"),
+        *("KeySelector", "KeyedBroadcastProcessFunction", "KeyedCoProcessFunction", "KeyedProcessFunction"),
+        *("MapFunction", "Partitioner", "ProcessFunction", "ProcessWindowFunction", "ReduceFunction"),
+        *("RuntimeContext", "WindowFunction"),
     ),
     "output_tag": ("OutputTag",),
     "slot_sharing_group": ("MemorySize", "SlotSharingGroup"),

@@ -24,6 +24,7 @@ from penstock.datastream._functions.broadcast import (
 )
 from penstock.datastream._functions.checkpointed import (
     CheckpointedFunction,
+    CheckpointListener,
     FunctionInitializationContext,
     FunctionSnapshotContext,
 )
@@ -41,6 +42,7 @@ __all__ = [
     "AggregateFunction",
     "BaseBroadcastProcessFunction",
     "BroadcastProcessFunction",
+    "CheckpointListener",
     "CheckpointedFunction",
     "CoFlatMapFunction",
     "CoMapFunction",

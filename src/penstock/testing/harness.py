@@ -392,6 +392,29 @@ class OperatorHarness:
             subtasks = [OperatorSubtask(operator_state=share) for share in shares]
         return visible_state(subtasks, self._subtask)
 
+    def notify_checkpoint_complete(self, checkpoint_id: int | None = None) -> None:
+        """Let the function hear that a checkpoint has completed, if it is a ``CheckpointListener``.
+
+        Args:
+            checkpoint_id: Its id; that of the last snapshot when left out.
+        """
+        self.open()
+        self._notify(complete=self._checkpoint_id - 1 if checkpoint_id is None else checkpoint_id)
+
+    def notify_checkpoint_aborted(self, checkpoint_id: int) -> None:
+        """Let the function hear that a checkpoint came to nothing, if it is a ``CheckpointListener``.
+
+        Args:
+            checkpoint_id: Its id.
+        """
+        self.open()
+        self._notify(aborted=checkpoint_id)
+
+    def _notify(self, *, complete: int = 0, aborted: int = 0) -> None:
+        epoch = self._epoch(self._start, current=True)
+        epoch.notify_complete, epoch.notify_aborted = complete, aborted
+        self._operator.notify(epoch)
+
     # ------------------------------------------------------------------------------------------------------- life
 
     def open(self) -> None:

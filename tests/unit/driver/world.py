@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pickle
 import random
-from collections import Counter
+from collections import Counter, defaultdict
 from dataclasses import dataclass, field, replace
 from itertools import count
 from pathlib import Path
@@ -142,10 +142,14 @@ class World:
     trouble: dict[int, Any] = field(default_factory=dict)
     #: Numbers of runs that do not come to an end before they are cancelled.
     stuck: frozenset[int] = frozenset()
+    #: Whether somebody in each subtask listens.
+    listens: bool = False
 
     def __post_init__(self) -> None:
         self.time_ms = 1_000_000
         self.pending: list[Any] = []
+        #: By subtask: the completed checkpoints that it was told of.
+        self.told: dict[tuple[int, int], list[int]] = defaultdict(list)
         self.timers: list[tuple[int, Any]] = []
         self.runs = 0
         self._begun = 0
@@ -226,6 +230,10 @@ class World:
         tokens: dict[tuple[int, int], int] = {}
         for level in epoch.levels:
             for dispatch in (one for slot in level.slots for one in slot):
+                if dispatch.history:
+                    self.told[dispatch.vertex, dispatch.subtask].append(dispatch.completed_checkpoint)
+                if dispatch.is_notice:
+                    continue
                 tokens[dispatch.vertex, dispatch.subtask] = next(self._tokens)
                 if dispatch.vertex == 0:
                     ack = self._read(dispatch, epoch.checkpoint_id, inboxes, level.stop)
@@ -233,6 +241,9 @@ class World:
                         ended.add(channel_number(0, dispatch.subtask))
                 else:
                     ack = self._write(dispatch, epoch.checkpoint_id, inboxes.get(dispatch.subtask, []), ended, tokens)
+                if self.listens:
+                    operators = {uid: replace(part, listens=True) for uid, part in ack.operators.items()}
+                    ack = replace(ack, operators=operators)
                 acks.append(replace(ack, token=tokens[dispatch.vertex, dispatch.subtask]))
         return EpochOutcome(tuple(acks), ())
 

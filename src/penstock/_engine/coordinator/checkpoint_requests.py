@@ -43,7 +43,7 @@ class CheckpointRequests:
         match self._desk.phase:
             case Phase.EPOCH:
                 self._covered.append(request_id)
-            case Phase.SAVING | Phase.FINISHING:
+            case Phase.SAVING | Phase.NOTIFYING | Phase.FINISHING:
                 self._refuse(request_id, "the job is coming to its end")
             case phase if phase in RUNNING:
                 self._waiting.append(request_id)

@@ -1,7 +1,8 @@
 """Epoch after epoch: what a running job does between two breaks.
 
 settle → run → accept → cut → record, and again. The record's answer arrives at the job's coordinator, which knows
-whether the job still runs by then.
+whether the job still runs by then. What became of a checkpoint is told with the next epoch; behind the last one follows
+an epoch that does nothing else, where somebody listens.
 """
 
 from __future__ import annotations
@@ -18,13 +19,15 @@ from penstock._engine.protocol.metadata import RecordKind
 from penstock.errors import InternalError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
+    from penstock._engine.coordinator.acceptance import Subtask
     from penstock._engine.coordinator.checkpoint_requests import CheckpointRequests
     from penstock._engine.coordinator.desk import Desk
     from penstock._engine.coordinator.job_state import Cut, JobState
     from penstock._engine.coordinator.savepoints import Savepoints
     from penstock._engine.coordinator.settings import JobSettings
+    from penstock._engine.protocol.control import SubtaskDispatch
 
 #: What failed: a user's function in a task, or an exception on the driver.
 Cause: TypeAlias = Failure | Exception
@@ -43,7 +46,7 @@ class EpochCycle:
         savepoints: Say whether the job stops, and what waits for commits.
         requests: Who waits for a checkpoint.
         fail: Called when the job has to break off.
-        finish: Called when all subtasks have finished.
+        finish: Called when all subtasks have finished, or the job stops, and everybody has heard of that.
     """
 
     def __init__(
@@ -95,10 +98,22 @@ class EpochCycle:
         else:
             self.next_epoch()
 
+    def heard(self, event: ev.EnumeratorsCalled) -> None:
+        """Go on once the enumerators have started, or have heard."""
+        self._state.pace(backlog=event.backlog)
+        self.assigned(event.assigned)
+        match self._desk.phase:
+            case Phase.OPENING:
+                self.settle(0)
+            case Phase.SETTLING:
+                self.next_epoch()
+            case _:
+                self.notify_listeners()
+
     def next_epoch(self) -> None:
         """Begin the next epoch, now or when there is something to do, or find that there is none."""
         if self._state.snapshot.finished:
-            self._finish()
+            self.notify_listeners()
             return
         pause_ms = self._state.pause_ms(self._desk.now_ms)
         if pause_ms and self._savepoints.stop is None and not self._requests.waiting:
@@ -113,20 +128,44 @@ class EpochCycle:
             self._run()
 
     def _run(self) -> None:
-        desk, chain = self._desk, self._desk.chain
-        desk.go(Phase.EPOCH)
-        desk.epoch_running = True
-        self._rotation += 1
-        dispatches = self._state.dispatches(chain.parent.checkpoint_id if chain.parent else 0, desk.now_ms)
+        self._desk.go(Phase.EPOCH)
         request = self._savepoints.stop
         self._stop = request.stop if request else Stop.NO
         self._requests.begun()
-        desk.emit(do.RunEpoch(chain.next_id, self._attempt, desk.job_attempt, self._rotation, self._stop, dispatches))
+        self._desk.emit(self._begun(self._state.dispatches(self._completed, self._desk.now_ms), self._stop))
+
+    def _begun(self, dispatches: Mapping[Subtask, SubtaskDispatch], stop: Stop) -> do.RunEpoch:
+        desk = self._desk
+        desk.epoch_running = True
+        self._rotation += 1
         self._watch.begin()
+        return do.RunEpoch(desk.chain.next_id, self._attempt, desk.job_attempt, self._rotation, stop, dispatches)
+
+    @property
+    def _completed(self) -> int:
+        parent = self._desk.chain.parent
+        return parent.checkpoint_id if parent else 0
+
+    def stopped(self) -> None:
+        """Let enumerators and functions hear of the checkpoint that the job stops with, unless they are gone."""
+        if self._state.has_advanced:
+            self._desk.go(Phase.NOTIFYING)
+            self._desk.call(do.CallEnumerators(self._completed, {}))
+        else:
+            self._finish()
+
+    def notify_listeners(self) -> None:
+        """Let functions hear of a checkpoint that no other epoch follows."""
+        notices = self._state.notices(self._completed, going_on=False)
+        if notices:
+            self._desk.go(Phase.NOTIFYING)
+            self._desk.emit(do.NotifyListeners(self._begun(notices, Stop.NO)))
+        else:
+            self._finish()
 
     def observed(self, event: ev.EpochObserved) -> None:
         """Take note of how far the epoch has come."""
-        if self._desk.phase is Phase.EPOCH:
+        if self._desk.phase in {Phase.EPOCH, Phase.NOTIFYING}:
             self._watch.observed(event)
 
     def _expire(self) -> None:
@@ -146,11 +185,13 @@ class EpochCycle:
                 self._run_again(error)
             case ev.EpochBroke(error):
                 self._fail(error)
+            case ev.EpochEnded(outcome) if outcome.failures:
+                self._fail(outcome.failures[0])
+            case ev.EpochEnded() if self._desk.phase is Phase.NOTIFYING:
+                self._finish()
             case ev.EpochEnded(outcome, wall_ms):
                 checkpoint_id = self._desk.chain.next_id
-                if outcome.failures:
-                    self._fail(outcome.failures[0])
-                elif reason := self._state.why_void(checkpoint_id, outcome.acks):
+                if reason := self._state.why_void(checkpoint_id, outcome.acks):
                     self._run_again(InternalError(f"Epoch {checkpoint_id} does not count: {reason}."))
                 else:
                     self._attempt = 1
@@ -168,7 +209,10 @@ class EpochCycle:
             return
         self._desk.note_failure(error, counted=False)
         self._desk.emit(do.Log(f"Epoch {self._desk.chain.next_id} runs again, attempt {self._attempt}", error))
-        self._run()
+        if self._desk.phase is Phase.NOTIFYING:
+            self.notify_listeners()
+        else:
+            self._run()
 
     def snapshotted(self, event: ev.EnumeratorsSnapshotted) -> None:
         """Go on with the enumerators' snapshots."""

@@ -106,7 +106,7 @@ class EnumeratorsSnapshotted:
 
 @dataclass(frozen=True, slots=True)
 class EpochEnded:
-    """Answers RunEpoch: Spark ran it to its end."""
+    """Answers RunEpoch and NotifyListeners: Spark ran it to its end."""
 
     outcome: EpochOutcome
     wall_ms: int

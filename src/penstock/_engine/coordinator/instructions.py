@@ -115,6 +115,14 @@ class RunEpoch:
 
 
 @dataclass(frozen=True, slots=True)
+class NotifyListeners:
+    """Let functions hear of the last checkpoint before they are closed: later EpochEnded or EpochLost."""
+
+    #: Has notices alone, and makes no checkpoint.
+    epoch: RunEpoch
+
+
+@dataclass(frozen=True, slots=True)
 class ObserveEpoch:
     """See how far the running epoch has come: EpochObserved."""
 
@@ -282,6 +290,7 @@ Instruction: TypeAlias = (
     | SnapshotEnumerators
     | CloseEnumerators
     | RunEpoch
+    | NotifyListeners
     | ObserveEpoch
     | CancelEpoch
     | WriteSavepoint

@@ -19,9 +19,10 @@ from penstock._engine.coordinator.commit_cycle import CommitCycle
 from penstock._engine.coordinator.cycle import Cause, EpochCycle
 from penstock._engine.coordinator.desk import Desk
 from penstock._engine.coordinator.ending import JobEnding, text_of
+from penstock._engine.coordinator.invariants import check
 from penstock._engine.coordinator.job_state import JobState
 from penstock._engine.coordinator.origin import take_up
-from penstock._engine.coordinator.phases import CUT, RUNNING, STOPPING, Phase
+from penstock._engine.coordinator.phases import RUNNING, STOPPING, Phase
 from penstock._engine.coordinator.restarts import restart_strategy
 from penstock._engine.coordinator.retention import Retention
 from penstock._engine.coordinator.savepoints import Savepoints
@@ -142,30 +143,8 @@ class JobCoordinator:
 
     def validate(self) -> None:
         """Check what must hold between two events; raises InternalError."""
-        desk, ledger, cut = self._desk, self._state.ledger, self._cycle.cut
-        stopping = desk.phase in STOPPING
-        rules = {
-            "an epoch runs in its own phase, or while the job breaks off": desk.epoch_running
-            == (desk.phase is Phase.EPOCH)
-            or stopping,
-            "a record is on its way in its own phases, or while the job breaks off": (desk.record is not None)
-            == (desk.phase in {Phase.RECORDING, Phase.CLOSING})
-            or stopping,
-            "an epoch between its end and its commit point has a cut": (cut is not None) == (desk.phase in CUT)
-            or stopping,
-            "nothing new is read before the commits of the checkpoint are done": not (
-                desk.phase is Phase.OPENING and ledger
-            ),
-            "nobody waits for a checkpoint of a job that has ended": not (
-                self._requests.unanswered and desk.phase is Phase.ENDED
-            ),
-            "a job that has finished has committed everything": not (
-                desk.status is JobStatus.FINISHED and ledger and self._start.already_ended is None
-            ),
-        }
-        broken = [rule for rule, holds in rules.items() if not holds]
-        if broken:
-            raise InternalError(f"In phase {desk.phase.name}: not true that {broken[0]}.")
+        finished = self._desk.status is JobStatus.FINISHED and self._start.already_ended is None
+        check(self._desk, has_cut=self._cycle.cut is not None, uncommitted=bool(self._state.ledger), finished=finished)
 
     # ------------------------------------------------------------------------------------------------------- reactions
 
@@ -230,14 +209,8 @@ class JobCoordinator:
                 self._fail(error)
             case Phase.CREATED, ev.StateCopied():
                 self._recover()
-            case Phase.OPENING, ev.EnumeratorsCalled(assigned, backlog):
-                self._state.pace(backlog=backlog)
-                self._cycle.assigned(assigned)
-                self._cycle.settle(0)
-            case Phase.SETTLING, ev.EnumeratorsCalled(assigned, backlog):
-                self._state.pace(backlog=backlog)
-                self._cycle.assigned(assigned)
-                self._cycle.next_epoch()
+            case ((Phase.OPENING | Phase.SETTLING | Phase.NOTIFYING), ev.EnumeratorsCalled()):
+                self._cycle.heard(event)
             case Phase.CUTTING, ev.EnumeratorsSnapshotted():
                 self._cycle.snapshotted(event)
             case Phase.STORING, ev.StateStored():
@@ -408,13 +381,18 @@ class JobCoordinator:
         """The savepoint that the last completed checkpoint stops the job into."""
         return self._stopping and self._stopping.savepoint
 
+    @property
+    def _stop_is_saved(self) -> bool:
+        """Whether the savepoint that the job stops into is complete."""
+        return self._stopping is not None and self._desk.phase in {Phase.NOTIFYING, Phase.FINISHING}
+
     def _savepoint_written(self, path: str) -> None:
         stop = self._savepoints.stop
         match self._desk.phase:
             case Phase.EXPORTING if stop is not None and stop.path == path:
                 self._cycle.record()
             case Phase.SAVING if path == self._stop_path:
-                self._finish()
+                self._cycle.stopped()
             case _:
                 self._savepoints.written(path)
                 self._end_with_savepoints()
@@ -463,7 +441,7 @@ class JobCoordinator:
         self._desk.note_failure(cause, counted=True)
         self._desk.retention.orphans_possible(self._desk.now_ms)
         delay_ms = self._restarts.on_failure(self._desk.now_ms, self._random.random())
-        self._savepoints.give_up(text_of(cause), complete=self._desk.phase is Phase.FINISHING)
+        self._savepoints.give_up(text_of(cause), complete=self._stop_is_saved)
         self._requests.give_up(text_of(cause))
         self._release()
         if _is_lasting(cause):
@@ -491,7 +469,7 @@ class JobCoordinator:
             case Phase.CANCELLING | Phase.CLOSING:
                 pass
             case _:
-                self._savepoints.give_up("the job was cancelled", complete=self._desk.phase is Phase.FINISHING)
+                self._savepoints.give_up("the job was cancelled", complete=self._stop_is_saved)
                 self._requests.give_up("the job was cancelled")
                 if self._desk.phase not in STOPPING:
                     self._release()

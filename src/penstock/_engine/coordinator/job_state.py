@@ -13,7 +13,7 @@ from penstock._engine.coordinator.budget import BudgetPlanner, epoch_cost
 from penstock._engine.coordinator.commits import CommitLedger, commits_of
 from penstock._engine.coordinator.instructions import Output
 from penstock._engine.coordinator.reopening import at_and_behind
-from penstock._engine.coordinator.snapshots import advance, dispatch, fresh_snapshot, map_handles, unfinished
+from penstock._engine.coordinator.snapshots import advance, dispatch, fresh_snapshot, map_handles, notice, unfinished
 from penstock._engine.coordinator.sources import EnumeratorSnapshot, SourceCoordination
 from penstock._engine.gateway.progress import JobProgress
 from penstock._engine.protocol.control import Stop
@@ -116,7 +116,7 @@ class JobState:
             source = self._sources.get(uid)
             return source.dispatch(index) if source else ()
 
-        result: dict[Subtask, SubtaskDispatch] = {}
+        result = self.notices(completed_checkpoint, going_on=True)
         for subtask in unfinished(self.snapshot):
             part = dispatch(
                 self.snapshot,
@@ -131,6 +131,26 @@ class JobState:
                 part = replace(part, max_records=budget.records, max_bytes=budget.bytes, max_time_ms=budget.time_ms)
             result[subtask] = replace(part, full_snapshot=True, write_all=True) if self._write_all else part
         return result
+
+    def notices(self, completed_checkpoint: int, *, going_on: bool) -> dict[Subtask, SubtaskDispatch]:
+        """Return what those subtasks get that hear of the last checkpoint but run no epoch behind it.
+
+        Args:
+            completed_checkpoint: The checkpoint.
+            going_on: An epoch follows, so only those are meant that have finished.
+        """
+        return {
+            (ack.vertex, ack.subtask): notice(
+                self.snapshot, ack, self._history[ack.vertex, ack.subtask], completed_checkpoint
+            )
+            for ack in self._last
+            if ack.listeners and (ack.finished or not going_on)
+        }
+
+    @property
+    def has_advanced(self) -> bool:
+        """Whether a checkpoint has completed since the job was started or restarted."""
+        return bool(self._last)
 
     def expired(self) -> None:
         """Take note of an epoch that took too long: the next one reads less."""

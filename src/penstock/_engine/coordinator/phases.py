@@ -4,7 +4,8 @@ STARTING → CREATED → RECOVERING → OPENING → SETTLING ⇄ PAUSED
 ↑                    ↓  ↑
 |                  EPOCH → CUTTING → STORING → EXPORTING → AWAITING_ROOM → RECORDING → SETTLING
 BACKING_OFF ← TEARDOWN ← (any of these)         SETTLING → FINISHING → CLOSING → ENDED
-RECOVERING → SAVING ← RECORDING                 SAVING → FINISHING
+RECOVERING → SAVING ← RECORDING                 SAVING → NOTIFYING → FINISHING
+                                      SETTLING → NOTIFYING, where functions listen
 FAILING, CANCELLING ← (any of these)            FAILING, CANCELLING → CLOSING → ENDED
 """
 
@@ -45,6 +46,8 @@ class Phase(Enum):
     RECORDING = auto()
     #: The job stops with the checkpoint that has completed: the savepoint's own record is on its way.
     SAVING = auto()
+    #: No epoch follows: enumerators and functions hear of the last checkpoint before they are closed.
+    NOTIFYING = auto()
     #: All subtasks have finished, or the savepoint is there; the last commits are being done.
     FINISHING = auto()
     #: The job has failed and will start again; what runs is coming to its end.
@@ -75,6 +78,7 @@ RUNNING: Final = frozenset(
         Phase.AWAITING_ROOM,
         Phase.RECORDING,
         Phase.SAVING,
+        Phase.NOTIFYING,
         Phase.FINISHING,
     }
 )
@@ -90,7 +94,7 @@ _ONWARD: Final[dict[Phase, frozenset[Phase]]] = {
     Phase.CREATED: frozenset({Phase.RECOVERING}) | STOPPING,
     Phase.RECOVERING: frozenset({Phase.OPENING, Phase.SAVING}),
     Phase.OPENING: frozenset({Phase.SETTLING}),
-    Phase.SETTLING: frozenset({Phase.EPOCH, Phase.PAUSED, Phase.FINISHING}),
+    Phase.SETTLING: frozenset({Phase.EPOCH, Phase.PAUSED, Phase.NOTIFYING, Phase.FINISHING}),
     Phase.PAUSED: frozenset({Phase.EPOCH}),
     Phase.EPOCH: frozenset({Phase.CUTTING, Phase.EPOCH}),
     Phase.CUTTING: frozenset({Phase.STORING, Phase.EXPORTING, Phase.AWAITING_ROOM, Phase.RECORDING}),
@@ -98,7 +102,8 @@ _ONWARD: Final[dict[Phase, frozenset[Phase]]] = {
     Phase.EXPORTING: frozenset({Phase.AWAITING_ROOM, Phase.RECORDING}),
     Phase.AWAITING_ROOM: frozenset({Phase.RECORDING}),
     Phase.RECORDING: frozenset({Phase.SETTLING, Phase.SAVING, Phase.ENDED}),
-    Phase.SAVING: frozenset({Phase.FINISHING}),
+    Phase.SAVING: frozenset({Phase.NOTIFYING, Phase.FINISHING}),
+    Phase.NOTIFYING: frozenset({Phase.NOTIFYING, Phase.FINISHING}),
     Phase.FINISHING: frozenset({Phase.CLOSING}),
     Phase.TEARDOWN: frozenset({Phase.BACKING_OFF, Phase.CANCELLING, Phase.ENDED}),
     Phase.BACKING_OFF: frozenset({Phase.RECOVERING, Phase.CANCELLING}),

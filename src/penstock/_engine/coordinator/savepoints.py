@@ -27,7 +27,9 @@ if TYPE_CHECKING:
     from penstock._engine.protocol.state_handle import StateHandle
 
 #: The phases behind the point from which on a stop comes to its end.
-_DECIDED: Final = frozenset({Phase.RECORDING, Phase.SAVING, Phase.FINISHING, Phase.CLOSING, Phase.ENDED})
+_DECIDED: Final = frozenset(
+    {Phase.RECORDING, Phase.SAVING, Phase.NOTIFYING, Phase.FINISHING, Phase.CLOSING, Phase.ENDED}
+)
 
 
 class Savepoints:
@@ -65,7 +67,7 @@ class Savepoints:
         """Take up a request, or refuse it."""
         if self._desk.phase not in RUNNING:
             self._answer(request, f"the job is {self._desk.status.name}")
-        elif self._desk.phase in {Phase.SAVING, Phase.FINISHING}:
+        elif self._desk.phase in {Phase.SAVING, Phase.NOTIFYING, Phase.FINISHING}:
             self._answer(request, "the job is coming to its end")
         elif self.stop is not None:
             self._answer(request, f"the job stops already, into {self.stop.path}")

@@ -107,6 +107,7 @@ def advance(
     """
     vertices = [list(vertex.subtasks) for vertex in snapshot.vertices]
     operators = {uid: list(operator.subtasks) for uid, operator in snapshot.operators.items()}
+    listening = {uid for ack in acks for uid in ack.listeners}
     for ack in acks:
         vertices[ack.vertex][ack.subtask] = VertexSubtask(
             ack.watermark, ack.channels, ack.finished, ack.next_timer_ms, drain and ack.finished
@@ -122,7 +123,8 @@ def advance(
         ),
         {
             uid: _without_needless(
-                replace(operator, subtasks=tuple(operators[uid]), enumerator=enumerators.get(uid)), keep=uid in kept
+                replace(operator, subtasks=tuple(operators[uid]), enumerator=enumerators.get(uid)),
+                keep=uid in kept or uid in listening,
             )
             for uid, operator in snapshot.operators.items()
         },
@@ -131,7 +133,13 @@ def advance(
 
 
 def _without_needless(operator: OperatorRecord, *, keep: bool) -> OperatorRecord:
-    """Drop the state of an operator that will never run again; one that was drained goes on from a savepoint."""
+    """Drop the state of an operator that will never run again; one that was drained goes on from a savepoint.
+
+    Args:
+        operator: The operator.
+        keep: It may run again, or its functions are still to hear of this checkpoint, perhaps as objects that start
+            from that state.
+    """
     if keep or not operator.finished or operator.drained:
         return operator
     return replace(operator, subtasks=tuple(OperatorSubtask(finished=True) for _ in operator.subtasks))
@@ -207,6 +215,32 @@ def dispatch(
         ending=tuple(ending),
         full_snapshot=any(needs_snapshot(part.lineage) for part in parts.values()),
         completed_checkpoint=completed_checkpoint,
+    )
+
+
+def notice(
+    snapshot: JobSnapshot, ack: SubtaskAck, history: tuple[tuple[int, int], ...], completed_checkpoint: int
+) -> SubtaskDispatch:
+    """Return what those of a subtask get who listen, where no epoch follows that would tell them.
+
+    Args:
+        snapshot: The state of the checkpoint that they hear of.
+        ack: The subtask's part in it.
+        history: Accepted (checkpoint id, token) pairs of this run.
+        completed_checkpoint: The checkpoint.
+    """
+    operators: dict[str, OperatorRestore] = {}
+    for uid in ack.listeners:
+        subtasks = snapshot.operators[uid].subtasks
+        part = subtasks[ack.subtask]
+        operators[uid] = OperatorRestore(part.lineage, part.state, (), visible_state(subtasks, ack.subtask))
+    return SubtaskDispatch(
+        vertex=ack.vertex,
+        subtask=ack.subtask,
+        history=history,
+        operators=operators,
+        completed_checkpoint=completed_checkpoint,
+        is_notice=True,
     )
 
 

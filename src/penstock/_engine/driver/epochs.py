@@ -65,6 +65,7 @@ class EpochPlanner:
             python_path=self.python_path,
             configuration=self.configuration,
             stop=instruction.stop,
+            attempt=instruction.attempt,
         )
         return plan_epoch(self.plan, common, instruction.dispatches, self.slots, instruction.rotation)
 
@@ -115,7 +116,11 @@ class Epochs:
 
     def run(self, instruction: do.RunEpoch, job_id: str) -> None:
         """Begin an epoch; the outcome comes as an event."""
-        self._background.run_epoch(lambda: self._mailbox.post(self._run(instruction, job_id)))
+        self._background.run_epoch(lambda: self._mailbox.post(self._run(instruction, job_id, waits=True)))
+
+    def notify(self, instruction: do.NotifyListeners, job_id: str) -> None:
+        """Begin an epoch that makes no results, and so waits for nobody to take any."""
+        self._background.run_epoch(lambda: self._mailbox.post(self._run(instruction.epoch, job_id, waits=False)))
 
     def observe(self, _: do.ObserveEpoch) -> ev.Event:
         """Look at the running epoch."""
@@ -128,9 +133,10 @@ class Epochs:
         self._runner.cancel()
         self._results.interrupt()
 
-    def _run(self, instruction: do.RunEpoch, job_id: str) -> ev.Event:
+    def _run(self, instruction: do.RunEpoch, job_id: str, *, waits: bool) -> ev.Event:
         try:
-            self._results.wait_for_room()
+            if waits:
+                self._results.wait_for_room()
             if len(self._program) <= MAX_INLINE_PROGRAM:
                 levels = self._planner.levels(instruction, job_id, self._program, None)
             else:

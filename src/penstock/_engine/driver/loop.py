@@ -111,6 +111,7 @@ class JobLoop:
             do.SnapshotEnumerators: enumerators.snapshot,
             do.CloseEnumerators: self._close_enumerators,
             do.RunEpoch: self._run_epoch,
+            do.NotifyListeners: self._notify_listeners,
             do.ObserveEpoch: epochs.observe,
             do.CancelEpoch: self._cancel_epoch,
             do.Commit: self._commit,
@@ -180,6 +181,9 @@ class JobLoop:
 
     def _run_epoch(self, instruction: do.RunEpoch) -> None:
         self._epochs.run(instruction, self._coordinator.job_id)
+
+    def _notify_listeners(self, instruction: do.NotifyListeners) -> None:
+        self._epochs.notify(instruction, self._coordinator.job_id)
 
     def _cancel_epoch(self, _: do.CancelEpoch) -> None:
         self._epochs.cancel()

@@ -168,7 +168,8 @@ class JobWatch:
     # --------------------------------------------------------------------------------------------------- instructions
 
     def _run_epoch(self, instruction: do.RunEpoch) -> None:
-        self._checkpoints.begun(instruction.checkpoint_id, instruction.stop, len(instruction.dispatches), self._clock())
+        subtasks = sum(not part.is_notice for part in instruction.dispatches.values())
+        self._checkpoints.begun(instruction.checkpoint_id, instruction.stop, subtasks, self._clock())
         self._show()
 
     def _epoch_counts(self, instruction: do.Publish) -> None:

@@ -48,6 +48,9 @@ class EpochContext:
     full_snapshot: bool = False
     #: Operator state is written although it has not changed.
     write_all: bool = False
+    #: For those who listen: the checkpoint that has completed, and the one that came to nothing; 0 for none.
+    notify_complete: int = 0
+    notify_aborted: int = 0
 
 
 @dataclass(slots=True)
@@ -79,8 +82,9 @@ class OperatorContext:
 class Operator(ABC):
     """One node of a chain.
 
-    The runtime calls `open` once, `begin_epoch` at each epoch's start, then `process` for each batch, at the end of
-    the input `end_input` and `finish`, and `snapshot` at each epoch's end. `close` comes in every case.
+    The runtime calls `open` once, `begin_epoch` at each epoch's start and behind it, where somebody listens, `notify`,
+    then `process` for each batch, at the end of the input `end_input` and `finish`, and `snapshot` at each epoch's end.
+    Behind the last one may come one more `notify`. `close` comes in every case.
     """
 
     context: OperatorContext
@@ -105,6 +109,14 @@ class Operator(ABC):
 
     def begin_epoch(self, epoch: EpochContext) -> None:  # noqa: B027 - most operators have nothing to do
         """Take up the state that the epoch starts from."""
+
+    @property
+    def listens(self) -> bool:
+        """Whether somebody in it is to hear what became of checkpoints, of the last one as well."""
+        return False
+
+    def notify(self, epoch: EpochContext) -> None:  # noqa: B027 - most operators have nobody who listens
+        """Tell those who listen what became of the checkpoints before the epoch."""
 
     @abstractmethod
     def process(self, batch: Batch, input_index: int) -> Iterable[Output]:

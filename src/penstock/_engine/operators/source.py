@@ -37,6 +37,8 @@ if TYPE_CHECKING:
 _PATIENCE_MS = 50
 #: Records that are collected one by one are handed on in batches of this many.
 _BATCH_RECORDS = 2048
+#: A reader that has one of them of its own listens.
+_NOTICES = ("notify_checkpoint_complete", "notify_checkpoint_aborted")
 
 
 @dataclass(slots=True)
@@ -251,6 +253,7 @@ class SourceOperator(Operator):
         self.ended = False
         self.more_available = False
         self._no_more_splits = False
+        self._listens = False
         self._reader_context: ReaderContext
         self._output: _Output
 
@@ -281,11 +284,20 @@ class SourceOperator(Operator):
                     self.reader.handle_source_events(pickle.loads(payload))
                 case EndOfInput():
                     self.ended = True
-        if epoch.current and epoch.completed_checkpoint:
-            self.reader.notify_checkpoint_complete(epoch.completed_checkpoint)
         for split in (self._output.main, *self._output.splits.values()):
             if split.marker is not None:
                 split.marker.see(active=False, now_ms=self.context.clock())
+
+    @property
+    def listens(self) -> bool:
+        return self._listens
+
+    def notify(self, epoch: EpochContext) -> None:
+        assert self.reader is not None
+        if epoch.notify_complete:
+            self.reader.notify_checkpoint_complete(epoch.notify_complete)
+        if epoch.notify_aborted:
+            self.reader.notify_checkpoint_aborted(epoch.notify_aborted)
 
     def _make_reader(self, epoch: EpochContext) -> None:
         """Make the reader anew from the last accepted snapshot."""
@@ -295,6 +307,7 @@ class SourceOperator(Operator):
         self._output = _Output(self)
         self._no_more_splits = self.ended = False
         self.reader = self.source.create_reader(self._reader_context)
+        self._listens = any(getattr(type(self.reader), name) is not getattr(SourceReader, name) for name in _NOTICES)
         if epoch.restore.state is not None:
             state = msgspec.msgpack.decode(epoch.restore.state, type=ReaderState)
             if state.extra:

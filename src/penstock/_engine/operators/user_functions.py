@@ -15,6 +15,7 @@ from penstock._engine.protocol.state_handle import StateMode
 from penstock._engine.state.operator_state import OperatorState
 from penstock.datastream.functions import (
     CheckpointedFunction,
+    CheckpointListener,
     FunctionInitializationContext,
     FunctionSnapshotContext,
 )
@@ -37,6 +38,7 @@ class UserFunctionOperator(Operator):
         super().__init__()
         self.operator_state = OperatorState()
         self._checkpointed: list[CheckpointedFunction] = []
+        self._listeners: list[CheckpointListener] = []
         self._has_begun = False
 
     def begin_epoch(self, epoch: EpochContext) -> None:
@@ -52,6 +54,8 @@ class UserFunctionOperator(Operator):
     def open_function(self, function: Any, runtime_context: RuntimeContext, epoch: EpochContext) -> None:
         """Initialize and open one function."""
         inner = getattr(function, "wrapped_function", function)
+        if isinstance(inner, CheckpointListener):
+            self._listeners.append(inner)
         if isinstance(inner, CheckpointedFunction):
             self._checkpointed.append(inner)
             store = StateStore(self.operator_state)
@@ -59,6 +63,17 @@ class UserFunctionOperator(Operator):
             self.functions.open(function, runtime_context, first=lambda: inner.initialize_state(context))
         else:
             self.functions.open(function, runtime_context)
+
+    @property
+    def listens(self) -> bool:
+        return bool(self._listeners)
+
+    def notify(self, epoch: EpochContext) -> None:
+        for listener in self._listeners:
+            if epoch.notify_complete:
+                listener.notify_checkpoint_complete(epoch.notify_complete)
+            if epoch.notify_aborted:
+                listener.notify_checkpoint_aborted(epoch.notify_aborted)
 
     def can_go_on(self, *, current: bool) -> bool:
         return not self._checkpointed or (current and not self.operator_state.has_union)

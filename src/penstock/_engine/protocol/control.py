@@ -77,8 +77,11 @@ class SubtaskDispatch:
     full_snapshot: bool = False
     #: Write all operator state anew: the checkpoint is to name no file of an earlier one.
     write_all: bool = False
-    #: The job's last checkpoint that completed, told to listeners; 0 at a fresh start.
+    #: The job's last checkpoint that completed; 0 at a fresh start. Those who took part in it are told.
     completed_checkpoint: int = 0
+    #: It runs nothing: the operators that are named hear of that checkpoint, because they run no epoch behind it, and
+    #: are closed.
+    is_notice: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,6 +115,8 @@ class LevelDispatch:
     configuration: dict[str, str] = field(default_factory=dict[str, str])
     #: Whether the job stops with this epoch.
     stop: Stop = Stop.NO
+    #: Which try of this checkpoint it is, from 1.
+    attempt: int = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,6 +154,8 @@ class OperatorAck:
     metrics: dict[str, float] = field(default_factory=dict[str, float])
     #: Lists and broadcast maps of functions; the handle of an earlier epoch as long as nothing changes.
     operator_state: StateHandle | None = None
+    #: Somebody in it is to hear that the checkpoint has completed.
+    listens: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,6 +185,11 @@ class SubtaskAck:
     next_timer_ms: int | None = None
     #: Bytes of the blocks that it received; 0 for sources.
     bytes_in: int = 0
+
+    @property
+    def listeners(self) -> tuple[str, ...]:
+        """The uids of the operators in which somebody is to hear that the checkpoint has completed."""
+        return tuple(uid for uid, part in self.operators.items() if part.listens)
 
 
 @dataclass(frozen=True, slots=True)

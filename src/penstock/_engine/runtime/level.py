@@ -14,7 +14,7 @@ from penstock._engine.runtime.failures import OperatorError, describe_failure
 from penstock._engine.runtime.row_buffer import Row, RowBuffer, rows_of
 from penstock._engine.runtime.subtask import SubtaskRuntime
 from penstock._engine.runtime.task_log import TaskLog
-from penstock._engine.runtime.worker_cache import CACHE
+from penstock._engine.runtime.worker_cache import CACHE, close_needless
 from penstock.errors import InternalError
 
 if TYPE_CHECKING:
@@ -88,11 +88,15 @@ class LevelTask:
                 runtime = SubtaskRuntime(self._plan, dispatch, self._at, cache.storage(dispatch), cache.clock)
             self._subtasks[subtask_target(*self._at)] = runtime
             self._turn_to(runtime)
+            if part.is_notice:
+                runtime.notify_last(dispatch, part)
+                close_needless(self._subtasks.pop(subtask_target(*self._at)))
+                continue
             if is_new:
                 runtime.open(dispatch)
             for edge in runtime.edges:
                 edge.begin_epoch(self._rows, self._token, self._slots_towards(edge.edge.target, edge.channel))
-            for _ in runtime.begin_epoch(part, dispatch.checkpoint_id, self._token):
+            for _ in runtime.begin_epoch(part, dispatch, self._token):
                 yield from self._ready()
         if dispatch.level == 0 and dispatch.stop is Stop.NO:
             for runtime in self._subtasks.values():
@@ -124,12 +128,12 @@ class LevelTask:
             yield from self._ready()
         self._close_channels()
         for runtime in self._subtasks.values():
-            if runtime.has_finished:  # it is not scheduled again
+            if runtime.is_over:
                 self._turn_to(runtime)
                 runtime.close()
         for target in list(self._subtasks):
             runtime = self._subtasks.pop(target)
-            if not runtime.has_finished:
+            if not runtime.is_over:
                 self._cache.put(runtime)
 
     def _fail(self, error: BaseException, where: OperatorError | None) -> None:

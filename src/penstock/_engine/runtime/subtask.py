@@ -82,7 +82,8 @@ class SubtaskRuntime:
         self.metrics = [InMemoryMetricGroup() for _ in self.vertex.operators]
         self._nodes = [_Node(_create(node)) for node in self.vertex.operators]
         self._connect()
-        self._opened = 0
+        #: Positions in the chain.
+        self._opened: list[int] = []
         self._running = 0
         #: (checkpoint id, token) of the last epoch that it ran.
         self.position: tuple[int, int] | None = None
@@ -108,7 +109,7 @@ class SubtaskRuntime:
 
     def _open(self, position: int, context: OperatorContext) -> None:
         node = self._nodes[position]
-        self._opened = position + 1
+        self._opened.append(position)
         node.operator.open(context)
         for edge in chain.from_iterable(node.edges.values()):
             edge.open(EngineRuntimeContext(context))
@@ -147,12 +148,12 @@ class SubtaskRuntime:
 
     # ------------------------------------------------------------------------------------------------------ the epoch
 
-    def begin_epoch(self, dispatch: SubtaskDispatch, checkpoint_id: int, token: int) -> Iterator[Any]:
+    def begin_epoch(self, dispatch: SubtaskDispatch, level: LevelDispatch, token: int) -> Iterator[Any]:
         """Take up the state of the last checkpoint; fires processing-time timers that are overdue."""
         current = self.position is not None and self.position == (dispatch.history or (None,))[-1]
         has_run = self.position is not None
         self.position = None  # void until the epoch is accepted
-        self._dispatch, self._token, self._checkpoint_id = dispatch, token, checkpoint_id
+        self._dispatch, self._token, self._checkpoint_id = dispatch, token, level.checkpoint_id
         self._started_ms, self._busy, self._records_in, self._bytes_in = self._clock(), 0.0, 0, 0
         self._finished = False
         self.reads: dict[int, int] = {}
@@ -168,18 +169,12 @@ class SubtaskRuntime:
             if renewed:
                 operator = self._renew(position)
             watermark = self.valve.watermark if node.parent is None else watermarks[node.parent]
-            epoch = EpochContext(
-                checkpoint_id=checkpoint_id,
-                token=token,
-                restore=dispatch.operators.get(node.uid, OperatorRestore()),
-                current=current and not renewed,
-                completed_checkpoint=dispatch.completed_checkpoint,
-                watermark=watermark,
-                full_snapshot=dispatch.full_snapshot,
-                write_all=dispatch.write_all,
-            )
+            epoch = _epoch(dispatch, level, node.uid, token)
+            epoch.current, epoch.watermark = current and not renewed, watermark
             self._epochs.append(epoch)
             self._call(position, operator.begin_epoch, epoch)
+            if operator.listens:
+                self._call(position, operator.notify, epoch)
             watermarks.append(operator.output_watermark(watermark))
         for edge in self.edges:
             edge.watermark = watermarks[edge.edge.source_operator]
@@ -189,6 +184,27 @@ class SubtaskRuntime:
                 yield from self._push(0, watermark_only(risen), 0)
         yield from self._on_processing_time()
         self._busy += time.perf_counter() - start
+
+    def notify_last(self, level: LevelDispatch, dispatch: SubtaskDispatch) -> None:
+        """Tell those who listen of the last checkpoint of the subtask or of the job; nothing but `close` may follow.
+
+        Where the one that took part in it is not at hand, a function is made anew for that from its state. A reader is
+        not: it would begin to read.
+        """
+        current = self.position is not None and self.position == dispatch.history[-1]
+        is_new = not self._opened
+        for position, node in enumerate(self.vertex.operators):
+            operator = self._nodes[position].operator
+            if node.uid not in dispatch.operators or (isinstance(operator, SourceOperator) and not current):
+                continue
+            epoch = _epoch(dispatch, level, node.uid, token=0)
+            if not current:
+                if is_new:
+                    self._call(position, self._open, position, self._context(position, level))
+                elif not operator.can_go_on(current=False):
+                    operator = self._renew(position)
+                self._call(position, operator.begin_epoch, epoch)
+            self._call(position, operator.notify, epoch)
 
     def read_source(self) -> Iterator[None]:
         """Run the source at the head for its share of the epoch."""
@@ -282,7 +298,9 @@ class SubtaskRuntime:
             epoch = self._epochs[position]
             ack: OperatorAck = self._call(position, partial(operator.snapshot, epoch, finished=self._finished))
             metrics = _figures(self.metrics[position])
-            acks[node.uid] = self._outside(node.uid, replace(ack, metrics=metrics) if metrics else ack)
+            if metrics or operator.listens:
+                ack = replace(ack, metrics=metrics, listens=operator.listens)
+            acks[node.uid] = self._outside(node.uid, ack)
             due = operator.next_timer_ms()
             if due is not None and not self._finished:
                 timers.append(due)
@@ -327,15 +345,16 @@ class SubtaskRuntime:
         }
 
     @property
-    def has_finished(self) -> bool:
-        """Whether it will never be scheduled again."""
-        return self._finished
+    def is_over(self) -> bool:
+        """Whether it will never be scheduled again, not even to hear of its last checkpoint."""
+        return self._finished and not any(node.operator.listens for node in self._nodes)
 
     def close(self) -> None:
         """Close all operators and edges that were opened, or were to be; the first error is raised in the end."""
-        opened, self._opened = self._opened, 0
+        opened, self._opened = self._opened, []
         errors: list[OperatorError] = []
-        for position, node in enumerate(self._nodes[:opened]):
+        for position in opened:
+            node = self._nodes[position]
             for part in (node.operator, *chain.from_iterable(node.edges.values())):
                 try:
                     self._call(position, part.close)
@@ -405,6 +424,22 @@ def _create(node: OperatorNode) -> Operator:
         return create_operator(node.kind.value, node.payload)
     except Exception as error:  # a module that is not installed here, for one
         raise OperatorError(node, has_record=False, record=None) from error
+
+
+def _epoch(dispatch: SubtaskDispatch, level: LevelDispatch, uid: str, token: int) -> EpochContext:
+    """Return what an epoch is for one operator, in a process that has nothing of it."""
+    return EpochContext(
+        checkpoint_id=level.checkpoint_id,
+        token=token,
+        restore=dispatch.operators.get(uid, OperatorRestore()),
+        current=False,
+        completed_checkpoint=dispatch.completed_checkpoint,
+        full_snapshot=dispatch.full_snapshot,
+        write_all=dispatch.write_all,
+        # Without a history the job has just started from that checkpoint: it did not complete in this run.
+        notify_complete=dispatch.completed_checkpoint if dispatch.history else 0,
+        notify_aborted=level.checkpoint_id if level.attempt > 1 and not dispatch.is_notice else 0,
+    )
 
 
 def _figures(metrics: InMemoryMetricGroup) -> dict[str, float]:

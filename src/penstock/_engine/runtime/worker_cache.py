@@ -73,7 +73,7 @@ class WorkerCache:
             part = parts.get(place)  # None: it has finished, in another process
             if part is None or not (_is_current(runtime, dispatch) or _is_accepted(runtime, part)):
                 del self._subtasks[place]
-                _close(runtime)
+                close_needless(runtime)
 
     def storage(self, dispatch: LevelDispatch) -> CheckpointStorage:
         """Return the job's checkpoint storage."""
@@ -87,7 +87,7 @@ class WorkerCache:
         """Take a subtask's entry out; None when there is none that the epoch can go on with."""
         runtime = self._subtasks.pop((subtask.vertex, subtask.subtask), None)
         if runtime is not None and not _is_accepted(runtime, subtask):
-            _close(runtime)
+            close_needless(runtime)
             return None
         return runtime
 
@@ -108,7 +108,7 @@ class WorkerCache:
         runtimes = list(self._subtasks.values())
         self._subtasks.clear()
         for runtime in runtimes:
-            _close(runtime)
+            close_needless(runtime)
 
 
 def _is_accepted(runtime: SubtaskRuntime, part: SubtaskDispatch) -> bool:
@@ -120,7 +120,7 @@ def _is_current(runtime: SubtaskRuntime, dispatch: LevelDispatch) -> bool:
     return runtime.position is not None and runtime.position[0] == dispatch.checkpoint_id
 
 
-def _close(runtime: SubtaskRuntime) -> None:
+def close_needless(runtime: SubtaskRuntime) -> None:
     """Close a subtask that nothing depends on any more: its errors fail nobody."""
     try:
         runtime.close()

@@ -112,8 +112,8 @@ class SparkEpochRunner:
             raise EpochInfrastructureError(str(error)) from error
         outcome = EpochOutcome.of_rows(rows)
         _log(outcome.log)
-        # Of a job that ends in its first epoch nothing was ever kept.
-        self._kept = kept or not all(ack.finished for ack in outcome.acks)
+        # Of a job that ends in its first epoch nothing was ever kept, unless somebody is to hear of that.
+        self._kept = kept or not all(ack.finished and not ack.listeners for ack in outcome.acks)
         return outcome
 
     def cancel(self) -> None:

@@ -1,4 +1,4 @@
-"""Functions that keep operator state: state of a subtask, whatever the keys of its records."""
+"""Functions that take part in checkpoints: those that keep operator state, and those that hear what became of them."""
 
 from __future__ import annotations
 
@@ -102,4 +102,58 @@ class CheckpointedFunction(ABC):
 
         Args:
             context: Valid during this call only.
+        """
+
+
+class CheckpointListener(ABC):
+    """Lets any function hear of completed checkpoints: a second base beside MapFunction, ProcessFunction and the like.
+
+    PyFlink has none; the names are those of Flink's Java API. Something outside that is to happen only once a
+    checkpoint covers it, such as an acknowledgement, has its place here. What a sink publishes has not: its committer
+    does that.
+
+    Whatever object runs the subtask's next epoch hears, which may be another one than took part in the checkpoint, in
+    another process: what is to be done then belongs into operator state. One object hears of each checkpoint once, in
+    rising order; a call may be missing or, in another object, come again after a failure. So take one for all
+    checkpoints up to its id. After a restart nobody hears of the checkpoint that the job went on from. Neither keys nor
+    timers are at hand here, and nothing can be emitted.
+
+    Source: org.apache.flink.api.common.state.CheckpointListener.
+
+    Example:
+        >>> from penstock.datastream import MapFunction
+        >>> class Acknowledging(MapFunction, CheckpointListener):
+        ...     def __init__(self):
+        ...         self.unacknowledged = 0
+        ...
+        ...     def map(self, value):
+        ...         self.unacknowledged += 1
+        ...         return value
+        ...
+        ...     def notify_checkpoint_complete(self, checkpoint_id):
+        ...         print(f"{self.unacknowledged} records up to checkpoint {checkpoint_id}")
+        ...         self.unacknowledged = 0
+        >>> from penstock.testing import OperatorHarness
+        >>> harness = OperatorHarness.for_map(Acknowledging())
+        >>> harness.process_elements(["a", "b"])
+        >>> _ = harness.snapshot()
+        >>> harness.notify_checkpoint_complete()
+        2 records up to checkpoint 1
+    """
+
+    @abstractmethod
+    def notify_checkpoint_complete(self, checkpoint_id: int) -> None:
+        """Take note that a checkpoint is durable; runs before the first record behind it, or before ``close``.
+
+        An error fails the job, which goes on from that very checkpoint.
+
+        Args:
+            checkpoint_id: Its id; ids rise, and one that is left out is covered by the next.
+        """
+
+    def notify_checkpoint_aborted(self, checkpoint_id: int) -> None:  # noqa: B027 - most have nothing to undo
+        """Take note that a checkpoint came to nothing; what it covered is read again, for the same id.
+
+        Args:
+            checkpoint_id: Its id.
         """

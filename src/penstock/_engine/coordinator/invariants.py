@@ -1,0 +1,41 @@
+"""What must hold for a job between any two events, whatever has happened; tests check it after each of them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from penstock._engine.coordinator.phases import CUT, STOPPING, Phase
+from penstock.errors import InternalError
+
+if TYPE_CHECKING:
+    from penstock._engine.coordinator.desk import Desk
+
+
+def check(desk: Desk, *, has_cut: bool, uncommitted: bool, finished: bool) -> None:
+    """Check the rules.
+
+    Args:
+        desk: The coordinator's desk.
+        has_cut: An epoch is between its end and its commit point.
+        uncommitted: Commits are outstanding.
+        finished: The job has finished in this driver.
+
+    Raises:
+        InternalError: One of them is broken.
+    """
+    stopping = desk.phase in STOPPING
+    runs_epoch = desk.phase is Phase.EPOCH or (desk.phase is Phase.NOTIFYING and not desk.calling)
+    rules = {
+        "an epoch runs in its own phase, or while the job breaks off": desk.epoch_running == runs_epoch or stopping,
+        "a record is on its way in its own phases, or while the job breaks off": (desk.record is not None)
+        == (desk.phase in {Phase.RECORDING, Phase.CLOSING})
+        or stopping,
+        "an epoch between its end and its commit point has a cut": has_cut == (desk.phase in CUT) or stopping,
+        "nothing new is read before the commits of the checkpoint are done": not (
+            desk.phase is Phase.OPENING and uncommitted
+        ),
+        "a job that has finished has committed everything": not (finished and uncommitted),
+    }
+    broken = [rule for rule, holds in rules.items() if not holds]
+    if broken:
+        raise InternalError(f"In phase {desk.phase.name}: not true that {broken[0]}.")
