@@ -50,6 +50,7 @@ STAMP = VENV / "made-from.json"
 INSTALL_LOG = ROOT / ".venv-install.log"
 REQUIREMENTS = ROOT / "requirements"
 BUILD_LOCK, DEV_LOCK = REQUIREMENTS / "build.txt", REQUIREMENTS / "dev.txt"
+FLINK_LOCK = REQUIREMENTS / "flink.txt"
 #: The environment has 1.3 GB; while PySpark is unpacked and built there is nearly as much again beside it.
 FREE_BYTES_NEEDED = 3 << 30
 
@@ -176,6 +177,7 @@ def test(arguments: list[str]) -> int:
     """Run all tests and all examples of the documentation (CI; arguments go to pytest)."""
     python = ready()
     install_browser()
+    install_flink(python)
     return call(python, "-m", "pytest", *arguments)
 
 
@@ -194,6 +196,28 @@ def install_browser() -> None:
         if subprocess.call(["/usr/bin/apt-get", *command], env=environment, stdout=subprocess.DEVNULL) != 0:
             print(f"apt-get {command[0]} failed; the tests that need a browser are skipped.", flush=True)
             return
+
+
+#: Where the tests of Flink's command line look for its jars (tests/compat/flink_cli/command_line.py does the same).
+FLINK = ROOT / ".flink"
+
+
+def install_flink(python: Path) -> None:
+    """Get Flink's jars where pip can; elsewhere the tests send what its command line sent when it was recorded."""
+    stamp, wanted = FLINK / "made-from", digest(FLINK_LOCK)
+    if stamp.is_file() and stamp.read_text() == wanted:
+        return
+    print("Getting Flink's jars for the tests of its command line: 330 MB, this once.", flush=True)
+    shutil.rmtree(FLINK, ignore_errors=True)
+    code = call(
+        python, "-m", "pip", "install", "--quiet", "--no-deps", "--require-hashes", "--only-binary", ":all:",
+        "--no-cache-dir", "--retries", "1", "--target", FLINK, "--requirement", FLINK_LOCK,
+    )  # fmt: skip
+    if code == 0:
+        stamp.write_text(wanted)
+        return
+    shutil.rmtree(FLINK, ignore_errors=True)
+    print("pip could not get them; the tests that need them are skipped.", flush=True)
 
 
 def check(_: list[str]) -> int:
@@ -220,7 +244,7 @@ def check(_: list[str]) -> int:
 
 
 #: What `bench` measures when told so; else it compares with other systems.
-BENCHMARKS = ("epoch", "state", "savepoint", "stop", "latency", "endurance")
+BENCHMARKS = ("epoch", "state", "savepoint", "stop", "latency", "rest", "endurance")
 
 
 def bench(arguments: list[str]) -> int:
@@ -248,8 +272,8 @@ def lock(arguments: list[str]) -> int:
 
         venv.EnvBuilder(with_pip=True, symlinks=os.name != "nt").create(VENV)
     pip("install", "--quiet", "uv")
-    for group, path in (("build", BUILD_LOCK), ("dev", DEV_LOCK)):
-        wanted = ["--group", group] if group == "build" else ["pyproject.toml", "--group", group]
+    for group, path in (("build", BUILD_LOCK), ("dev", DEV_LOCK), ("flink", FLINK_LOCK)):
+        wanted = ["pyproject.toml", "--group", group] if group == "dev" else ["--group", group]
         code = call(
             environment_python(), "-m", "uv", "pip", "compile", *wanted, "--universal", "--python-version", "3.11",
             "--generate-hashes", "--no-emit-index-url", "--no-emit-find-links", "--quiet",
@@ -266,6 +290,7 @@ def clean(_: list[str]) -> int:
     for pattern in (
         ".venv*",
         ".bench",
+        ".flink",
         "build",
         "dist",
         "out",

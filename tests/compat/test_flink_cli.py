@@ -1,8 +1,7 @@
 """Flink's own command line against a running job, and what it sends where it is not installed.
 
-The tests marked ``flink`` need the `apache-flink` package somewhere; ``python -m tests.compat.flink_cli.command_line``
-installs it. With ``PENSTOCK_RECORD_FLINK=1`` they write down what the client sends: the requests that the other test
-sends always.
+The tests marked ``flink`` need Flink's jars, which ``dev.py test`` gets where it can. With ``PENSTOCK_RECORD_FLINK=1``
+they write down what the client sends: the requests that the other test sends always.
 """
 
 from __future__ import annotations
@@ -11,32 +10,35 @@ import json
 import os
 import re
 import time
+from contextlib import contextmanager
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import httpx
 import pytest
 from tests.compat.flink_cli.cases import CASES, RECORDED, Case, general
-from tests.compat.flink_cli.command_line import flink, flink_home
-from tests.compat.flink_cli.live_job import Cluster, recorder
+from tests.compat.flink_cli.command_line import flink, flink_is_here
+from tests.compat.flink_cli.live_job import Cluster, numbers, recorder
+from tests.fault.job import count, is_truth, published
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
     from penstock._engine.driver.driver import JobDriver
+    from penstock.datastream import StreamExecutionEnvironment
 
-HOME = flink_home()
-NEEDS_FLINK = pytest.mark.skipif(HOME is None, reason="apache-flink is not installed")
+NEEDS_FLINK = pytest.mark.skipif(not flink_is_here(), reason="Flink's jars are not here: dev.py test gets them")
 EVERY_CASE = pytest.mark.parametrize("case", CASES, ids=lambda case: case.name.replace(" ", "-"))
 
 
 class Setting:
-    """A job for one case, and what its arguments stand for."""
+    """A job for one case, of its own where it has to end, and what the case's arguments stand for."""
 
     def __init__(self, case: Case, place: Path, cluster: Cluster) -> None:
         self.case = case
         self.cluster = cluster
-        self.job: JobDriver = cluster.job()
+        self.job: JobDriver = cluster.jobs[0] if case.leaves == "RUNNING" else cluster.job()
         directory = place / "directory"
         directory.mkdir()
         (place / "file").touch()
@@ -55,22 +57,40 @@ class Setting:
         assert self.job.status.name == self.case.leaves
 
 
+@contextmanager
+def running(place: Path, **settings: str) -> Iterator[Cluster]:
+    """A process with a job that runs for ever."""
+    made = Cluster(place, **settings)
+    try:
+        made.job()
+        yield made
+    finally:
+        made.close()
+
+
+@pytest.fixture(scope="module")
+def shared_cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    with running(tmp_path_factory.mktemp("cluster")) as cluster:
+        yield cluster
+
+
 @pytest.fixture
-def cluster(case: Case, tmp_path: Path) -> Iterator[Cluster]:
-    made = Cluster(tmp_path / "cluster", **dict(case.settings))
-    yield made
-    made.close()
+def cluster(case: Case, request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Cluster]:
+    if not case.settings:
+        yield request.getfixturevalue("shared_cluster")
+        return
+    with running(tmp_path / "cluster", **dict(case.settings)) as cluster:
+        yield cluster
 
 
 @NEEDS_FLINK
 @pytest.mark.flink
 @EVERY_CASE
 def test_flinks_own_command_line(case: Case, tmp_path: Path, cluster: Cluster) -> None:
-    assert HOME is not None
     setting, requests = Setting(case, tmp_path, cluster), list[dict[str, Any]]()
     with recorder(cluster.server.address, requests) as address:
         arguments = [setting.filled(argument) for argument in case.arguments]
-        exit_code, printed = flink(HOME, address, *arguments, place=tmp_path)
+        exit_code, printed = flink(address, *arguments, place=tmp_path)
     assert exit_code == case.exit_code, printed
     assert re.search(setting.filled(case.says), printed), printed
     setting.check_end()
@@ -105,19 +125,37 @@ def test_what_flinks_command_line_sends_gets_the_same_answers(case: Case, tmp_pa
 
 @NEEDS_FLINK
 @pytest.mark.flink
-@pytest.mark.parametrize("case", [CASES[0]], ids=["with-token"])
-def test_flinks_headers_variable_carries_the_token(case: Case, tmp_path: Path) -> None:
-    assert HOME is not None
-    made = Cluster(tmp_path / "cluster", **{"penstock.rest.token": "s3cret"})
-    try:
-        setting = Setting(case, tmp_path, made)
-        address = made.server.address.removeprefix("http://")
+def test_flinks_headers_variable_carries_the_token(tmp_path: Path) -> None:
+    with running(tmp_path / "cluster", **{"penstock.rest.token": "s3cret"}) as cluster:
         more = {"FLINK_REST_CLIENT_HEADERS": "Authorization:Bearer s3cret"}
-        exit_code, printed = flink(HOME, address, *case.arguments, place=tmp_path, more=more)
+        exit_code, printed = flink(cluster.at, "list", place=tmp_path, more=more)
         assert exit_code == 0, printed
-        assert setting.job.job_id in printed
-        exit_code, printed = flink(HOME, address, *case.arguments, place=tmp_path)
+        assert cluster.jobs[0].job_id in printed
+        exit_code, printed = flink(cluster.at, "list", place=tmp_path)
         assert exit_code == 1
         assert "A token is needed" in printed
-    finally:
-        made.close()
+
+
+@NEEDS_FLINK
+@pytest.mark.flink
+@pytest.mark.behaviour(177)
+def test_job_goes_on_at_another_parallelism_from_the_savepoint_that_flinks_stop_made(
+    shared_cluster: Cluster, tmp_path: Path
+) -> None:
+    total = 2_000
+
+    def counting(env: StreamExecutionEnvironment, parallelism: int, per_second: int) -> None:
+        count(numbers(env.set_parallelism(parallelism), total, per_second), tmp_path)
+
+    first = shared_cluster.job(partial(counting, parallelism=2, per_second=100))
+    exit_code, printed = flink(shared_cluster.at, "stop", "-p", str(tmp_path / "sp"), first.job_id, place=tmp_path)
+    assert exit_code == 0, printed
+    stopped = re.search(r"Path: (file:\S+)", printed)
+    assert stopped
+    assert 0 < len(published(tmp_path)) < total
+
+    recover = {"execution.state-recovery.path": stopped.group(1)}
+    second = shared_cluster.job(partial(counting, parallelism=3, per_second=10_000), **recover)
+    second.result.result(60)
+    assert {vertex.parallelism for vertex in second.view.plan.vertices} == {3}
+    assert is_truth(tmp_path, total)

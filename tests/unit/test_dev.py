@@ -107,6 +107,57 @@ def test_browser_that_cannot_be_installed_is_told_and_stops_nothing(
     assert "apt-get update failed; the tests that need a browser are skipped" in capsys.readouterr().out
 
 
+class Pip:
+    """Puts a file where it is told to, or fails."""
+
+    def __init__(self, dev: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, code: int = 0) -> None:
+        self.calls: list[tuple[object, ...]] = []
+        self.jar = tmp_path / ".flink" / "some.jar"
+        self._code = code
+        monkeypatch.setattr(dev, "FLINK", self.jar.parent)
+        monkeypatch.setattr(dev, "call", self._call)
+
+    def _call(self, *command: object) -> int:
+        self.calls.append(command)
+        self.jar.parent.mkdir()
+        self.jar.touch()
+        return self._code
+
+
+def test_flinks_jars_come_with_their_hashes_and_once(
+    dev: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pip = Pip(dev, tmp_path, monkeypatch)
+    dev.install_flink(Path("python"))
+    dev.install_flink(Path("python"))
+    (command,) = pip.calls
+    assert {"--require-hashes", "--no-deps", pip.jar.parent} <= set(command)
+    assert "Getting Flink's jars for the tests of its command line: 330 MB" in capsys.readouterr().out
+    lock = ROOT / "requirements" / "flink.txt"
+    assert command[-1] == lock
+    assert "--hash=sha256:" in lock.read_text()
+
+
+def test_other_jars_of_flink_take_the_place_of_those_that_are_there(
+    dev: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pip = Pip(dev, tmp_path, monkeypatch)
+    dev.install_flink(Path("python"))
+    monkeypatch.setattr(dev, "FLINK_LOCK", tmp_path / "lock")
+    (tmp_path / "lock").write_text("apache-flink-libraries==9")
+    dev.install_flink(Path("python"))
+    assert len(pip.calls) == 2
+
+
+def test_jars_of_flink_that_cannot_be_had_are_told_and_stop_nothing(
+    dev: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pip = Pip(dev, tmp_path, monkeypatch, code=1)
+    dev.install_flink(Path("python"))
+    assert not pip.jar.exists()
+    assert "pip could not get them; the tests that need them are skipped" in capsys.readouterr().out
+
+
 def test_python_without_venv_says_what_to_install(
     dev: ModuleType, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

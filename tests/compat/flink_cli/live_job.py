@@ -1,4 +1,4 @@
-"""A job that runs for ever in this process, without Spark, with REST over it; and a proxy that notes requests."""
+"""Jobs that run in this process, without Spark, with REST over them; and a proxy that notes requests."""
 
 from __future__ import annotations
 
@@ -23,10 +23,11 @@ from penstock.datastream.connectors.datagen import DataGeneratorSource, Generato
 from penstock.testing.in_process import InProcessEpochRunner
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
     from pathlib import Path
 
     from penstock._engine.driver.driver import JobDriver
+    from penstock.datastream import DataStream
 
 _numbers = itertools.count(1)
 
@@ -34,6 +35,18 @@ _numbers = itertools.count(1)
 class Same(GeneratorFunction[int]):
     def map(self, value: int) -> int:
         return value
+
+
+def numbers(env: StreamExecutionEnvironment, count: int | None, per_second: int) -> DataStream:
+    """Return the numbers from 0 on, so many and so many a second."""
+    source = DataGeneratorSource(Same(), count, RateLimiterStrategy.per_second(per_second))
+    return env.from_source(source, WatermarkStrategy.no_watermarks(), "numbers")
+
+
+def endless(env: StreamExecutionEnvironment) -> None:
+    """Make a job that runs for ever."""
+    sums = numbers(env, None, 200).key_by(lambda number: number % 5).reduce(lambda one, other: one + other)
+    sums.filter(lambda _: False).print()
 
 
 class Cluster:
@@ -52,18 +65,23 @@ class Cluster:
         self.keys = {key: value for key, value in self.keys.items() if value}
         self.server = RestServer(RestSettings.read(Configuration.from_dict(self.keys)), slots=2, dispose=dispose)
         self.server.start()
+        #: As Flink's command line takes it.
+        self.at = self.server.address.removeprefix("http://")
         token = self.keys.get("penstock.rest.token")
         self.headers = {} if token is None else {"Authorization": f"Bearer {token}"}
         self.runners: list[InProcessEpochRunner] = []
         self.jobs: list[JobDriver] = []
 
-    def job(self) -> JobDriver:
-        """Start a job, and return once its first checkpoint has completed."""
-        configuration = Configuration.from_dict(self.keys)
+    def job(self, build: Callable[[StreamExecutionEnvironment], None] = endless, **settings: str) -> JobDriver:
+        """Start a job, and return once its first checkpoint has completed.
+
+        Args:
+            build: Makes the job; by default one that runs for ever.
+            settings: Settings by key, beside those of the process.
+        """
+        configuration = Configuration.from_dict({**self.keys, **settings})
         env = StreamExecutionEnvironment.get_execution_environment(configuration)
-        source = DataGeneratorSource(Same(), None, RateLimiterStrategy.per_second(200))
-        stream = env.from_source(source, WatermarkStrategy.no_watermarks(), "numbers")
-        stream.key_by(lambda number: number % 5).reduce(lambda one, other: one + other).filter(lambda _: False).print()
+        build(env)
         runner = InProcessEpochRunner()
         number = next(_numbers)
         surroundings = Surroundings(runner, 2, self.place / "state")
