@@ -1,6 +1,6 @@
 """Asks a REST server: python rest_client.py HOST:PORT SECONDS EACH_MS PATH…; prints the milliseconds of each answer.
 
-One connection that stays open, one request at a time, the paths in turn. From the request's first byte to the answer's last.
+One connection that stays open, one request at a time, the paths in turn; from the first byte sent to the last received.
 """
 
 import http.client
