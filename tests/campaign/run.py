@@ -32,6 +32,7 @@ DRAINS = "test_driver_kills.py::test_kill_at_any_point_of_a_drain_loses_neither_
 RESTORES = "test_driver_kills.py::test_kill_of_a_driver_that_restores_a_savepoint_leaves_the_truth_to_the_next"
 #: Random jobs that are stopped and restored.
 RESTORED_JOBS = 500
+RESTORED_JOBS_ON_SPARK = 100
 CASE_LIMIT_S = 1800
 
 
@@ -107,6 +108,12 @@ def cases(seed: int) -> list[Case]:
         [*pytest, "tests/property/test_restore.py"],
         {"HYPOTHESIS_PROFILE": "campaign", "PENSTOCK_RESTORE_EXAMPLES": str(RESTORED_JOBS)},
     )
+    restores_on_spark = Case(
+        "restores-spark",
+        "the same on Spark",
+        [*pytest, "tests/spark/test_random_stops.py"],
+        {"HYPOTHESIS_PROFILE": "campaign", "PENSTOCK_SPARK_RESTORE_EXAMPLES": str(RESTORED_JOBS_ON_SPARK)},
+    )
     pythons = [
         Case(
             f"python-{version}",
@@ -119,7 +126,7 @@ def cases(seed: int) -> list[Case]:
         and (python := shutil.which(f"python{version}")) is not None
         and subprocess.run([python, "--version"], capture_output=True, check=False).returncode == 0
     ]
-    return [*points, spark, matrix, *kills, *chaos, properties, restores, *pythons]
+    return [*points, spark, matrix, *kills, *chaos, properties, restores, restores_on_spark, *pythons]
 
 
 def code_version() -> str:

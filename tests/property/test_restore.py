@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from penstock._engine.driver.driver import JobDriver
+    from penstock._engine.spark.session import SparkHandle
     from penstock.datastream import DataStream
 
 #: The campaign asks for more.
@@ -159,12 +160,22 @@ def output(story: Story) -> bytes:
 @settings(max_examples=EXAMPLES, deadline=None)
 @given(data=st.data(), plan=plans)
 def test_stopped_and_rescaled_jobs_give_what_they_give_without_a_stop(data: st.DataObject, plan: Plan) -> None:
+    check_stops_of(plan, data)
+
+
+def check_stops_of(plan: Plan, data: st.DataObject, spark: SparkHandle | None = None) -> None:
+    """Run a job without a stop, and with some at drawn moments and drawn parallelism: both give the same."""
+
     def sizes() -> list[int]:
         return data.draw(st.lists(st.integers(1, 4), min_size=plan.operators, max_size=plan.operators))
 
     def story(place: Path) -> Story:
         return Story(
-            place, data.draw(st.integers(1, 6)), data.draw(st.integers(1, 3)), slots=data.draw(st.integers(1, 3))
+            place,
+            data.draw(st.integers(1, 6)),
+            data.draw(st.integers(1, 3)),
+            slots=2 if spark else data.draw(st.integers(1, 3)),
+            spark=spark,
         )
 
     place = Path(tempfile.mkdtemp(prefix="penstock-restore-"))

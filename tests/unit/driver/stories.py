@@ -18,6 +18,7 @@ from penstock._engine.graph.job_graph import OperatorKind
 from penstock._engine.graph.stream_graph import Chaining
 from penstock._engine.protocol.control import Stop
 from penstock._engine.protocol.metadata import Record, decode_record
+from penstock._engine.spark.epoch import SparkEpochRunner
 from penstock._engine.storage.checkpoint_storage import open_storage
 from penstock.common.configuration import Configuration
 from penstock.common.watermark_strategy import WatermarkStrategy
@@ -32,8 +33,12 @@ if TYPE_CHECKING:
 
     from penstock._engine.driver.driver import JobDriver
     from penstock._engine.plan.epoch_plan import EpochOutcome, EpochPlan
+    from penstock._engine.spark.session import SparkHandle
     from penstock.common.job_status import JobStatus
     from penstock.datastream import DataStream
+
+#: Tasks on Spark import the functions of tests from here.
+ROOT = Path(__file__).parents[3]
 
 
 class EndlessSource(ListSource):
@@ -96,11 +101,30 @@ class Runner(InProcessEpochRunner):
 
     def run(self, plan: EpochPlan) -> EpochOutcome:
         self.plans.append(plan)
-        return super().run(replace(plan, levels=(self._shortened(plan.levels[0]), *plan.levels[1:])))
+        return super().run(shortened(plan, self._records))
 
-    def _shortened(self, level: Any) -> Any:
-        parts = (tuple(replace(part, max_records=self._records) for part in slot) for slot in level.slots)
-        return replace(level, slots=tuple(parts))
+
+class SparkRunner(SparkEpochRunner):
+    """The same on Spark."""
+
+    def __init__(self, records: int, spark: SparkHandle) -> None:
+        super().__init__(spark)
+        self._records = records
+        self.plans: list[EpochPlan] = []
+
+    def run(self, plan: EpochPlan) -> EpochOutcome:
+        self.plans.append(plan)
+        return super().run(shortened(plan, self._records))
+
+    def close(self) -> None:
+        """Leave the session to the next one."""
+
+
+def shortened(plan: EpochPlan, records: int) -> EpochPlan:
+    """Return an epoch in which each source subtask reads at most so many records."""
+    level = plan.levels[0]
+    parts = (tuple(replace(part, max_records=records) for part in slot) for slot in level.slots)
+    return replace(plan, levels=(replace(level, slots=tuple(parts)), *plan.levels[1:]))
 
 
 @dataclass
@@ -108,7 +132,7 @@ class Chapter:
     """One run of a job."""
 
     driver: JobDriver
-    runner: Runner
+    runner: Runner | SparkRunner
     #: By the collector's name.
     outputs: dict[str, list[Any]]
     answers: list[Future[str]]
@@ -138,6 +162,8 @@ class Story:
     workers: int = 1
     seed: int = 0
     slots: int = 2
+    #: Where epochs run; None for in this process.
+    spark: SparkHandle | None = None
     chapters: list[Chapter] = field(default_factory=list[Chapter])
 
     @classmethod
@@ -162,11 +188,15 @@ class Story:
         settings = {"checkpoints": str(self.place / "checkpoints"), "restart": "none", **settings}
         sheet = Sheet(self.place, **{"savepoints": str(self.place / "savepoints"), **settings})
         write(sheet)
-        runner, threads = Runner(self.records, self.workers, self.seed), Threads()
+        threads = Threads()
+        if self.spark is None:
+            runner = Runner(self.records, self.workers, self.seed)
+        else:
+            runner = SparkRunner(self.records, self.spark)
         graph = build_job_graph(sheet.env._stream_graph("story"))
         names = {node.uid: node.name for vertex in graph.vertices for node in vertex.operators}
         local = self.place / f"state-{len(self.chapters)}"
-        surroundings = Surroundings(runner, self.slots, local, (), threads, threads)
+        surroundings = Surroundings(runner, self.slots, local, (str(ROOT),), threads, threads)
         driver, loop = assemble(graph, Configuration(sheet.env._configuration), None, surroundings)
         chapter = Chapter(driver, runner, {}, [], [])
         storage, perform = open_storage(settings["checkpoints"]), loop.perform
