@@ -264,6 +264,42 @@ def test_cancel_at_any_step_of_a_stop_wins_unless_the_stop_is_done(name: str, tm
     assert cancelled > 5
 
 
+def asked_at_step(asked: Asked, position: int, stop: Stop) -> Asked:
+    """Run a job and ask it to stop before a step, counted from the first of its last epochs."""
+    perform, steps = asked.loop.perform, itertools.count()
+
+    def watched(instruction: do.Instruction) -> None:
+        if len(asked.epochs) > 2 and next(steps) == position:
+            asked.answers.append(asked.driver.savepoint(None, stop))
+        perform(instruction)
+
+    asked.loop.perform = watched  # type: ignore[method-assign]
+    return asked.run({})
+
+
+@STOPS
+@pytest.mark.behaviour(31, 61)
+def test_stop_at_any_step_of_a_job_that_comes_to_its_end_is_answered(name: str, tmp_path: Path, stop: Stop) -> None:
+    outcomes: list[bool] = []
+    for position in itertools.count():
+        target, place = f"{name}-{position}", tmp_path / str(position)
+        asked = asked_at_step(few(target, place), position, stop)
+        assert asked.driver.status is JobStatus.FINISHED
+        if not asked.answers:
+            break
+        outcomes.append(asked.answers[0].exception(0) is None)
+        if outcomes[-1]:
+            assert Path(asked.path, "_metadata").is_file()
+        else:
+            assert any(reason in str(asked.error) for reason in ("the job is FINISHED", "is coming to its end"))
+        go_on(target, place)
+        assert published(target) == FEW, position
+    assert outcomes[0]
+    assert not outcomes[-1]
+    late = asked.driver.savepoint(None, stop)
+    assert "the job is FINISHED" in str(late.exception(0))
+
+
 @pytest.mark.behaviour(61)
 @pytest.mark.parametrize("stop", list(Stop))
 def test_job_that_waits_for_its_restart_refuses_savepoints_with_its_status(

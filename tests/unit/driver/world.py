@@ -291,10 +291,8 @@ class World:
             for channel, sender in zip(senders, self.plan.senders(self.graph.edges[0], dispatch.subtask), strict=True)
             if (0, sender) in tokens
         }
-        channels = {
-            channel: ChannelStatus(ended=channel in ended or dispatch.channels.get(channel, ChannelStatus()).ended)
-            for channel in senders
-        }
+        over = ended.union(dispatch.ending, (channel for channel, status in dispatch.channels.items() if status.ended))
+        channels = {channel: ChannelStatus(ended=channel in over) for channel in senders}
         finished = all(status.ended for status in channels.values())
         committables = ()
         if numbers:
