@@ -47,8 +47,8 @@ from penstock._engine.protocol.metadata import (
 from penstock._engine.protocol.paths import METADATA, shared_path
 from penstock._engine.protocol.state_handle import rescale
 from penstock._engine.state.keyed_store import KeyedStore
-from penstock._engine.storage.checkpoint_storage import open_storage
 from penstock._engine.storage.copying import copy_files
+from penstock._engine.storage.opening import open_storage
 from penstock.state import Savepoint, SavepointWriter
 
 if TYPE_CHECKING:

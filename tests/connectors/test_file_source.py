@@ -10,7 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from penstock._connectors.files.filesystem import FileStatus, filesystem_of
+from penstock._connectors.files.filesystem import FileStatus
+from penstock._connectors.files.opening import FoundFile, filesystem_of
 from penstock._connectors.files.source import FileSourceSplit
 from penstock.common.time import Duration
 from penstock.datastream.connectors.base import Boundedness
@@ -41,7 +42,7 @@ def read_parts(path: Path, bounds: Sequence[int]) -> list[str]:
     status = filesystem_of(str(path)).find(str(path))[0]
     lines: list[str] = []
     for start, end in pairwise(bounds):
-        for block, _ in TEXT.read(status, FilePart(start, end, end - start)):
+        for block, _ in TEXT.read(FoundFile.of(status), FilePart(start, end, end - start)):
             lines += block
     return lines
 
@@ -73,9 +74,13 @@ def test_reading_goes_on_from_any_position_that_was_reported(
     path.write_text("".join(f"{line}\n" for line in lines) * 40, "utf-8", newline="")
     status = filesystem_of(str(path)).find(str(path))[0]
     part = FilePart(min(cut, status.size), status.size, 0)
-    blocks = list(TEXT.read(status, part))
+    blocks = list(TEXT.read(FoundFile.of(status), part))
     for index, (_, position) in enumerate(blocks):
-        rest = [line for block, _ in TEXT.read(status, FilePart(part.start, part.end, 0, position)) for line in block]
+        rest = [
+            line
+            for block, _ in TEXT.read(FoundFile.of(status), FilePart(part.start, part.end, 0, position))
+            for line in block
+        ]
         assert rest == [line for block, _ in blocks[index + 1 :] for line in block]
 
 

@@ -7,8 +7,8 @@ import itertools
 import obstore
 import pytest
 
-from penstock._connectors.files.filesystem import filesystem_of
 from penstock._connectors.files.object_store import ObjectFileSystem, _store
+from penstock._connectors.files.opening import FoundFile, filesystem_of
 from penstock._connectors.files.staging import list_segments
 from penstock.common.serialization import Encoder
 from penstock.datastream.connectors.file_system import FileSink, FileSource, RollingPolicy, StreamFormat
@@ -37,7 +37,7 @@ def visible_lines(folder: str) -> list[str]:
         found = filesystem_of(folder).find(folder)
     except FileNotFoundError:
         return []
-    return [line for status in found for line in bytes(status.open().read()).decode().splitlines()]
+    return [line for status in found for line in bytes(FoundFile.of(status).open().read()).decode().splitlines()]
 
 
 def test_text_source_contract() -> None:

@@ -25,7 +25,7 @@ from penstock._engine.protocol.state_handle import StateHandle, rescale
 from penstock._engine.savepoints.inspection import inspect
 from penstock._engine.state.memory_store import MemoryStore
 from penstock._engine.state.table import ABSENT
-from penstock._engine.storage.checkpoint_storage import open_storage
+from penstock._engine.storage.opening import open_storage
 from penstock.state import Savepoint
 
 MOST = 4

@@ -17,7 +17,7 @@ from penstock._engine.graph.pickling import script_directory, user_modules
 from penstock._engine.rest.server import RestServer
 from penstock._engine.rest.settings import RestSettings
 from penstock._engine.savepoints.disposal import dispose
-from penstock._engine.storage.checkpoint_storage import local_path, open_storage
+from penstock._engine.storage.opening import local_path, open_storage
 from penstock.common import option_table
 from penstock.errors import CheckpointStorageError
 

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Literal, TypeAlias, TypeVar
 
-from penstock._engine.storage.checkpoint_storage import CheckpointStorage, open_storage
+from penstock._engine.storage.checkpoint_storage import CheckpointStorage
+from penstock._engine.storage.opening import open_storage
 from penstock.errors import CheckpointStorageError
 
 if TYPE_CHECKING:

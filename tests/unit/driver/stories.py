@@ -19,7 +19,7 @@ from penstock._engine.graph.stream_graph import Chaining
 from penstock._engine.protocol.control import Stop
 from penstock._engine.protocol.metadata import Record, decode_record
 from penstock._engine.spark.epoch import SparkEpochRunner
-from penstock._engine.storage.checkpoint_storage import open_storage
+from penstock._engine.storage.opening import open_storage
 from penstock.common.configuration import Configuration
 from penstock.common.watermark_strategy import WatermarkStrategy
 from penstock.datastream import StreamExecutionEnvironment

@@ -12,7 +12,7 @@ from tests.unit.driver.world import World, numbers_job
 
 from penstock._engine.protocol.control import Failure
 from penstock._engine.protocol.paths import checkpoint_ids
-from penstock._engine.storage.checkpoint_storage import open_storage
+from penstock._engine.storage.opening import open_storage
 from penstock.common.job_status import JobStatus
 from penstock.errors import CorruptCheckpointError
 

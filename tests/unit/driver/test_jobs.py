@@ -17,7 +17,7 @@ from penstock._engine.coordinator.cycle import MAX_EPOCH_ATTEMPTS
 from penstock._engine.driver.assembly import Surroundings, assemble
 from penstock._engine.driver.client import JobHandle
 from penstock._engine.protocol.control import Failure
-from penstock._engine.storage.checkpoint_storage import open_storage
+from penstock._engine.storage.opening import open_storage
 from penstock.common.configuration import Configuration
 from penstock.common.job_status import JobStatus
 from penstock.errors import (

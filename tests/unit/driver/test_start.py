@@ -12,7 +12,7 @@ from penstock._engine.coordinator import events as ev
 from penstock._engine.coordinator import instructions as do
 from penstock._engine.protocol.metadata import Record, RecordKind, decode_record
 from penstock._engine.protocol.paths import checkpoint_ids, job_id_of_name, metadata_path
-from penstock._engine.storage.checkpoint_storage import open_storage
+from penstock._engine.storage.opening import open_storage
 from penstock.common.job_status import JobStatus
 from penstock.errors import CorruptCheckpointError, NoCheckpointError, UnclaimedStateError
 

@@ -21,7 +21,7 @@ from penstock._engine.plan.epoch_plan import EpochOutcome, EpochPlan
 from penstock._engine.plan.levels import build_plan, plan_epoch
 from penstock._engine.protocol.control import LevelDispatch
 from penstock._engine.protocol.events import AddSplits, NoMoreSplits, encode_event
-from penstock._engine.storage.checkpoint_storage import open_storage
+from penstock._engine.storage.opening import open_storage
 from penstock.common.watermark_strategy import TimestampAssigner, WatermarkStrategy
 from penstock.datastream import StreamExecutionEnvironment
 from penstock.testing.in_process import InProcessEpochRunner

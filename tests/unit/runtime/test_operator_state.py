@@ -12,7 +12,7 @@ from penstock._engine.coordinator.restore import fit_snapshot
 from penstock._engine.coordinator.snapshots import state_files
 from penstock._engine.protocol.state_handle import StateMode
 from penstock._engine.state.operator_state import OperatorState
-from penstock._engine.storage.checkpoint_storage import open_storage
+from penstock._engine.storage.opening import open_storage
 from penstock.datastream.functions import (
     BroadcastProcessFunction,
     CheckpointedFunction,

@@ -9,7 +9,7 @@ import pytest
 from penstock._engine.protocol.metadata import JobSnapshot, Parent, Record, RecordKind, encode_record
 from penstock._engine.protocol.paths import metadata_path
 from penstock._engine.savepoints.chains import JobChain, read_chains, same_place
-from penstock._engine.storage.checkpoint_storage import open_storage
+from penstock._engine.storage.opening import open_storage
 
 if TYPE_CHECKING:
     from pathlib import Path

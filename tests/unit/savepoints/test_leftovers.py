@@ -19,7 +19,7 @@ from penstock._engine.savepoints.inspection import inspect
 from penstock._engine.savepoints.leftovers import find_leftovers, remove_leftovers
 from penstock._engine.savepoints.survey import LeftoverKind, Places, Survey
 from penstock._engine.state.keyed_store import KeyedStore
-from penstock._engine.storage.checkpoint_storage import open_storage
+from penstock._engine.storage.opening import open_storage
 from penstock._engine.storage.scratch import ScratchDirectory, hold
 from penstock.common import Encoder, WatermarkStrategy
 from penstock.datastream.connectors.file_system import FileSink

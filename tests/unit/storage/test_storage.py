@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from penstock._engine.storage.checkpoint_storage import open_storage
 from penstock._engine.storage.object_store import ObjectStorage
+from penstock._engine.storage.opening import open_storage
 from penstock.errors import CheckpointStorageError, CorruptCheckpointError
 
 if TYPE_CHECKING:

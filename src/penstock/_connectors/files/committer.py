@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING
 
-from penstock._connectors.files.filesystem import filesystem_of
+from penstock._connectors.files.opening import filesystem_of
 from penstock._connectors.files.staging import FileCommittable, FinishedPart, list_segments, sink_name
 from penstock.datastream.connectors.base import Committer
 from penstock.errors import SinkFileError

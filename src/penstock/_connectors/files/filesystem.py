@@ -9,8 +9,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, BinaryIO, Protocol
 
-from penstock.errors import SourceFileError
-
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
@@ -22,25 +20,6 @@ class FileStatus:
     path: str
     size: int
     modified_ms: int
-
-    def open(self) -> BinaryIO:
-        """Open the file.
-
-        Raises:
-            SourceFileError: The file is gone or cannot be opened.
-        """
-        try:
-            return filesystem_of(self.path).open(self.path)
-        except FileNotFoundError:
-            reason = (
-                "it is gone since the job found it; put it back, or start the job without a checkpoint to look for "
-                "files anew"
-            )
-            raise SourceFileError(self.path, reason) from None
-        except OSError as error:
-            raise SourceFileError(
-                self.path, f"{error.strerror or error}; check the path and its permissions"
-            ) from error
 
 
 class FileSystem(Protocol):
@@ -92,18 +71,6 @@ class FileSystem(Protocol):
     def hidden_files(self, folder: str) -> Iterator[FileStatus]:
         """List the files below a folder whose names begin with a dot."""
         ...
-
-
-def filesystem_of(path: str) -> FileSystem:
-    """Return the file system that a path belongs to: object stores by their scheme, else the local one."""
-    scheme = path.split("://", 1)[0] if "://" in path else "file"
-    if scheme == "file":
-        from penstock._connectors.files.local import LocalFileSystem
-
-        return LocalFileSystem()
-    from penstock._connectors.files.object_store import ObjectFileSystem
-
-    return ObjectFileSystem()
 
 
 def is_hidden(name: str) -> bool:

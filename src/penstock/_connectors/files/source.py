@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from penstock._connectors.files.filesystem import FileStatus, filesystem_of
+from penstock._connectors.files.opening import FoundFile, filesystem_of
 from penstock.datastream.connectors.base import InputStatus, SourceSplit
 from penstock.datastream.connectors.enumerator_base import SplitQueueEnumerator
 from penstock.datastream.connectors.reader_base import SequentialSourceReader, SplitCursor
@@ -14,6 +14,7 @@ from penstock.errors import SourceFileError
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
+    from penstock._connectors.files.filesystem import FileStatus
     from penstock.datastream.connectors.base import SourceOutput, SourceReaderContext, SplitEnumeratorContext
     from penstock.datastream.connectors.file_system import FileFormat, FilePart
 
@@ -82,11 +83,10 @@ class FileSet:
         """Return the parts of files: small enough that each reader gets several, where there is enough to read."""
         total = sum(status.size for status in files)
         part_size = min(_PART_BYTES, max(_LEAST_PART_BYTES, total // (readers * _PARTS_PER_READER)))
-        return [
-            FileSourceSplit(status, part)
-            for status in files
-            for part in self.file_format.cut(status, part_size if self.splittable else max(status.size, 1))
-        ]
+        return [FileSourceSplit(status, part) for status in files for part in self._parts(status, part_size)]
+
+    def _parts(self, status: FileStatus, part_size: int) -> list[FilePart]:
+        return self.file_format.cut(FoundFile.of(status), part_size if self.splittable else max(status.size, 1))
 
 
 class FileEnumerator(SplitQueueEnumerator[FileSourceSplit, FileCheckpoint]):
@@ -152,7 +152,7 @@ class FileReader(SequentialSourceReader[Any, FileSourceSplit]):
 
     def open_split(self, split: FileSourceSplit) -> SplitCursor[Any, FileSourceSplit]:
         """Go on with a part."""
-        return _PartCursor(self._format.read(split.file, split.part), split)
+        return _PartCursor(self._format.read(FoundFile.of(split.file), split.part), split)
 
 
 class _PartCursor(SplitCursor[Any, FileSourceSplit]):

@@ -12,7 +12,7 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeAlias
 
-from penstock._connectors.files.filesystem import filesystem_of
+from penstock._connectors.files.opening import filesystem_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -11,7 +11,7 @@ import uuid
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, BinaryIO
 
-from penstock._connectors.files.filesystem import filesystem_of
+from penstock._connectors.files.opening import filesystem_of
 from penstock._connectors.files.staging import FinishedPart, HeldAttempts, segment_name, sink_name, token_of
 from penstock.common.serialization import BulkWriterFactory, Encoder
 from penstock.datastream.connectors.base import CommittingSinkWriter, StatefulSinkWriter

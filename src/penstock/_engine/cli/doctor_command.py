@@ -179,7 +179,7 @@ def _disk(subject: str, directory: Path, variable: str) -> Finding:
 
 
 def _storage(subject: str, url: str | None, key: str) -> Finding:
-    from penstock._engine.storage.checkpoint_storage import open_storage
+    from penstock._engine.storage.opening import open_storage
 
     if url is None:
         text = f"{key} is not set: checkpoints go with the job unless the program sets it."

@@ -18,7 +18,7 @@ from penstock._engine.cli.options import (
 )
 from penstock._engine.cli.output import duration_text, print_facts, print_json, print_table, say, time_text, waiting
 from penstock._engine.cli.rest_client import ENDED, Wait
-from penstock._engine.storage.checkpoint_storage import local_path
+from penstock._engine.storage.opening import local_path
 
 if TYPE_CHECKING:
     from penstock._engine.cli.jobs import FoundJob, Place

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, TypeVar
 import click
 
 from penstock._engine.cli.jobs import Place, registered_jobs
-from penstock._engine.storage.checkpoint_storage import local_path
+from penstock._engine.storage.opening import local_path
 from penstock.common.config_check import Setting, checked
 from penstock.common.config_values import DURATION
 

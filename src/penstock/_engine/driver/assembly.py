@@ -31,7 +31,7 @@ from penstock._engine.driver.splits_left import splits_left
 from penstock._engine.driver.views import checkpoint_settings, plan_view
 from penstock._engine.driver.watch import JobWatch
 from penstock._engine.plan.levels import build_plan
-from penstock._engine.storage.checkpoint_storage import local_path, open_storage
+from penstock._engine.storage.opening import local_path, open_storage
 from penstock._engine.storage.scratch import ScratchDirectory
 from penstock.common import option_table
 from penstock.common.configuration import shown_value

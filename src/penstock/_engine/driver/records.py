@@ -21,8 +21,8 @@ from penstock._engine.protocol.paths import (
     shared_directory,
 )
 from penstock._engine.savepoints.located import rebased
-from penstock._engine.storage.checkpoint_storage import open_storage
 from penstock._engine.storage.copying import copy_files
+from penstock._engine.storage.opening import open_storage
 from penstock.errors import CheckpointStorageError, CorruptCheckpointError, UnsupportedFormatError
 
 if TYPE_CHECKING:

@@ -14,8 +14,8 @@ from penstock._engine.coordinator.instructions import SavepointRequest
 from penstock._engine.protocol.control import Stop
 from penstock._engine.protocol.metadata import decode_record, encode_record
 from penstock._engine.protocol.paths import METADATA
-from penstock._engine.storage.checkpoint_storage import local_path, open_storage
 from penstock._engine.storage.copying import copy_files
+from penstock._engine.storage.opening import local_path, open_storage
 from penstock.errors import CheckpointStorageError, SavepointError
 
 if TYPE_CHECKING:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from penstock._engine.plan.levels import ExecutionPlan, build_plan
 from penstock._engine.runtime.subtask import now_ms
-from penstock._engine.storage.checkpoint_storage import CheckpointStorage, open_storage
+from penstock._engine.storage.opening import open_storage
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from penstock._engine.graph.job_graph import JobGraph
     from penstock._engine.protocol.control import LevelDispatch, SubtaskDispatch
     from penstock._engine.runtime.subtask import SubtaskRuntime
+    from penstock._engine.storage.checkpoint_storage import CheckpointStorage
 
 _log = logging.getLogger(__name__)
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 from penstock._engine.coordinator.snapshots import state_files
 from penstock._engine.protocol.metadata import Record, RecordKind, decode_record
 from penstock._engine.protocol.paths import METADATA, checkpoint_ids, is_job_directory, metadata_path
-from penstock._engine.storage.checkpoint_storage import local_path
+from penstock._engine.storage.opening import local_path
 from penstock.errors import CorruptCheckpointError
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ from penstock._engine.protocol.metadata import RecordKind
 from penstock._engine.protocol.paths import METADATA, checkpoint_of
 from penstock._engine.savepoints.chains import read_chains, same_place
 from penstock._engine.savepoints.located import Located, absolute, locate
-from penstock._engine.storage.checkpoint_storage import open_storage
+from penstock._engine.storage.opening import open_storage
 from penstock.errors import SavepointChangeError
 
 if TYPE_CHECKING:

@@ -16,7 +16,7 @@ from penstock._engine.savepoints.chains import JobChain, read_chains, same_place
 from penstock._engine.savepoints.local_leftovers import dead_local_directories, is_dead_directory
 from penstock._engine.savepoints.staged_leftovers import StagedFiles
 from penstock._engine.savepoints.survey import Leftover, LeftoverKind, Places, Removal, Survey, Unclear
-from penstock._engine.storage.checkpoint_storage import open_storage
+from penstock._engine.storage.opening import open_storage
 from penstock.errors import PenstockError
 
 if TYPE_CHECKING:
@@ -72,7 +72,7 @@ def _remove(leftover: Leftover, options: Mapping[str, str] | None) -> str | None
             return "a process uses it now"
         shutil.rmtree(leftover.path)
     elif leftover.kind is LeftoverKind.STAGED_FILE:
-        from penstock._connectors.files.filesystem import filesystem_of
+        from penstock._connectors.files.opening import filesystem_of
 
         filesystem_of(leftover.path).delete(leftover.path)
     else:

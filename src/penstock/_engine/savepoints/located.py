@@ -10,7 +10,7 @@ from zlib import crc32
 from penstock._engine.coordinator.snapshots import map_handles
 from penstock._engine.protocol.metadata import Record, RecordKind, decode_record
 from penstock._engine.protocol.paths import METADATA
-from penstock._engine.storage.checkpoint_storage import CheckpointStorage, local_path, open_storage
+from penstock._engine.storage.opening import local_path, open_storage
 from penstock.errors import CorruptCheckpointError, UnknownStateError
 
 if TYPE_CHECKING:
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
     from penstock._engine.protocol.metadata import JobSnapshot
     from penstock._engine.protocol.state_handle import StateHandle
+    from penstock._engine.storage.checkpoint_storage import CheckpointStorage
 
 #: Names that a message lists of a directory in which there is no metadata.
 _SHOWN: Final = 8

@@ -52,7 +52,7 @@ class StagedFiles:
     def below(self, directory: str, oldest_ms: int) -> Iterator[Leftover]:
         """Iterate what is left below a sink's folder and was written before a time."""
         # A connector's names are its own; this is the one place of the engine that asks for them.
-        from penstock._connectors.files.filesystem import filesystem_of
+        from penstock._connectors.files.opening import filesystem_of
         from penstock._connectors.files.staging import list_segments
 
         statuses = {status.path: status for status in filesystem_of(directory).hidden_files(directory)}

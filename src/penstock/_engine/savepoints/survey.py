@@ -7,7 +7,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING
 
 from penstock._engine.savepoints.located import absolute
-from penstock._engine.storage.checkpoint_storage import open_storage
+from penstock._engine.storage.opening import open_storage
 
 if TYPE_CHECKING:
     from penstock._engine.storage.checkpoint_storage import CheckpointStorage

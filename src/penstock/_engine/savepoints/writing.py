@@ -17,8 +17,8 @@ from penstock._engine.savepoints.reading import MEMORY_BYTES, SCRATCH, key_of, o
 from penstock._engine.state.keyed_store import KeyedStore
 from penstock._engine.state.operator_state import OperatorState, describe
 from penstock._engine.state.timers import split
-from penstock._engine.storage.checkpoint_storage import open_storage
 from penstock._engine.storage.copying import copy_files
+from penstock._engine.storage.opening import open_storage
 from penstock._engine.storage.scratch import ScratchDirectory
 from penstock.errors import InternalError, SavepointChangeError
 

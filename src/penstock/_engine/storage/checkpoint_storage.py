@@ -1,4 +1,4 @@
-"""The interface of checkpoint storage, and opening one by its URL.
+"""The interface of checkpoint storage.
 
 Tasks and the driver open the same storage; all paths are relative to its URL, with ``/`` between names. Every error is
 a `CheckpointStorageError` that names the path and what happened, whatever the store below says.
@@ -9,14 +9,12 @@ from __future__ import annotations
 import secrets
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING
-from urllib.parse import unquote, urlsplit
 
 from penstock.errors import CheckpointStorageError, CorruptCheckpointError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,37 +105,3 @@ class CheckpointStorage(ABC):
                 raise CheckpointStorageError(self.url, reason)
         finally:
             self.delete([path])
-
-
-def local_path(path: str) -> str:
-    """Return a path that Flink would write as ``file:/…`` without that; any other one as it is.
-
-    Example:
-        >>> local_path("file:/data/a%20b"), local_path("file:///data"), local_path("s3://bucket/data")
-        ('/data/a b', '/data', 's3://bucket/data')
-    """
-    parts = urlsplit(path)
-    return unquote(parts.path) if parts.scheme == "file" else path
-
-
-def open_storage(url: str, options: Mapping[str, str] | None = None) -> CheckpointStorage:
-    """Open the storage at a URL or local path.
-
-    Args:
-        url: A local path, or a URL with the scheme file, s3, gs, az (and their longer names) or memory.
-        options: Options of the object store, such as ``aws_region``; credentials come from the environment otherwise.
-
-    Raises:
-        CheckpointStorageError: There is no such kind of storage, or it cannot be set up.
-    """
-    # Imported here, so that the modules of both kinds can build on this one.
-    from penstock._engine.storage.local import LocalStorage
-
-    parts = urlsplit(url)
-    if parts.scheme == "file":
-        return LocalStorage(Path(unquote(parts.path)))
-    if not parts.scheme or len(parts.scheme) == 1:  # one letter is a drive of Windows
-        return LocalStorage(Path(url))
-    from penstock._engine.storage.object_store import open_object_store
-
-    return open_object_store(url, dict(options or {}))
