@@ -13,7 +13,16 @@ from starlette.routing import Mount
 from starlette.routing import Route as StarletteRoute
 
 from penstock._engine.rest import pages, prometheus
-from penstock._engine.rest.handlers import checkpoints, cluster, exceptions, jobs, metrics, operations, vertices
+from penstock._engine.rest.handlers import (
+    checkpoints,
+    cluster,
+    exceptions,
+    jobs,
+    metrics,
+    operations,
+    steering,
+    vertices,
+)
 from penstock._engine.rest.openapi import DOCUMENT_PATH, PAGE, PAGE_PATH, document
 from penstock._engine.rest.refusal import Refusal
 from penstock._engine.rest.responses import JSON, refuse
@@ -34,6 +43,7 @@ ROUTES: Final[tuple[Route, ...]] = (
     *metrics.ROUTES,
     *checkpoints.ROUTES,
     *jobs.ROUTES,
+    *steering.ROUTES,
     *exceptions.ROUTES,
     *operations.ROUTES,
     *vertices.ROUTES,
