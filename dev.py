@@ -244,11 +244,11 @@ def check(_: list[str]) -> int:
 
 
 #: What `bench` measures when told so; else it compares with other systems.
-BENCHMARKS = ("epoch", "state", "latency", "endurance")
+BENCHMARKS = ("epoch", "state", "savepoint", "latency", "rest", "endurance")
 
 
 def bench(arguments: list[str]) -> int:
-    """Measure beside PyFlink, Bytewax and bare PySpark; or: bench epoch, state, latency or endurance."""
+    """Measure beside PyFlink, Bytewax, PySpark; or: bench epoch, state, savepoint, latency, rest, endurance."""
     if arguments and arguments[0] in BENCHMARKS:
         return run_script(f"benchmarks/{arguments[0]}.py", arguments[1:])
     return run_script("benchmarks/run.py", arguments)

@@ -1,0 +1,107 @@
+"""How long REST takes to answer while a job runs at full speed, beside the same server when nothing runs.
+
+    python benchmarks/rest.py                  a minute and a half
+    python benchmarks/rest.py --seconds 10
+
+A job that never waits: a sequence of numbers, a map, a sum by 1,000 keys, parallelism 2, on two cores, with a
+checkpoint each second. A client in a process of its own asks for one path after the other, every 10 ms, over one
+connection. Then the job is cancelled, and the same client asks the same server for the same job. The client's own wait
+for a core counts, as it does for anybody who asks from this machine.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from statistics import quantiles
+
+from environments import HERE
+from figures import Figures
+
+from penstock._engine.launch import _servers
+from penstock.common import Configuration, WatermarkStrategy
+from penstock.datastream import StreamExecutionEnvironment
+from penstock.datastream.connectors.number_seq import NumberSequenceSource
+
+PARALLELISM = 2
+KEYS = 1_000
+INTERVAL_MS = 1_000
+#: The JVM compiles meanwhile.
+WARM_UP_S = 20
+#: Between two requests.
+EACH_MS = 10
+BAR = 5
+
+
+def job(directory: Path) -> StreamExecutionEnvironment:
+    """Return a job that does not end while anybody measures."""
+    configuration = Configuration()
+    for key, value in {
+        "execution.checkpointing.dir": str(directory / "checkpoints"),
+        "execution.checkpointing.interval": f"{INTERVAL_MS} ms",
+        "penstock.rest.enabled": "true",
+        "penstock.rest.registry-dir": str(directory / "registry"),
+        "rest.bind-port": "0",
+    }.items():
+        configuration.set_string(key, value)
+    env = StreamExecutionEnvironment.get_execution_environment(configuration).set_parallelism(PARALLELISM)
+    numbers = env.from_source(NumberSequenceSource(0, 10**12), WatermarkStrategy.no_watermarks(), "numbers")
+    pairs = numbers.map(lambda number: (number % KEYS, number))
+    sums = pairs.key_by(lambda pair: pair[0]).reduce(lambda one, other: (one[0], one[1] + other[1]))
+    sums.filter(lambda _: False).print()
+    return env
+
+
+def answers(address: str, job_id: str, seconds: float) -> dict[str, list[float]]:
+    """Return the milliseconds that each answer took, by its path."""
+    paths = {"/jobs/overview": "", "/jobs/:id": f"/{job_id}", "/jobs/:id/checkpoints": f"/{job_id}/checkpoints"}
+    asked = ["/v1/jobs" + (rest or "/overview") for rest in paths.values()]
+    command = [sys.executable, HERE / "programs" / "rest_client.py", address, seconds, EACH_MS, *asked]
+    done = subprocess.run([str(part) for part in command], capture_output=True, text=True, check=True)
+    return dict(zip(paths, json.loads(done.stdout).values(), strict=True))
+
+
+def report(figures: Figures, busy: dict[str, list[float]], idle: dict[str, list[float]]) -> None:
+    """Add the figures of all paths."""
+    for path, took in busy.items():
+        for name, at in (("p50", 49), ("p99", 98)):
+            running, alone = (quantiles(each, n=100)[at] for each in (took, idle[path]))
+            ratio = running / alone
+            value = f"{running:.1f} beside {alone:.1f} ms: {ratio:.1f} ×"  # noqa: RUF001
+            figures.add(f"{path}, {name} of {len(took):,}", value, f"≤ {BAR} ×", met=ratio <= BAR)  # noqa: RUF001
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--seconds", type=float, default=30, help="how long to ask, with the job and without (30)")
+    arguments = parser.parse_args()
+    os.environ.pop("PENSTOCK_REST__ENABLED", None)
+    figures = Figures("REST while a job runs at full speed, and without")
+    with tempfile.TemporaryDirectory(prefix="penstock-bench-") as folder:
+        client = job(Path(folder)).execute_async("full speed")
+        time.sleep(WARM_UP_S)
+        (server,) = _servers
+        address, job_id = server.address.removeprefix("http://"), str(client.get_job_id())
+        answers(address, job_id, 2)
+        found = server.jobs.find(job_id)
+        assert found is not None
+        before = found.view
+        busy = answers(address, job_id, arguments.seconds)
+        rate = (found.view.progress.records - before.progress.records) / (found.view.running_ms - before.running_ms)
+        figures.add("The job meanwhile", f"{rate / 1e3:.2f} M records/s")
+        client.cancel().result()
+        while not client.get_job_status().result().is_globally_terminal_state():
+            time.sleep(0.1)
+        time.sleep(2)
+        report(figures, busy, answers(address, job_id, arguments.seconds))
+    return figures.show()
+
+
+if __name__ == "__main__":
+    sys.exit(main())
