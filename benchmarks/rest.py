@@ -3,10 +3,10 @@
     python benchmarks/rest.py                  a minute and a half
     python benchmarks/rest.py --seconds 10
 
-A job that never waits: a sequence of numbers, a map, a sum by 1,000 keys, parallelism 2, two cores, a checkpoint each
-second. A client in a process of its own asks for one path after the other, every 10 ms, over one connection. Then
-the job is cancelled, and the same client asks the same server for the same job. The client's own wait for a core
-counts, as it does for anybody who asks from this machine.
+A job that never waits: a sequence of numbers, a map, a sum by 1,000 keys, parallelism 2, on two cores, with a
+checkpoint each second. A client in a process of its own asks for one path after the other, every 10 ms, over one
+connection. Then the job is cancelled, and the same client asks the same server for the same job. The client's own wait
+for a core counts, as it does for anybody who asks from this machine.
 """
 
 from __future__ import annotations

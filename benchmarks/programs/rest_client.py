@@ -1,6 +1,7 @@
 """Asks a REST server: python rest_client.py HOST:PORT SECONDS EACH_MS PATH…; prints the milliseconds of each answer.
 
-One connection that stays open, one request at a time, the paths in turn; from the first byte sent to the last received.
+One connection that stays open, one request at a time, the paths in turn; from the first byte sent to the last
+received.
 """
 
 import http.client

@@ -39,8 +39,8 @@ def listen(settings: RestSettings) -> socket.socket:
 def _listening(address: str, port: int) -> socket.socket:
     family = socket.getaddrinfo(address, port, type=socket.SOCK_STREAM)[0][0]
     with contextlib.ExitStack() as undo:
-        # Only where the protocol is named does asyncio switch Nagle's algorithm off: it holds the answer's body back
-        # until the client has acknowledged the head, which takes it 40 ms.
+        # Only where the protocol is named does asyncio switch Nagle's algorithm off, which holds an answer's body back
+        # until the client has acknowledged the head: after 40 ms.
         found = undo.enter_context(socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP))
         if sys.platform != "win32":  # a port of a server that has just ended is free again at once
             found.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
