@@ -32,16 +32,26 @@ def test_newest_checkpoints_stay_and_files_go_with_the_last_that_names_them() ->
     assert retention.files == {"b", "c"}
 
 
-def test_checkpoint_that_belongs_to_the_user_stays_with_its_files() -> None:
+def test_files_that_are_being_copied_stay_with_whoever_else_needs_them() -> None:
     retention = Retention(1, 0)
-    pinned = checkpoint(1, "a").snapshot
-    assert pinned is not None
-    retention.pin(1, pinned)
-    retention.keep(checkpoint(3, "a", "b"))
-    retention.keep(checkpoint(4, "c"))
-    assert retention.drop() == Garbage((3,), ("b",))
-    assert retention.drop_all() == Garbage((4,), ("c",))
-    assert retention.checkpoints == {1}
+    first = checkpoint(1, "a", "b")
+    assert first.snapshot is not None
+    retention.keep(first)
+    one, other = retention.pin(1, first.snapshot), retention.pin(1, first.snapshot)
+    assert not retention.unpin(one)
+    retention.keep(checkpoint(2, "b"))
+    assert retention.drop() == Garbage((1,))
+    assert retention.unpin(other) == Garbage((), ("a",))
+
+
+def test_files_that_a_job_begins_with_stay_until_newer_ones_are_there() -> None:
+    retention = Retention(1, 0)
+    origin = checkpoint(1, "copy").snapshot
+    assert origin is not None
+    retention.keep_origin(origin)
+    assert not retention.unpin(retention.pin(1, origin))
+    retention.keep(checkpoint(2, "a"))
+    assert retention.drop() == Garbage((), ("copy",))
 
 
 def test_orphans_are_looked_for_at_the_start_and_a_while_later() -> None:
@@ -62,11 +72,11 @@ def test_orphans_are_looked_for_a_while_after_an_epoch_was_given_up() -> None:
     assert not retention.sweep_due(10**9)
 
 
-def test_claimed_checkpoint_goes_as_the_oldest_one_and_its_copies_with_the_last_that_names_them() -> None:
-    retention = Retention(2, 0)
+def test_claimed_checkpoint_goes_when_as_many_newer_ones_are_there_as_are_retained() -> None:
+    retention = Retention(2, 0, ("/savepoints/one",))
     copies = checkpoint(1, "copy").snapshot
     assert copies is not None
-    retention.claim("/savepoints/one", copies)
+    retention.keep_origin(copies)
     assert (retention.checkpoints, retention.files) == (frozenset(), {"copy"})
     retention.keep(checkpoint(3, "copy", "a"))
     assert not retention.drop()

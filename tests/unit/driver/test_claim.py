@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from tests.unit.driver.by_hand import CLOCK
 from tests.unit.driver.stories import Chapter, Sheet, Story
 from tests.unit.driver.test_finished_operators import Counts, Remembers
 
@@ -228,3 +229,52 @@ def test_failed_job_leaves_checkpoints_as_its_retention_says(tmp_path: Path, ret
 def test_finished_job_leaves_no_checkpoints(tmp_path: Path, retention: str) -> None:
     story = Story(tmp_path)
     assert checkpoints_of(story, story.run(program, retention=retention)) == []
+
+
+class KilledError(BaseException):
+    """Stands for SIGKILL."""
+
+
+def kill(_: Any) -> None:
+    raise KilledError
+
+
+def killed(story: Story, at: int, **settings: str) -> None:
+    """Run the job until its process is killed at the beginning of an epoch."""
+    with pytest.raises(KilledError):
+        story.run(program, asks={at: kill}, job_id=JOB_ID, **settings)
+
+
+@pytest.mark.parametrize("at", [1, 2, 4])
+def test_claim_outlives_the_process_that_made_it(tmp_path: Path, at: int) -> None:
+    story = Story(tmp_path)
+    savepoint = story.run(program, asks={4: Stop.SUSPEND}).savepoint
+    killed(story, at, recover=savepoint, claim="CLAIM", retained="3")
+    assert Path(savepoint).exists()
+    story.run(program, asks={4: cancel}, recover="latest", job_id=JOB_ID, retained="3")
+    assert not Path(savepoint).exists()
+
+
+def test_start_without_claim_takes_an_earlier_claim_back(tmp_path: Path) -> None:
+    story = Story(tmp_path)
+    savepoint = story.run(program, asks={4: Stop.SUSPEND}).savepoint
+    killed(story, 1, recover=savepoint, claim="CLAIM")
+    before = contents(savepoint)
+    killed(story, 3, recover=savepoint)
+    assert story.run(program, recover="latest", job_id=JOB_ID).status is JobStatus.FINISHED
+    assert contents(savepoint) == before
+
+
+@pytest.mark.parametrize("at", [1, 3])
+def test_own_checkpoint_that_is_not_claimed_stays_also_when_a_later_process_goes_on(tmp_path: Path, at: int) -> None:
+    story = Story(tmp_path)
+    path = cancelled_checkpoint(story, job_id=JOB_ID, retained="1")
+    old = record_at(path)
+    old_files = files_of(story, [old])
+    killed(story, at, recover=path, retained="1")
+    story.run(program, asks={4: cancel}, recover="latest", job_id=JOB_ID, retained="1")
+    CLOCK.advance(3_600_000)  # files are looked for that nobody needs
+    assert story.run(program, recover="latest", job_id=JOB_ID).status is JobStatus.FINISHED
+    assert record_at(path) == old
+    assert files_of(story, [old]) == old_files
+    assert not checkpoints_of(story, story.chapters[-1])[1:]

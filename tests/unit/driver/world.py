@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Never
+from zlib import crc32
 
 import cloudpickle
 
@@ -19,6 +20,7 @@ from penstock._engine.plan.levels import build_plan
 from penstock._engine.protocol.control import ChannelStatus, OperatorAck, Stop, SubtaskAck, decode, encode
 from penstock._engine.protocol.events import AddSplits, NoMoreSplits, ReaderState, decode_event
 from penstock._engine.protocol.rows import MAX_WATERMARK, channel_number
+from penstock._engine.protocol.state_handle import StateHandle
 from penstock._engine.protocol.versioned import pack
 from penstock.common.configuration import Configuration
 from penstock.datastream.connectors import base
@@ -144,6 +146,8 @@ class World:
     stuck: frozenset[int] = frozenset()
     #: Whether somebody in each subtask listens.
     listens: bool = False
+    #: Whether the sink's subtasks have keyed state, of which nothing is asked but that it is there.
+    has_state: bool = False
 
     def __post_init__(self) -> None:
         self.time_ms = 1_000_000
@@ -298,12 +302,21 @@ class World:
         if numbers:
             name = f"{dispatch.subtask}-{checkpoint_id}-{tokens[1, dispatch.subtask]}"
             committables = (pack(1, pickle.dumps((name, tuple(numbers)))),)
+        keyed_state = self._keyed_state(dispatch, checkpoint_id, tokens[1, dispatch.subtask])
         operators = {
-            "target": OperatorAck(committables=committables),
+            "target": OperatorAck(keyed_state, committables=committables),
             "seen": OperatorAck(outputs=(pickle.dumps(numbers),) if numbers else ()),
         }
         ack = _ack(dispatch, checkpoint_id, operators, finished=finished, records_in=len(numbers))
         return replace(ack, reads=reads, channels=channels)
+
+    def _keyed_state(self, dispatch: SubtaskDispatch, checkpoint_id: int, token: int) -> StateHandle | None:
+        if not self.has_state:
+            return None
+        is_delta = dispatch.operators["target"].lineage and not dispatch.full_snapshot
+        data = f"{checkpoint_id}-{token}".encode()
+        kind = "delta" if is_delta else "snapshot"
+        return StateHandle(checkpoint_id, token, kind, None, data, len(data), 1, crc32(data), (0, 127))
 
     def driver(self, directory: str | None, **settings: str) -> tuple[JobDriver, JobLoop]:
         """Make a driver in this world; settings are keys with '_' for '.'."""
@@ -342,6 +355,7 @@ def _ack(
 KEYS = {
     "interval": "execution.checkpointing.interval",
     "recover": "execution.state-recovery.path",
+    "claim": "execution.state-recovery.claim-mode",
     "job_id": "penstock.job-id",
     "restart": "restart-strategy.type",
     "attempts": "restart-strategy.fixed-delay.attempts",

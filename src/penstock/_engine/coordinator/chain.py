@@ -34,6 +34,9 @@ class Chain:
     next_id: int
     #: The last checkpoint, which the next record follows.
     parent: Parent | None = None
+    #: See `Record`.
+    claimed: tuple[str, ...] = ()
+    spared: tuple[int, ...] = ()
     _writes: Iterator[int] = field(default_factory=lambda: count(1))
 
     def make(
@@ -59,13 +62,15 @@ class Chain:
             snapshot=snapshot,
             reason=reason,
             savepoint=savepoint,
+            claimed=self.claimed,
+            spared=self.spared,
         )
 
     def savepoint(self, snapshot: JobSnapshot, now_ms: int) -> Record:
         """Make the record of a savepoint of the last checkpoint."""
         assert self.parent is not None
         record = self.make(RecordKind.SAVEPOINT, now_ms, snapshot)
-        return replace(record, checkpoint_id=self.parent.checkpoint_id)
+        return replace(record, checkpoint_id=self.parent.checkpoint_id, claimed=(), spared=())
 
     def stored(self, record: Record) -> None:
         """Take note that a record of this driver is on the chain."""

@@ -4,7 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from penstock._engine.coordinator.instructions import ChangeStatus, Instruction, NoteFailure, PutRecord, Wake
+from penstock._engine.coordinator.instructions import (
+    ChangeStatus,
+    Delete,
+    Instruction,
+    NoteFailure,
+    PutRecord,
+    SweepOrphans,
+    Wake,
+)
 from penstock._engine.coordinator.phases import MOVES, STATUS, Phase
 from penstock.errors import InternalError
 
@@ -12,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from penstock._engine.coordinator.chain import Chain
-    from penstock._engine.coordinator.retention import Retention
+    from penstock._engine.coordinator.retention import Garbage, Retention
     from penstock._engine.protocol.control import Failure
     from penstock._engine.protocol.metadata import Record
     from penstock.common.job_status import JobStatus
@@ -75,6 +83,18 @@ class Desk:
     def note_failure(self, cause: Failure | Exception, *, counted: bool) -> None:
         """Have a failure of the epoch at hand kept."""
         self.emit(NoteFailure(cause, self.chain.next_id, self.job_attempt, counted))
+
+    def delete(self, garbage: Garbage) -> None:
+        """Have deleted what is of no use any more."""
+        if garbage:
+            self.chain.claimed = tuple(path for path in self.chain.claimed if path not in garbage.claimed)
+            self.emit(Delete(self.chain.job_id, garbage, self.chain.spared))
+
+    def sweep(self) -> None:
+        """Have deleted what drivers and attempts before left behind."""
+        chain, retention = self.chain, self.retention
+        before = chain.next_id - 1
+        self.emit(SweepOrphans(chain.job_id, before, retention.checkpoints, retention.files, chain.spared))
 
     def call(self, instruction: Instruction) -> None:
         """Give an instruction whose answer the job waits for."""

@@ -83,9 +83,8 @@ class JobEnding:
             RecordKind.FAILED: self._retention.on_failure,
         }.get(self._kind, False)
         if not kept:
-            chain, retention = self._desk.chain, self._desk.retention
-            self._desk.emit(do.Delete(chain.job_id, retention.drop_all()))
-            self._desk.emit(do.SweepOrphans(chain.job_id, chain.next_id, retention.checkpoints, retention.files))
+            self._desk.delete(self._desk.retention.drop_all())
+            self._desk.sweep()
         if self._savepoint is not None:
             self._savepoints.stopped()
         self.end(_ENDS[self._kind], self._error, checkpoint=kept)

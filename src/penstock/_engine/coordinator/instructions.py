@@ -212,6 +212,8 @@ class Delete:
 
     job_id: str
     garbage: Garbage
+    #: Checkpoints of the job that are not its own: what they name stays.
+    spared: tuple[int, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -226,6 +228,8 @@ class SweepOrphans:
     before: int
     checkpoints: frozenset[int]
     files: frozenset[str]
+    #: Checkpoints of the job that are not its own: they stay, with what they name.
+    spared: tuple[int, ...]
 
 
 @dataclass(frozen=True, slots=True)

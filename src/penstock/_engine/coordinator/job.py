@@ -231,7 +231,7 @@ class JobCoordinator:
         chain = self._start.chain
         assert chain is not None
         self._desk.chain = chain
-        self._desk.retention = Retention(self._settings.retention.retained, self._desk.now_ms)
+        self._desk.retention = Retention(self._settings.retention.retained, self._desk.now_ms, chain.claimed)
         self._desk.go(Phase.CREATED)
         restored = self._start.restored
         if restored is None:
@@ -241,7 +241,7 @@ class JobCoordinator:
         self._desk.emit(*restored.remarks)
         self._desk.emit(do.AdoptGraph(restored.fitted.graph))
         self._stopping = restored.record if restored.stopping else None
-        origin = take_up(restored, self._settings, chain, self._desk.retention)
+        origin = take_up(restored, chain, self._desk.retention)
         self._state.restore(origin.snapshot, write_all=origin.write_all)
         if origin.copies:
             self._desk.call(do.CopyState(restored.path, origin.copies))
@@ -359,15 +359,9 @@ class JobCoordinator:
         self._tidy()
 
     def _tidy(self) -> None:
-        job_id = self._desk.chain.job_id
-        garbage = self._desk.retention.drop()
-        if garbage:
-            self._desk.emit(do.Delete(job_id, garbage))
+        self._desk.delete(self._desk.retention.drop())
         if self._desk.retention.sweep_due(self._desk.now_ms):
-            before = self._desk.chain.next_id - 1
-            self._desk.emit(
-                do.SweepOrphans(job_id, before, self._desk.retention.checkpoints, self._desk.retention.files)
-            )
+            self._desk.sweep()
 
     # ---------------------------------------------------------------------------------------------- stop with savepoint
 

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from penstock._engine.coordinator.retention import Retention
     from penstock._engine.coordinator.settings import JobSettings
     from penstock._engine.coordinator.start import Restored
-    from penstock._engine.protocol.metadata import OperatorRecord
+    from penstock._engine.protocol.metadata import OperatorRecord, Record
     from penstock._engine.protocol.state_handle import StateHandle
 
 
@@ -31,33 +31,61 @@ class Origin:
     write_all: bool = False
 
 
-def take_up(restored: Restored, settings: JobSettings, chain: Chain, retention: Retention) -> Origin:
-    """Return the state of a checkpoint with files of this job, and count the checkpoint among those that it keeps.
+def possessions(
+    newest: Record | None, restored: Restored | None, settings: JobSettings, job_id: str
+) -> tuple[tuple[str, ...], tuple[int, ...]]:
+    """Return what a job has claimed from elsewhere, and which checkpoints of its own chain it does not own.
+
+    Both are in all records of the chain, because a job that goes on with `latest` is told nothing else of its starts.
+
+    Args:
+        newest: The newest record of the chain.
+        restored: What the job starts from.
+        settings: Say whether the job owns that.
+        job_id: The job.
+    """
+    claimed, spared = (newest.claimed, newest.spared) if newest else ((), ())
+    if restored is None or settings.latest:
+        return claimed, spared
+    if _is_own(restored, job_id):
+        others = tuple(number for number in spared if number != restored.record.checkpoint_id)
+        return claimed, others if settings.claim else (*others, restored.record.checkpoint_id)
+    rest = tuple(path for path in claimed if path != restored.path)
+    return (*rest, restored.path) if settings.claim else rest, spared
+
+
+def take_up(restored: Restored, chain: Chain, retention: Retention) -> Origin:
+    """Return the state of a checkpoint with files of this job, and have kept what it needs until there are others.
 
     What this job does not own is left alone, and later checkpoints need nothing of it. One from elsewhere is copied. Of
     one of its own the files are read where they are, until the first checkpoint has all of the state anew.
 
     Args:
         restored: The checkpoint.
-        settings: Say whether the job owns it.
-        chain: Of this job.
+        chain: Of this job; says whether it owns the checkpoint.
         retention: Of this job.
     """
-    record, snapshot, job_id = restored.record, restored.fitted.snapshot, chain.job_id
-    below = "://" not in restored.path and not PurePath(restored.path).is_absolute()
-    inside = below and record.kind is not RecordKind.SAVEPOINT
-    if not inside or record.job_id != job_id:
-        snapshot, copies = own_files(snapshot, job_id, inside=inside)
-        if settings.claim and not settings.latest:
-            retention.claim(restored.path, snapshot)
-        return Origin(snapshot, copies)
-    if settings.claim or settings.latest:
+    record, job_id = restored.record, chain.job_id
+    snapshot, copies = own_files(restored.fitted.snapshot, job_id, inside=_is_inside(restored))
+    if _is_own(restored, job_id) and record.checkpoint_id not in chain.spared:
         retention.keep(record)
-        return Origin(*own_files(snapshot, job_id, inside=True))
-    retention.pin(record.checkpoint_id, snapshot)
-    snapshot, copies = own_files(snapshot, job_id, inside=True)
-    snapshot, more = _copies_of_what_nobody_writes(snapshot, job_id, chain.next_id)
-    return Origin(snapshot, (*copies, *more), write_all=True)
+        return Origin(snapshot, copies)
+    write_all = _is_own(restored, job_id)
+    if write_all:
+        snapshot, more = _copies_of_what_nobody_writes(snapshot, job_id, chain.next_id)
+        copies = (*copies, *more)
+    retention.keep_origin(snapshot)
+    return Origin(snapshot, copies, write_all)
+
+
+def _is_inside(restored: Restored) -> bool:
+    """Tell whether it is a checkpoint below the job's checkpoint directory."""
+    is_below = "://" not in restored.path and not PurePath(restored.path).is_absolute()
+    return is_below and restored.record.kind is not RecordKind.SAVEPOINT
+
+
+def _is_own(restored: Restored, job_id: str) -> bool:
+    return _is_inside(restored) and restored.record.job_id == job_id
 
 
 def _copies_of_what_nobody_writes(

@@ -34,15 +34,15 @@ class Garbage:
         return bool(self.checkpoints or self.files or self.claimed)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Kept:
     """A checkpoint that stays, and the files that it names."""
 
-    #: None for one from elsewhere; then this job has copies of its files.
+    #: None for one that is not on the chain as a checkpoint that the job owns.
     checkpoint_id: int | None
     files: frozenset[str]
-    #: Where one from elsewhere is.
-    path: str = ""
+    #: Where one from elsewhere is that the job has claimed.
+    claimed: str | None = None
 
 
 class Retention:
@@ -51,12 +51,14 @@ class Retention:
     Args:
         retained: How many.
         now_ms: The time of the start: drivers before this one may have left something.
+        claimed: What the job has claimed from elsewhere.
     """
 
-    def __init__(self, retained: int, now_ms: int) -> None:
+    def __init__(self, retained: int, now_ms: int, claimed: tuple[str, ...] = ()) -> None:
         self._retained = retained
-        self._kept: deque[Kept] = deque()
-        #: What belongs to the user: the checkpoint that this job was told to start from without owning it.
+        #: Oldest first.
+        self._kept = [Kept(None, frozenset(), path) for path in claimed]
+        #: What is being copied.
         self._pinned: list[Kept] = []
         #: When orphans are to be looked for, rising.
         self._sweeps_ms = deque([now_ms, now_ms + ORPHAN_AGE_MS])
@@ -76,44 +78,36 @@ class Retention:
         """Count a checkpoint of this job as the newest one."""
         self._kept.append(_kept(record))
 
-    def claim(self, path: str, snapshot: JobSnapshot) -> None:
-        """Count a checkpoint from elsewhere as one of this job, which goes when newer ones are there.
+    def keep_origin(self, snapshot: JobSnapshot) -> None:
+        """Keep the files that a job begins with whose checkpoint is not its own, until newer ones are there."""
+        self._kept.append(Kept(None, state_files(snapshot)))
 
-        Args:
-            path: Where it is.
-            snapshot: Its state, with the names that its files have as this job's own.
-        """
-        self._kept.append(Kept(None, state_files(snapshot), path))
-
-    def pin(self, checkpoint_id: int, snapshot: JobSnapshot) -> None:
-        """Keep a checkpoint of this job until it is unpinned."""
+    def pin(self, checkpoint_id: int, snapshot: JobSnapshot) -> Kept:
+        """Keep the files of a checkpoint until it is unpinned."""
         self._pinned.append(Kept(checkpoint_id, state_files(snapshot)))
+        return self._pinned[-1]
 
-    def unpin(self, checkpoint_id: int) -> Garbage:
+    def unpin(self, pinned: Kept) -> Garbage:
         """Let a pinned checkpoint go as any other, and return what only it still named."""
-        pinned = next(kept for kept in self._pinned if kept.checkpoint_id == checkpoint_id)
         self._pinned.remove(pinned)
         return Garbage((), tuple(sorted(pinned.files - self.files)))
 
     def drop(self) -> Garbage:
-        """Let go of the checkpoints beyond the newest, and return what is of no use any more."""
-        dropped: list[Kept] = []
-        while len(self._kept) > self._retained:
-            dropped.append(self._kept.popleft())
-        return self._garbage(dropped)
+        """Let go of all that is older than the newest checkpoints, and return what is of no use any more."""
+        own = [place for place, kept in enumerate(self._kept) if kept.checkpoint_id is not None]
+        return self._let_go(own[-self._retained] if len(own) >= self._retained else 0)
 
     def drop_all(self) -> Garbage:
         """Let go of all that this job owns, at the end of one that leaves nothing."""
-        dropped = list(self._kept)
-        self._kept.clear()
-        return self._garbage(dropped)
+        return self._let_go(len(self._kept))
 
-    def _garbage(self, dropped: list[Kept]) -> Garbage:
+    def _let_go(self, count: int) -> Garbage:
+        dropped, self._kept = self._kept[:count], self._kept[count:]
         files = frozenset[str]().union(*(kept.files for kept in dropped))
         return Garbage(
             tuple(kept.checkpoint_id for kept in dropped if kept.checkpoint_id is not None),
             tuple(sorted(files - self.files)),
-            tuple(kept.path for kept in dropped if kept.checkpoint_id is None),
+            tuple(kept.claimed for kept in dropped if kept.claimed is not None),
         )
 
     def orphans_possible(self, now_ms: int) -> None:

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from penstock._engine.coordinator.desk import Desk
     from penstock._engine.coordinator.instructions import SavepointRequest
     from penstock._engine.coordinator.job_state import JobState
+    from penstock._engine.coordinator.retention import Kept
     from penstock._engine.protocol.metadata import JobSnapshot
     from penstock._engine.protocol.state_handle import StateHandle
 
@@ -50,8 +51,8 @@ class Savepoints:
         #: How the job is to stop, None while it is not.
         self.stop: SavepointRequest | None = None
         self._waiting: list[SavepointRequest] = []
-        #: The one that is being copied, and the checkpoint that it is a copy of.
-        self._copying: tuple[SavepointRequest, int] | None = None
+        #: The one that is being copied, and what it needs meanwhile.
+        self._copying: tuple[SavepointRequest, Kept] | None = None
 
     @property
     def wait_for_commits(self) -> bool:
@@ -107,10 +108,8 @@ class Savepoints:
         chain = self._desk.chain
         if not self._waiting or self._copying or self._state.ledger or chain.parent is None:
             return
-        request, checkpoint_id = self._waiting.pop(0), chain.parent.checkpoint_id
-        snapshot = replace(self._state.snapshot, outstanding=())
-        self._copying = request, checkpoint_id
-        self._desk.retention.pin(checkpoint_id, snapshot)
+        request, snapshot = self._waiting.pop(0), replace(self._state.snapshot, outstanding=())
+        self._copying = request, self._desk.retention.pin(chain.parent.checkpoint_id, snapshot)
         record = chain.savepoint(_with_own_names(snapshot), self._desk.now_ms)
         self._desk.emit(do.WriteSavepoint(request.path, _copies(snapshot), record))
 
@@ -142,10 +141,8 @@ class Savepoints:
     def _copied(self, path: str, error: Exception | None) -> None:
         if self._copying is None or self._copying[0].path != path:
             return  # it is of a stop that was given up
-        (request, checkpoint_id), self._copying = self._copying, None
-        garbage = self._desk.retention.unpin(checkpoint_id)
-        if garbage:
-            self._desk.emit(do.Delete(self._desk.chain.job_id, garbage))
+        (request, pinned), self._copying = self._copying, None
+        self._desk.delete(self._desk.retention.unpin(pinned))
         self._answer(request, None if error is None else _text(error))
         self.begin()
 

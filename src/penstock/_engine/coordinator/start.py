@@ -22,6 +22,7 @@ from penstock._engine.coordinator.events import (
     StepFailed,
 )
 from penstock._engine.coordinator.instructions import Instruction, ListJobs, ListRecords, Log, PutRecord, ReadRecord
+from penstock._engine.coordinator.origin import possessions
 from penstock._engine.coordinator.reopening import Reopened, reopen
 from penstock._engine.coordinator.restore import Fitted, fit_snapshot
 from penstock._engine.coordinator.snapshots import resumable
@@ -52,6 +53,8 @@ class StartPhase(Enum):
     NEW = auto()
     FINDING_JOB = auto()
     LISTING = auto()
+    #: The newest record of the chain: it says what the job owns.
+    LOOKING = auto()
     READING = auto()
     CLAIMING = auto()
     VERIFYING = auto()
@@ -96,6 +99,7 @@ class StartMachine:
         self._ids: tuple[int, ...] = ()
         #: What the newest record says of the job: whether it was cancelled, and whether it has finished.
         self._cancelled = self._finished = False
+        self._newest: Record | None = None
         #: Claims of this driver that are on the chain, and the one that is on its way there.
         self._claims: list[Record] = []
         self._claim_record: Record | None = None
@@ -121,6 +125,8 @@ class StartMachine:
             case StartPhase.LISTING, RecordsListed(ids):
                 self._ids = ids
                 return self._choose(now_ms)
+            case StartPhase.LOOKING, RecordRead() | StepFailed():
+                return self._looked(event, now_ms)
             case StartPhase.READING, RecordRead():
                 return self._read(event, now_ms)
             case StartPhase.CLAIMING, RecordStored() | RecordTaken() | RecordUncertain():
@@ -140,15 +146,29 @@ class StartMachine:
 
     def _list(self) -> list[Instruction]:
         self.phase = StartPhase.LISTING
-        self.restored, self._cancelled, self._finished = None, False, False
+        self.restored, self._newest, self._cancelled, self._finished = None, None, False, False
         return [ListRecords(self.job_id)]
 
     def _choose(self, now_ms: int) -> list[Instruction]:
+        if not self._ids:
+            return self._go_on(None, now_ms)
+        self.phase = StartPhase.LOOKING
+        return [ReadRecord(checkpoint_path(self.job_id, self._ids[-1]))]
+
+    def _looked(self, event: RecordRead | StepFailed, now_ms: int) -> list[Instruction]:
+        if isinstance(event, RecordRead):
+            self._newest = event.record
+            return self._go_on(event, now_ms)
+        if self._settings.latest:
+            raise event.error
+        return self._go_on(None, now_ms)  # damaged: whoever starts from another one may be here because of that
+
+    def _go_on(self, newest: RecordRead | None, now_ms: int) -> list[Instruction]:
         path = self._settings.recovery_path
-        if path is None or (self._settings.latest and not self._ids):
+        if path is None or (self._settings.latest and newest is None):
             return self._claim(now_ms)
         self.phase = StartPhase.READING
-        return [ReadRecord(checkpoint_path(self.job_id, self._ids[-1]) if self._settings.latest else path)]
+        return self._read(newest, now_ms) if newest is not None and self._settings.latest else [ReadRecord(path)]
 
     def _read(self, event: RecordRead, now_ms: int) -> list[Instruction]:
         record = event.record
@@ -194,7 +214,9 @@ class StartMachine:
         self._claims.clear()
         next_id = self._ids[-1] + 1 if self._ids else 1
         parent = self.restored and Parent(self.restored.record.checkpoint_id, self.restored.path)
-        self.chain = Chain(self._identity, self.job_id, self._settings.job_name, next_id, parent)
+        claimed, spared = possessions(self._newest, self.restored, self._settings, self.job_id)
+        name = self._settings.job_name
+        self.chain = Chain(self._identity, self.job_id, name, next_id, parent, claimed, spared)
         return self._put_claim(self.chain, now_ms)
 
     def _put_claim(self, chain: Chain, now_ms: int) -> list[Instruction]:

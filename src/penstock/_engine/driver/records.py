@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from penstock._engine.coordinator import events as ev
 from penstock._engine.coordinator.retention import ORPHAN_AGE_MS
+from penstock._engine.coordinator.snapshots import state_files
 from penstock._engine.driver.claimed import delete_claimed
 from penstock._engine.driver.damage import metadata_damage, read, readable
 from penstock._engine.protocol.metadata import Record, RecordKind, decode_record, encode_record
@@ -26,7 +27,7 @@ from penstock._engine.storage.opening import open_storage
 from penstock.errors import CheckpointStorageError, CorruptCheckpointError, UnsupportedFormatError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from penstock._engine.coordinator import instructions as do
     from penstock._engine.driver.background import Background
@@ -132,7 +133,8 @@ class RecordKeeper:
         records = [metadata_path(job_id, number) for number in garbage.checkpoints]
 
         def delete() -> None:
-            self._storage.delete([*records, *garbage.files])
+            files = self._without_those_of(job_id, instruction.spared, garbage.files)
+            self._storage.delete([*records, *files])
             for path in garbage.claimed:
                 delete_claimed(*self._locate(path), job_id)
 
@@ -145,7 +147,7 @@ class RecordKeeper:
     def _orphans(self, instruction: do.SweepOrphans) -> list[str]:
         job_id = instruction.job_id
         old = [number for number in self._ids(job_id) if number < instruction.before]
-        unneeded = [number for number in old if number not in instruction.checkpoints]
+        unneeded = [number for number in old if number not in instruction.checkpoints.union(instruction.spared)]
         records = [metadata_path(job_id, number) for number in unneeded if self._is_checkpoint(job_id, number)]
         oldest_ms = self._clock.now_ms() - ORPHAN_AGE_MS
         files = [
@@ -155,7 +157,19 @@ class RecordKeeper:
             and file.path not in instruction.files
             and (checkpoint_of(file.path) or 0) <= instruction.before
         ]
-        return [*records, *files]
+        return [*records, *self._without_those_of(job_id, instruction.spared, files)]
+
+    def _without_those_of(self, job_id: str, spared: tuple[int, ...], files: Sequence[str]) -> Sequence[str]:
+        """Return the files that certain checkpoints do not name; none where one of these is damaged."""
+        needed: set[str] = set()
+        for number in spared:
+            try:
+                record = read(self._storage, checkpoint_path(job_id, number))
+            except CorruptCheckpointError as error:
+                _log.warning("Files stay that checkpoint %d may name, which belongs to you: %s", number, error)
+                return ()
+            needed |= state_files(record.snapshot) if record is not None and record.snapshot is not None else set()
+        return [file for file in files if file not in needed]
 
     def _is_checkpoint(self, job_id: str, checkpoint_id: int) -> bool:
         """Tell a checkpoint from the records that stay for good; a damaged one stays, too, to be looked at."""

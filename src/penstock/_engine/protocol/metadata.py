@@ -210,6 +210,10 @@ class Record:
     savepoint: str | None = None
     #: Whether the job ends as cancelled when it has stopped.
     cancels: bool = False
+    #: Checkpoints and savepoints from elsewhere that the job has claimed and not yet deleted, as `Parent.path`.
+    claimed: tuple[str, ...] = ()
+    #: Checkpoints of this job that it was started from without owning them.
+    spared: tuple[int, ...] = ()
 
     @property
     def is_terminal(self) -> bool:
