@@ -45,6 +45,7 @@
     │   │   ├── StopIncompleteError             it was written, and the job failed behind it
     │   │   └── StopTimeoutError                the job did not stop in time, and was cancelled
     │   ├── SinkFileError                   an output file cannot be written or published
+    │   │   └── StagedFileError             a checkpoint goes on with an unfinished one that is gone
     │   ├── SourceFileError                 an input file is gone or cannot be read
     │   ├── SplitFetchError                 a source's reader could not fetch
     │   ├── StaleAttemptError               a task that outlived its attempt stopped itself
@@ -108,6 +109,7 @@ from penstock._errors.run import (
     SinkFileError,
     SourceFileError,
     SplitFetchError,
+    StagedFileError,
     StaleAttemptError,
     StopIncompleteError,
     StopTimeoutError,
@@ -176,6 +178,7 @@ __all__ = [
     "SparkLaunchError",
     "SparkSetupError",
     "SplitFetchError",
+    "StagedFileError",
     "StaleAttemptError",
     "StateClassError",
     "StateDescriptorError",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass, field, replace
 from random import Random
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from tests.unit.driver.world import TARGETS, TargetCommitter, TargetSink
 
@@ -22,6 +22,9 @@ if TYPE_CHECKING:
     from penstock._engine.driver.loop import JobLoop
     from penstock._engine.plan.epoch_plan import EpochOutcome
     from penstock._engine.protocol.metadata import Record
+
+#: No job of so few records takes more of them, whatever goes wrong.
+MOST_STEPS: Final = 5_000
 
 
 class CrashError(BaseException):
@@ -148,6 +151,7 @@ class Saboteur:
     def sabotage(self, instruction: do.Instruction) -> None:
         self.loop.coordinator.validate()
         self.steps += 1
+        assert self.steps < MOST_STEPS, "the job does not come to its end"
         if self.steps == self.crash_at:
             raise CrashError
         self._ask()

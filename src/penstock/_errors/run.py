@@ -143,6 +143,25 @@ class SinkFileError(JobRunError):
         return f"Sink file {self.path} cannot be written: {self.reason}."
 
 
+class StagedFileError(SinkFileError):
+    """A checkpoint that a job was started from goes on with an unfinished file that is gone.
+
+    Args:
+        path: The file.
+    """
+
+    def __init__(self, path: str) -> None:
+        Exception.__init__(self, path)
+        self.path, self.reason = path, "it is gone"
+
+    def __str__(self) -> str:
+        return (
+            f"The checkpoint that the job was started from goes on with the unfinished file {self.path}, which is "
+            "gone: a job that went on from there before has published it, or somebody has deleted it. Start from the newest "
+            "checkpoint, or from a savepoint, which names no unfinished file."
+        )
+
+
 class SavepointError(JobRunError):
     """A savepoint that was asked for is not there; the job goes on if it was not to stop for another reason.
 

@@ -201,6 +201,7 @@ class TestWriterContext:
     attempt_number: int = 0
     restored_checkpoint_id: int | None = None
     checkpoint_id: int = 1
+    for_savepoint: bool = False
     attempt_token: str = "token"  # noqa: S105 - no secret
     job_id: str = "0" * 32
     operator_uid: str = "sink"

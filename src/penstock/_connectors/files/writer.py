@@ -16,7 +16,7 @@ from penstock._connectors.files.staging import FinishedPart, HeldAttempts, segme
 from penstock.common.serialization import BulkWriterFactory, Encoder
 from penstock.datastream.connectors.base import CommittingSinkWriter, StatefulSinkWriter
 from penstock.datastream.connectors.file_system import PartFileInfo
-from penstock.errors import SinkFileError
+from penstock.errors import SinkFileError, StagedFileError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Sequence
@@ -136,12 +136,21 @@ class FileWriter(StatefulSinkWriter[Any, FileWriterState], CommittingSinkWriter[
         #: Made since the last snapshot: nobody knows of them yet.
         self._unclaimed: list[str] = []
         self._checked_ms = clock()
+        if context.checkpoint_id > (context.restored_checkpoint_id or 0) + 1:  # ids in between are starts of drivers
+            self._check_that_all_is_there(states)
         for part in (_Part(part) for state in states for part in state.parts):
             # Two writers' parts of one bucket: one goes on, the others are finished as they are.
             if part.bucket_id in self._parts:
                 self._roll(part)
             else:
                 self._parts[part.bucket_id] = part
+
+    @staticmethod
+    def _check_that_all_is_there(states: Collection[FileWriterState]) -> None:
+        """Make sure that no unfinished part has gone on elsewhere since the checkpoint that a job was started from."""
+        for segment in (segment for state in states for part in state.parts for segment in part.segments):
+            if filesystem_of(segment).size_of(segment) is None:
+                raise StagedFileError(segment)
 
     def write(self, element: Any, context: SinkWriterContext) -> None:
         """Write one record."""
@@ -222,8 +231,8 @@ class FileWriter(StatefulSinkWriter[Any, FileWriterState], CommittingSinkWriter[
                 del self._parts[bucket_id]
 
     def flush(self, end_of_input: bool) -> None:
-        """Finish what the policy, a bulk format or the end of the input ends; make all else durable."""
-        if end_of_input or self._is_bulk:
+        """Finish what the policy, a bulk format, a savepoint or the end of the input ends; make all else durable."""
+        if end_of_input or self._is_bulk or self._context.for_savepoint:
             self._roll_if(lambda _: True)
         else:
             self._roll_by_age(self._clock())

@@ -41,6 +41,10 @@ class Budget:
     #: Of the slot: the plan divides it among the subtasks that a slot reads with one after the other.
     time_ms: int = FIRST_MS
 
+    def shortened(self) -> Budget:
+        """Return the budget of an epoch that somebody waits for: no more than that of a first one."""
+        return Budget(min(self.records, FIRST_RECORDS), min(self.bytes, FIRST_BYTES), min(self.time_ms, FIRST_MS))
+
 
 @dataclass(frozen=True, slots=True)
 class EpochCost:

@@ -116,7 +116,7 @@ class EpochCycle:
             self.notify_listeners()
             return
         pause_ms = self._state.pause_ms(self._desk.now_ms)
-        if pause_ms and self._savepoints.stop is None and not self._requests.waiting:
+        if pause_ms and not self._savepoints.waiting and not self._requests.waiting:
             self._desk.go(Phase.PAUSED)
             self._desk.alarm(pause_ms, self.end_pause)
         else:
@@ -132,7 +132,9 @@ class EpochCycle:
         request = self._savepoints.stop
         self._stop = request.stop if request else Stop.NO
         self._requests.begun()
-        self._desk.emit(self._begun(self._state.dispatches(self._completed, self._desk.now_ms), self._stop))
+        for_savepoint = self._savepoints.begun()
+        dispatches = self._state.dispatches(self._completed, self._desk.now_ms, for_savepoint=for_savepoint)
+        self._desk.emit(self._begun(dispatches, self._stop))
 
     def _begun(self, dispatches: Mapping[Subtask, SubtaskDispatch], stop: Stop) -> do.RunEpoch:
         desk = self._desk

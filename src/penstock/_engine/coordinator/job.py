@@ -187,7 +187,7 @@ class JobCoordinator:
         match event:
             case ev.SavepointRequested(request):
                 self._savepoints.request(request)
-                if self._savepoints.stop is not None:
+                if self._savepoints.waiting:
                     self._cycle.end_pause()
             case ev.SavepointWritten(path):
                 self._savepoint_written(path)
@@ -267,7 +267,7 @@ class JobCoordinator:
 
     def _commits_moved(self) -> None:
         """Go on with what waited for a commit."""
-        self._savepoints.begin()
+        self._savepoints.copy()
         match self._desk.phase:
             case Phase.AWAITING_ROOM:
                 self._cycle.record()
@@ -351,7 +351,7 @@ class JobCoordinator:
         self._desk.retention.keep(record)
         self._stopping = record if record.savepoint is not None else None
         self._commits.start()
-        self._savepoints.begin()
+        self._savepoints.completed()
         outputs = self._state.outputs(cut.acks)
         if outputs:
             self._desk.emit(do.HandOver(outputs))

@@ -108,7 +108,9 @@ class JobState:
 
     # ------------------------------------------------------------------------------------------------------ an epoch
 
-    def dispatches(self, completed_checkpoint: int, now_ms: int) -> dict[Subtask, SubtaskDispatch]:
+    def dispatches(
+        self, completed_checkpoint: int, now_ms: int, *, for_savepoint: bool
+    ) -> dict[Subtask, SubtaskDispatch]:
         """Return what each subtask of the next epoch gets."""
         self._started_ms = now_ms
 
@@ -128,8 +130,10 @@ class JobState:
             )
             if subtask[0] in self._source_vertices:
                 budget = self._planner.budget(subtask[0])
+                budget = budget.shortened() if for_savepoint else budget
                 part = replace(part, max_records=budget.records, max_bytes=budget.bytes, max_time_ms=budget.time_ms)
-            result[subtask] = replace(part, full_snapshot=True, write_all=True) if self._write_all else part
+            part = replace(part, full_snapshot=True, write_all=True) if self._write_all else part
+            result[subtask] = replace(part, for_savepoint=True) if for_savepoint else part
         return result
 
     def notices(self, completed_checkpoint: int, *, going_on: bool) -> dict[Subtask, SubtaskDispatch]:

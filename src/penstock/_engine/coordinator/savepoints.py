@@ -1,8 +1,9 @@
 """Savepoints: those that are asked for while the job goes on, and the one that it stops with (FLIP-34).
 
-A savepoint of a running job is a copy of its last checkpoint, taken when all of that is committed. A job that stops
-runs one epoch more, in which nothing is read, and stops with its checkpoint. Its one commit point is that checkpoint's
-record, which names the savepoint: a driver that finds it brings the stop to its end.
+A savepoint of a running job is a copy of the next checkpoint that begins, taken when all of that is committed. A job
+that stops runs one epoch more, in which nothing is read, and stops with its checkpoint. Its one commit point is the
+record of that, which names the savepoint: a driver that finds it brings the stop to its end. Sinks know of such epochs,
+and leave nothing staged that would go on (decision 7).
 """
 
 from __future__ import annotations
@@ -50,19 +51,28 @@ class Savepoints:
         self._late: SavepointRequest | None = None
         #: How the job is to stop, None while it is not.
         self.stop: SavepointRequest | None = None
-        self._waiting: list[SavepointRequest] = []
-        #: The one that is being copied, and what it needs meanwhile.
-        self._copying: tuple[SavepointRequest, Kept] | None = None
+        #: Savepoints of a job that goes on: those that the next epoch is for, those that the one at hand is for, those
+        #: that are to be copied as soon as all is committed, and by path those that are being copied, with what stays
+        #: for them meanwhile.
+        self._asked: list[SavepointRequest] = []
+        self._covered: list[SavepointRequest] = []
+        self._completed: list[SavepointRequest] = []
+        self._copying: dict[str, tuple[SavepointRequest, Kept]] = {}
+
+    @property
+    def waiting(self) -> bool:
+        """Whether the next epoch is to begin at once."""
+        return bool(self._asked) or self.stop is not None
 
     @property
     def wait_for_commits(self) -> bool:
         """Whether the next checkpoint is to wait until nothing of the last one is outstanding."""
-        return bool(self._waiting)
+        return bool(self._completed)
 
     @property
     def copying(self) -> bool:
         """Whether a savepoint of a job that goes on is being made, or will be as soon as all is committed."""
-        return self._copying is not None or (bool(self._waiting) and self._desk.chain.parent is not None)
+        return bool(self._copying or self._completed)
 
     def request(self, request: SavepointRequest) -> None:
         """Take up a request, or refuse it."""
@@ -73,8 +83,7 @@ class Savepoints:
         elif self.stop is not None:
             self._answer(request, f"the job stops already, into {self.stop.path}")
         elif request.stop is Stop.NO:
-            self._waiting.append(request)
-            self.begin()
+            self._asked.append(request)
         else:
             self.stop = request
             if request.timeout_ms is not None:
@@ -103,22 +112,39 @@ class Savepoints:
         self._desk.emit(do.AnswerSavepoint(request, error))
         self._cancel()
 
-    def begin(self) -> None:
-        """Copy the last checkpoint for whoever waits, as soon as nothing of it is outstanding."""
-        chain = self._desk.chain
-        if not self._waiting or self._copying or self._state.ledger or chain.parent is None:
+    def begun(self) -> bool:
+        """Take note that an epoch begins, and tell whether a savepoint is to be made of its checkpoint."""
+        self._covered += self._asked
+        self._asked.clear()
+        return bool(self._covered) or self.stop is not None
+
+    def completed(self) -> None:
+        """Take note that the checkpoint of the epoch at hand has completed."""
+        self._completed += self._covered
+        self._covered.clear()
+        self.copy()
+
+    def copy(self) -> None:
+        """Copy the last checkpoint for those it was made for, as soon as nothing of it is outstanding."""
+        chain, requests = self._desk.chain, self._completed
+        if not requests or self._state.ledger or chain.parent is None:
             return
-        request, snapshot = self._waiting.pop(0), replace(self._state.snapshot, outstanding=())
-        self._copying = request, self._desk.retention.pin(chain.parent.checkpoint_id, snapshot)
+        self._completed = []
+        snapshot = replace(self._state.snapshot, outstanding=())
         record = chain.savepoint(_with_own_names(snapshot), self._desk.now_ms)
-        self._desk.emit(do.WriteSavepoint(request.path, _copies(snapshot), record))
+        for request in requests:
+            pinned = self._desk.retention.pin(chain.parent.checkpoint_id, snapshot)
+            self._copying[request.path] = request, pinned
+            self._desk.emit(do.WriteSavepoint(request.path, _copies(snapshot), record))
 
     def finish(self) -> None:
         """Let a job end that was to stop, but came to its own end first: a copy of its last checkpoint will do."""
+        self._completed += self._asked
+        self._asked.clear()
         if self.stop is not None and self.stop.stop is not Stop.CANCEL:
-            self._waiting.append(self.stop)
+            self._completed.append(self.stop)
             self.stop = None
-        self.begin()
+        self.copy()
 
     def export(self, snapshot: JobSnapshot) -> None:
         """Copy the files of the state that the job stops with."""
@@ -139,12 +165,11 @@ class Savepoints:
         self._copied(path, error)
 
     def _copied(self, path: str, error: Exception | None) -> None:
-        if self._copying is None or self._copying[0].path != path:
+        if path not in self._copying:
             return  # it is of a stop that was given up
-        (request, pinned), self._copying = self._copying, None
+        request, pinned = self._copying.pop(path)
         self._desk.delete(self._desk.retention.unpin(pinned))
         self._answer(request, None if error is None else _text(error))
-        self.begin()
 
     def give_up_stop(self, reason: Exception | str, *, complete: bool = False) -> None:
         """Let the job go on, and say why it does not stop."""
@@ -160,8 +185,9 @@ class Savepoints:
             complete: The savepoint of a stop is there, and only what follows it failed.
         """
         self.give_up_stop(reason, complete=complete)
-        waiting, self._waiting = self._waiting, []
-        for request in waiting:
+        unanswered = [*self._completed, *self._covered, *self._asked]
+        self._completed, self._covered, self._asked = [], [], []
+        for request in unanswered:
             self._answer(request, reason if isinstance(reason, str) else _text(reason))
 
     def stopped(self) -> None:

@@ -51,6 +51,8 @@ class EpochContext:
     #: For those who listen: the checkpoint that has completed, and the one that came to nothing; 0 for none.
     notify_complete: int = 0
     notify_aborted: int = 0
+    #: A savepoint is made of this checkpoint.
+    for_savepoint: bool = False
 
 
 @dataclass(slots=True)

@@ -40,6 +40,7 @@ class WriterContext:
         self.attempt_number = context.job_attempt
         self.restored_checkpoint_id = epoch.completed_checkpoint or None
         self.checkpoint_id = epoch.checkpoint_id
+        self.for_savepoint = epoch.for_savepoint
         self.attempt_token = f"{epoch.token:016x}"
 
 

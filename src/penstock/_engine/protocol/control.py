@@ -77,6 +77,8 @@ class SubtaskDispatch:
     full_snapshot: bool = False
     #: Write all operator state anew: the checkpoint is to name no file of an earlier one.
     write_all: bool = False
+    #: A savepoint is made of this checkpoint: it is to name nothing that a later one takes away.
+    for_savepoint: bool = False
     #: The job's last checkpoint that completed; 0 at a fresh start. Those who took part in it are told.
     completed_checkpoint: int = 0
     #: It runs nothing: the operators that are named hear of that checkpoint, because they run no epoch behind it, and

@@ -17,7 +17,7 @@ import cloudpickle  # pyright: ignore[reportMissingTypeStubs]
 
 import penstock
 from penstock._engine.protocol.control import Failure
-from penstock.errors import StateClassError, StateDescriptorError
+from penstock.errors import StagedFileError, StateClassError, StateDescriptorError
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -78,7 +78,7 @@ def describe_failure(
         error=text,
         traceback="".join([*lines, text] if frames and node is not None else traceback.format_exception(error)),
         exception=pickled,
-        lasting=isinstance(error, StateClassError | StateDescriptorError),
+        lasting=isinstance(error, StateClassError | StateDescriptorError | StagedFileError),
     )
 
 

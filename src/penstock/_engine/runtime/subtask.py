@@ -436,6 +436,7 @@ def _epoch(dispatch: SubtaskDispatch, level: LevelDispatch, uid: str, token: int
         completed_checkpoint=dispatch.completed_checkpoint,
         full_snapshot=dispatch.full_snapshot,
         write_all=dispatch.write_all,
+        for_savepoint=dispatch.for_savepoint,
         # Without a history the job has just started from that checkpoint: it did not complete in this run.
         notify_complete=dispatch.completed_checkpoint if dispatch.history else 0,
         notify_aborted=level.checkpoint_id if level.attempt > 1 and not dispatch.is_notice else 0,

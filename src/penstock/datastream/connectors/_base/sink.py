@@ -82,6 +82,15 @@ class WriterInitContext(Protocol):
         ...
 
     @property
+    def for_savepoint(self) -> bool:
+        """Whether a savepoint is made of that checkpoint.
+
+        Jobs may start from a savepoint at any time, also from one they share, while the job that made it goes on. So a
+        writer leaves nothing staged then that it goes on with later: all of it becomes committables.
+        """
+        ...
+
+    @property
     def attempt_token(self) -> str:
         """The name of this try at this epoch, unlike any other's; names of what is staged contain it.
 
