@@ -157,8 +157,8 @@ class StagedFileError(SinkFileError):
     def __str__(self) -> str:
         return (
             f"The checkpoint that the job was started from goes on with the unfinished file {self.path}, which is "
-            "gone: a job that went on from there before has published it, or somebody has deleted it. Start from the newest "
-            "checkpoint, or from a savepoint, which names no unfinished file."
+            "gone: a job that went on from there before has published it, or somebody has deleted it. Start from the "
+            "newest checkpoint, or from a savepoint, which names no unfinished file."
         )
 
 

@@ -61,6 +61,12 @@ class Asks(Protocol):
     def get(self, epoch: int, /) -> Stop | Callable[[JobDriver], None] | None: ...
 
 
+class Step(Protocol):
+    """Stands around the steps of a driver."""
+
+    def __call__(self, instruction: do.Instruction, perform: Callable[[do.Instruction], None], /) -> None: ...
+
+
 class Sheet:
     """What a program is written on: an environment, sources that are lists, outputs by name."""
 
@@ -176,6 +182,7 @@ class Story:
         write: Callable[[Sheet], None],
         *,
         asks: Asks | None = None,
+        step: Step | None = None,
         **settings: str,
     ) -> Chapter:
         """Run a program to the end of its job.
@@ -183,6 +190,7 @@ class Story:
         Args:
             write: Writes the program.
             asks: By the number of the epoch that begins then: a savepoint to ask for, or what else to do.
+            step: Performs each instruction, or ends the process before it.
             **settings: Configuration, by the short names of KEYS.
         """
         settings = {"checkpoints": str(self.place / "checkpoints"), "restart": "none", **settings}
@@ -204,7 +212,7 @@ class Story:
         def watched(instruction: do.Instruction) -> None:
             chapter.steps.append(instruction)
             if isinstance(instruction, do.RunEpoch):
-                ask = asks and asks.get(sum(isinstance(step, do.RunEpoch) for step in chapter.steps))
+                ask = asks.get(sum(isinstance(step, do.RunEpoch) for step in chapter.steps)) if asks else None
                 if isinstance(ask, Stop):
                     chapter.answers.append(driver.savepoint(None, ask))
                 elif ask is not None:
@@ -216,13 +224,17 @@ class Story:
                         blocks = tuple(msgspec.msgpack.decode(storage.read(output.path), type=list[bytes]))
                     records = chapter.outputs.setdefault(names[output.uid], [])
                     records += [record for block in blocks for record in pickle.loads(block)]
+            elif step is not None:
+                step(instruction, perform)
             else:
                 perform(instruction)
 
         loop.perform = watched  # type: ignore[method-assign]
-        driver.run(loop)
+        try:
+            driver.run(loop)
+        finally:
+            runner.close()
         loop.coordinator.validate()
-        runner.close()
         self.chapters.append(chapter)
         return chapter
 

@@ -1,0 +1,299 @@
+"""Whole lives of jobs: run, stopped, killed, started from anywhere; the files hold the truth, and nothing is lost.
+
+A start from an older savepoint or checkpoint forks off a line. Whoever does that takes the files that were published
+behind it out of the sink's folder; here, that happens with the claim of the new line.
+"""
+
+from __future__ import annotations
+
+import os
+import pickle
+import shutil
+import tempfile
+from collections import Counter
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from hypothesis import given, note, settings
+from hypothesis import strategies as st
+from tests.unit.driver.by_hand import CLOCK
+from tests.unit.driver.stories import Sheet, Story
+
+from penstock._connectors.files.staging import FinishedPart
+from penstock._engine.coordinator import instructions as do
+from penstock._engine.protocol.control import Stop
+from penstock._engine.protocol.metadata import RecordKind
+from penstock._engine.protocol.versioned import unpack
+from penstock._engine.savepoints.chains import read_chains
+from penstock._engine.savepoints.disposal import dispose
+from penstock._engine.savepoints.leftovers import find_leftovers, remove_leftovers
+from penstock._engine.savepoints.survey import Places
+from penstock._engine.storage.checkpoint_storage import open_storage
+from penstock.common import Encoder
+from penstock.common.job_status import JobStatus
+from penstock.datastream import KeyedProcessFunction
+from penstock.datastream.connectors.file_system import BucketAssigner, FileSink, RollingPolicy
+from penstock.datastream.state import ValueStateDescriptor
+from penstock.errors import NoCheckpointError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from penstock._engine.driver.driver import JobDriver
+    from penstock._engine.protocol.metadata import Record
+
+#: The campaign asks for more.
+EXAMPLES = int(os.environ.get("PENSTOCK_LIVES_EXAMPLES", "10"))
+SPLITS = 3
+LENGTH = 10
+KEYS = 4
+JOBS = ("a" * 32, "b" * 32)
+#: Later than all that was written.
+LATER_MS = 1 << 50
+
+
+class KilledError(BaseException):
+    """Stands for SIGKILL."""
+
+
+@pytest.fixture(autouse=True)
+def all_state_lies_in_files(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let no state be so small that it stands in the metadata."""
+    monkeypatch.setattr("penstock._engine.coordinator.job_state._MAX_INLINE", 0)
+
+
+class Numbered(KeyedProcessFunction):
+    """Each number with its place among those of its key."""
+
+    def open(self, runtime_context: Any) -> None:
+        self.count = runtime_context.get_state(ValueStateDescriptor("count"))
+
+    def process_element(self, value: Any, ctx: Any) -> Any:
+        self.count.update((self.count.value() or 0) + 1)
+        yield f"{value} {value % KEYS} {self.count.value()}"
+
+
+def cancel(driver: JobDriver) -> None:
+    driver.cancel()
+
+
+def ask_for_a_checkpoint(driver: JobDriver) -> None:
+    driver.trigger_checkpoint()
+
+
+ACTIONS = [*Stop, cancel, ask_for_a_checkpoint]
+ASKS = st.dictionaries(st.integers(1, 8), st.sampled_from(ACTIONS), max_size=2)
+
+
+class Files:
+    """The sink's folder, as it is to be along the line of checkpoints that a job stems from."""
+
+    def __init__(self, place: Path) -> None:
+        self.folder, self._elsewhere = place / "out", place / "elsewhere"
+        self.folder.mkdir()
+        self._elsewhere.mkdir()
+        #: By path of a checkpoint or savepoint: the names of all files that were published up to it.
+        self._lines: dict[str, frozenset[str]] = {}
+        #: By job: the checkpoint or savepoint that it goes on from.
+        self._ends: dict[str, str | None] = {}
+
+    def stored(self, record: Record) -> None:
+        """Take note of a record that is on a chain."""
+        self._ends[record.job_id] = record.parent and record.parent.path
+        line = self._lines[record.parent.path] if record.parent else frozenset[str]()
+        if record.kind is RecordKind.CHECKPOINT:
+            assert record.snapshot is not None
+            own = [commit for commit in record.snapshot.outstanding if commit.checkpoint_id == record.checkpoint_id]
+            payloads = (unpack(item.payload)[1] for commit in own for item in commit.committables)
+            parts = (part for part in map(pickle.loads, payloads) if isinstance(part, FinishedPart))
+            path = f"{record.job_id}/chk-{record.checkpoint_id}"
+            self._ends[record.job_id] = path
+            self._lines[path] = line | {Path(part.target).name for part in parts}
+        elif record.kind is RecordKind.TAKEOVER:
+            self.turn_to(record.job_id)
+
+    def saved(self, path: str, record: Record) -> None:
+        """Take note of a savepoint."""
+        self._lines[path] = self._lines[f"{record.job_id}/chk-{record.checkpoint_id}"]
+
+    def turn_to(self, job_id: str) -> None:
+        """Let the folder have what the line of a job has."""
+        end = self._ends.get(job_id)
+        line = self._lines[end] if end is not None else frozenset[str]()
+        for file in self.published():
+            if file.name not in line:
+                file.rename(self._elsewhere / file.name)
+        for file in list(self._elsewhere.iterdir()):
+            if file.name in line:
+                file.rename(self.folder / file.name)
+
+    def published(self) -> list[Path]:
+        return [file for file in self.folder.iterdir() if not file.name.startswith(".")]
+
+    def staged(self) -> list[Path]:
+        return [file for file in self.folder.iterdir() if file.name.startswith(".")]
+
+    def check(self, *, complete: bool = False) -> None:
+        """Compare what is published with the truth."""
+        lines = [line.split() for file in self.published() for line in file.read_text().splitlines()]
+        numbers, places = Counter(int(number) for number, _, _ in lines), Counter((k, n) for _, k, n in lines)
+        assert all(times == 1 for times in (*numbers.values(), *places.values()))
+        for key in range(KEYS):
+            of_key = [int(place) for k, place in places if int(k) == key]
+            assert sorted(of_key) == list(range(1, len(of_key) + 1)), "there are no gaps"
+        if complete:
+            assert numbers == Counter(range(SPLITS * LENGTH))
+
+
+class Life:
+    """One run of a job, step by step.
+
+    Args:
+        files: Hear of what is stored.
+        crash_at: The step before which the process ends.
+    """
+
+    def __init__(self, files: Files, crash_at: int | None) -> None:
+        self._files, self._crash_at, self._steps = files, crash_at, 0
+        self.has_claimed = False
+
+    def step(self, instruction: do.Instruction, perform: Callable[[do.Instruction], None]) -> None:
+        self._steps += 1
+        if self._steps == self._crash_at:
+            raise KilledError
+        perform(instruction)
+        if isinstance(instruction, do.PutRecord):
+            self._files.stored(instruction.record)
+            self.has_claimed = True
+        elif isinstance(instruction, do.WriteSavepoint) and instruction.record is not None:
+            self._files.saved(instruction.path, instruction.record)
+
+
+class Lives:
+    """Jobs over one checkpoint directory and one folder of files.
+
+    Args:
+        place: For all files.
+        rolls: Whether the sink finishes its files with each checkpoint.
+    """
+
+    def __init__(self, place: Path, *, rolls: bool) -> None:
+        self.place, self.rolls = place, rolls
+        self.story, self.files = Story(place), Files(place)
+        self.checkpoints, self.savepoints = place / "checkpoints", place / "savepoints"
+        self.savepoints.mkdir()
+        self.checkpoints.mkdir()
+        #: What is in the savepoints that are complete and belong to the user.
+        self.untouched: dict[str, dict[str, bytes]] = {}
+        #: Those that jobs have claimed.
+        self._given: set[str] = set()
+
+    def program(self, sizes: list[int]) -> Callable[[Sheet], None]:
+        policy = RollingPolicy.on_checkpoint_rolling_policy() if self.rolls else RollingPolicy.default_rolling_policy()
+
+        def program(sheet: Sheet) -> None:
+            builder = FileSink.for_row_format(str(self.files.folder), Encoder.simple_string_encoder())
+            builder = builder.with_bucket_assigner(BucketAssigner.base_path_bucket_assigner())
+            numbers = range(SPLITS * LENGTH)
+            lists = [list(numbers[start::SPLITS]) for start in range(SPLITS)]
+            stream = sheet.source("numbers", *lists).set_parallelism(sizes[0])
+            stream = stream.key_by(lambda n: n % KEYS).process(Numbered()).uid("numbered").set_parallelism(sizes[1])
+            stream.sink_to(builder.with_rolling_policy(policy).build()).uid("files").set_parallelism(sizes[2])
+
+        return program
+
+    def run(self, sizes: list[int], asks: dict[int, Any], crash_at: int | None, **how: str) -> JobStatus | None:
+        """Run a job to its end; None when it was killed."""
+        life = Life(self.files, crash_at)
+        try:
+            chapter = self.story.run(self.program(sizes), asks=asks, step=life.step, restart="none", **how)
+        except KilledError:
+            status = None
+        else:
+            status = chapter.status
+            if status is JobStatus.FAILED:
+                assert isinstance(chapter.error, NoCheckpointError), chapter.error
+                assert "before its first checkpoint" in str(chapter.error)
+        if life.has_claimed and how.get("claim") == "CLAIM":
+            self._given.add(how["recover"])
+        self._look_at_savepoints()
+        self.files.check()
+        return status
+
+    def _look_at_savepoints(self) -> None:
+        complete = [str(path) for path in self.savepoints.iterdir() if (path / "_metadata").exists()]
+        for path in complete:
+            self.untouched.setdefault(path, contents(Path(path)))
+        for path in self._given:
+            self.untouched.pop(path, None)
+        for path, before in self.untouched.items():
+            assert contents(Path(path)) == before, path
+
+    def starts(self, job_id: str) -> list[dict[str, str]]:
+        """Return all ways in which a job may be started now."""
+        chains = read_chains(open_storage(str(self.checkpoints)))
+        needed = {path for chain in chains if chain.job_id != job_id for path in chain.start()}
+        found: list[dict[str, str]] = [{"recover": "latest"}, {}]
+        for path in self.untouched:
+            found.append({"recover": path, "claim": "NO_CLAIM"})
+            if path not in needed:
+                found.append({"recover": path, "claim": "CLAIM"})
+        for chain in chains if self.rolls else ():
+            for number, record in chain.records.items():
+                if record.kind is RecordKind.CHECKPOINT:
+                    path = str(self.checkpoints / chain.job_id / f"chk-{number}")
+                    found.append({"recover": path, "claim": "NO_CLAIM"})
+                    if chain.job_id == job_id:
+                        found.append({"recover": path, "claim": "CLAIM"})
+        return found
+
+    def clean(self) -> None:
+        """Remove what is said to be left over."""
+        places = Places((str(self.checkpoints),), (str(self.savepoints),), (str(self.files.folder),), local=False)
+        survey = find_leftovers(places, min_age_ms=0, now_ms=LATER_MS)
+        removal = remove_leftovers(survey.leftovers)
+        assert not removal.failed
+
+
+def contents(directory: Path) -> dict[str, bytes]:
+    return {str(file): file.read_bytes() for file in directory.rglob("*") if file.is_file()}
+
+
+SIZES = st.lists(st.integers(1, 3), min_size=3, max_size=3)
+CRASHES = st.none() | st.integers(1, 100)
+
+
+@settings(max_examples=EXAMPLES, deadline=None)
+@given(data=st.data(), rolls=st.booleans())
+def test_lives_of_jobs_leave_the_truth_and_nothing_else(data: st.DataObject, rolls: bool) -> None:
+    place = Path(tempfile.mkdtemp(prefix="penstock-lives-"))
+    try:
+        lives = Lives(place, rolls=rolls)
+        job_id, drained = JOBS[0], set[str]()
+        for _ in range(data.draw(st.integers(1, 5))):
+            job_id = data.draw(st.sampled_from(JOBS))
+            start = data.draw(st.sampled_from(lives.starts(job_id)))
+            asks, crash_at = data.draw(ASKS), data.draw(CRASHES)
+            note(f"{job_id[0]} from {start}, asked {asks}, killed at {crash_at}")
+            retained = str(data.draw(st.integers(1, 3)))
+            status = lives.run(data.draw(SIZES), asks, crash_at, job_id=job_id, retained=retained, **start)
+            note(f"ended: {status}")
+            if Stop.DRAIN in asks.values():
+                drained.add(job_id)
+            CLOCK.advance(data.draw(st.sampled_from([0, 10_000_000])))
+            if data.draw(st.booleans()):
+                lives.clean()
+        for last in (*(other for other in JOBS if other != job_id), job_id):
+            for _ in range(2):  # the first one may only bring a stop to its end
+                status = lives.run([2, 1, 2], {}, None, job_id=last, recover="latest")
+        lives.files.turn_to(job_id)
+        lives.files.check(complete=job_id not in drained and status is not JobStatus.FAILED)
+        for path in lives.untouched:
+            dispose(path, [str(lives.checkpoints)])
+        lives.clean()
+        left = [str(file) for file in lives.checkpoints.rglob("*") if file.is_file() and file.name != "_metadata"]
+        assert not left
+        assert not lives.files.staged()
+    finally:
+        shutil.rmtree(place)
