@@ -14,7 +14,7 @@ from penstock._engine.coordinator import instructions as do
 from penstock._engine.coordinator.phases import STATUS_MOVES
 from penstock._engine.protocol.control import Failure
 from penstock._engine.protocol.metadata import RecordKind
-from penstock._engine.storage.checkpoint_storage import open_storage
+from penstock._engine.storage.opening import open_storage
 from penstock.common.job_status import JobStatus
 from penstock.errors import CheckpointStorageError, EpochInfrastructureError
 
@@ -80,12 +80,14 @@ def failed(_: EpochOutcome) -> EpochOutcome:
 
 def torn(outcome: EpochOutcome) -> EpochOutcome:
     """One subtask read an attempt of its sender that is not the one that answered."""
+    if not outcome.acks:  # it had notices alone
+        return outcome
     first, *rest = outcome.acks
     return replace(outcome, acks=(replace(first, token=first.token + 1_000_000), *rest))
 
 
 def doubled(outcome: EpochOutcome) -> EpochOutcome:
-    return replace(outcome, acks=(*outcome.acks, outcome.acks[0]))
+    return replace(outcome, acks=(*outcome.acks, *outcome.acks[:1]))
 
 
 def missing(outcome: EpochOutcome) -> EpochOutcome:
@@ -140,6 +142,8 @@ class Saboteur:
     #: The savepoints that are said to be complete.
     savepoints: list[str] = field(default_factory=list)
     claimed: bool = False
+    #: By subtask: the last completed checkpoint that it took part in since the start or restart.
+    last: dict[tuple[int, int], int] = field(default_factory=dict[tuple[int, int], int])
     status: JobStatus = JobStatus.INITIALIZING
     steps: int = 0
 
@@ -163,9 +167,10 @@ class Saboteur:
                 error = CheckpointStorageError("memory://", "full")
                 self.loop._mailbox.post(ev.SavepointFailed(instruction.path, error))
                 return
-            case do.ChangeStatus() if instruction.status is not self.status:
-                assert instruction.status in STATUS_MOVES[self.status], (self.status, instruction.status)
-                self.status = instruction.status
+            case do.ChangeStatus():
+                self._status_changed(instruction.status)
+            case do.Publish(progress, acks, _):
+                self.last |= {(ack.vertex, ack.subtask): progress.checkpoint_id for ack in acks}
             case do.RunEpoch():
                 self._check_state(instruction)
             case do.PutRecord():
@@ -180,6 +185,12 @@ class Saboteur:
             case _:
                 pass
         self.perform(instruction)
+
+    def _status_changed(self, status: JobStatus) -> None:
+        assert status is self.status or status in STATUS_MOVES[self.status], (self.status, status)
+        self.status = status
+        if status is JobStatus.RUNNING:
+            self.last.clear()
 
     def _answered(self, instruction: do.AnswerCheckpoint | do.AnswerSavepoint) -> None:
         if isinstance(instruction, do.AnswerCheckpoint):

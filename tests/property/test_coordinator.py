@@ -21,7 +21,7 @@ from penstock._engine.coordinator.snapshots import state_files
 from penstock._engine.protocol.control import Stop
 from penstock._engine.protocol.metadata import Record, RecordKind, decode_record
 from penstock._engine.protocol.paths import checkpoint_ids, metadata_path
-from penstock._engine.storage.checkpoint_storage import open_storage
+from penstock._engine.storage.opening import open_storage
 from penstock.common.job_status import JobStatus
 
 if TYPE_CHECKING:
@@ -126,7 +126,8 @@ def test_any_troubles_and_crashes_leave_the_right_output(savepoints: Path, data:
     time_ms, chance = 1_000_000, Random(seed)
     for _ in range(data.draw(st.integers(1, 5))):
         graph = numbers_job(name, limit=LIMIT, split_size=4, sink=UnreliableSink(name, seed))
-        world = World(graph, chance, 3, data.draw(TROUBLES), data.draw(STUCK), has_state=True)
+        trouble, stuck, listens = data.draw(TROUBLES), data.draw(STUCK), data.draw(st.booleans())
+        world = World(graph, chance, 3, trouble, stuck, listens=listens, has_state=True)
         world.time_ms = time_ms = time_ms + 100_000
         starts = [*possessions.savepoints, *checkpoints_of(storage)]
         start = data.draw(st.just("latest") | (st.sampled_from(starts) if starts else st.nothing()))
@@ -156,6 +157,9 @@ def test_any_troubles_and_crashes_leave_the_right_output(savepoints: Path, data:
             loop.coordinator.validate()
             assert driver.status in {JobStatus.FINISHED, JobStatus.CANCELED, JobStatus.FAILED}
             assert max(saboteur.answers.values(), default=1) == 1, "a request got two answers"
+            assert all(told == sorted(told) for told in world.told.values())
+            if listens and driver.status is JobStatus.FINISHED:
+                assert saboteur.last == {subtask: world.told[subtask][-1] for subtask in saboteur.last}
         except CrashError:
             note(f"killed at step {saboteur.steps}")
         if saboteur.claimed and start != "latest":

@@ -29,7 +29,7 @@ from penstock._engine.savepoints.chains import read_chains
 from penstock._engine.savepoints.disposal import dispose
 from penstock._engine.savepoints.leftovers import find_leftovers, remove_leftovers
 from penstock._engine.savepoints.survey import Places
-from penstock._engine.storage.checkpoint_storage import open_storage
+from penstock._engine.storage.opening import open_storage
 from penstock.common import Encoder
 from penstock.common.job_status import JobStatus
 from penstock.datastream import KeyedProcessFunction
@@ -248,6 +248,14 @@ class Lives:
                         found.append({"recover": path, "claim": "CLAIM"})
         return found
 
+    def dispose_all(self) -> None:
+        """Delete what belongs to the user."""
+        for path in self.untouched:
+            dispose(path, [str(self.checkpoints)])
+        for chain in read_chains(open_storage(str(self.checkpoints))):
+            for number in chain.newest.spared if chain.newest else ():
+                shutil.rmtree(self.checkpoints / chain.job_id / f"chk-{number}", ignore_errors=True)
+
     def clean(self) -> None:
         """Remove what is said to be left over."""
         places = Places((str(self.checkpoints),), (str(self.savepoints),), (str(self.files.folder),), local=False)
@@ -289,8 +297,7 @@ def test_lives_of_jobs_leave_the_truth_and_nothing_else(data: st.DataObject, rol
                 status = lives.run([2, 1, 2], {}, None, job_id=last, recover="latest")
         lives.files.turn_to(job_id)
         lives.files.check(complete=job_id not in drained and status is not JobStatus.FAILED)
-        for path in lives.untouched:
-            dispose(path, [str(lives.checkpoints)])
+        lives.dispose_all()
         lives.clean()
         left = [str(file) for file in lives.checkpoints.rglob("*") if file.is_file() and file.name != "_metadata"]
         assert not left
