@@ -70,21 +70,30 @@ def staged(tmp_path: Path) -> list[Path]:
 # ------------------------------------------------------------------------------------------ staged sink files
 
 
-def test_parts_that_a_suspended_job_goes_on_with_are_not_left_over(tmp_path: Path) -> None:
-    path = run(writing_job(tmp_path), tmp_path, stop_in=1)[1]
-    assert path is not None
-    assert staged(tmp_path)
-    [job_id] = [job_directory(tmp_path).name]
+def stage(tmp_path: Path, job_id: str) -> Path:
+    """Write a staged file that nothing names."""
     dead = tmp_path / "out" / segment_name("ab", 1, job_id=job_id, sink="c0", checkpoint_id=2, token="7f")
     dead.write_text("nobody's")
+    return dead
+
+
+def expect_everything(tmp_path: Path) -> None:
+    lines = [line for part in (tmp_path / "out").rglob("part-*") for line in part.read_text().split()]
+    assert sorted(map(int, lines)) == list(range(20_001))
+
+
+def test_parts_that_a_cancelled_job_goes_on_with_are_not_left_over(tmp_path: Path) -> None:
+    path = run(writing_job(tmp_path), tmp_path, cancel_in=2)[0].checkpoint
+    assert path is not None
+    assert staged(tmp_path)
+    dead = stage(tmp_path, job_directory(tmp_path).name)
     survey = found(tmp_path)
     assert names(survey, LeftoverKind.STAGED_FILE) == [dead.name]
     assert not survey.unclear
     assert remove_leftovers(survey.leftovers).failed == ()
     assert not dead.exists()
     run(writing_job(tmp_path, recover=path), tmp_path)
-    lines = [line for part in (tmp_path / "out").rglob("part-*") for line in part.read_text().split()]
-    assert sorted(map(int, lines)) == list(range(20_001))
+    expect_everything(tmp_path)
 
 
 def test_staged_files_of_a_job_that_is_not_known_or_has_not_ended_are_left_alone(tmp_path: Path) -> None:
@@ -99,6 +108,7 @@ def test_staged_files_of_a_job_that_is_not_known_or_has_not_ended_are_left_alone
 
 def test_suspended_job_whose_savepoint_was_moved_away_keeps_what_it_staged(tmp_path: Path) -> None:
     path = run(writing_job(tmp_path), tmp_path, stop_in=1)[1]
+    stage(tmp_path, job_directory(tmp_path).name)
     Path(str(path)).rename(tmp_path / "moved")
     survey = found(tmp_path)
     assert names(survey, LeftoverKind.STAGED_FILE) == []
@@ -107,6 +117,7 @@ def test_suspended_job_whose_savepoint_was_moved_away_keeps_what_it_staged(tmp_p
 
 def test_savepoint_that_cannot_be_read_protects_all_staged_files(tmp_path: Path) -> None:
     path = Path(str(run(writing_job(tmp_path), tmp_path, stop_in=1)[1]))
+    stage(tmp_path, job_directory(tmp_path).name)
     (path / "_metadata").write_bytes(b"{")
     assert names(found(tmp_path), LeftoverKind.STAGED_FILE) == []
 
