@@ -47,6 +47,7 @@ TAKEOVER, CHECKPOINT = RecordKind.TAKEOVER, RecordKind.CHECKPOINT
         ([(CHECKPOINT, None, None), (RecordKind.SUSPENDED, f"{JOB}/chk-1", ELSEWHERE)], (ELSEWHERE,)),
         ([(CHECKPOINT, None, None), (RecordKind.CANCELED, f"{JOB}/chk-1", ELSEWHERE)], (ELSEWHERE,)),
         ([(CHECKPOINT, None, None), (RecordKind.CANCELED, f"{JOB}/chk-1", None)], ()),
+        ([(CHECKPOINT, None, ELSEWHERE), (RecordKind.CANCELED, f"{JOB}/chk-1", None)], ()),
         ([(CHECKPOINT, None, None), (TAKEOVER, f"{JOB}/chk-1", None)], ()),
         ([(CHECKPOINT, None, None), (RecordKind.DRAINED, f"{JOB}/chk-1", ELSEWHERE)], (ELSEWHERE,)),
     ],

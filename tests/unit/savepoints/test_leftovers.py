@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -11,9 +12,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from tests.unit.driver.stories import Sheet, Story
 from tests.unit.savepoints.jobs import cancelled_job, environment, run, savepoint_of
 
 from penstock._connectors.files.staging import segment_name
+from penstock._engine.coordinator import instructions as do
 from penstock._engine.savepoints.chains import read_chains
 from penstock._engine.savepoints.inspection import inspect
 from penstock._engine.savepoints.leftovers import find_leftovers, remove_leftovers
@@ -26,6 +29,9 @@ from penstock.datastream.connectors.file_system import FileSink
 from penstock.datastream.connectors.number_seq import NumberSequenceSource
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from penstock._engine.protocol.metadata import Record
     from penstock.datastream import StreamExecutionEnvironment
 
 DAY_MS = 86_400_000
@@ -96,6 +102,18 @@ def test_parts_that_a_cancelled_job_goes_on_with_are_not_left_over(tmp_path: Pat
     expect_everything(tmp_path)
 
 
+def test_parts_that_another_job_goes_on_with_are_not_left_over(tmp_path: Path) -> None:
+    path = run(writing_job(tmp_path), tmp_path, cancel_in=2)[0].checkpoint
+    others = {file.name for file in staged(tmp_path)}
+    again = run(writing_job(tmp_path, recover=str(path)), tmp_path, cancel_in=2)[0].checkpoint
+    shutil.rmtree(str(path))  # as a claim does
+    assert others <= {file.name for file in staged(tmp_path)}
+    remove_leftovers(found(tmp_path).leftovers)
+    assert others <= {file.name for file in staged(tmp_path)}
+    run(writing_job(tmp_path, recover=str(again)), tmp_path)
+    expect_everything(tmp_path)
+
+
 def test_staged_files_of_a_job_that_is_not_known_or_has_not_ended_are_left_alone(tmp_path: Path) -> None:
     (tmp_path / "out").mkdir()
     unknown = tmp_path / "out" / segment_name("ab", 1, job_id="f" * 32, sink="c0", checkpoint_id=2, token="7f")
@@ -143,6 +161,33 @@ def test_state_files_and_programs_of_ended_jobs_go_but_for_what_a_checkpoint_nam
     assert found(tmp_path).leftovers == ()
     for record in job.glob("chk-*"):
         inspect(str(record), verify=True)
+
+
+class KilledError(BaseException):
+    """Stands for SIGKILL."""
+
+
+def test_checkpoints_that_a_job_had_no_time_to_delete_at_its_end_are_left_over(tmp_path: Path) -> None:
+    def program(sheet: Sheet) -> None:
+        sheet.collect(sheet.source("numbers", list(range(9))))
+
+    def step(instruction: do.Instruction, perform: Callable[[do.Instruction], None]) -> None:
+        if isinstance(instruction, do.SweepOrphans) and records[-1].is_terminal:
+            raise KilledError
+        if isinstance(instruction, do.PutRecord):
+            records.append(instruction.record)
+        perform(instruction)
+
+    records: list[Record] = []
+    with pytest.raises(KilledError):
+        Story(tmp_path).run(program, step=step)
+    checkpoints = list((tmp_path / "checkpoints").glob("*/chk-*/_metadata"))
+    survey = found(tmp_path)
+    left = {Path(item.path) for item in survey.leftovers if item.kind is LeftoverKind.CHECKPOINT}
+    assert left
+    assert left < set(checkpoints), "the records of the job's start and end stay"
+    assert not remove_leftovers(survey.leftovers).failed
+    assert not found(tmp_path).leftovers
 
 
 def test_job_that_has_not_ended_is_not_looked_into(tmp_path: Path) -> None:

@@ -47,6 +47,7 @@ class Chain:
         *,
         reason: str = "",
         savepoint: str | None = None,
+        keeps_checkpoints: bool = True,
     ) -> Record:
         """Make the record with the next id; making it again gives it another nonce."""
         return Record(
@@ -62,6 +63,7 @@ class Chain:
             snapshot=snapshot,
             reason=reason,
             savepoint=savepoint,
+            keeps_checkpoints=keeps_checkpoints,
             claimed=self.claimed,
             spared=self.spared,
         )

@@ -71,23 +71,29 @@ class JobEnding:
 
     def put_record(self) -> None:
         """Put the terminal record with the next id of the chain."""
-        reason = text_of(self._error or "")
-        chain = self._desk.chain
-        self._desk.put(chain.make(self._kind, self._desk.now_ms, reason=reason, savepoint=self._savepoint))
+        reason, savepoint = text_of(self._error or ""), self._savepoint
+        record = self._desk.chain.make(
+            self._kind, self._desk.now_ms, reason=reason, savepoint=savepoint, keeps_checkpoints=self._keeps_checkpoints
+        )
+        self._desk.put(record)
 
     def closed(self) -> None:
         """Go on after the terminal record: drop what is not to be kept."""
-        kept = {
-            RecordKind.FINISHED: self._retention.on_finish,
-            RecordKind.CANCELED: self._retention.on_cancel,
-            RecordKind.FAILED: self._retention.on_failure,
-        }.get(self._kind, False)
-        if not kept:
+        if not self._keeps_checkpoints:
             self._desk.delete(self._desk.retention.drop_all())
             self._desk.sweep()
         if self._savepoint is not None:
             self._savepoints.stopped()
-        self.end(_ENDS[self._kind], self._error, checkpoint=kept)
+        self.end(_ENDS[self._kind], self._error, checkpoint=self._keeps_checkpoints)
+
+    @property
+    def _keeps_checkpoints(self) -> bool:
+        on_end = {
+            RecordKind.FINISHED: self._retention.on_finish,
+            RecordKind.CANCELED: self._retention.on_cancel,
+            RecordKind.FAILED: self._retention.on_failure,
+        }
+        return on_end.get(self._kind, False)
 
     def end(self, status: JobStatus, error: Cause | None = None, *, checkpoint: bool = True) -> None:
         """End the driver of the job, which need not be the end of the job itself.

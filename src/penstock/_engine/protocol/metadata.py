@@ -210,6 +210,8 @@ class Record:
     savepoint: str | None = None
     #: Whether the job ends as cancelled when it has stopped.
     cancels: bool = False
+    #: Whether the checkpoints of a job that has ended stay; else they are deleted behind this record.
+    keeps_checkpoints: bool = True
     #: Checkpoints and savepoints from elsewhere that the job has claimed and not yet deleted, as `Parent.path`.
     claimed: tuple[str, ...] = ()
     #: Checkpoints of this job that it was started from without owning them.

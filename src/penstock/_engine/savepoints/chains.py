@@ -40,9 +40,24 @@ class JobChain:
         return self.newest is not None and self.newest.is_terminal
 
     @property
+    def doomed(self) -> frozenset[int]:
+        """The checkpoints that the job was about to delete at its end when its process died."""
+        last = self.newest
+        if last is None or not last.is_terminal or last.keeps_checkpoints:
+            return frozenset()
+        own = (number for number, record in self.records.items() if record.kind is RecordKind.CHECKPOINT)
+        return frozenset(own) - frozenset(last.spared)
+
+    @property
+    def living(self) -> list[Record]:
+        """The records that stay."""
+        doomed = self.doomed
+        return [record for number, record in self.records.items() if number not in doomed]
+
+    @property
     def state_files(self) -> frozenset[str]:
         """The files of state that its checkpoints name."""
-        snapshots = (record.snapshot for record in self.records.values() if record.snapshot is not None)
+        snapshots = (record.snapshot for record in self.living if record.snapshot is not None)
         return frozenset[str]().union(*map(state_files, snapshots))
 
     def start(self) -> tuple[str, ...]:
@@ -51,11 +66,12 @@ class JobChain:
         That is the savepoint that the job was suspended into or stops into, or what it was started from as long as it
         has no checkpoint of its own.
         """
-        record, needed = self.newest, list[str]()
+        record, needed, stops = self.newest, list[str](), True
         while record is not None:
-            if record.savepoint is not None and record.kind in _INTO_SAVEPOINT:
+            if record.savepoint is not None and record.kind in _INTO_SAVEPOINT and stops:
                 needed.append(record.savepoint)
                 break
+            stops = stops and record.kind is not RecordKind.CANCELED  # that goes on, and no longer stops
             if record.kind is RecordKind.CHECKPOINT or record.parent is None:
                 break
             above, _, _ = record.parent.path.rpartition("/")

@@ -137,6 +137,9 @@ class _Search:
     def _files_of(self, chain: JobChain) -> Iterator[Leftover]:
         storage, needed = chain.storage, chain.state_files
         ended = f"job {chain.job_id} has ended"
+        for file in (file for number in sorted(chain.doomed) for file in storage.files(f"{chain.job_id}/chk-{number}")):
+            if file.modified_ms <= self._oldest_ms:
+                yield self._stored(LeftoverKind.CHECKPOINT, storage, file, f"{ended}, and was about to delete it")
         for file in storage.files(shared_directory(chain.job_id)):
             if file.path not in needed and file.modified_ms <= self._oldest_ms:
                 yield self._stored(LeftoverKind.STATE_FILE, storage, file, f"{ended}, and no checkpoint names it")
@@ -165,8 +168,8 @@ class _Search:
         if not self._places.sink_directories:
             return
         staged = StagedFiles(
+            self._chains,
             over,
-            frozenset(chain.job_id for chain in self._chains),
             self._places.ended_jobs,
             [storage.full_path(name) for storage, name in self._savepoints],
             dict(self._places.options),

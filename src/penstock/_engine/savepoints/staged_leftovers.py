@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from penstock._engine.protocol.metadata import RecordKind
 from penstock._engine.savepoints.located import locate
 from penstock._engine.savepoints.survey import Leftover, LeftoverKind, Unclear
 from penstock.errors import PenstockError, UnknownStateError
@@ -16,7 +15,7 @@ from penstock.errors import PenstockError, UnknownStateError
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
-    from penstock._engine.protocol.metadata import JobSnapshot, Record
+    from penstock._engine.protocol.metadata import JobSnapshot
     from penstock._engine.savepoints.chains import JobChain
 
 
@@ -24,8 +23,8 @@ class StagedFiles:
     """Looks for staged files of jobs that are over.
 
     Args:
-        over: The chains of jobs that have ended.
-        known: The ids of all jobs that the checkpoint directories have.
+        chains: Those of all jobs that the checkpoint directories have: one may go on with what another has staged.
+        over: Those of jobs that have ended.
         ended_jobs: Ids of jobs that somebody says have ended.
         savepoints: The paths of all that may be a savepoint.
         options: Options of the object store.
@@ -33,21 +32,25 @@ class StagedFiles:
 
     def __init__(
         self,
+        chains: Iterable[JobChain],
         over: Iterable[JobChain],
-        known: frozenset[str],
         ended_jobs: frozenset[str],
         savepoints: Iterable[str],
         options: Mapping[str, str],
     ) -> None:
         self._options = options
-        self._known = known
         self.unclear: list[Unclear] = []
         #: Whether a savepoint cannot be read: it may name anything.
         self._is_blind = False
-        self._savepoints = [record for path in savepoints if (record := self._savepoint(path)) is not None]
-        #: By id of a job that is over: the bytes in which its sinks name what they need; None where not all are known.
-        self._needed = {chain.job_id: self._of_chain(chain) for chain in over}
-        self._needed |= {job_id: self._of_savepoints(job_id) for job_id in ended_jobs - known}
+        #: The bytes in which sinks name what they need.
+        self._needed: list[bytes] = []
+        for path in savepoints:
+            self._add_savepoint(path)
+        # By job: whether all is known that it needs.
+        whole = {chain.job_id: self._add_chain(chain) for chain in chains}
+        self._known = frozenset(whole)
+        #: The jobs whose staged files are needed only if something names them.
+        self._over = frozenset(chain.job_id for chain in over if whole[chain.job_id]) | (ended_jobs - self._known)
 
     def below(self, directory: str, oldest_ms: int) -> Iterator[Leftover]:
         """Iterate what is left below a sink's folder and was written before a time."""
@@ -59,45 +62,41 @@ class StagedFiles:
         asked: set[str] = set()
         for segment in list_segments(directory):
             job_id, status = segment.job_id, statuses.get(segment.path)
-            if job_id not in self._known | self._needed.keys() | asked:
+            if job_id not in self._known | self._over | asked:
                 asked.add(job_id)
                 reason = f"its job {job_id} is in none of the checkpoint directories"
                 self.unclear.append(Unclear(segment.path, reason))
-            needed = self._needed.get(job_id)
-            if self._is_blind or needed is None or status is None or status.modified_ms > oldest_ms:
+            if self._is_blind or job_id not in self._over or status is None or status.modified_ms > oldest_ms:
                 continue
             name = segment.path.rpartition("/")[2].encode()
-            if not any(name in blob for blob in needed):
+            if not any(name in blob for blob in self._needed):
                 reason = f"job {job_id} has ended, and no checkpoint names what attempt {segment.token} staged"
                 yield Leftover(LeftoverKind.STAGED_FILE, segment.path, status.size, reason, status.modified_ms)
 
-    def _of_chain(self, chain: JobChain) -> list[bytes] | None:
-        blobs = self._of_savepoints(chain.job_id)
-        for record in chain.records.values():
-            blobs += _opaque(record.snapshot)
+    def _add_chain(self, chain: JobChain) -> bool:
+        """Take note of what a job needs, and tell whether that is all."""
+        for record in chain.living:
+            self._needed += _opaque(record.snapshot)
         for place in chain.start():
             try:
-                blobs += _opaque(locate(place, self._options).record.snapshot)
+                self._needed += _opaque(locate(place, self._options).record.snapshot)
             except PenstockError as error:
                 self.unclear.append(
                     Unclear(place, f"job {chain.job_id} goes on from it, and it cannot be read: {error}")
                 )
-                return None
-        return blobs
+                return False
+        return True
 
-    def _of_savepoints(self, job_id: str) -> list[bytes]:
-        return [blob for record in self._savepoints if record.job_id == job_id for blob in _opaque(record.snapshot)]
-
-    def _savepoint(self, path: str) -> Record | None:
+    def _add_savepoint(self, path: str) -> None:
         try:
             record = locate(path, self._options).record
         except UnknownStateError:  # something else
-            return None
+            return
         except PenstockError as error:
             self.unclear.append(Unclear(path, f"it cannot be read, so no staged file is known to be dead ({error})"))
             self._is_blind = True
-            return None
-        return record if record.kind is RecordKind.SAVEPOINT else None
+            return
+        self._needed += _opaque(record.snapshot)
 
 
 def _opaque(snapshot: JobSnapshot | None) -> list[bytes]:

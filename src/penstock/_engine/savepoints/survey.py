@@ -17,6 +17,7 @@ class LeftoverKind(StrEnum):
     """What is left."""
 
     STAGED_FILE = "staged file"
+    CHECKPOINT = "checkpoint"
     STATE_FILE = "state file"
     PROGRAM = "job program"
     TEMPORARY_FILE = "temporary file"
