@@ -96,6 +96,12 @@ def cases(seed: int) -> list[Case]:
         )
         for number in range(CHAOS_SEEDS)
     ]
+    hostile = Case(
+        "hostile-clients",
+        "500 malformed requests/s for a minute, slow clients, bodies of 100 MB: the job does not notice",
+        [*pytest, "-m", "endurance", "tests/hostile"],
+        {"PENSTOCK_TEST_SEED": str(seed)},
+    )
     properties = Case(
         "properties",
         "property tests with ten times the examples",
@@ -126,7 +132,7 @@ def cases(seed: int) -> list[Case]:
         and (python := shutil.which(f"python{version}")) is not None
         and subprocess.run([python, "--version"], capture_output=True, check=False).returncode == 0
     ]
-    return [*points, spark, matrix, *kills, *chaos, properties, restores, restores_on_spark, *pythons]
+    return [*points, spark, matrix, *kills, *chaos, hostile, properties, restores, restores_on_spark, *pythons]
 
 
 def code_version() -> str:

@@ -14,6 +14,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import httpx
 import pytest
 from playwright.sync_api import expect
 
@@ -38,7 +39,7 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture
 def address(place: Path) -> Iterator[str]:
     """The address that the program tells on its standard error."""
-    command = [sys.executable, str(shutil.copy(PROGRAM, place)), str(place)]
+    command = [sys.executable, "-u", str(shutil.copy(PROGRAM, place)), str(place)]
     with (
         (place / "output").open("w") as output,
         subprocess.Popen(command, stdin=subprocess.PIPE, stdout=output, stderr=subprocess.PIPE, text=True) as program,
@@ -52,6 +53,7 @@ def address(place: Path) -> Iterator[str]:
     assert program.returncode == 0, "".join(told) + rest
 
 
+@pytest.mark.behaviour(176)
 def test_newcomer_sees_where_time_goes_drains_the_job_and_reads_why_the_next_one_failed(
     page: Page, address: str, picture: Callable[[str], None], place: Path
 ) -> None:
@@ -88,7 +90,21 @@ def test_newcomer_sees_where_time_goes_drains_the_job_and_reads_why_the_next_one
     failure = page.get_by_role("article").first
     expect(failure).to_contain_text("ZeroDivisionError")
     expect(failure).to_contain_text("share of the total")
-    text = failure.inner_text()
-    line = next(at for at, code in enumerate(PROGRAM.read_text().splitlines(), 1) if "trade.price - 106" in code)
-    assert text.index("share of the total") < text.index(f"prices.py:{line}") < text.index("Traceback (most recent")
+    assert_shows_operator_and_line_first(failure.inner_text())
     picture("exceptions")
+
+    (job_id,) = re.findall("[0-9a-f]{32}", page.url)
+    job = f"{address}/v1/jobs/{job_id}"
+    (entry,) = httpx.get(f"{job}/exceptions").json()["exceptionHistory"]["entries"]
+    assert_shows_operator_and_line_first(entry["stacktrace"])
+    cause = httpx.get(f"{job}/execution-result").json()["job-execution-result"]["failure-cause"]
+    assert_shows_operator_and_line_first(cause["stack-trace"])
+    assert_shows_operator_and_line_first((place / "output").read_text())
+
+
+def assert_shows_operator_and_line_first(text: str) -> None:
+    """Compare what is told of the failure with the program: what failed, where, and only then the traceback."""
+    line = next(at for at, code in enumerate(PROGRAM.read_text().splitlines(), 1) if "trade.price - 106" in code)
+    operator, place = text.index("share of the total"), text.index(f"prices.py:{line}")
+    assert text.index("ZeroDivisionError") < operator < place
+    assert "Traceback" not in text[:place]

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
+from typing import Any
+
 import pytest
 from tests.unit.rest.fakes import JOB, Api, FakeControl
 
@@ -29,7 +32,7 @@ def test_other_names_are_refused_because_a_page_may_have_made_them_point_here(ap
     assert "is not a name of this server" in api.error("GET", "/v1/jobs", 403, headers={"host": host})
 
 
-@pytest.mark.parametrize("origin", ["http://evil.example", "null", "http://127.0.0.1:9999"])
+@pytest.mark.parametrize("origin", ["http://evil.example", "null", "http://127.0.0.1:9999", "http://[", ""])
 def test_scripts_of_other_pages_are_refused(api: Api, control: FakeControl, origin: str) -> None:
     api.error("PATCH", f"/v1/jobs/{JOB}", 403, headers={"origin": origin})
     assert control.asked == []
@@ -68,6 +71,25 @@ def test_a_body_beyond_the_limit_is_refused_unread(api: Api) -> None:
     for content in (b"x" * (MAX_BODY + 1), iter([b"x" * MAX_BODY, b"x"])):
         answer = Api(FakeControl()).ask("POST", f"/v1/jobs/{JOB}/stop", content=_stream(content), headers=headers)
         assert (answer.status_code, answer.headers["connection"]) == (413, "close")
+
+
+def test_a_client_that_goes_away_before_the_end_of_its_body_has_asked_for_nothing(
+    api: Api, control: FakeControl
+) -> None:
+    answers: list[Any] = []
+    parts = [{"type": "http.request", "body": b"", "more_body": True}, {"type": "http.disconnect"}]
+
+    async def receive() -> Any:
+        return parts.pop(0)
+
+    async def send(message: Any) -> None:
+        answers.append(message)
+
+    path = f"/v1/jobs/{JOB}/stop"
+    scope = {"type": "http", "method": "POST", "path": path, "headers": [(b"host", b"localhost")], "query_string": b""}
+    asyncio.run(api.app(scope, receive, send))
+    assert control.asked == []
+    assert answers[0]["status"] == 400
 
 
 def _stream(content: object) -> object:

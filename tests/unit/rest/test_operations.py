@@ -9,6 +9,7 @@ import pytest
 from tests.unit.rest.fakes import JOB, OTHER, Api, FakeControl, ended
 
 from penstock._engine.protocol.control import Stop
+from penstock._engine.rest import operations
 from penstock.common.job_status import JobStatus
 from penstock.errors import CheckpointRequestError, SavepointError
 
@@ -188,3 +189,32 @@ def test_outcomes_that_are_too_old_keep_nobody(api: Api, control: FakeControl) -
     control.answers[0].set_result("/sp/1")
     api.now_ms += 300_001
     assert api.operations.wait_until_read(0)
+
+
+def test_more_than_some_operations_at_a_time_are_refused(
+    api: Api, control: FakeControl, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(operations, "MAX_UNDER_WAY", 2)
+    begin(api, SAVEPOINTS)
+    begin(api, CHECKPOINTS)
+    assert "are under way" in api.error("POST", CHECKPOINTS, 429)
+    assert len(control.asked) == 2
+    control.answers[0].set_result("/sp/1")
+    begin(api, CHECKPOINTS)
+
+
+def test_of_many_outcomes_the_oldest_are_forgotten_and_nothing_that_is_under_way(
+    api: Api, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(operations, "MAX_KEPT", 3)
+    under_way = begin(api, SAVEPOINTS)
+    first, *others = [begin(api, f"/v1/jobs/{OTHER}/savepoints") for _ in range(3)]
+    api.error("GET", f"/v1/jobs/{OTHER}/savepoints/{first}", 404)
+    assert api.get(f"{SAVEPOINTS}/{under_way}") == IN_PROGRESS
+    for trigger in others:
+        assert api.get(f"/v1/jobs/{OTHER}/savepoints/{trigger}")["status"] == {"id": "COMPLETED"}
+
+
+def test_what_failed_at_once_keeps_nobody(api: Api) -> None:
+    begin(api, f"/v1/jobs/{OTHER}/stop")
+    assert not api.operations.unread

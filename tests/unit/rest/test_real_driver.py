@@ -136,6 +136,13 @@ def test_a_savepoint_that_cannot_be_written_says_why_and_the_job_goes_on(tmp_pat
     assert published(run.name) == ALL
 
 
+def test_a_savepoint_at_what_cannot_be_a_url_says_so_and_the_job_goes_on(tmp_path: Path) -> None:
+    run = Steered(tmp_path)
+    run.run({2: lambda: run.post("stop", targetDirectory="http://[")})
+    assert "Invalid IPv6 URL" in run.outcome(run.answers[2])["failure-cause"]["stack-trace"]
+    assert published(run.name) == ALL
+
+
 @pytest.mark.behaviour(61)
 def test_a_stop_of_a_job_that_is_over_answers_through_the_outcome(tmp_path: Path) -> None:
     run = Steered(tmp_path).run({})

@@ -7,6 +7,7 @@ import os
 import socket
 import threading
 import time
+from http.client import HTTPResponse
 from statistics import median
 from typing import TYPE_CHECKING, Any
 
@@ -43,9 +44,14 @@ def make(place: Path, **more: str) -> RestServer:
 
 
 @pytest.fixture
-def server(tmp_path: Path) -> Iterator[RestServer]:
+def control() -> FakeControl:
+    return FakeControl()
+
+
+@pytest.fixture
+def server(tmp_path: Path, control: FakeControl) -> Iterator[RestServer]:
     made = make(tmp_path)
-    made.add(FakeControl())
+    made.add(control)
     made.start()
     yield made
     made.close()
@@ -56,6 +62,15 @@ def raw(server: RestServer) -> socket.socket:
     connection = socket.create_connection((host, int(port)), timeout=10)
     connection.settimeout(10)
     return connection
+
+
+def asked(connection: socket.socket) -> HTTPResponse:
+    """Ask over a connection that stays open, and read the answer."""
+    connection.sendall(b"GET /v1/jobs HTTP/1.1\r\nHost: localhost\r\n\r\n")
+    answer = HTTPResponse(connection)
+    answer.begin()
+    answer.read()
+    return answer
 
 
 def received(connection: socket.socket) -> bytes:
@@ -116,11 +131,48 @@ def test_a_get_with_a_body_leaves_the_connection_in_step(server: RestServer) -> 
 def test_a_client_that_does_not_finish_its_request_is_cut_off(
     server: RestServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(http.TimedProtocol, "request_timeout_s", 0.2)
+    monkeypatch.setattr(http.LimitedProtocol, "request_timeout_s", 0.2)
     for part in (b"", b"GET /v1/jobs HT", b"POST /v1/jobs HTTP/1.1\r\nHost: localhost\r\nContent-Length: 9\r\n\r\n{"):
         with raw(server) as connection:
             connection.sendall(part)
             assert received(connection) == b""
+
+
+def test_a_body_that_breaks_off_asks_for_nothing(server: RestServer, control: FakeControl) -> None:
+    head = f"POST /v1/jobs/{JOB}/stop HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n"
+    with raw(server) as connection:
+        connection.sendall(head.encode() + b"no chunk\r\n")
+        assert received(connection).startswith(b"HTTP/1.1 400")
+    httpx.get(f"{server.address}/v1/jobs")
+    assert control.asked == []
+
+
+def test_of_too_many_connections_the_one_that_was_served_longest_ago_is_closed(
+    server: RestServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(http, "MAX_CONNECTIONS", 3)
+    with raw(server) as first, raw(server) as second, raw(server) as third:
+        for connection in (first, second, third, first):
+            assert asked(connection).status == 200
+        assert httpx.get(f"{server.address}/v1/jobs").status_code == 200
+        assert received(second) == b""
+        assert asked(first).status == asked(third).status == 200
+
+
+def test_a_client_that_takes_none_of_the_answers_to_its_many_requests_is_cut_off(
+    server: RestServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(http, "_ANSWER_TIMEOUT_S", 0.2)
+    with raw(server) as connection:
+        connection.sendall(500 * b"GET /openapi.json HTTP/1.1\r\nHost: localhost\r\n\r\n")
+        assert connection.recv(9) == b"HTTP/1.1 "
+        assert server._server is not None
+        connections = server._server.server_state.connections
+        end = time.monotonic() + 20
+        while connections and time.monotonic() < end:
+            time.sleep(0.01)
+        assert not connections
+        assert received(connection).count(b"HTTP/1.1 200") < 500
 
 
 def test_what_is_no_http_is_a_bad_request(server: RestServer) -> None:

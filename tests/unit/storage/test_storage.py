@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from penstock._engine.storage.object_store import ObjectStorage
-from penstock._engine.storage.opening import open_storage
+from penstock._engine.storage.opening import local_path, open_storage
 from penstock.errors import CheckpointStorageError, CorruptCheckpointError
 
 if TYPE_CHECKING:
@@ -109,6 +109,9 @@ def test_store_that_overwrites_in_a_conditional_put_is_refused() -> None:
 def test_unknown_kind_of_storage_is_refused_by_its_url() -> None:
     with pytest.raises(CheckpointStorageError, match="gopher://host/path"):
         open_storage("gopher://host/path")
+    for opened in (open_storage, local_path):
+        with pytest.raises(CheckpointStorageError, match="Invalid IPv6 URL"):
+            opened("http://[")
 
 
 @pytest.mark.parametrize("kind", ["directory", "object store"])

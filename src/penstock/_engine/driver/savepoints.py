@@ -65,7 +65,11 @@ class Savepoints:
             reason = "no directory was named, and execution.checkpointing.savepoint-dir is not set"
             future.set_exception(SavepointError("of this job", reason))
             return future
-        above = local_path(above)
+        try:
+            above = local_path(above)
+        except CheckpointStorageError as error:
+            future.set_exception(SavepointError(above, str(error)))
+            return future
         root = above if "://" in above else str(Path(above).absolute())
         path = f"{root.rstrip('/')}/savepoint-{job_id[:6]}-{secrets.token_hex(6)}"
         request = SavepointRequest(next(self._ids), path, stop, timeout_ms)

@@ -67,7 +67,7 @@ class Guard:
         if not self._knows(host):
             raise Refusal(403, f"Host {host!r} is not a name of this server; rest.address can name one more.")
         origin = headers.get("origin")
-        if origin is not None and urlsplit(origin).netloc.lower() != host.lower():
+        if origin is not None and _host_of(origin) != host.lower():
             raise Refusal(403, f"Requests from pages of {origin} are refused.")
         if headers.get("sec-fetch-site") in {"cross-site", "same-site"} and not _is_page(method, path, headers):
             raise Refusal(403, "Requests from pages of other sites are refused.")
@@ -95,6 +95,8 @@ class Guard:
             async with asyncio.timeout(_BODY_TIMEOUT_S):
                 while True:
                     message = await receive()
+                    if message["type"] == "http.disconnect":
+                        raise Refusal(400, "The body ended too early.")
                     body += message.get("body", b"")
                     if len(body) > MAX_BODY:
                         raise _too_large()
@@ -129,6 +131,13 @@ def _is_page(method: str, path: str, headers: Headers) -> bool:
     """Tell whether somebody follows a link to a page of ours, which changes nothing."""
     navigates = headers.get("sec-fetch-mode") == "navigate" and headers.get("sec-fetch-dest") == "document"
     return method in _SAFE and navigates and not path.endswith("/yarn-cancel")
+
+
+def _host_of(origin: str) -> str:
+    try:
+        return urlsplit(origin).netloc.lower()
+    except ValueError:
+        return ""
 
 
 def _is_host(host: str) -> bool:

@@ -1,8 +1,8 @@
-"""The HTTP server proper: uvicorn on a socket that is listening already, with a time limit for slow clients."""
+"""The HTTP server proper: uvicorn on a socket that is listening already, with limits for clients, slow or many."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, cast
 
 import h11
 import uvicorn
@@ -23,20 +23,30 @@ if TYPE_CHECKING:
 REQUEST_TIMEOUT_S: Final = 15.0
 _ANSWER_TIMEOUT_S: Final = 60.0
 _KEEP_ALIVE_S: Final = 30
-_MAX_CONNECTIONS: Final = 256
+#: Connections at the same time. A process has some 1,000 descriptors, and its jobs need the others.
+MAX_CONNECTIONS: Final = 256
 _MAX_HEAD: Final = 32 << 10
 
 
-class TimedProtocol(H11Protocol):
-    """Closes the connection of a client that is too slow with its request, or with taking the answer."""
+class LimitedProtocol(H11Protocol):
+    """Closes connections: of clients that are too slow with a request or with taking the answer, and of too many."""
 
     request_timeout_s = REQUEST_TIMEOUT_S
     _deadline: asyncio.TimerHandle | None = None
+    #: When it was made, or had its last answer, by the clock of the loop.
+    _last_served: float = 0.0
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        """Wait for the first request."""
+        """Wait for the first request; of too many connections, close the one that was served longest ago."""
         super().connection_made(transport)
+        self._last_served = self.loop.time()
         self._within(self.request_timeout_s)
+        if len(self.connections) > MAX_CONNECTIONS:
+            # Those that close now are among them until the loop gets to them.
+            every = cast("set[LimitedProtocol]", self.connections)
+            others = [one for one in every if not one.transport.is_closing()]
+            if len(others) > MAX_CONNECTIONS:
+                min(others, key=lambda one: one._last_served).transport.abort()
 
     def data_received(self, data: bytes) -> None:
         """Take a part of a request; the time runs from its first byte to its last."""
@@ -48,8 +58,11 @@ class TimedProtocol(H11Protocol):
 
     def on_response_complete(self) -> None:
         """Let the next request take its own time; uvicorn closes connections that stay idle."""
+        self._last_served = self.loop.time()
         self._within(None)
         super().on_response_complete()
+        if self.conn.their_state is not h11.IDLE:  # it had sent the next request already
+            self._within(_ANSWER_TIMEOUT_S)
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Forget the time limit."""
@@ -73,7 +86,7 @@ def serve(site: Site, access: Access, listening: socket.socket, started: Callabl
     """
     config = uvicorn.Config(
         Guard(make_app(site), access),
-        http=TimedProtocol,
+        http=LimitedProtocol,
         ws="none",
         loop="asyncio",
         lifespan="off",
@@ -84,7 +97,7 @@ def serve(site: Site, access: Access, listening: socket.socket, started: Callabl
         timeout_keep_alive=_KEEP_ALIVE_S,
         timeout_graceful_shutdown=1,
         limit_concurrency=None,
-        backlog=_MAX_CONNECTIONS,
+        backlog=MAX_CONNECTIONS,
         h11_max_incomplete_event_size=_MAX_HEAD,
     )
     server = uvicorn.Server(config)

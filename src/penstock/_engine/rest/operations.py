@@ -6,11 +6,18 @@ import secrets
 import threading
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
+
+from penstock._engine.rest.refusal import Refusal
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from concurrent.futures import Future
+
+
+#: Operations at the same time, and those that are remembered: each takes a thread, or memory, because a client says so.
+MAX_UNDER_WAY: Final = 64
+MAX_KEPT: Final = 1_000
 
 
 class OperationKind(StrEnum):
@@ -60,18 +67,25 @@ class Operations:
     ) -> str:
         """Begin an operation, unless one of that trigger id has begun already; return the id.
 
+        What fails at once keeps nobody waiting for somebody to read it.
+
         Args:
             kind: What it is.
             job_id: The job; empty for what belongs to none.
             trigger_id: The id that the client gave it; a new one when left out.
             begin: Begins it.
+
+        Raises:
+            Refusal: Too many are under way.
         """
         chosen = trigger_id or secrets.token_hex(16)
         with self._changed:
             self._forget()
             if (kind, job_id, chosen) in self._operations:
                 return chosen
+            self._make_room()
             operation = self._operations[kind, job_id, chosen] = Operation(begin())
+            operation.was_read = operation.future.done() and operation.future.exception() is not None
         operation.future.add_done_callback(lambda _: self._ended(operation))
         return chosen
 
@@ -111,6 +125,13 @@ class Operations:
     def _ended(self, operation: Operation) -> None:
         with self._changed:
             operation.ended_ms = self._clock()
+
+    def _make_room(self) -> None:
+        ended = [name for name, one in self._operations.items() if one.future.done()]
+        if len(self._operations) - len(ended) >= MAX_UNDER_WAY:
+            raise Refusal(429, f"{MAX_UNDER_WAY} operations are under way; ask again when one of them has ended.")
+        for name in ended[: max(0, len(self._operations) + 1 - MAX_KEPT)]:
+            del self._operations[name]
 
     def _forget(self) -> None:
         oldest_ms = self._clock() - self._keep_ms

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 from typing import TYPE_CHECKING
-from urllib.parse import unquote, urlsplit
+from urllib.parse import SplitResult, unquote, urlsplit
 
 from penstock._engine.storage.local import LocalStorage
+from penstock.errors import CheckpointStorageError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -17,11 +18,14 @@ if TYPE_CHECKING:
 def local_path(path: str) -> str:
     """Return a path that Flink would write as ``file:/…`` without that; any other one as it is.
 
+    Raises:
+        CheckpointStorageError: It is a URL that cannot be.
+
     Example:
         >>> local_path("file:/data/a%20b"), local_path("file:///data"), local_path("s3://bucket/data")
         ('/data/a b', '/data', 's3://bucket/data')
     """
-    parts = urlsplit(path)
+    parts = _split(path)
     return unquote(parts.path) if parts.scheme == "file" else path
 
 
@@ -35,7 +39,7 @@ def open_storage(url: str, options: Mapping[str, str] | None = None) -> Checkpoi
     Raises:
         CheckpointStorageError: There is no such kind of storage, or it cannot be set up.
     """
-    parts = urlsplit(url)
+    parts = _split(url)
     if parts.scheme == "file":
         return LocalStorage(Path(unquote(parts.path)))
     if not parts.scheme or len(parts.scheme) == 1:  # one letter is a drive of Windows
@@ -44,3 +48,10 @@ def open_storage(url: str, options: Mapping[str, str] | None = None) -> Checkpoi
     from penstock._engine.storage.object_store import open_object_store
 
     return open_object_store(url, dict(options or {}))
+
+
+def _split(url: str) -> SplitResult:
+    try:
+        return urlsplit(url)
+    except ValueError as error:
+        raise CheckpointStorageError(url, str(error)) from None

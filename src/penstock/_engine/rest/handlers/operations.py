@@ -216,15 +216,16 @@ def _state(call: Call, kind: OperationKind) -> tuple[bool, Any, FailureCause | N
     return True, None, failure_cause(f"{type(outcome.error).__module__}.{name}", text, f"{name}: {text}")
 
 
-_NO_DIRECTORY = {400: "The body cannot be, or no directory is named and none is configured."}
+_TOO_MANY = {429: "Too many operations are under way."}
+_NO_DIRECTORY = {400: "The body cannot be, or no directory is named and none is configured.", **_TOO_MANY}
 _NO_OPERATION = {404: "There is no such operation, or its outcome is too old."}
 
 ROUTES = (
     Route("POST", "/jobs/{jobid}/savepoints", savepoint, Triggered, 202, body=SavepointBody, refusals=_NO_DIRECTORY),
     Route("GET", "/jobs/{jobid}/savepoints/{triggerid}", savepoint_state, SavepointState, refusals=_NO_OPERATION),
     Route("POST", "/jobs/{jobid}/stop", stop, Triggered, 202, body=StopBody, refusals=_NO_DIRECTORY),
-    Route("POST", "/jobs/{jobid}/checkpoints", checkpoint, Triggered, 202, body=CheckpointBody),
+    Route("POST", "/jobs/{jobid}/checkpoints", checkpoint, Triggered, 202, body=CheckpointBody, refusals=_TOO_MANY),
     Route("GET", "/jobs/{jobid}/checkpoints/{triggerid}", checkpoint_state, CheckpointState, refusals=_NO_OPERATION),
-    Route("POST", "/savepoint-disposal", dispose, Triggered, 200, body=DisposalBody),
+    Route("POST", "/savepoint-disposal", dispose, Triggered, 200, body=DisposalBody, refusals=_TOO_MANY),
     Route("GET", "/savepoint-disposal/{triggerid}", disposal_state, DisposalState, refusals=_NO_OPERATION),
 )
