@@ -30,8 +30,10 @@ RECOVERIES = "test_driver_kills.py::test_kill_of_the_driver_that_recovers_leaves
 SAVEPOINTS = "test_driver_kills.py::test_kill_at_any_point_of_a_stop_with_savepoint_loses_neither_the_job_nor_a_record"
 DRAINS = "test_driver_kills.py::test_kill_at_any_point_of_a_drain_loses_neither_the_job_nor_a_record"
 RESTORES = "test_driver_kills.py::test_kill_of_a_driver_that_restores_a_savepoint_leaves_the_truth_to_the_next"
-#: Random jobs that are stopped and restored.
+#: Random jobs that are stopped and restored; random lives of jobs; random orders of events.
 RESTORED_JOBS = 500
+LIVES = 500
+ORDERS = 1_500
 RESTORED_JOBS_ON_SPARK = 100
 CASE_LIMIT_S = 1800
 
@@ -120,6 +122,18 @@ def cases(seed: int) -> list[Case]:
         [*pytest, "tests/spark/test_random_stops.py"],
         {"HYPOTHESIS_PROFILE": "campaign", "PENSTOCK_SPARK_RESTORE_EXAMPLES": str(RESTORED_JOBS_ON_SPARK)},
     )
+    lives = Case(
+        "lives",
+        "random lives: stopped, killed, started from anywhere, cleaned up after: files hold the truth, nothing is left",
+        [*pytest, "tests/property/test_lives.py"],
+        {"HYPOTHESIS_PROFILE": "campaign", "PENSTOCK_LIVES_EXAMPLES": str(LIVES)},
+    )
+    orders = Case(
+        "orders",
+        "a driver whose instructions fail, whose requests come at any step, and that is killed: the output is right",
+        [*pytest, "tests/property/test_coordinator.py"],
+        {"HYPOTHESIS_PROFILE": "campaign", "PENSTOCK_COORDINATOR_EXAMPLES": str(ORDERS)},
+    )
     pythons = [
         Case(
             f"python-{version}",
@@ -132,7 +146,8 @@ def cases(seed: int) -> list[Case]:
         and (python := shutil.which(f"python{version}")) is not None
         and subprocess.run([python, "--version"], capture_output=True, check=False).returncode == 0
     ]
-    return [*points, spark, matrix, *kills, *chaos, hostile, properties, restores, restores_on_spark, *pythons]
+    tests = [properties, restores, restores_on_spark, lives, orders]
+    return [*points, spark, matrix, *kills, *chaos, hostile, *tests, *pythons]
 
 
 def code_version() -> str:

@@ -35,7 +35,7 @@ from penstock.common.job_status import JobStatus
 from penstock.datastream import KeyedProcessFunction
 from penstock.datastream.connectors.file_system import BucketAssigner, FileSink, RollingPolicy
 from penstock.datastream.state import ValueStateDescriptor
-from penstock.errors import NoCheckpointError
+from penstock.errors import NoCheckpointError, RestoreError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -188,6 +188,8 @@ class Lives:
         self.untouched: dict[str, dict[str, bytes]] = {}
         #: Those that jobs have claimed.
         self._given: set[str] = set()
+        #: How many subtasks the operators of each job had at its last start.
+        self._sizes: dict[str, list[int]] = {}
 
     def program(self, sizes: list[int]) -> Callable[[Sheet], None]:
         policy = RollingPolicy.on_checkpoint_rolling_policy() if self.rolls else RollingPolicy.default_rolling_policy()
@@ -212,9 +214,13 @@ class Lives:
             status = None
         else:
             status = chapter.status
+            if isinstance(chapter.error, RestoreError) and "Start it once as it was" in str(chapter.error):
+                return self.run(self._sizes[how["job_id"]], {}, None, **how)
             if status is JobStatus.FAILED:
                 assert isinstance(chapter.error, NoCheckpointError), chapter.error
                 assert "before its first checkpoint" in str(chapter.error)
+        if life.has_claimed:
+            self._sizes[how["job_id"]] = sizes
         if life.has_claimed and how.get("claim") == "CLAIM":
             self._given.add(how["recover"])
         self._look_at_savepoints()

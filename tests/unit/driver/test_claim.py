@@ -278,3 +278,11 @@ def test_own_checkpoint_that_is_not_claimed_stays_also_when_a_later_process_goes
     assert record_at(path) == old
     assert files_of(story, [old]) == old_files
     assert not checkpoints_of(story, story.chapters[-1])[1:]
+
+
+def test_claim_takes_no_file_that_somebody_has_put_into_the_savepoint(tmp_path: Path) -> None:
+    story = Story(tmp_path)
+    savepoint = Path(story.run(program, asks={4: Stop.SUSPEND}).savepoint)
+    (savepoint / "notes.txt").write_text("keep this")
+    assert story.run(program, recover=str(savepoint), claim="CLAIM").status is JobStatus.FINISHED
+    assert [file.name for file in savepoint.iterdir()] == ["notes.txt"]

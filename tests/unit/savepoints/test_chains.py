@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
@@ -58,6 +59,15 @@ def test_savepoints_that_a_start_needs(
     if records[-1][0] is RecordKind.DRAINED:  # there is nothing to go on with
         needed = ()
     assert chain(tmp_path, *records).start() == needed
+
+
+@pytest.mark.parametrize(("keeps", "needed"), [(False, ()), (True, (ELSEWHERE,))])
+def test_finished_job_without_a_checkpoint_of_its_own_needs_its_start_where_it_may_go_on(
+    tmp_path: Path, keeps: bool, needed: tuple[str, ...]
+) -> None:
+    found = chain(tmp_path, (TAKEOVER, ELSEWHERE, None), (RecordKind.FINISHED, ELSEWHERE, None))
+    found.records[2] = replace(found.records[2], keeps_checkpoints=keeps)
+    assert found.start() == needed
 
 
 def test_damaged_record_is_named_and_the_others_are_read(tmp_path: Path) -> None:

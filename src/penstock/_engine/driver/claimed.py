@@ -9,6 +9,7 @@ from penstock._engine.coordinator.snapshots import state_files
 from penstock._engine.driver.damage import readable
 from penstock._engine.protocol.metadata import RecordKind, encode_record
 from penstock._engine.protocol.paths import METADATA, checkpoint_ids, checkpoint_path, metadata_path
+from penstock._engine.savepoints.disposal import belongs
 
 if TYPE_CHECKING:
     from penstock._engine.protocol.metadata import Record
@@ -27,8 +28,9 @@ def delete_claimed(storage: CheckpointStorage, path: str, owner: str) -> None:
     if record is None:  # it has gone already, or is damaged: then a person may want to look at it
         return
     if record.kind is RecordKind.SAVEPOINT:
+        own = [file.path for file in storage.files(path) if belongs(file.path.removeprefix(f"{path}/"), record)]
         storage.delete([f"{path}/{METADATA}"])
-        storage.delete([file.path for file in storage.files(path)])
+        storage.delete(own)  # what else somebody has put there is theirs
         return
     files = _files_of_its_own(storage, record)
     _close_chain(storage, record, owner)

@@ -67,6 +67,8 @@ class JobChain:
         has no checkpoint of its own.
         """
         record, needed, stops = self.newest, list[str](), True
+        if record is not None and record.kind is RecordKind.FINISHED and not record.keeps_checkpoints:
+            return ()  # nothing starts from there any more
         while record is not None:
             if record.savepoint is not None and record.kind in _INTO_SAVEPOINT and stops:
                 needed.append(record.savepoint)

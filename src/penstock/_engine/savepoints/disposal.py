@@ -16,6 +16,8 @@ from penstock.errors import SavepointChangeError
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
+    from penstock._engine.protocol.metadata import Record
+
 
 @dataclass(frozen=True, slots=True)
 class Disposal:
@@ -53,9 +55,8 @@ def dispose(
     _check_unneeded(located, checkpoint_directories, options)
     above, _, name = located.path.rpartition("/")
     storage = open_storage(above, options)
-    named = state_files(located.snapshot) | {METADATA}
     files = {file.path.removeprefix(f"{name}/"): file.size for file in storage.files(name)}
-    foreign = [file for file in files if file not in named and checkpoint_of(file) is None]
+    foreign = [file for file in files if not belongs(file, located.record)]
     if foreign:
         reason = f"{storage.full_path(f'{name}/{foreign[0]}')} does not belong to it. Move it away, then try again"
         raise SavepointChangeError(located.path, reason)
@@ -63,6 +64,12 @@ def dispose(
     storage.delete([f"{name}/{METADATA}"])
     storage.delete([*(f"{name}/{file}" for file in files if file != METADATA), *unfinished])
     return Disposal(located.path, len(files), sum(files.values()))
+
+
+def belongs(file: str, record: Record) -> bool:
+    """Tell whether a file in the directory of a savepoint is one of its files, or of a try to write it."""
+    named = state_files(record.snapshot) if record.snapshot is not None else frozenset[str]()
+    return file == METADATA or file in named or checkpoint_of(file) is not None
 
 
 def _check_unneeded(located: Located, directories: Iterable[str], options: Mapping[str, str] | None) -> None:
