@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import atexit
+import shutil
 import tempfile
+import uuid
 from dataclasses import dataclass, replace
 from enum import Enum
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -57,7 +61,7 @@ class ListSource(Source[Any, ListSplit, "list[ListSplit]"]):
 
     Args:
         *lists: The items.
-        happened_in: The folder; a new temporary one by default.
+        happened_in: The folder; by default one that goes with the process that makes the source.
         records_per_poll: How many records a poll emits at most.
 
     Example:
@@ -68,7 +72,7 @@ class ListSource(Source[Any, ListSplit, "list[ListSplit]"]):
 
     def __init__(self, *lists: Sequence[Any], happened_in: str | None = None, records_per_poll: int = 1) -> None:
         self._lists = [list(items) for items in lists]
-        self._happened_in = happened_in or tempfile.mkdtemp(prefix="penstock-list-source-")
+        self._happened_in = happened_in or str(_folders() / uuid.uuid4().hex)
         self._records_per_poll = records_per_poll
 
     def get_boundedness(self) -> Boundedness:
@@ -88,6 +92,14 @@ class ListSource(Source[Any, ListSplit, "list[ListSplit]"]):
     def create_reader(self, reader_context: SourceReaderContext) -> _ListReader:
         """Make a reader of lists."""
         return _ListReader(reader_context, self._lists, Path(self._happened_in), self._records_per_poll)
+
+
+@cache
+def _folders() -> Path:
+    """Return where this process keeps what happened to its lists; it is removed when the process exits."""
+    folders = tempfile.mkdtemp(prefix="penstock-list-sources-")
+    atexit.register(shutil.rmtree, folders, ignore_errors=True)
+    return Path(folders)
 
 
 class _ListEnumerator(SplitQueueEnumerator[ListSplit, "list[ListSplit]"]):
@@ -132,6 +144,7 @@ class _ListCursor(SplitCursor[Any, ListSplit]):
 
     def _happens_now(self, sentinel: Sentinel, position: int) -> bool:
         """Note that a sentinel was reached; True when the list ends here."""
+        self._happened_in.mkdir(parents=True, exist_ok=True)
         try:
             (self._happened_in / f"{self._split.number}-{position}").touch(exist_ok=False)
         except FileExistsError:
