@@ -20,7 +20,7 @@ from pyspark.sql.types import BinaryType, IntegerType, LongType, StructField, St
 
 from penstock._engine.plan.epoch_plan import EpochOutcome, EpochProgress
 from penstock._engine.protocol.control import decode, encode
-from penstock._engine.spark.workers import close_at_exit, release
+from penstock._engine.spark.workers import close_at_exit, closing_plan, release
 from penstock.errors import EpochCancelledError, EpochInfrastructureError, InternalError
 
 if TYPE_CHECKING:
@@ -88,10 +88,14 @@ class SparkEpochRunner:
         self._plans: dict[tuple[int, ...], DataFrame] = {}
         #: Whether workers may keep something of the job.
         self._kept = False
+        #: Closes what they keep; there once they may.
+        self._closing: DataFrame | None = None
 
     def run(self, plan: EpochPlan) -> EpochOutcome:
         """Run one epoch to its end and return what its subtasks acknowledged."""
         kept, self._kept = self._kept, True
+        if kept and self._closing is None:
+            self._closing = closing_plan(self._spark)
         # A group of its own, and named before the look at the flag: then `cancel` meets one of the two.
         group = f"penstock-{id(self):x}-{next(self._runs)}"
         self._running = group, plan
@@ -128,7 +132,7 @@ class SparkEpochRunner:
         if not self._kept:
             return
         try:
-            release(self._spark, run_id)
+            release(self._spark, self._closing or closing_plan(self._spark), run_id)
         except Exception:
             _logger.debug("Functions stay open until their workers end", exc_info=True)
 
