@@ -10,15 +10,15 @@ import time
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, cast
 
+from penstock.datastream.connectors._generating import GeneratorFunction, RateUnit
 from penstock.datastream.connectors.base import InputStatus, SourceReader, SourceSplit
-from penstock.datastream.connectors.datagen import GeneratorFunction, RateUnit
 from penstock.datastream.connectors.enumerator_base import SplitQueueEnumerator
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from penstock.datastream.connectors._generating import RateLimiterStrategy
     from penstock.datastream.connectors.base import ReaderOutput, SourceReaderContext
-    from penstock.datastream.connectors.datagen import RateLimiterStrategy
 
 _BLOCK = 2048
 _MOST_CATCH_UP_SECONDS = 60.0

@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from penstock._connectors.files.filesystem import FileStatus
+    from penstock.datastream.connectors._file_system.formats import FileFormat, FilePart
     from penstock.datastream.connectors.base import SourceOutput, SourceReaderContext, SplitEnumeratorContext
-    from penstock.datastream.connectors.file_system import FileFormat, FilePart
 
 _PART_BYTES = 32 * 1024 * 1024
 _LEAST_PART_BYTES = 1024 * 1024

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 from penstock._connectors.files.opening import filesystem_of
 from penstock._connectors.files.staging import FinishedPart, HeldAttempts, segment_name, sink_name, token_of
 from penstock.common.serialization import BulkWriterFactory, Encoder
+from penstock.datastream.connectors._file_system.policies import PartFileInfo
 from penstock.datastream.connectors.base import CommittingSinkWriter, StatefulSinkWriter
-from penstock.datastream.connectors.file_system import PartFileInfo
 from penstock.errors import SinkFileError, StagedFileError
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from penstock._connectors.files.staging import FileCommittable
     from penstock.common.serialization import BulkWriter
-    from penstock.datastream.connectors._file_system.sink import FileSinkOptions
+    from penstock.datastream.connectors._file_system.options import FileSinkOptions
     from penstock.datastream.connectors.base import SinkWriterContext, WriterInitContext
 
 # The rolling policy is asked before each block of so many records.

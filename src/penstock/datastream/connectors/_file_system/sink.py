@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Self
 
 from penstock.common.serialization import BulkWriterFactory, Encoder
+from penstock.datastream.connectors._file_system.options import FileSinkOptions
 from penstock.datastream.connectors._file_system.policies import (
     BucketAssigner,
     OnCheckpointRollingPolicy,
@@ -22,27 +23,6 @@ if TYPE_CHECKING:
     from penstock._connectors.files.writer import FileWriter, FileWriterState
     from penstock.common.typeinfo import TypeInformation
     from penstock.datastream.connectors.base import CommitterInitContext, WriterInitContext
-
-
-@dataclass(frozen=True, slots=True)
-class FileSinkOptions:
-    """What a file sink was told.
-
-    Args:
-        base_path: The folder that the buckets are in.
-        encoding: Writes records one by one (a row format) or whole files (a bulk format).
-        bucket_assigner: Chooses the folder of a record.
-        rolling_policy: Says when a file is complete.
-        file_config: What files are called.
-        bucket_check_interval_ms: How often ages are looked at between checkpoints.
-    """
-
-    base_path: str
-    encoding: Encoder | BulkWriterFactory
-    bucket_assigner: BucketAssigner
-    rolling_policy: RollingPolicy
-    file_config: OutputFileConfig = OutputFileConfig()  # noqa: RUF009 - frozen
-    bucket_check_interval_ms: int = 60_000
 
 
 class FileSink(Sink[Any], SupportsWriterState[Any, "FileWriterState"], SupportsCommitter["FileCommittable"]):

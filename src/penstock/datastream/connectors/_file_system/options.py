@@ -1,0 +1,33 @@
+"""What a file sink was told, as its writers get it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from penstock.datastream.connectors._file_system.policies import OutputFileConfig
+
+if TYPE_CHECKING:
+    from penstock.common.serialization import BulkWriterFactory, Encoder
+    from penstock.datastream.connectors._file_system.policies import BucketAssigner, RollingPolicy
+
+
+@dataclass(frozen=True, slots=True)
+class FileSinkOptions:
+    """What a file sink was told.
+
+    Args:
+        base_path: The folder that the buckets are in.
+        encoding: Writes records one by one (a row format) or whole files (a bulk format).
+        bucket_assigner: Chooses the folder of a record.
+        rolling_policy: Says when a file is complete.
+        file_config: What files are called.
+        bucket_check_interval_ms: How often ages are looked at between checkpoints.
+    """
+
+    base_path: str
+    encoding: Encoder | BulkWriterFactory
+    bucket_assigner: BucketAssigner
+    rolling_policy: RollingPolicy
+    file_config: OutputFileConfig = OutputFileConfig()  # noqa: RUF009 - frozen
+    bucket_check_interval_ms: int = 60_000
