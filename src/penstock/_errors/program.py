@@ -130,11 +130,11 @@ class KeyEncodingError(JobGraphError):
 
 
 class StateDescriptorError(JobGraphError):
-    """A state is declared as one kind, but was written as another.
+    """A state is declared as one kind or with one type, but was written as another.
 
     Args:
         state: The name of the state.
-        written: The kind that it was written or first declared as, such as ``value``.
+        written: The kind that it was written or first declared as, such as ``value`` or ``value[int]``.
         declared: The kind that it is declared as now.
     """
 
@@ -143,10 +143,14 @@ class StateDescriptorError(JobGraphError):
         self.state, self.written, self.declared = state, written, declared
 
     def __str__(self) -> str:
-        return (
-            f"State {self.state!r} is declared as {self.declared} state, but was written as {self.written} state. "
-            f"Declare it as {self.written} state, or give the new state another name."
-        )
+        ways = f"Declare it as {self.written} state, or give the new state another name."
+        if self.written.partition("[")[0] == self.declared.partition("[")[0]:
+            ways = (
+                f"Declare it as {self.written} or without a type, convert its values in a savepoint "
+                "(penstock.state.SavepointWriter), or give the new state another name."
+            )
+        found = f"State {self.state!r} is declared as {self.declared} state, but was written as {self.written} state."
+        return f"{found} {ways}"
 
 
 class UnpicklableFunctionError(JobGraphError):

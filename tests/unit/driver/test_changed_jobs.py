@@ -12,6 +12,7 @@ from tests.unit.driver.test_finished_operators import Counts
 
 from penstock._engine.coordinator import instructions as do
 from penstock._engine.protocol.control import Stop
+from penstock.common import Types
 from penstock.common.job_status import JobStatus
 from penstock.datastream import CheckpointedFunction, KeyedProcessFunction, MapFunction
 from penstock.datastream.state import ListStateDescriptor, ValueStateDescriptor
@@ -20,6 +21,8 @@ from penstock.errors import MaxParallelismError, ParallelismLimitError, StateDes
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
+
+    from penstock.common import TypeInformation
 
 NUMBERS = [number % 7 for number in range(30)]
 
@@ -149,6 +152,48 @@ def test_class_that_is_gone_fails_with_the_operator_and_the_class(
     assert "Place" in str(refused.error)
     assert "users_module" in str(refused.error)
     assert "'moved'" in str(refused.error)
+
+
+class Typed(KeyedProcessFunction):
+    def __init__(self, type_info: TypeInformation | None) -> None:
+        self.type_info = type_info
+
+    def open(self, runtime_context: Any) -> None:
+        self.state = runtime_context.get_state(ValueStateDescriptor("count", self.type_info))
+
+    def process_element(self, value: Any, ctx: Any) -> Any:
+        count = (self.state.value() or 0) + 1
+        self.state.update(count)
+        yield value, count
+
+
+def typed(type_info: TypeInformation | None) -> Callable[[Sheet], None]:
+    def write(sheet: Sheet) -> None:
+        sheet.collect(sheet.source("numbers", NUMBERS).key_by(lambda n: n).process(Typed(type_info)).uid("typed"))
+
+    return write
+
+
+@pytest.mark.parametrize(
+    ("before", "after"), [(Types.INT(), Types.LONG()), (Types.INT(), None), (None, Types.STRING())]
+)
+def test_state_with_a_type_that_says_the_same_or_nothing_is_restored(
+    tmp_path: Path, before: TypeInformation | None, after: TypeInformation | None
+) -> None:
+    story = Story(tmp_path)
+    stopped = story.run(typed(before), asks={4: Stop.SUSPEND})
+    story.run(typed(after), recover=stopped.savepoint)
+    assert sorted(story.output()) == EXPECTED
+
+
+def test_state_with_another_type_is_refused_with_the_state_both_types_and_the_operator(tmp_path: Path) -> None:
+    story = Story(tmp_path)
+    stopped = story.run(typed(Types.INT()), asks={2: Stop.SUSPEND})
+    refused = story.run(typed(Types.STRING()), recover=stopped.savepoint, restart="exponential-delay")
+    assert refused.driver.progress.restarts == 0, "a restart would change nothing"
+    assert isinstance(refused.error.__cause__, StateDescriptorError)
+    for word in ("'count'", "as value[str] state", "as value[int] state", "'typed'", "SavepointWriter"):
+        assert word in str(refused.error), str(refused.error)
 
 
 class Lists(MapFunction, CheckpointedFunction):

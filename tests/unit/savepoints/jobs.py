@@ -10,7 +10,7 @@ from penstock._engine.coordinator import instructions as do
 from penstock._engine.driver.assembly import Surroundings, assemble
 from penstock._engine.graph.chaining import build_job_graph
 from penstock._engine.protocol.control import Stop
-from penstock.common import Configuration, WatermarkStrategy
+from penstock.common import Configuration, Types, WatermarkStrategy
 from penstock.common.time import Time
 from penstock.common.watermark_strategy import TimestampAssigner
 from penstock.datastream import CheckpointedFunction, MapFunction, StreamExecutionEnvironment
@@ -34,7 +34,7 @@ class Total(KeyedProcessFunction):
     """Adds up, under keys that are tuples, and sets a timer for each key far in the future."""
 
     def open(self, runtime_context: Any) -> None:
-        self.total = runtime_context.get_state(ValueStateDescriptor("total"))
+        self.total = runtime_context.get_state(ValueStateDescriptor("total", Types.LONG()))
 
     def process_element(self, value: int, ctx: Any) -> None:
         self.total.update((self.total.value() or 0) + value)

@@ -54,7 +54,7 @@ def test_operators_stand_in_the_order_of_the_job_with_what_they_have(savepoint: 
     assert (totals.name, totals.parallelism, totals.max_parallelism) == ("KeyedProcess", 2, 128)
     assert [(state.name, state.kind, state.keys) for state in totals.keyed_states] == [
         ("event-time", "timers", 14),
-        ("total", "value", 2),
+        ("total", "value[int]", 2),
     ]
     [contents] = operator(info, "windows").keyed_states
     assert (contents.kind, contents.keys, contents.windows) == ("window-reduce", 3, 1)

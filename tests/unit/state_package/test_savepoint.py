@@ -93,7 +93,7 @@ def test_lists_of_all_subtasks_are_one(savepoint: Savepoint) -> None:
 
 def test_what_is_not_there_is_answered_with_what_is(savepoint: Savepoint) -> None:
     for call, known in (
-        (lambda: savepoint.keyed_state("totals", "sum"), "'total' (value)"),
+        (lambda: savepoint.keyed_state("totals", "sum"), "'total' (value[int])"),
         (lambda: savepoint.keyed_state("total", "sum"), "'totals'"),
         (lambda: savepoint.list_state("waiting", "shred"), "'shared' (union)"),
         (lambda: savepoint.broadcast_state("waiting", "shared"), "'own' (list)"),
@@ -159,7 +159,7 @@ def test_values_that_do_not_go_together_ask_for_a_schema(tmp_path: Path) -> None
 def test_batches_are_of_one_schema_and_of_limited_size(tmp_path: Path) -> None:
     batches = list(written(tmp_path, {number: number for number in range(1_000)}).to_batches(batch_rows=300))
     assert [batch.num_rows for batch in batches] == [300, 300, 300, 100]
-    assert pa.Table.from_batches(batches).column("value").to_pylist().sort() == list(range(1_000)).sort()
+    assert sorted(pa.Table.from_batches(batches).column("value").to_pylist()) == list(range(1_000))
     schema = pa.schema([("value", pa.float32()), ("key", pa.int16())])
     assert all(batch.schema == schema for batch in written(tmp_path / "2", {1: 2}).to_batches(schema))
 

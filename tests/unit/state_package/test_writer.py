@@ -177,6 +177,8 @@ def test_transformed_values_are_what_the_job_goes_on_with(existing: str, tmp_pat
     path = writer.write(str(tmp_path / "s"))
     before = contents(existing, "totals", "total")
     assert contents(path, "totals", "total") == {("even", 0): before["even", 0] + 2 * 10**9}
+    kinds = [Savepoint.open(place).operator("totals").keyed_states[-1].kind for place in (existing, path)]
+    assert kinds == ["value[int]", "value"], "of another type, for all that anybody knows"
     assert Counter(Savepoint.open(path).timers("totals")) == Counter(Savepoint.open(existing).timers("totals"))
     seen = started(path, tmp_path, parallelism)
     last = last_totals(seen)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from penstock._engine.protocol.rows import MIN_WATERMARK, NO_TIMESTAMP
+from penstock._engine.state.declared import declared
 from penstock._engine.state.list_state import StoredListState
 from penstock._engine.state.value_state import KeyContext, KeyKeepingValueState, StoredValueState
 from penstock.datastream.functions import (
@@ -95,7 +96,9 @@ class EngineRuntimeContext(RuntimeContext):
     def _stored(self, operation: str, descriptor: StateDescriptor, kind: str) -> StoredValueState:
         if self._store is None or self._key is None:
             raise UnsupportedOperationError(f"{operation}({descriptor.get_name()!r})", _NEEDS_KEY)
-        table = self._store.table(descriptor.get_name(), kind=kind, keep_keys=self._keep_keys)
+        table = self._store.table(
+            descriptor.get_name(), kind=declared(kind, descriptor.type_info), keep_keys=self._keep_keys
+        )
         return (KeyKeepingValueState if self._keep_keys else StoredValueState)(table, self._key)
 
     def state_of(self, descriptor: StateDescriptor) -> State:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, cast
 from penstock._engine.operators.context import EngineRuntimeContext
 from penstock._engine.operators.copies import separate
 from penstock._engine.protocol.keys import normal_key
+from penstock._engine.state.declared import declared
 from penstock._engine.state.value_state import KeyContext, StoredValueState
 from penstock.datastream.functions import ProcessWindowFunction, WindowFunction
 from penstock.datastream.window import TimeWindow
@@ -115,7 +116,7 @@ class WindowContext(ProcessWindowFunction.Context[TimeWindow]):
 
     def stored_for_window(self, descriptor: StateDescriptor, kind: str) -> StoredValueState:
         """Return a value of the key at hand in the window at hand."""
-        table = self._store.table(descriptor.get_name(), kind=kind)
+        table = self._store.table(descriptor.get_name(), kind=declared(kind, descriptor.type_info))
         return StoredValueState(table, self.key, (self.at.start, self.at.end))
 
 

@@ -14,6 +14,7 @@ from penstock._engine.protocol.paths import METADATA, shared_path
 from penstock._engine.protocol.state_handle import StateHandle, StateMode
 from penstock._engine.savepoints.located import absolute
 from penstock._engine.savepoints.reading import MEMORY_BYTES, SCRATCH, key_of, opened_store, operator_state
+from penstock._engine.state.declared import bare
 from penstock._engine.state.keyed_store import KeyedStore
 from penstock._engine.state.operator_state import OperatorState, describe
 from penstock._engine.state.timers import split
@@ -156,7 +157,8 @@ class _Writer:
                 if table.name in operator.keyed:
                     continue
                 steps = operator.transforms.get(table.name, [])
-                shape = _Shape(table.name, table.kind, table.keep_keys)
+                kind = bare(table.kind) if steps else table.kind
+                shape = _Shape(table.name, kind, table.keep_keys)
                 for namespace, pane in table.panes.items():
                     for normal, stored in pane.items():
                         value = _transformed(steps, table.name, key_of(pane, normal), stored) if steps else stored

@@ -21,6 +21,7 @@ from __future__ import annotations
 from enum import Enum
 from typing import TYPE_CHECKING, Any, Final, Protocol, TypeAlias
 
+from penstock._engine.state.declared import agreed
 from penstock.errors import StateDescriptorError
 
 if TYPE_CHECKING:
@@ -157,7 +158,7 @@ class Table:
         self.name = name
         #: True when the keys behind byte keys are stored beside the values.
         self.keep_keys = False
-        #: What the values mean ("value", "list", "map" …); "" until somebody says so.
+        #: What the values mean ("value", "list[int]" …), see `declared`; "" until somebody says so.
         self.kind = ""
         #: Tells of a value that snapshots leave out: expired entries of states with a time to live.
         self.expired: Callable[[Any], bool] | None = None
@@ -170,9 +171,11 @@ class Table:
         Raises:
             StateDescriptorError: The table was declared, perhaps by an earlier run of the job, as another kind.
         """
-        if kind and self.kind and kind != self.kind:
-            raise StateDescriptorError(self.name, self.kind, kind)
-        self.kind = kind or self.kind
+        if kind != self.kind:
+            both = agreed(self.kind, kind)
+            if both is None:
+                raise StateDescriptorError(self.name, self.kind, kind)
+            self.kind = both
         self.keep_keys = keep_keys or self.keep_keys
 
     def pane(self, namespace: Namespace = ()) -> Pane:
