@@ -183,6 +183,24 @@ def test_what_is_no_http_is_a_bad_request(server: RestServer) -> None:
             assert answer.startswith((b"HTTP/1.1 400", b"HTTP/1.1 403", b"HTTP/1.1 431")), answer
 
 
+def test_a_request_of_very_many_lines_is_refused_before_it_is_parsed_and_a_long_row_of_requests_is_not(
+    server: RestServer,
+) -> None:
+    begin, lines = b"GET /v1/jobs HTTP/1.1\r\nHost: localhost\r\n", b"".join(b"X-%d: x\r\n" % n for n in range(1_500))
+    with raw(server) as connection:
+        connection.sendall(begin + lines + b"\r\n")
+        answer = received(connection)
+        assert answer.startswith(b"HTTP/1.1 400 ")
+        assert b"at most 100 lines" in answer
+    with raw(server) as connection:  # the same in two parts, behind an ordinary one
+        connection.sendall(begin + b"\r\n" + begin)
+        connection.sendall(lines)
+        assert received(connection).count(b"HTTP/1.1 400 ") == 1
+    with raw(server) as connection:
+        connection.sendall((begin + b"\r\n") * 99 + begin + b"Connection: close\r\n\r\n")
+        assert received(connection).count(b"HTTP/1.1 200 ") == 100
+
+
 def test_a_port_that_is_taken_makes_it_take_the_next_one(tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]

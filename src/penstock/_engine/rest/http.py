@@ -25,7 +25,9 @@ _ANSWER_TIMEOUT_S: Final = 60.0
 _KEEP_ALIVE_S: Final = 30
 #: Connections at the same time. A process has some 1,000 descriptors, and its jobs need the others.
 MAX_CONNECTIONS: Final = 256
+#: Of the head of a request: its bytes, and its lines, each of which costs more than many bytes. Browsers send some 20.
 _MAX_HEAD: Final = 32 << 10
+_MAX_HEAD_LINES: Final = 100
 
 
 class LimitedProtocol(H11Protocol):
@@ -56,6 +58,15 @@ class LimitedProtocol(H11Protocol):
         if self.conn.their_state in {h11.DONE, h11.MUST_CLOSE}:
             self._within(_ANSWER_TIMEOUT_S)
 
+    def handle_events(self) -> None:
+        """Take what has come so far, unless it is a head of very many lines, which is refused before it is parsed."""
+        if self.conn.their_state is h11.IDLE:
+            waiting, _ = self.conn.trailing_data
+            if waiting.count(b"\n") > _MAX_HEAD_LINES and _head(waiting).count(b"\n") > _MAX_HEAD_LINES:
+                self.send_400_response(f"A request has at most {_MAX_HEAD_LINES} lines before its body.")
+                return
+        super().handle_events()
+
     def on_response_complete(self) -> None:
         """Let the next request take its own time; uvicorn closes connections that stay idle."""
         self._last_served = self.loop.time()
@@ -73,6 +84,10 @@ class LimitedProtocol(H11Protocol):
         if self._deadline is not None:
             self._deadline.cancel()
         self._deadline = None if seconds is None else self.loop.call_later(seconds, self.transport.abort)
+
+
+def _head(data: bytes) -> bytes:
+    return data.partition(b"\r\n\r\n")[0]
 
 
 def serve(site: Site, access: Access, listening: socket.socket, started: Callable[[uvicorn.Server], Any]) -> None:
@@ -94,6 +109,7 @@ def serve(site: Site, access: Access, listening: socket.socket, started: Callabl
         log_level="critical",
         access_log=False,
         server_header=False,
+        proxy_headers=False,  # nobody here asks who a client is
         timeout_keep_alive=_KEEP_ALIVE_S,
         timeout_graceful_shutdown=1,
         limit_concurrency=None,
