@@ -222,9 +222,9 @@ def test_an_address_of_another_machine_is_told(tmp_path: Path) -> None:
 
 
 def test_ports_are_tried_in_the_order_of_the_setting(tmp_path: Path) -> None:
-    assert settings(tmp_path, **{"rest.bind-port": "9000-9002, 8000"}).ports == (9000, 9001, 9002, 8000)
-    assert settings(tmp_path, **{"rest.port": "8081"}).ports[:2] == (8081, 8082)
-    assert settings(tmp_path, **{"rest.port": "65535"}).ports == (65535,)
+    assert settings(tmp_path, **{"rest.bind-port": "9000-9002, 8000"}).door.ports == (9000, 9001, 9002, 8000)
+    assert settings(tmp_path, **{"rest.port": "8081"}).door.ports[:2] == (8081, 8082)
+    assert settings(tmp_path, **{"rest.port": "65535"}).door.ports == (65535,)
     with pytest.raises(ConfigurationError, match="up to 65535"):
         settings(tmp_path, **{"rest.bind-port": "65536"})
 
