@@ -1,6 +1,7 @@
-"""A process with REST and a job, without Spark: python -m tests.hostile.victim DIRECTORY.
+"""A process with REST and a job: python -m tests.hostile.victim DIRECTORY [--spark].
 
-Numbers are counted by key, and each count is written once. It tells its address on standard error and runs until its
+Numbers are counted by key, and each count is written once; without Spark in this process, some hundred a second, else
+on two cores, many more. It tells its address on standard error and the job's id on standard output, and runs until its
 standard input ends; then it drains the job.
 """
 
@@ -11,18 +12,16 @@ from tests.compat.flink_cli.live_job import Cluster, numbers
 from tests.fault.job import count
 
 from penstock._engine.protocol.control import Stop
+from penstock.common import Configuration
 from penstock.datastream import StreamExecutionEnvironment
 
 PER_SECOND = 500
+PER_SECOND_ON_SPARK = 10_000
 
 
-def counting(env: StreamExecutionEnvironment, directory: Path) -> None:
-    count(numbers(env.set_parallelism(1), None, PER_SECOND), directory)
-
-
-def main(directory: Path) -> None:
+def in_process(directory: Path) -> None:
     cluster = Cluster(directory)
-    job = cluster.job(lambda env: counting(env, directory))
+    job = cluster.job(lambda env: count(numbers(env.set_parallelism(1), None, PER_SECOND), directory))
     print(job.job_id, flush=True)
     sys.stdin.read()
     job.savepoint(str(directory / "savepoints"), Stop.DRAIN).result(60)
@@ -30,5 +29,27 @@ def main(directory: Path) -> None:
     cluster.close()
 
 
+def on_spark(directory: Path) -> None:
+    configuration = Configuration()
+    for key, value in {
+        "execution.checkpointing.dir": str(directory / "checkpoints"),
+        "execution.checkpointing.interval": "1 s",
+        "penstock.rest.enabled": "true",
+        "penstock.rest.registry-dir": str(directory / "registry"),
+        "restart-strategy.type": "none",
+        # For so long the process stays after its job, for whoever began an operation to ask how it ended.
+        "rest.async.store-duration": "5 s",
+        "rest.bind-port": "0",
+    }.items():
+        configuration.set_string(key, value)
+    env = StreamExecutionEnvironment.get_execution_environment(configuration).set_parallelism(2)
+    count(numbers(env, None, PER_SECOND_ON_SPARK).set_parallelism(1), directory)  # one: the numbers have no gap
+    job = env.execute_async("counting")
+    print(job.get_job_id(), flush=True)
+    sys.stdin.read()
+    job.stop_with_savepoint(True, str(directory / "savepoints")).result(60)
+    job.get_job_execution_result().result(60)
+
+
 if __name__ == "__main__":
-    main(Path(sys.argv[1]))
+    (on_spark if sys.argv[2:] == ["--spark"] else in_process)(Path(sys.argv[1]))

@@ -15,7 +15,7 @@ from penstock._engine.driver.logs import set_up_log
 from penstock._engine.driver.resumption import resumption
 from penstock._engine.graph.pickling import script_directory, user_modules
 from penstock._engine.rest.server import RestServer
-from penstock._engine.rest.settings import RestSettings
+from penstock._engine.rest.settings import RestSettings, metrics_are_wanted
 from penstock._engine.savepoints.disposal import dispose
 from penstock._engine.storage.opening import local_path, open_storage
 from penstock.common import option_table
@@ -89,6 +89,8 @@ _server_lock = threading.Lock()
 def _rest_server(configuration: Configuration, slots: int) -> RestServer | None:
     """Return the REST server of this process; None for a job that is not to have one."""
     if not configuration.get(option_table.REST_ENABLED):
+        if metrics_are_wanted(configuration):
+            _log.warning("There is no port for metrics: %s is false", option_table.REST_ENABLED.key)
         return None
     with _server_lock:
         if not _servers:

@@ -89,6 +89,8 @@ def _tell_unknown(key: str) -> None:
     meant = nearest_key(key)
     if meant is not None:
         _say_once(key, f"There is no key {key}; did you mean {meant}?")
+    elif key.startswith("metrics.reporter."):
+        _say_once(key, f"{key} has no effect: there is metrics.reporter.prom, with factory.class, port and host.")
     elif key.partition(".")[0] in _NAMESPACES:
         _say_once(key, f"{key} is not a key that Penstock knows; it has no effect.")
 

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import importlib
 import logging
 from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING
 
+from penstock.common import option_table
+from penstock.errors import ConfigurationError
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
+    from penstock.common.configuration import Configuration
     from penstock.common.job_client import JobClient
     from penstock.common.job_execution_result import JobExecutionResult
 
@@ -19,6 +24,9 @@ _log = logging.getLogger(__name__)
 
 class JobListener(ABC):
     """Is told when the jobs of an environment start and end; ``env.register_job_listener`` registers it.
+
+    ``execution.job-listeners`` names classes of listeners that every environment is to have, each as ``module.Class``;
+    they are made without arguments.
 
     Both methods run in the thread that calls the environment. An error that one of them raises is logged, and the job
     goes on. PyFlink has no such class; names and calls are those of Flink's Java class.
@@ -60,3 +68,30 @@ def tell(listeners: Iterable[JobListener], what: Callable[[JobListener], None]) 
             what(listener)
         except Exception:  # noqa: BLE001 - a listener is the user's, and may raise anything
             _log.exception("Job listener %r failed", listener)
+
+
+def configured_listeners(configuration: Configuration) -> list[JobListener]:
+    """Return the listeners that ``execution.job-listeners`` names, newly made.
+
+    Raises:
+        ConfigurationError: A name stands for no listener that can be made.
+    """
+    return [_made(name) for name in configuration.get(option_table.JOB_LISTENERS)]
+
+
+def _made(name: str) -> JobListener:
+    module_name, _, class_name = name.rpartition(".")
+    try:
+        found = getattr(importlib.import_module(module_name), class_name) if module_name else None
+    except Exception as error:  # whatever the module does when it is imported
+        raise _unusable(name, f"{type(error).__name__}: {error}") from error
+    if not (isinstance(found, type) and issubclass(found, JobListener)):
+        raise _unusable(name, "it has to be module.Class, and the class a penstock.common.JobListener")
+    try:
+        return found()
+    except Exception as error:
+        raise _unusable(name, f"it cannot be made without arguments: {error!r}") from error
+
+
+def _unusable(name: str, reason: str) -> ConfigurationError:
+    return ConfigurationError(option_table.JOB_LISTENERS.key, name, reason)

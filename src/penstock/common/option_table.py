@@ -101,6 +101,10 @@ OBJECT_REUSE = option(
     no_effect="records are never copied between functions, so it is always on",
 )
 
+JOB_LISTENERS = option(
+    "execution.job-listeners", LIST, (), "classes that are told when jobs start and end, each as module.Class"
+)
+
 # --------------------------------------------------------------------------------------------------------- checkpoints
 
 CHECKPOINTING_INTERVAL = optional(
@@ -502,6 +506,20 @@ TASK_CANCELLATION_TIMEOUT = option(
     Duration.of_millis(180_000),
     "time after which a task that does not end takes its process with it",
     no_effect="Spark interrupts the tasks of a cancelled job",
+)
+METRICS_REPORTERS = optional(
+    "metrics.reporters", STRING, "names of the reporters that run, with commas between; only prom does anything here"
+)
+PROMETHEUS_FACTORY = optional(
+    "metrics.reporter.prom.factory.class",
+    STRING,
+    "org.apache.flink.metrics.prometheus.PrometheusReporterFactory serves metrics on a port of their own, too",
+)
+PROMETHEUS_PORT = optional(
+    "metrics.reporter.prom.port", _PORTS, "that port, or some of which the first free one is taken; 9249 with the class"
+)
+PROMETHEUS_HOST = optional(
+    "metrics.reporter.prom.host", STRING, "where that port listens; where the REST server does when left out"
 )
 LATENCY_INTERVAL = option(
     "metrics.latency.interval",

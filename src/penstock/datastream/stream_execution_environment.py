@@ -15,7 +15,7 @@ from penstock.common import option_table
 from penstock.common.config_loading import effective_configuration
 from penstock.common.configuration import Configuration
 from penstock.common.execution_config import ExecutionConfig
-from penstock.common.job_listener import tell
+from penstock.common.job_listener import configured_listeners, tell
 from penstock.common.record_shape import record_shaper
 from penstock.common.time import Duration
 from penstock.common.typeinfo import TypeInformation, Types
@@ -65,7 +65,7 @@ class StreamExecutionEnvironment:
     def __init__(self, configuration: Configuration) -> None:
         self._configuration = configuration
         self._pipeline = Pipeline()
-        self._job_listeners: list[JobListener] = []
+        self._job_listeners: list[JobListener] = configured_listeners(configuration)
 
     @staticmethod
     def get_execution_environment(configuration: Configuration | None = None) -> StreamExecutionEnvironment:
@@ -100,7 +100,9 @@ class StreamExecutionEnvironment:
         Raises:
             ConfigurationError: A key has a value that it cannot have.
         """
-        self._configuration.add_all(effective_configuration(configuration, None, {}))
+        more = effective_configuration(configuration, None, {})
+        self._job_listeners += configured_listeners(more)
+        self._configuration.add_all(more)
 
     def get_parallelism(self) -> int:
         """Return the number of subtasks of an operator that does not say how many."""

@@ -1,4 +1,4 @@
-"""Flink's own command line: where it is, and how it is called."""
+"""Flink's own programs: where they are, and how they are called."""
 
 from __future__ import annotations
 
@@ -13,16 +13,21 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 #: `dev.py test` puts them there, where pip can get them.
-_JARS: Final = Path(__file__).resolve().parents[3] / ".flink" / "pyflink" / "lib"
+JARS: Final = Path(__file__).resolve().parents[3] / ".flink" / "pyflink" / "lib"
 #: What Flink's script `bin/flink` starts once it has put the class path together; pip's package has the jars alone.
 _MAIN: Final = "org.apache.flink.client.cli.CliFrontend"
 #: For a JVM that lives for a second.
-_SHORT: Final = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Xshare:auto")
+SHORT: Final = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Xshare:auto")
 
 
 def flink_is_here() -> bool:
     """Tell whether Flink's jars are there."""
-    return any(_JARS.glob("flink-dist-*.jar"))
+    return any(JARS.glob("flink-dist-*.jar"))
+
+
+def java() -> Path:
+    """Return the Java that Spark runs on; Flink's programs run on it as well."""
+    return find_java("4.3.0").home / "bin" / "java"
 
 
 def flink(address: str, *arguments: str, place: Path, more: Mapping[str, str] | None = None) -> tuple[int, str]:
@@ -36,9 +41,8 @@ def flink(address: str, *arguments: str, place: Path, more: Mapping[str, str] | 
     """
     command, *rest = arguments
     (place / "config.yaml").touch()
-    java = find_java("4.3.0").home / "bin" / "java"
     done = subprocess.run(
-        [java, *_SHORT, "-classpath", f"{_JARS}/*", _MAIN, command, "-m", address, *rest],
+        [java(), *SHORT, "-classpath", f"{JARS}/*", _MAIN, command, "-m", address, *rest],
         env={**os.environ, "FLINK_CONF_DIR": str(place), **(more or {})},
         capture_output=True,
         text=True,

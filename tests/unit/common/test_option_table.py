@@ -33,6 +33,11 @@ _RECOVERY = "execution.batch.job-recovery"
 CASES: dict[str, Case] = {
     "execution.runtime-mode": Case("STREAMING", "AUTOMATIC", "FAST"),
     "parallelism.default": Case("1", "4", "0"),
+    "execution.job-listeners": Case("[]", "[jobs.Announce, jobs.Count]", "[jobs"),
+    "metrics.reporters": Case(None, "prom, jmx", None),
+    "metrics.reporter.prom.factory.class": _ANY_TEXT,
+    "metrics.reporter.prom.port": Case(None, "9249-9260", "any"),
+    "metrics.reporter.prom.host": Case(None, "0.0.0.0", None),
     "pipeline.max-parallelism": Case("-1", "128", "32769"),
     "pipeline.name": _ANY_TEXT,
     "pipeline.global-job-parameters": Case("{}", "{a: b}", "a"),

@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import importlib
+import re
+import sys
+from typing import TYPE_CHECKING
+
 import pytest
 from tests.unit.datastream.fake_launch import FakeLaunch, install
 
@@ -11,7 +16,11 @@ from penstock.datastream import DataStream, RuntimeExecutionMode, StreamExecutio
 from penstock.datastream.connectors.base import Boundedness
 from penstock.datastream.connectors.number_seq import NumberSequenceSource
 from penstock.datastream.data_stream import CloseableIterator
-from penstock.errors import EmptyJobError, JobExecutionError, UnsupportedOperationError
+from penstock.errors import ConfigurationError, EmptyJobError, JobExecutionError, UnsupportedOperationError
+
+if TYPE_CHECKING:
+    from pathlib import Path
+    from types import ModuleType
 
 
 class Endless(NumberSequenceSource):
@@ -287,6 +296,71 @@ def test_listener_is_told_of_errors(env: StreamExecutionEnvironment, launch: Fak
     with pytest.raises(UnsupportedOperationError) as raised:
         env.execute()
     assert notes.submitted[1:] == [raised.value]
+
+
+LISTENERS = """
+from penstock.common import JobListener
+
+class Notes(JobListener):
+    made = []
+    def __init__(self):
+        self.told = []
+        self.made.append(self)
+    def on_job_submitted(self, job_client, throwable):
+        self.told.append(job_client)
+    def on_job_executed(self, job_execution_result, throwable):
+        self.told.append(job_execution_result)
+
+class Picky(Notes):
+    def __init__(self, argument):
+        pass
+
+class Other:
+    pass
+"""
+
+
+@pytest.fixture
+def listeners(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ModuleType:
+    (tmp_path / "my_listeners.py").write_text(LISTENERS)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    monkeypatch.delitem(sys.modules, "my_listeners", raising=False)
+    return importlib.import_module("my_listeners")
+
+
+def test_configured_listener_is_made_by_each_environment_and_told(launch: FakeLaunch, listeners: ModuleType) -> None:
+    configuration = Configuration().set_string("execution.job-listeners", "my_listeners.Notes")
+    env = StreamExecutionEnvironment.get_execution_environment(configuration)
+    env.from_collection([1]).print()
+    result = env.execute()
+    (notes,) = listeners.Notes.made
+    assert notes.told == [launch.handles[0].client, result]
+    other = StreamExecutionEnvironment.get_execution_environment()
+    other.configure(configuration)
+    other.from_collection([1]).print()
+    other.execute_async()
+    assert [len(each.told) for each in listeners.Notes.made] == [2, 1]
+
+
+@pytest.mark.parametrize(
+    ("name", "why"),
+    [
+        ("no_such_module.Notes", "No module named 'no_such_module'"),
+        ("my_listeners.Nobody", "has no attribute 'Nobody'"),
+        ("my_listeners.Other", "the class a penstock.common.JobListener"),
+        ("my_listeners.Notes.made", "my_listeners.Notes"),
+        ("Notes", "it has to be module.Class"),
+        ("my_listeners.Picky", "cannot be made without arguments: TypeError"),
+        ("org.example.JavaListener", "No module named 'org'"),
+        (".Notes", "it has to be module.Class"),
+    ],
+)
+@pytest.mark.usefixtures("listeners")
+def test_configured_listener_that_is_none_is_refused(name: str, why: str) -> None:
+    configuration = Configuration().set_string("execution.job-listeners", name)
+    message = f"execution.job-listeners cannot be .{re.escape(name)}.*{re.escape(why)}"
+    with pytest.raises(ConfigurationError, match=message):
+        StreamExecutionEnvironment.get_execution_environment(configuration)
 
 
 def test_job_goes_on_when_a_listener_raises(env: StreamExecutionEnvironment, launch: FakeLaunch) -> None:

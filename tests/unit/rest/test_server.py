@@ -183,6 +183,24 @@ def test_what_is_no_http_is_a_bad_request(server: RestServer) -> None:
             assert answer.startswith((b"HTTP/1.1 400", b"HTTP/1.1 403", b"HTTP/1.1 431")), answer
 
 
+def test_a_request_of_very_many_lines_is_refused_before_it_is_parsed_and_a_long_row_of_requests_is_not(
+    server: RestServer,
+) -> None:
+    begin, lines = b"GET /v1/jobs HTTP/1.1\r\nHost: localhost\r\n", b"".join(b"X-%d: x\r\n" % n for n in range(1_500))
+    with raw(server) as connection:
+        connection.sendall(begin + lines + b"\r\n")
+        answer = received(connection)
+        assert answer.startswith(b"HTTP/1.1 400 ")
+        assert b"at most 100 lines" in answer
+    with raw(server) as connection:  # the same in two parts, behind an ordinary one
+        connection.sendall(begin + b"\r\n" + begin)
+        connection.sendall(lines)
+        assert received(connection).count(b"HTTP/1.1 400 ") == 1
+    with raw(server) as connection:
+        connection.sendall((begin + b"\r\n") * 99 + begin + b"Connection: close\r\n\r\n")
+        assert received(connection).count(b"HTTP/1.1 200 ") == 100
+
+
 def test_a_port_that_is_taken_makes_it_take_the_next_one(tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
@@ -204,9 +222,9 @@ def test_an_address_of_another_machine_is_told(tmp_path: Path) -> None:
 
 
 def test_ports_are_tried_in_the_order_of_the_setting(tmp_path: Path) -> None:
-    assert settings(tmp_path, **{"rest.bind-port": "9000-9002, 8000"}).ports == (9000, 9001, 9002, 8000)
-    assert settings(tmp_path, **{"rest.port": "8081"}).ports[:2] == (8081, 8082)
-    assert settings(tmp_path, **{"rest.port": "65535"}).ports == (65535,)
+    assert settings(tmp_path, **{"rest.bind-port": "9000-9002, 8000"}).door.ports == (9000, 9001, 9002, 8000)
+    assert settings(tmp_path, **{"rest.port": "8081"}).door.ports[:2] == (8081, 8082)
+    assert settings(tmp_path, **{"rest.port": "65535"}).door.ports == (65535,)
     with pytest.raises(ConfigurationError, match="up to 65535"):
         settings(tmp_path, **{"rest.bind-port": "65536"})
 

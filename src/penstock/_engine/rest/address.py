@@ -7,33 +7,31 @@ import socket
 import sys
 from typing import TYPE_CHECKING
 
-from penstock.common import option_table
 from penstock.errors import ConfigurationError
 
 if TYPE_CHECKING:
-    from penstock._engine.rest.settings import RestSettings
+    from penstock._engine.rest.settings import Door
 
 _BACKLOG = 256
 
 
-def listen(settings: RestSettings) -> socket.socket:
+def listen(door: Door) -> socket.socket:
     """Return a socket that listens on the first free port.
 
     Raises:
         ConfigurationError: None is free, or the address is not one of this machine.
     """
     why = "there are no ports"
-    for port in settings.ports:
+    for port in door.ports:
         try:
-            return _listening(settings.bind_address, port)
+            return _listening(door.address, port)
         except socket.gaierror as error:
             reason = f"it is not an address: {error.strerror}"
-            raise ConfigurationError(option_table.REST_BIND_ADDRESS.key, settings.bind_address, reason) from None
+            raise ConfigurationError(door.address_key, door.address, reason) from None
         except OSError as error:
             why = error.strerror or str(error)
-    ports = f"{settings.ports[0]}-{settings.ports[-1]}"
-    reason = f"none of them can be listened on at {settings.bind_address} ({why})"
-    raise ConfigurationError(option_table.REST_BIND_PORT.key, ports, reason)
+    ports = f"{door.ports[0]}-{door.ports[-1]}"
+    raise ConfigurationError(door.ports_key, ports, f"none of them can be listened on at {door.address} ({why})")
 
 
 def _listening(address: str, port: int) -> socket.socket:

@@ -10,11 +10,15 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from penstock._engine.rest.app import make_app
 from penstock._engine.rest.guard import Guard
+from penstock._engine.rest.refusal import Refusal
+from penstock._engine.rest.responses import refuse
 
 if TYPE_CHECKING:
     import asyncio
     import socket
     from collections.abc import Callable
+
+    from starlette.types import ASGIApp, Receive, Scope, Send
 
     from penstock._engine.rest.settings import Access
     from penstock._engine.rest.site import Site
@@ -25,7 +29,10 @@ _ANSWER_TIMEOUT_S: Final = 60.0
 _KEEP_ALIVE_S: Final = 30
 #: Connections at the same time. A process has some 1,000 descriptors, and its jobs need the others.
 MAX_CONNECTIONS: Final = 256
+#: Of the head of a request: its bytes, and its lines, each of which costs more than many bytes. Browsers send some 20.
 _MAX_HEAD: Final = 32 << 10
+_MAX_HEAD_LINES: Final = 100
+_METRICS: Final = "/metrics"
 
 
 class LimitedProtocol(H11Protocol):
@@ -56,6 +63,15 @@ class LimitedProtocol(H11Protocol):
         if self.conn.their_state in {h11.DONE, h11.MUST_CLOSE}:
             self._within(_ANSWER_TIMEOUT_S)
 
+    def handle_events(self) -> None:
+        """Take what has come so far, unless it is a head of very many lines, which is refused before it is parsed."""
+        if self.conn.their_state is h11.IDLE:
+            waiting, _ = self.conn.trailing_data
+            if waiting.count(b"\n") > _MAX_HEAD_LINES and _head(waiting).count(b"\n") > _MAX_HEAD_LINES:
+                self.send_400_response(f"A request has at most {_MAX_HEAD_LINES} lines before its body.")
+                return
+        super().handle_events()
+
     def on_response_complete(self) -> None:
         """Let the next request take its own time; uvicorn closes connections that stay idle."""
         self._last_served = self.loop.time()
@@ -75,17 +91,53 @@ class LimitedProtocol(H11Protocol):
         self._deadline = None if seconds is None else self.loop.call_later(seconds, self.transport.abort)
 
 
-def serve(site: Site, access: Access, listening: socket.socket, started: Callable[[uvicorn.Server], Any]) -> None:
+def _head(data: bytes) -> bytes:
+    return data.partition(b"\r\n\r\n")[0]
+
+
+class MetricsDoor:
+    """Shows those who come by one port the metrics, and nothing else; by any other port everything.
+
+    Args:
+        app: The application.
+        port: The port.
+    """
+
+    def __init__(self, app: ASGIApp, port: int) -> None:
+        self._app = app
+        self._port = port
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Handle one request."""
+        if scope["type"] == "http" and scope["server"][1] == self._port:
+            if scope["path"] not in {"/", _METRICS}:
+                await refuse(Refusal(404, f"On this port there is {_METRICS} alone."))(scope, receive, send)
+                return
+            scope = {**scope, "path": _METRICS, "raw_path": _METRICS.encode()}
+        await self._app(scope, receive, send)
+
+
+def serve(
+    site: Site,
+    access: Access,
+    listening: socket.socket,
+    metrics: socket.socket | None,
+    started: Callable[[uvicorn.Server], Any],
+) -> None:
     """Serve until the server is told to exit.
 
     Args:
         site: What the API is about.
         access: Who may ask.
         listening: The socket.
+        metrics: A socket for metrics alone; None without one.
         started: Gets the server before it runs.
     """
+    app: ASGIApp = Guard(make_app(site), access)
+    if metrics is not None:
+        app = MetricsDoor(app, metrics.getsockname()[1])
     config = uvicorn.Config(
-        Guard(make_app(site), access),
+        app,
         http=LimitedProtocol,
         ws="none",
         loop="asyncio",
@@ -94,6 +146,7 @@ def serve(site: Site, access: Access, listening: socket.socket, started: Callabl
         log_level="critical",
         access_log=False,
         server_header=False,
+        proxy_headers=False,  # nobody here asks who a client is
         timeout_keep_alive=_KEEP_ALIVE_S,
         timeout_graceful_shutdown=1,
         limit_concurrency=None,
@@ -102,4 +155,4 @@ def serve(site: Site, access: Access, listening: socket.socket, started: Callabl
     )
     server = uvicorn.Server(config)
     started(server)
-    server.run(sockets=[listening])
+    server.run(sockets=[listening] if metrics is None else [listening, metrics])

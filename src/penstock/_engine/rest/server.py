@@ -23,6 +23,7 @@ from penstock._engine.rest.address import listen
 from penstock._engine.rest.jobs import Jobs
 from penstock._engine.rest.operations import Operations
 from penstock._engine.rest.site import Site
+from penstock.errors import ConfigurationError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -54,7 +55,9 @@ class RestServer:
     def __init__(self, settings: RestSettings, *, slots: int, dispose: Callable[[str], object]) -> None:
         self._settings = settings
         self._dispose = dispose
-        self._socket = listen(settings)
+        self._socket = listen(settings.door)
+        self._metrics_socket = _listen_for_metrics(settings)
+        self._sockets = [one for one in (self._socket, self._metrics_socket) if one is not None]
         self._wakeup, self._waker = socket.socketpair()
         self._server: uvicorn.Server | None = None
         self._closing = False
@@ -82,6 +85,9 @@ class RestServer:
         self._thread.start()
         atexit.register(self.close)
         print(f"Penstock dashboard and REST API: {self.address}", file=sys.stderr)  # noqa: T201 - whoever started the job wants it
+        if self._metrics_socket is not None:
+            address = self._settings.metrics_url(self._metrics_socket.getsockname()[1])
+            print(f"Metrics for Prometheus: {address}", file=sys.stderr)  # noqa: T201 - the same
 
     def add(self, control: JobControl) -> None:
         """Serve one more job."""
@@ -112,20 +118,20 @@ class RestServer:
         if self._thread is not None and self._thread is not threading.current_thread():
             self._thread.join(_CLOSING_S)
         self._registry.clear()
-        for one in (self._socket, self._wakeup, self._waker):
+        for one in (*self._sockets, self._wakeup, self._waker):
             one.close()
 
     # ---------------------------------------------------------------------------------------------------- its thread
 
     def _run(self) -> None:
         with selectors.DefaultSelector() as selector:
-            selector.register(self._socket, selectors.EVENT_READ)
-            selector.register(self._wakeup, selectors.EVENT_READ)
+            for one in (*self._sockets, self._wakeup):
+                selector.register(one, selectors.EVENT_READ)
             selector.select()
         if not self._closing:
             from penstock._engine.rest.http import serve
 
-            serve(self._site, self._settings.access, self._socket, self._started)
+            serve(self._site, self._settings.access, self._socket, self._metrics_socket, self._started)
 
     def _started(self, server: uvicorn.Server) -> None:
         self._server = server
@@ -147,6 +153,17 @@ class RestServer:
 
     def _do_not_linger(self) -> None:
         self._lingers = False
+
+
+def _listen_for_metrics(settings: RestSettings) -> socket.socket | None:
+    """Return a socket for metrics alone; a job does without it where there is no port, as in Flink."""
+    if settings.metrics_door is None:
+        return None
+    try:
+        return listen(settings.metrics_door)
+    except ConfigurationError as error:
+        _log.warning("Metrics have no port of their own, and are at /metrics of the REST server alone: %s", error)
+        return None
 
 
 def _now_ms() -> int:

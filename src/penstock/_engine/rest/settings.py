@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ipaddress
+import logging
 import socket
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,13 +15,18 @@ from penstock.common.configuration import shown_value
 from penstock.errors import ConfigurationError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from penstock.common.configuration import Configuration
+
+_log = logging.getLogger(__name__)
 
 _LOOPBACK: Final = "127.0.0.1"
 #: Ports above the first one that are tried.
 _NEXT_PORTS: Final = 100
+#: Flink's reporter for Prometheus, and the port that it takes when none is set.
+_PROMETHEUS: Final = "org.apache.flink.metrics.prometheus.PrometheusReporterFactory"
+_PROMETHEUS_PORT: Final = "9249"
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,12 +40,23 @@ class Access:
 
 
 @dataclass(frozen=True, slots=True)
+class Door:
+    """Where a socket is to listen, and the keys that said so."""
+
+    address: str
+    #: In the order in which they are tried; 0 is any free one.
+    ports: tuple[int, ...]
+    address_key: str
+    ports_key: str
+
+
+@dataclass(frozen=True, slots=True)
 class RestSettings:
     """Where a REST server listens, for whom, and how long it remembers."""
 
-    bind_address: str
-    #: In the order in which they are tried; 0 is any free one.
-    ports: tuple[int, ...]
+    door: Door
+    #: Where metrics alone are served; None where that is not wanted.
+    metrics_door: Door | None
     #: The name that clients use.
     address: str
     access: Access
@@ -57,18 +74,19 @@ class RestSettings:
         Raises:
             ConfigurationError: A key has a value that it cannot have, or anybody in the network could steer the job.
         """
-        bind_address = configuration.get(option_table.REST_BIND_ADDRESS) or _LOOPBACK
+        door, metrics_door = _rest_door(configuration), _metrics_door(configuration)
         token = configuration.get(option_table.REST_TOKEN)
-        if token is None and not _is_loopback(bind_address):
-            reason = "whoever reaches that address could steer the job; set penstock.rest.token as well"
-            raise ConfigurationError(option_table.REST_BIND_ADDRESS.key, bind_address, reason)
+        for each, could in ((door, "steer the job"), (metrics_door, "read about the job")):
+            if token is None and each is not None and not _is_loopback(each.address):
+                reason = f"whoever reaches that address could {could}; set penstock.rest.token as well"
+                raise ConfigurationError(each.address_key, each.address, reason)
         address = configuration.get(option_table.REST_ADDRESS)
         directory = configuration.get(option_table.REST_REGISTRY_DIRECTORY)
         return cls(
-            bind_address=bind_address,
-            ports=_ports(configuration),
-            address=address or _shown_address(bind_address),
-            access=Access(_hosts(address, bind_address), token),
+            door=door,
+            metrics_door=metrics_door,
+            address=address or _shown_address(door.address),
+            access=Access(_hosts(address, [each.address for each in (door, metrics_door) if each]), token),
             registry_directory=Path(directory) if directory else default_directory(),
             store_ms=configuration.get(option_table.REST_STORE_DURATION).to_millis(),
             job_store_ms=configuration.get(option_table.JOB_STORE_EXPIRATION).to_millis(),
@@ -77,8 +95,33 @@ class RestSettings:
 
     def url(self, port: int) -> str:
         """Return the server's address with its port."""
-        host = f"[{self.address}]" if ":" in self.address else self.address
-        return f"http://{host}:{port}"
+        return _url(self.address, port)
+
+    def metrics_url(self, port: int) -> str:
+        """Return where metrics are, with the port that is theirs alone."""
+        return _url(_shown_address(self.metrics_door.address if self.metrics_door else self.address), port) + "/metrics"
+
+
+def _url(address: str, port: int) -> str:
+    host = f"[{address}]" if ":" in address else address
+    return f"http://{host}:{port}"
+
+
+def metrics_are_wanted(configuration: Configuration) -> bool:
+    """Tell whether metrics are to have a port of their own, as Flink's reporter for Prometheus has; say why not."""
+    factory, ports = (
+        configuration.get(each) for each in (option_table.PROMETHEUS_FACTORY, option_table.PROMETHEUS_PORT)
+    )
+    if factory is None and ports is None:
+        return False
+    if factory not in {None, _PROMETHEUS}:
+        _log.warning(
+            "%s = %s has no effect: there is %s, and /metrics of the REST server",
+            *(option_table.PROMETHEUS_FACTORY.key, factory, _PROMETHEUS),
+        )
+        return False
+    chosen = configuration.get(option_table.METRICS_REPORTERS)
+    return chosen is None or "prom" in {name.strip() for name in chosen.split(",")}
 
 
 def _is_loopback(address: str) -> bool:
@@ -96,24 +139,40 @@ def _shown_address(bind_address: str) -> str:
     return socket.gethostname() if everywhere else bind_address
 
 
-def _hosts(address: str | None, bind_address: str) -> frozenset[str]:
+def _hosts(address: str | None, bind_addresses: Sequence[str]) -> frozenset[str]:
     """Return the names that the Host header may have, in small letters."""
-    names = {address, bind_address}
-    if not _is_loopback(bind_address):
+    names = {address, *bind_addresses}
+    if not all(map(_is_loopback, bind_addresses)):
         names |= {socket.gethostname(), socket.getfqdn()}
     return frozenset(name.lower() for name in names if name)
 
 
-def _ports(configuration: Configuration) -> tuple[int, ...]:
-    """Return the ports to try: those of `rest.bind-port`, or `rest.port` and the ones above it."""
+def _rest_door(configuration: Configuration) -> Door:
+    """Return the ports of `rest.bind-port`, or `rest.port` and the ones above it."""
+    address = configuration.get(option_table.REST_BIND_ADDRESS) or _LOOPBACK
+    keys = option_table.REST_BIND_ADDRESS.key, option_table.REST_BIND_PORT.key
     given = configuration.get(option_table.REST_BIND_PORT)
-    if given is None:
-        first = configuration.get(option_table.REST_PORT)
-        return (0,) if first == 0 else tuple(range(first, min(first + _NEXT_PORTS, 65535) + 1))
+    if given is not None:
+        return Door(address, _ports(given, keys[1]), *keys)
+    first = configuration.get(option_table.REST_PORT)
+    ports = (0,) if first == 0 else tuple(range(first, min(first + _NEXT_PORTS, 65535) + 1))
+    return Door(address, ports, *keys)
+
+
+def _metrics_door(configuration: Configuration) -> Door | None:
+    if not metrics_are_wanted(configuration):
+        return None
+    given = configuration.get(option_table.PROMETHEUS_PORT) or _PROMETHEUS_PORT
+    address = configuration.get(option_table.PROMETHEUS_HOST) or configuration.get(option_table.REST_BIND_ADDRESS)
+    key = option_table.PROMETHEUS_PORT.key
+    return Door(address or _LOOPBACK, _ports(given, key), option_table.PROMETHEUS_HOST.key, key)
+
+
+def _ports(given: str, key: str) -> tuple[int, ...]:
     ports: list[int] = []
     for part in given.replace(" ", "").split(","):
         low, _, high = part.partition("-")
         ports += range(int(low), int(high or low) + 1)
     if not ports or not all(0 <= port <= 65535 for port in ports):
-        raise ConfigurationError(option_table.REST_BIND_PORT.key, given, "it has to name ports up to 65535")
+        raise ConfigurationError(key, given, "it has to name ports up to 65535")
     return tuple(ports)
