@@ -8,14 +8,14 @@ from enum import Enum
 from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
 
 from penstock.common.watermark_strategy import WatermarkOutput
-from penstock.datastream.connectors._base.source import SourceSplit
+from penstock.datastream.connectors._base.split import SourceSplit
 from penstock.errors import UnsupportedOperationError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from penstock.common.configuration import Configuration
-    from penstock.datastream.connectors._base.source import SourceEvent
+    from penstock.datastream.connectors._base.split import SourceEvent
     from penstock.metrics.metricbase import MetricGroup
 
 T = TypeVar("T")
