@@ -206,8 +206,7 @@ class SourceReader(ABC, Generic[T, SplitT]):
         del splits_to_pause, splits_to_resume
         raise UnsupportedOperationError(
             f"pausing single splits of {type(self).__name__}",
-            "it reads its splits as one; set pipeline.watermark-alignment.allow-unaligned-source-splits to true, or "
-            "leave out the watermark alignment",
+            "it reads its splits as one; leave out the watermark alignment",
         )
 
     def notify_checkpoint_complete(self, checkpoint_id: int) -> None:
