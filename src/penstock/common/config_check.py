@@ -10,7 +10,7 @@ import logging
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from penstock.common import option_table
+from penstock.common import option_table, unread_options
 from penstock.common.configuration import Configuration
 from penstock.errors import ConfigurationError
 
@@ -117,7 +117,7 @@ def check_together(configuration: Configuration) -> None:
 
 _ORDERED: tuple[tuple[ConfigOption[Any], ConfigOption[Any]], ...] = (
     (option_table.EXPONENTIAL_INITIAL_BACKOFF, option_table.EXPONENTIAL_MAX_BACKOFF),
-    (option_table.AUTO_PARALLELISM_MIN, option_table.AUTO_PARALLELISM_MAX),
+    (unread_options.AUTO_PARALLELISM_MIN, unread_options.AUTO_PARALLELISM_MAX),
 )
 
 

@@ -1,8 +1,8 @@
-"""Every configuration key that Penstock knows: type, default, older names, and what it does.
+"""Every configuration key that Penstock reads: type, default, older names, and what it does.
 
-This table is the only place where a key of Flink's or of ours is written down. Code reads a key with
-``configuration.get(option_table.CHECKPOINTING_INTERVAL)``; checking, listing and messages go through :data:`OPTIONS`.
-A key that has no effect here says why, so that a configuration made for Flink can stay as it is.
+Code reads a key with ``configuration.get(option_table.CHECKPOINTING_INTERVAL)``; checking, listing and messages go
+through :data:`OPTIONS`, which also holds the keys of Flink's that nothing here reads (:mod:`unread_options
+<penstock.common.unread_options>`). A key with a setter in the API but no effect says why.
 
 Two defaults differ from Flink's on purpose: a job keeps its two newest checkpoints, and keeps them when it is cancelled
 or fails, so that there is always something to go on from.
@@ -13,6 +13,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
+from penstock.common import unread_options
 from penstock.common.config_options import ConfigOption, option, optional
 from penstock.common.config_values import (
     BOOL,
@@ -80,12 +81,6 @@ CHAIN_DIFFERENT_MAX_PARALLELISM = option(
 AUTO_GENERATE_UIDS = option(
     "pipeline.auto-generate-uids", BOOL, True, "operators without a uid get one; false makes them an error"
 )
-ALLOW_UNALIGNED_SOURCE_SPLITS = option(
-    "pipeline.watermark-alignment.allow-unaligned-source-splits",
-    BOOL,
-    False,
-    "watermark alignment goes without pausing single splits where a reader cannot pause them",
-)
 BUFFER_TIMEOUT = option(
     "execution.buffer-timeout.interval",
     DURATION,
@@ -150,14 +145,6 @@ CHECKPOINT_RETENTION = option(
     "RETAIN_ON_CANCELLATION",
     "which ends of a job keep its checkpoints",
 )
-CHECKPOINTS_AFTER_TASKS_FINISH = option(
-    "execution.checkpointing.checkpoints-after-tasks-finish",
-    BOOL,
-    True,
-    "checkpoints go on when some subtasks have ended",
-    aliases=("execution.checkpointing.checkpoints-after-tasks-finish.enabled",),
-    no_effect="an epoch commits by its checkpoint, so checkpoints always go on",
-)
 UNALIGNED_CHECKPOINTS = option(
     "execution.checkpointing.unaligned.enabled",
     BOOL,
@@ -204,34 +191,12 @@ CHECKPOINT_INLINE_THRESHOLD = option(
     "state up to this size stands in a checkpoint's metadata",
     aliases=("state.storage.fs.memory-threshold",),
 )
-CHECKPOINT_STORAGE = optional(
-    "execution.checkpointing.storage",
-    STRING,
-    "kind of checkpoint storage",
-    aliases=("state.checkpoint-storage",),
-    no_effect="execution.checkpointing.dir alone says where checkpoints go",
-)
-INCREMENTAL_CHECKPOINTS = option(
-    "execution.checkpointing.incremental",
-    BOOL,
-    True,
-    "checkpoints hold what changed",
-    aliases=("state.backend.incremental",),
-    no_effect="checkpoints always hold what changed",
-)
 SNAPSHOT_COMPRESSION = option(
     "execution.checkpointing.snapshot-compression",
     BOOL,
     True,
     "snapshots are compressed",
     no_effect="snapshots are always compressed",
-)
-STATE_BACKEND = optional(
-    "state.backend.type",
-    STRING,
-    "what holds keyed state",
-    aliases=("state.backend",),
-    no_effect="there is one state backend, LMDB on the local disk",
 )
 STATE_CHANGELOG = option(
     "state.changelog.enabled",
@@ -351,80 +316,6 @@ READER_CLOSE_TIMEOUT = option(
 )
 COMMITTER_RETRIES = option("sink.committer.retries", COUNT, 10, "times that a committable is tried again")
 
-# ---------------------------------------------------------------------------------------------------------- batch mode
-
-SORT_PARTITION_MEMORY = option(
-    "execution.sort-partition.memory", MEMORY, 128 << 20, "memory of a sort of a partition before it spills"
-)
-SORT_KEYED_PARTITION_MEMORY = option(
-    "execution.sort-keyed-partition.memory", MEMORY, 128 << 20, "memory of a sort of a keyed partition before it spills"
-)
-SORTED_INPUTS_MEMORY = option(
-    "execution.sorted-inputs.memory", MEMORY, 128 << 20, "memory of the sort by key before it spills"
-)
-BATCH_SHUFFLE_MODE = option(
-    "execution.batch-shuffle-mode",
-    choice(
-        "ALL_EXCHANGES_BLOCKING",
-        "ALL_EXCHANGES_PIPELINED",
-        "ALL_EXCHANGES_HYBRID_FULL",
-        "ALL_EXCHANGES_HYBRID_SELECTIVE",
-    ),
-    "ALL_EXCHANGES_BLOCKING",
-    "how batch vertices exchange records; only blocking exchanges can be recovered",
-)
-BATCH_JOB_RECOVERY = option(
-    "execution.batch.job-recovery.enabled", BOOL, False, "a restarted driver goes on with what a batch job has finished"
-)
-BATCH_RECOVERY_TIMEOUT = option(
-    "execution.batch.job-recovery.previous-worker.recovery.timeout",
-    DURATION,
-    Duration.of_seconds(30),
-    "time that a restarted driver waits for results of before",
-)
-BATCH_SNAPSHOT_MIN_PAUSE = option(
-    "execution.batch.job-recovery.snapshot.min-pause",
-    DURATION,
-    Duration.of_minutes(3),
-    "least time between two snapshots of a batch job's coordinators",
-    aliases=("execution.batch.job-recovery.operator-coordinator-snapshot.min-pause",),
-)
-JOB_EVENT_BUFFER_SIZE = option(
-    "job-event.store.write-buffer.size", MEMORY, 1 << 20, "bytes of job events that wait to be written"
-)
-JOB_EVENT_FLUSH_INTERVAL = option(
-    "job-event.store.write-buffer.flush-interval",
-    DURATION,
-    Duration.of_seconds(1),
-    "longest time that a job event waits to be written",
-)
-AUTO_PARALLELISM = option(
-    "execution.batch.adaptive.auto-parallelism.enabled", BOOL, True, "batch vertices choose their parallelism"
-)
-AUTO_PARALLELISM_MIN = option(
-    "execution.batch.adaptive.auto-parallelism.min-parallelism", POSITIVE, 1, "least parallelism chosen"
-)
-AUTO_PARALLELISM_MAX = option(
-    "execution.batch.adaptive.auto-parallelism.max-parallelism", POSITIVE, 128, "greatest parallelism chosen"
-)
-AUTO_PARALLELISM_DATA_VOLUME = option(
-    "execution.batch.adaptive.auto-parallelism.avg-data-volume-per-task",
-    MEMORY,
-    16 << 20,
-    "bytes that a subtask should get",
-)
-AUTO_PARALLELISM_SOURCE = optional(
-    "execution.batch.adaptive.auto-parallelism.default-source-parallelism",
-    POSITIVE,
-    "parallelism of batch sources that do not say how many",
-)
-SPECULATIVE_EXECUTION = option(
-    "execution.batch.speculative.enabled", BOOL, False, "slow batch tasks are started a second time"
-)
-SPECULATIVE_MAX_EXECUTIONS = option(
-    "execution.batch.speculative.max-concurrent-executions", POSITIVE, 2, "times that a task may run at once"
-)
-
 # ----------------------------------------------------------------------------------------------------------- REST, CLI
 
 EXCEPTION_HISTORY_SIZE = option("web.exception-history-size", POSITIVE, 16, "failures of a job that can be asked for")
@@ -442,57 +333,8 @@ JOB_STORE_EXPIRATION = option(
     "jobstore.expiration-time", duration("s"), Duration.of_seconds(3600), "time that ended jobs stay listed"
 )
 
-# ---------------------------------------------------------------------------------------------------- Python processes
-
-PYTHON_FILES = option("python.files", LIST, (), "files and folders that tasks can import from")
-PYTHON_REQUIREMENTS = optional("python.requirements", STRING, "requirements file of the tasks' packages")
-PYTHON_EXECUTABLE = optional("python.executable", STRING, "Python of the tasks; the driver's own by default")
-PYTHON_STATE_CACHE_SIZE = option(
-    "python.state.cache-size",
-    COUNT,
-    1000,
-    "values of state that a Python process keeps",
-    no_effect="state is read in the Python process itself, so no cache stands between",
-)
-PYTHON_BUNDLE_SIZE = option(
-    "python.fn-execution.bundle.size",
-    POSITIVE,
-    1000,
-    "records that are handed to Python together",
-    no_effect="records are handed on in blocks whose size the engine finds",
-)
-PYTHON_BUNDLE_TIME = option(
-    "python.fn-execution.bundle.time",
-    DURATION,
-    Duration.of_seconds(1),
-    "longest time that a bundle waits",
-    no_effect="records are handed on in blocks whose size the engine finds",
-)
-
 # ---------------------------------------------------------------------------------------------------- Flink's clusters
 
-_NO_CLUSTER = "there is no Flink cluster; Spark runs the tasks and the driver coordinates them"
-HIGH_AVAILABILITY_TYPE = optional(
-    "high-availability.type",
-    STRING,
-    "who elects the job manager",
-    aliases=("high-availability",),
-    no_effect="a driver takes a job over by its checkpoints alone",
-)
-HIGH_AVAILABILITY_CLUSTER_ID = optional(
-    "high-availability.cluster-id",
-    STRING,
-    "name of the cluster",
-    no_effect="a driver takes a job over by its checkpoints alone",
-)
-TASKMANAGER_REGISTRATION_TIMEOUT = option(
-    "taskmanager.registration.timeout",
-    DURATION,
-    Duration.of_minutes(5),
-    "time that a task manager tries to register",
-    no_effect=_NO_CLUSTER,
-)
-SCHEDULER = optional("jobmanager.scheduler", STRING, "which scheduler deploys tasks", no_effect=_NO_CLUSTER)
 TASK_CANCELLATION_INTERVAL = option(
     "task.cancellation.interval",
     DURATION,
@@ -556,17 +398,16 @@ LOG_FORMAT = optional(
 LOG_LEVEL = option(
     "penstock.log.level", choice("DEBUG", "INFO", "WARNING", "ERROR"), "INFO", "least level of the log with a format"
 )
-RECOVERY_FALLBACK = option(
-    "penstock.state-recovery.fallback", BOOL, False, "a damaged checkpoint lets the job start from the one before"
-)
 DRAIN_FIRES_PROCESSING_TIME_TIMERS = option(
     "penstock.drain.fire-processing-time-timers", BOOL, False, "a drain fires the processing-time timers that are left"
 )
 
 OPTIONS: dict[str, ConfigOption[Any]] = {
-    candidate.key: candidate for candidate in list(vars().values()) if isinstance(candidate, ConfigOption)
+    candidate.key: candidate
+    for candidate in (*list(vars().values()), *vars(unread_options).values())
+    if isinstance(candidate, ConfigOption)
 }
-"""All options by their key, in the order of this file."""
+"""All options by their key: those that are read, in the order of this file, then those that are not."""
 
 KNOWN_KEYS: dict[str, ConfigOption[Any]] = OPTIONS | {
     alias: known for known in OPTIONS.values() for alias in known.aliases

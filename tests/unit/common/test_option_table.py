@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+import re
+from pathlib import Path
+from typing import Any, NamedTuple
 
 import pytest
 
+from penstock.common import option_table, unread_options
 from penstock.common.config_loading import effective_configuration
+from penstock.common.config_options import ConfigOption
 from penstock.common.configuration import Configuration
 from penstock.common.option_table import KNOWN_KEYS, OPTIONS
 from penstock.errors import ConfigurationError
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 
 class Case(NamedTuple):
@@ -135,7 +136,6 @@ CASES: dict[str, Case] = {
     "penstock.rest.registry-dir": _ANY_TEXT,
     "jobmanager.archive.fs.dir": _ANY_TEXT,
     "penstock.restart-finished-sources": Case("[]", "[orders, users]", "[orders"),
-    "penstock.state-recovery.fallback": _OFF,
     "penstock.drain.fire-processing-time-timers": _OFF,
 }
 ALIASES = {
@@ -216,6 +216,19 @@ def test_every_key_says_what_it_does_in_one_clause(key: str) -> None:
     assert option.effect
     assert not option.effect.endswith(".")
     assert not option.no_effect.endswith(".")
+
+
+def test_every_key_of_the_table_is_read_somewhere() -> None:
+    table = Path(option_table.__file__)
+    modules = (path for path in table.parents[1].rglob("*.py") if path != table)
+    read = {name for path in modules for name in re.findall(r"\b[A-Z][A-Z_]+\b", path.read_text(encoding="utf-8"))}
+    table_names = {name for name, value in vars(option_table).items() if isinstance(value, ConfigOption)}
+    assert table_names - read == set()
+
+
+def test_every_key_that_nothing_reads_says_why() -> None:
+    unread = [value for value in vars(unread_options).values() if isinstance(value, ConfigOption)]
+    assert [option.key for option in unread if not option.no_effect] == []
 
 
 def test_no_name_stands_for_two_keys() -> None:

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from penstock._engine.driver.signals import Interruption, ending_on_signals
+from penstock._engine.driver.interruption import Interruption
+from penstock._engine.driver.signals import ending_on_signals
 from penstock._engine.protocol.control import Stop
 from penstock.errors import JobCancelledError, SavepointError
 
@@ -26,7 +27,7 @@ class Driver:
         self.savepoint_directory, self.checkpoint = directory, checkpoint
         self.stops: list[Future[str]] = []
         self.cancelled = 0
-        self.interruption = Interruption(self)  # type: ignore[arg-type]
+        self.interruption = Interruption(self.job_name, self)  # type: ignore[arg-type]
 
     def savepoint(self, directory: str | None, stop: Stop) -> Future[str]:
         assert (directory, stop) == (None, Stop.SUSPEND)

@@ -35,8 +35,8 @@ from penstock.errors import CorruptCheckpointError, FencedError, InternalError, 
 if TYPE_CHECKING:
     from penstock._engine.coordinator.chain import Identity
     from penstock._engine.coordinator.job_state import Cut
+    from penstock._engine.coordinator.restore import Restored
     from penstock._engine.coordinator.settings import JobSettings
-    from penstock._engine.coordinator.start import Restored
     from penstock._engine.coordinator.topology import Topology
     from penstock._engine.protocol.metadata import Record
 

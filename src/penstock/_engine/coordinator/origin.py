@@ -13,9 +13,9 @@ from penstock._engine.protocol.paths import shared_directory, shared_path
 
 if TYPE_CHECKING:
     from penstock._engine.coordinator.chain import Chain
+    from penstock._engine.coordinator.restore import Restored
     from penstock._engine.coordinator.retention import Retention
     from penstock._engine.coordinator.settings import JobSettings
-    from penstock._engine.coordinator.start import Restored
     from penstock._engine.protocol.metadata import OperatorRecord, Record
     from penstock._engine.protocol.state_handle import StateHandle
 

@@ -32,7 +32,9 @@ from penstock._engine.protocol.state_handle import rescale
 from penstock.errors import RestoreError, UnclaimedStateError
 
 if TYPE_CHECKING:
+    from penstock._engine.coordinator.instructions import Log
     from penstock._engine.graph.job_graph import JobGraph, OperatorNode
+    from penstock._engine.protocol.metadata import Record
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +46,21 @@ class Fitted:
     graph: JobGraph
     #: The operators whose state was dropped, by name and uid.
     dropped: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Restored:
+    """The checkpoint that a job goes on from."""
+
+    record: Record
+    #: Below the checkpoint directory, or a URL when it is outside of it.
+    path: str
+    #: Its state, fitted to the job.
+    fitted: Fitted
+    #: The savepoint that the job was stopping into when its driver ended; what is left of that is to be done first.
+    stopping: str | None = None
+    #: What whoever starts the job should know of it.
+    remarks: tuple[Log, ...] = ()
 
 
 def fit_snapshot(stored: JobSnapshot, graph: JobGraph, path: str, *, ignore_unclaimed: bool, stops: bool) -> Fitted:

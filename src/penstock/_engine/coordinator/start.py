@@ -6,7 +6,6 @@ nothing any more: it wants the id that is taken now.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import Enum, auto
 from typing import TYPE_CHECKING, Final
 
@@ -24,7 +23,7 @@ from penstock._engine.coordinator.events import (
 from penstock._engine.coordinator.instructions import Instruction, ListJobs, ListRecords, Log, PutRecord, ReadRecord
 from penstock._engine.coordinator.origin import possessions
 from penstock._engine.coordinator.reopening import Reopened, reopen
-from penstock._engine.coordinator.restore import Fitted, fit_snapshot
+from penstock._engine.coordinator.restore import Fitted, Restored, fit_snapshot
 from penstock._engine.coordinator.snapshots import resumable
 from penstock._engine.protocol.metadata import Parent, Record, RecordKind
 from penstock._engine.protocol.paths import checkpoint_path, job_id_of_name
@@ -59,21 +58,6 @@ class StartPhase(Enum):
     CLAIMING = auto()
     VERIFYING = auto()
     DONE = auto()
-
-
-@dataclass(frozen=True, slots=True)
-class Restored:
-    """The checkpoint that a job goes on from."""
-
-    record: Record
-    #: Below the checkpoint directory, or a URL when it is outside of it.
-    path: str
-    #: Its state, fitted to the job.
-    fitted: Fitted
-    #: The savepoint that the job was stopping into when its driver ended; what is left of that is to be done first.
-    stopping: str | None = None
-    #: What whoever starts the job should know of it.
-    remarks: tuple[Log, ...] = ()
 
 
 class StartMachine:

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 from penstock import __version__
 from penstock._engine.coordinator.events import CancelRequested
 from penstock._engine.driver.failures import job_error
+from penstock._engine.driver.interruption import Interruption
 from penstock._engine.driver.loop import Ending
-from penstock._engine.driver.signals import Interruption
 from penstock._engine.protocol.control import Stop
 from penstock.common.job_execution_result import JobExecutionResult
 from penstock.common.job_id import JobID
@@ -71,7 +71,7 @@ class JobDriver:
         self._checkpoints = checkpoints
         self.watch = watch
         #: What signals to this process have done to the job.
-        self.interruption = Interruption(self)
+        self.interruption = Interruption(job_name, self)
         self._full_path = full_path
         self._clean_up = clean_up
         self._started_ms = 0

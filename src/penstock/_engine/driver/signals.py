@@ -1,63 +1,19 @@
-"""Ctrl-C: the first one ends the job in good order, a savepoint included where one has a place to go."""
+"""Ctrl-C while the main thread waits for a job: the job takes the signal, and the last line says how to go on."""
 
 from __future__ import annotations
 
-import os
 import signal
-import sys
 import threading
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from penstock._engine.protocol.control import Stop
+from penstock._engine.driver.interruption import say
 from penstock.errors import JobCancelledError
 
 if TYPE_CHECKING:
     from collections.abc import Generator
-    from concurrent.futures import Future
-    from types import FrameType
 
     from penstock._engine.driver.driver import JobDriver
-
-
-class Interruption:
-    """The signals that a job got so far, and what came of them.
-
-    The first one stops the job with a savepoint where ``execution.checkpointing.savepoint-dir`` is set, and else
-    cancels it. The next one cancels a job that was to stop. Whatever comes then ends the process.
-
-    Args:
-        driver: The job.
-    """
-
-    def __init__(self, driver: JobDriver) -> None:
-        self._driver = driver
-        self._cancelled = False
-        self._savepoint: Future[str] | None = None
-        #: The first signal.
-        self.number = 0
-
-    @property
-    def savepoint(self) -> str | None:
-        """The savepoint that the job stopped with, None when it did not."""
-        done = self._savepoint is not None and self._savepoint.done() and self._savepoint.exception() is None
-        return self._savepoint.result() if done and self._savepoint is not None else None
-
-    def on_signal(self, number: int, _: FrameType | None) -> None:
-        """Take a signal."""
-        name = self._driver.job_name
-        if self._cancelled:
-            signal.signal(number, signal.SIG_DFL)
-            os.kill(os.getpid(), number)
-        elif self._savepoint is None and self._driver.savepoint_directory is not None:
-            _say(f"Stopping job {name!r} with a savepoint; once more cancels it.")
-            self._savepoint = self._driver.savepoint(None, Stop.SUSPEND)
-            self._savepoint.add_done_callback(_say_failure)
-        else:
-            _say(f"Cancelling job {name!r}; once more ends it at once.")
-            self._cancelled = True
-            self._driver.cancel()
-        self.number = self.number or number
 
 
 @contextmanager
@@ -80,13 +36,13 @@ def ending_on_signals(driver: JobDriver) -> Generator[None]:
     except JobCancelledError:
         if not interruption.number:
             raise
-        _say(_how_to_go_on(driver))
+        say(_how_to_go_on(driver))
         raise SystemExit(128 + interruption.number) from None
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
     if interruption.savepoint is not None:
-        _say(
+        say(
             f"Job {driver.job_name!r} has stopped. To go on, set execution.state-recovery.path to 'latest' or to "
             f"{interruption.savepoint}"
         )
@@ -103,14 +59,3 @@ def _how_to_go_on(driver: JobDriver) -> str:
         f"Job {driver.job_name!r} was cancelled. To go on from its last checkpoint, set execution.state-recovery.path "
         f"to 'latest' or to {driver.checkpoint}"
     )
-
-
-def _say_failure(savepoint: Future[str]) -> None:
-    error = savepoint.exception()
-    if error is not None:
-        _say(f"The job did not stop. {error} Once more cancels it.")
-
-
-def _say(text: str) -> None:
-    sys.stderr.write(f"{text}\n")
-    sys.stderr.flush()

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
     from penstock._engine.coordinator.job import JobCoordinator
-    from penstock._engine.coordinator.start import Restored
+    from penstock._engine.coordinator.restore import Restored
     from penstock._engine.gateway.checkpoint_view import CheckpointSettings
     from penstock._engine.gateway.job_view import PlanView
     from penstock._engine.gateway.progress import JobFailure

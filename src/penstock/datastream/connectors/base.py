@@ -48,12 +48,11 @@ from penstock.datastream.connectors._base.source import (
     Boundedness,
     ReaderInfo,
     Source,
-    SourceEvent,
-    SourceSplit,
     SplitEnumerator,
     SplitEnumeratorContext,
     SplitsAssignment,
 )
+from penstock.datastream.connectors._base.split import SourceEvent, SourceSplit
 
 __all__ = [
     "Boundedness",

@@ -8,14 +8,14 @@ from enum import Enum
 from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
 
 from penstock.common.watermark_strategy import WatermarkOutput
-from penstock.datastream.connectors._base.source import SourceSplit
+from penstock.datastream.connectors._base.split import SourceSplit
 from penstock.errors import UnsupportedOperationError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from penstock.common.configuration import Configuration
-    from penstock.datastream.connectors._base.source import SourceEvent
+    from penstock.datastream.connectors._base.split import SourceEvent
     from penstock.metrics.metricbase import MetricGroup
 
 T = TypeVar("T")
@@ -206,8 +206,7 @@ class SourceReader(ABC, Generic[T, SplitT]):
         del splits_to_pause, splits_to_resume
         raise UnsupportedOperationError(
             f"pausing single splits of {type(self).__name__}",
-            "it reads its splits as one; set pipeline.watermark-alignment.allow-unaligned-source-splits to true, or "
-            "leave out the watermark alignment",
+            "it reads its splits as one; leave out the watermark alignment",
         )
 
     def notify_checkpoint_complete(self, checkpoint_id: int) -> None:

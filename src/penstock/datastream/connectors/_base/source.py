@@ -1,4 +1,4 @@
-"""The half of a source that runs on the driver: the source itself, its splits and its enumerator."""
+"""The half of a source that runs on the driver: the source itself and its enumerator."""
 
 from __future__ import annotations
 
@@ -8,12 +8,14 @@ from enum import Enum
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
 from penstock.datastream.connectors._base.serializer import PickleSerializer
+from penstock.datastream.connectors._base.split import SourceSplit
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from penstock.datastream.connectors._base.reader import SourceReader, SourceReaderContext
     from penstock.datastream.connectors._base.serializer import SimpleVersionedSerializer
+    from penstock.datastream.connectors._base.split import SourceEvent
     from penstock.metrics.metricbase import MetricGroup
 
 
@@ -27,30 +29,10 @@ class Boundedness(Enum):
     CONTINUOUS_UNBOUNDED = "continuous_unbounded"
 
 
-class SourceSplit(ABC):
-    """A part of the input that one reader reads: a range of a file, a partition of a topic.
-
-    Splits travel between driver and tasks and stand in checkpoints, so they pickle and hold data only.
-
-    Source: org.apache.flink.api.connector.source.SourceSplit.
-    """
-
-    @abstractmethod
-    def split_id(self) -> str:
-        """Return the name of the split, which no other split of the same source ever has."""
-
-
 SplitT = TypeVar("SplitT", bound=SourceSplit)
 CheckpointT = TypeVar("CheckpointT")
 T = TypeVar("T")
 ResultT = TypeVar("ResultT")
-
-
-class SourceEvent:
-    """The base of messages that an enumerator and its readers send each other; subclasses pickle.
-
-    Source: org.apache.flink.api.connector.source.SourceEvent.
-    """
 
 
 @dataclass(frozen=True, slots=True)

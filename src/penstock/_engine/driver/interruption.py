@@ -1,0 +1,68 @@
+"""What Ctrl-C does to one job: the first stops it with a savepoint where one has a place to go, the next cancels it."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from typing import TYPE_CHECKING
+
+from penstock._engine.protocol.control import Stop
+
+if TYPE_CHECKING:
+    from concurrent.futures import Future
+    from types import FrameType
+
+    from penstock._engine.gateway.job_control import JobControl
+
+
+class Interruption:
+    """The signals that a job got so far, and what came of them.
+
+    The first one stops the job with a savepoint where ``execution.checkpointing.savepoint-dir`` is set, and else
+    cancels it. The next one cancels a job that was to stop. Whatever comes then ends the process.
+
+    Args:
+        job_name: The job.
+        job: Steers it.
+    """
+
+    def __init__(self, job_name: str, job: JobControl) -> None:
+        self._job_name, self._job = job_name, job
+        self._cancelled = False
+        self._savepoint: Future[str] | None = None
+        #: The first signal.
+        self.number = 0
+
+    @property
+    def savepoint(self) -> str | None:
+        """The savepoint that the job stopped with, None when it did not."""
+        done = self._savepoint is not None and self._savepoint.done() and self._savepoint.exception() is None
+        return self._savepoint.result() if done and self._savepoint is not None else None
+
+    def on_signal(self, number: int, _: FrameType | None) -> None:
+        """Take a signal."""
+        if self._cancelled:
+            signal.signal(number, signal.SIG_DFL)
+            os.kill(os.getpid(), number)
+        elif self._savepoint is None and self._job.savepoint_directory is not None:
+            say(f"Stopping job {self._job_name!r} with a savepoint; once more cancels it.")
+            self._savepoint = self._job.savepoint(None, Stop.SUSPEND)
+            self._savepoint.add_done_callback(_say_failure)
+        else:
+            say(f"Cancelling job {self._job_name!r}; once more ends it at once.")
+            self._cancelled = True
+            self._job.cancel()
+        self.number = self.number or number
+
+
+def _say_failure(savepoint: Future[str]) -> None:
+    error = savepoint.exception()
+    if error is not None:
+        say(f"The job did not stop. {error} Once more cancels it.")
+
+
+def say(text: str) -> None:
+    """Write a line to whoever sits at the terminal."""
+    sys.stderr.write(f"{text}\n")
+    sys.stderr.flush()
