@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 from playwright.sync_api import Error, expect
 from tests.dashboard.by_hand import CONVERT, REFRESH_MS, serving, wide_job
-from tests.unit.rest.fakes import JOB, OTHER, START, FakeControl, ended, job
+from tests.unit.rest.fakes import JOB, OTHER, START, FakeControl, ended, failed, job
 
 from penstock.common.job_status import JobStatus
 
@@ -84,6 +84,18 @@ def test_names_of_a_program_are_shown_as_text(page: Page, address: str) -> None:
     assert page.locator("main b").count() == 0
 
 
+def test_operators_of_a_vertex_stay_short_rows_in_a_narrow_window(page: Page, address: str) -> None:
+    page.set_viewport_size({"width": 420, "height": 800})
+    page.goto(f"{address}#/job/{JOB}")
+    page.get_by_role("link", name="parse -> with timestamps").click()
+    uid = "c2e34a6bc49d4cc4a7c805f7c0ebe725"
+    row = page.get_by_role("region", name="Operators of this vertex").locator("tbody tr").first
+    row.evaluate("(row, uid) => { row.cells[0].textContent = uid; row.cells[1].firstChild.textContent = uid; }", uid)
+    box = row.bounding_box()
+    assert box is not None
+    assert box["height"] < 100
+
+
 def test_vertex_opens_with_its_operators_lines_and_subtasks(page: Page, address: str) -> None:
     page.goto(f"{address}#/job/{JOB}")
     page.get_by_role("link", name="parse -> with timestamps").click()
@@ -104,14 +116,29 @@ def test_checkpoints_have_sizes_durations_paths_and_pending_commits(page: Page, 
         re.sub(r"1970-[^|]*", "… ", row).replace("\N{EN DASH}", "none") for row in rows(page, "History of checkpoints")
     ]
     assert history == [
-        "#5 | checkpoint | in progress | … | none | 0 B | 0 B | of 4 | ",
+        "#5 | checkpoint | in progress | … | none | 0 B | 0 B | 0 of 4 | ",
         f"#4 | checkpoint | completed | … | 350 ms | 40 B | 400 B | 4 | file:/cp/{JOB}/chk-4",
-        "#4 | checkpoint | failed | … | 350 ms | 0 B | 0 B | of 4 | lost",
+        "#4 | checkpoint | failed | … | 350 ms | 0 B | 0 B | 0 of 4 | lost",
         f"#3 | savepoint | completed | … | 350 ms | 40 B | 400 B | 4 | file:/sp/savepoint-{JOB[:6]}-1",
         "#3 | checkpoint | completed | … | 350 ms | 40 B | 400 B | 4 | removed: newer ones took its place",
     ]
     assert rows(page, "Pending commits") == ["out | 2"]
     expect(page.get_by_text("A checkpoint every 1.0 s")).to_contain_text("kept after the job's end")
+
+
+def test_epoch_that_failed_again_and_again_has_a_row_for_each_attempt(page: Page, tmp_path: Path) -> None:
+    attempts = tuple(replace(failed(2), triggered_ms=START + ms, failure=f"lost at {ms}") for ms in (300, 200, 100))
+    view = job()
+    control = FakeControl(replace(view, checkpoints=replace(view.checkpoints, history=attempts)))
+    page.clock.install()
+    with serving(tmp_path, control) as address:
+        page.goto(f"{address}#/job/{JOB}/checkpoints")
+        shown = rows(page, "History of checkpoints")
+        assert [row.rsplit(" | ")[-1] for row in shown] == ["lost at 300", "lost at 200", "lost at 100"]
+        control.view = replace(control.view, progress=replace(control.view.progress, records=345_678))
+        page.clock.fast_forward(REFRESH_MS)
+        expect(page.get_by_text("345,678", exact=True)).to_be_visible()
+        assert rows(page, "History of checkpoints") == shown
 
 
 def test_path_of_the_last_savepoint_is_copied_by_its_button(page: Page, address: str) -> None:

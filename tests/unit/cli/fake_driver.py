@@ -34,6 +34,7 @@ class FakeDriver:
     #: What a PATCH makes of the state.
     state_after_cancel: str = "CANCELED"
     token: str | None = None
+    keeps_checkpoints: bool = True
     address: str = ""
     #: (method, path, body) of all requests but GET.
     asked: list[tuple[str, str, Any]] = field(default_factory=list[tuple[str, str, Any]])
@@ -57,6 +58,8 @@ class FakeDriver:
             return 202, {"request-id": TRIGGER}
         if path.endswith(TRIGGER):
             return 200, self.answers.pop(0) if len(self.answers) > 1 else self.answers[0]
+        if path == "/checkpoints" and not self.keeps_checkpoints:
+            return 404, {"errors": [f"Checkpointing has not been enabled for job {self.job_id}."]}
         contents = {"": self.details(), "/checkpoints": self.checkpoints(), "/exceptions": self.exceptions()}
         return 200, contents[path]
 

@@ -84,6 +84,15 @@ def test_info_shows_operators_checkpoints_and_the_last_failure(penstock: Command
         assert part in shown
 
 
+def test_info_shows_a_job_that_keeps_no_checkpoints(penstock: Command, driver: FakeDriver) -> None:
+    driver.keeps_checkpoints = False
+    done = penstock("info", "prices")
+    assert done.code == 0
+    assert "execution.checkpointing.dir is not set" in done.out
+    assert "Source: numbers -> Map" in done.out
+    assert json.loads(penstock("info", "prices", "--json").out)["checkpoints"] is None
+
+
 def test_stop_waits_and_prints_the_savepoint_alone_on_standard_output(penstock: Command, driver: FakeDriver) -> None:
     driver.answers = [IN_PROGRESS, completed({"location": SAVEPOINT})]
     done = penstock("stop", "prices", "--drain", "--savepoint-path", "sp")

@@ -55,6 +55,13 @@ def test_unknown_call_is_one_line_with_the_way_to_help(penstock: Command, words:
     assert "--help" in done.err
 
 
+@pytest.mark.parametrize("words", [(), ("savepoint",)])
+def test_call_without_a_command_prints_the_help_and_nothing_else(penstock: Command, words: tuple[str, ...]) -> None:
+    done = penstock(*words)
+    assert (done.code, done.out) == (ExitCode.USAGE, "")
+    assert done.err == penstock(*words, "--help").out
+
+
 def test_each_exit_code_has_a_meaning() -> None:
     assert set(MEANINGS) == set(ExitCode)
 

@@ -9,6 +9,7 @@ import subprocess
 import sys
 import textwrap
 import threading
+import traceback
 from pathlib import Path
 from typing import Any
 
@@ -121,6 +122,22 @@ def test_an_object_that_refuses_by_itself_is_named_with_its_own_words() -> None:
     context = Context()
     error = failure(lambda value: (context, value))
     assert (error.path, error.reason) == ("closure variable 'context'", "only on the driver")
+
+
+def test_cause_shows_the_users_lines_and_none_of_the_pickling() -> None:
+    class Refuses:
+        def __reduce__(self) -> str:
+            message = "not me"
+            raise RuntimeError(message)
+
+    lock, refuses = threading.Lock(), Refuses()
+    plain = failure(lambda value: (lock, value))
+    assert (plain.__context__ is plain.__cause__, plain.__cause__ and plain.__cause__.__traceback__) == (True, None)
+    assert plain.__cause__ is not None
+    assert plain.__cause__.__context__ is None
+    cause = failure(lambda value: (refuses, value)).__cause__
+    assert cause is not None
+    assert [frame.name for frame in traceback.extract_tb(cause.__traceback__)] == ["__reduce__"]
 
 
 def test_a_cycle_ends() -> None:

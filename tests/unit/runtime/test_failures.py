@@ -6,6 +6,7 @@ import logging
 import pickle
 import re
 import sys
+import threading
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -87,6 +88,14 @@ def test_the_location_is_the_users_line_not_the_library_it_called(program: Progr
     [failure] = failures(program, tmp_path)
     assert failure.location == f"{__file__}:{read_number.__code__.co_firstlineno + 1}"
     assert "re.compile" in failure.traceback
+
+
+def test_a_record_that_cannot_travel_names_the_line_that_made_the_operator(program: Program, tmp_path: Path) -> None:
+    locks = program.source(["a"]).map(lambda record: threading.Lock())
+    program.collect(locks.key_by(lambda record: "a").map(str))
+    [failure] = failures(program, tmp_path)
+    assert "cannot pickle" in failure.error
+    assert failure.location == program.graph().vertices[0].operators[-1].created_at
 
 
 def test_an_error_in_a_lower_level_names_vertex_and_subtask(program: Program, tmp_path: Path) -> None:

@@ -6,7 +6,7 @@ import pytest
 
 from penstock._engine.plan.epoch_plan import EpochPlan
 from penstock._engine.protocol.control import LevelDispatch, SubtaskDispatch, decode
-from penstock._engine.spark.epoch import pack_dispatches, unpack_dispatch
+from penstock._engine.spark.epoch import pack_dispatches, unpack_dispatch, words_of_spark
 from penstock.errors import InternalError
 
 
@@ -30,3 +30,13 @@ def test_a_job_property_is_text_that_any_transport_takes() -> None:
 def test_a_task_without_its_dispatch_says_what_hinders_it() -> None:
     with pytest.raises(InternalError, match="PYSPARK_PIN_THREAD"):
         unpack_dispatch(None, 0)
+
+
+def test_words_of_spark_have_what_a_python_worker_said_and_no_stack_of_the_jvm() -> None:
+    worker = "Error from python worker:\n  Traceback (most recent call last):\n  ImportError: no _getattribute"
+    text = (
+        f"An error occurred while calling o86.collectToPython.\n: org.apache.spark.SparkException: Aborted: {worker}"
+        f"\n\tat org.apache.spark.A.b(A.scala:55)\nDriver stacktrace:\n\tat c.D.e(D.scala:1)\nCaused by: {worker}\n"
+    )
+    assert words_of_spark(text) == f"org.apache.spark.SparkException: Aborted: {worker}"
+    assert words_of_spark("the context has stopped") == "the context has stopped"

@@ -10,7 +10,7 @@ import click
 from penstock._engine.cli.config_command import configured
 from penstock._engine.cli.exit_codes import ExitCode
 from penstock._engine.cli.options import SecondsType, json_option, script_option, settings_option
-from penstock._engine.cli.output import print_json, print_table, say, size_text, time_text, waiting
+from penstock._engine.cli.output import count_text, print_json, print_table, say, size_text, time_text, waiting
 from penstock.common import option_table
 
 if TYPE_CHECKING:
@@ -85,7 +85,7 @@ def clean(
         survey = find_leftovers(places, min_age_ms=1000 * min_age)
     removal = None
     if remove:
-        with waiting(f"Removing {len(survey.leftovers)} leftovers"):
+        with waiting(f"Removing {count_text(len(survey.leftovers), 'leftover')}"):
             removal = remove_leftovers(survey.leftovers)
     if as_json:
         print_json({"survey": asdict(survey), "removal": None if removal is None else asdict(removal)})
@@ -101,17 +101,19 @@ def _known(directory: str | None) -> tuple[str, ...]:
 def _show(survey: Survey, removal: Removal | None) -> None:
     if survey.leftovers:
         rows = (
-            (found.kind, size_text(found.bytes), time_text(found.modified_ms), found.path, found.reason)
-            for found in survey.leftovers
+            (one.kind, size_text(one.bytes), time_text(one.modified_ms), one.path, one.reason)
+            for one in survey.leftovers
         )
         print_table(("KIND", "SIZE", "CHANGED", "PATH", "WHY IT IS DEAD"), rows)
     for unclear in survey.unclear:
         say(f"Left alone: {unclear.path}: {unclear.reason}.")
+    found, size = count_text(len(survey.leftovers), "leftover"), size_text(survey.bytes)
     if not survey.leftovers:
         say("Nothing is left over.")
     elif removal is None:
-        say(f"{len(survey.leftovers)} leftovers, {size_text(survey.bytes)}. To remove them: the same with --remove.")
+        say(f"{found}, {size}. To remove them: the same with --remove.")
     else:
         for leftover, reason in removal.failed:
             say(f"Not removed: {leftover.path}: {reason}.")
-        say(f"Removed {len(removal.removed)} leftovers, {size_text(sum(one.bytes for one in removal.removed))}.")
+        removed = count_text(len(removal.removed), "leftover")
+        say(f"Removed {removed}, {size_text(sum(one.bytes for one in removal.removed))}.")

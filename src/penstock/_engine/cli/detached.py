@@ -58,7 +58,10 @@ def start_detached(
             facts = [("Job", f"{job.name} ({job.job_id})"), ("Address", job.address), *facts]
         print_facts(facts)
     if job is None:
-        say(f"{script.name} runs, but no job of it could be asked within {patience_s:.0f} s; see the log.")
+        say(
+            f"{script.name} runs, but had no job that could be asked within {patience_s:.0f} s. `penstock list` shows "
+            "it as soon as there is one; what the program prints is in the log."
+        )
     process.returncode = 0  # it goes on, and nobody here waits for it
     return ExitCode.OK
 

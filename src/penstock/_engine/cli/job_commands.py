@@ -21,6 +21,8 @@ from penstock._engine.cli.rest_client import ENDED, Wait
 from penstock._engine.storage.opening import local_path
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from penstock._engine.cli.jobs import FoundJob, Place
 
 
@@ -61,9 +63,8 @@ def info(job: str, place: Place, *, as_json: bool) -> int:
     """Show one job with its operators and checkpoints."""
     with found(place, job) as target:
         base = f"/jobs/{target.job_id}"
-        details, checkpoints, failures = (
-            target.client.get(path) for path in (base, f"{base}/checkpoints", f"{base}/exceptions")
-        )
+        details, failures = target.client.get(base), target.client.get(f"{base}/exceptions")
+        checkpoints = target.client.find(f"{base}/checkpoints")  # Flink has none where checkpointing is off
         if as_json:
             print_json({"job": details, "checkpoints": checkpoints, "exceptions": failures})
         else:
@@ -71,8 +72,9 @@ def info(job: str, place: Place, *, as_json: bool) -> int:
     return ExitCode.OK
 
 
-def _show(target: FoundJob, details: dict[str, Any], checkpoints: dict[str, Any], failures: dict[str, Any]) -> None:
-    counts, latest = checkpoints["counts"], checkpoints["latest"]
+def _show(
+    target: FoundJob, details: dict[str, Any], checkpoints: dict[str, Any] | None, failures: dict[str, Any]
+) -> None:
     facts: list[tuple[str, object]] = [
         ("Name", target.name),
         ("Id", target.job_id),
@@ -80,12 +82,8 @@ def _show(target: FoundJob, details: dict[str, Any], checkpoints: dict[str, Any]
         ("Started", time_text(details["start-time"])),
         ("Running for", duration_text(details["duration"])),
         ("Address", target.client.address),
-        ("Checkpoints", f"{counts['completed']} completed, {counts['failed']} failed, {counts['restored']} restored"),
+        *_checkpoint_facts(checkpoints),
     ]
-    for title, kind in (("Last checkpoint", "completed"), ("Last savepoint", "savepoint")):
-        last = latest.get(kind)
-        if last:
-            facts.append((title, f"{local_path(last['external_path'])} ({time_text(last['latest_ack_timestamp'])})"))
     entries = failures["exceptionHistory"]["entries"]
     if entries:
         facts.append(("Last failure", f"{_failure(entries[0])} ({time_text(entries[0]['timestamp'])})"))
@@ -104,6 +102,19 @@ def _show(target: FoundJob, details: dict[str, Any], checkpoints: dict[str, Any]
             for vertex in details["vertices"]
         ),
     )
+
+
+def _checkpoint_facts(checkpoints: dict[str, Any] | None) -> Iterator[tuple[str, object]]:
+    if checkpoints is None:
+        yield "Checkpoints", "none are kept: execution.checkpointing.dir is not set"
+        return
+    counts = checkpoints["counts"]
+    yield "Checkpoints", f"{counts['completed']} completed, {counts['failed']} failed, {counts['restored']} restored"
+    for title, kind in (("Last checkpoint", "completed"), ("Last savepoint", "savepoint")):
+        if last := checkpoints["latest"].get(kind):
+            path = last["external_path"]  # in angle brackets: no path, but that there is none
+            where = "goes with the job" if path.startswith("<") else local_path(path)
+            yield title, f"{where} ({time_text(last['latest_ack_timestamp'])})"
 
 
 def _failure(entry: dict[str, Any]) -> str:
@@ -133,7 +144,7 @@ def stop(job: str, place: Place, *, drain: bool, savepoint_path: str | None, tim
     with found(place, job) as target, waiting(f"Stopping {target.name}: the rest of the epoch, then the savepoint"):
         wait = Wait(f"The stop of job {target.name!r}", timeout, f"`penstock cancel {target.job_id}` gives it up.")
         location = target.client.operate(target.job_id, "stop", body, wait)["location"]
-    _print_savepoint(target, location, as_json=as_json, done="stopped")
+    _print_savepoint(target, location, as_json=as_json, done="drained and stopped" if drain else "stopped")
     return ExitCode.OK
 
 

@@ -65,6 +65,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """
     try:
         result = cast("int | Script | None", cli.main(arguments, prog_name="penstock", standalone_mode=False))
+    except click.exceptions.NoArgsIsHelpError as error:
+        say(error.ctx.get_help() if error.ctx else error.format_message())
+        return ExitCode.USAGE
     except click.Abort:
         say("penstock: interrupted.")
         return SIGNALLED + 2

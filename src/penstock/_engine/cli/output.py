@@ -104,6 +104,16 @@ def size_text(size: int) -> str:
     return f"{amount:.1f} TiB"
 
 
+def count_text(count: int, thing: str) -> str:
+    """Return a number of things for people.
+
+    Example:
+        >>> count_text(1, "file"), count_text(1200, "file")
+        ('1 file', '1,200 files')
+    """
+    return f"{count:,} {thing}{'' if count == 1 else 's'}"
+
+
 def _print(table: Table) -> None:
     console = Console()
     if console.is_terminal:

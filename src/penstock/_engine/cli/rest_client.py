@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 #: Seconds that a server has to take a connection and to answer one request.
 _PATIENCE_S = 20.0
 _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.05, 1.0
+_NOT_FOUND = 404
 #: Statuses after which nothing more happens to a job.
 ENDED = frozenset({"FINISHED", "CANCELED", "FAILED"})
 
@@ -68,6 +69,11 @@ class RestClient:
             JobRequestError: The server refused.
         """
         return self._request("GET", path)
+
+    def find(self, path: str) -> dict[str, Any] | None:
+        """Return what stands at a path; None where nothing does."""
+        answer = self._answer("GET", path)
+        return None if answer.status_code == _NOT_FOUND else self._read(answer)
 
     def cancel(self, job_id: str) -> None:
         """Ask for a job to be cancelled."""
@@ -122,21 +128,22 @@ class RestClient:
         return status
 
     def _request(self, method: str, path: str, body: dict[str, object] | None = None) -> dict[str, Any]:
+        return self._read(self._answer(method, path, body))
+
+    def _read(self, answer: httpx.Response) -> dict[str, Any]:
+        if (content := _content(answer)) is None or not answer.is_success:
+            raise JobRequestError(self.address, _refusal(answer.status_code, content))
+        return content
+
+    def _answer(self, method: str, path: str, body: dict[str, object] | None = None) -> httpx.Response:
         import httpx
 
         try:
-            answer = self._client.request(method, path, json=body)
+            return self._client.request(method, path, json=body)
         except httpx.TimeoutException as error:
             raise JobUnreachableError(self.address, f"it does not answer within {_PATIENCE_S:.0f} s") from error
         except (httpx.HTTPError, httpx.InvalidURL) as error:
             raise JobUnreachableError(self.address, str(error).rstrip(".") or type(error).__name__) from error
-        try:
-            content: object = answer.json()
-        except ValueError:
-            content = None
-        if answer.is_success and isinstance(content, dict):
-            return cast("dict[str, Any]", content)
-        raise JobRequestError(self.address, _refusal(answer.status_code, content))
 
 
 class Wait:
@@ -176,9 +183,18 @@ class Wait:
             pause = min(2 * pause, _LONGEST_PAUSE_S)
 
 
-def _refusal(status: int, content: object) -> str:
-    if isinstance(content, dict):
-        errors = cast("dict[str, object]", content).get("errors")
+def _content(answer: httpx.Response) -> dict[str, Any] | None:
+    """Return what an answer holds; None where that is no object of JSON."""
+    try:
+        content: object = answer.json()
+    except ValueError:
+        return None
+    return cast("dict[str, Any]", content) if isinstance(content, dict) else None
+
+
+def _refusal(status: int, content: dict[str, Any] | None) -> str:
+    if content is not None:
+        errors: object = content.get("errors")
         if isinstance(errors, list) and errors:
             return str(cast("list[object]", errors)[-1]).strip().splitlines()[0]
     if status in (401, 403):

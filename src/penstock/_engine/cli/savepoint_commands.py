@@ -10,7 +10,16 @@ import click
 from penstock._engine.cli.config_command import configured
 from penstock._engine.cli.exit_codes import ExitCode
 from penstock._engine.cli.options import json_option, script_option, settings_option
-from penstock._engine.cli.output import print_facts, print_json, print_table, say, size_text, time_text, waiting
+from penstock._engine.cli.output import (
+    count_text,
+    print_facts,
+    print_json,
+    print_table,
+    say,
+    size_text,
+    time_text,
+    waiting,
+)
 from penstock.common import option_table
 
 if TYPE_CHECKING:
@@ -73,7 +82,7 @@ def dispose_savepoint(
     if as_json:
         print_json(asdict(done))
     else:
-        say(f"Deleted {done.path}: {done.files} files, {size_text(done.bytes)}.")
+        say(f"Deleted {done.path}: {count_text(done.files, 'file')}, {size_text(done.bytes)}.")
     return ExitCode.OK
 
 
@@ -84,7 +93,10 @@ def _show(info: SavepointInfo) -> None:
         ("Job", f"{info.job_name} ({info.job_id})"),
         ("Checkpoint", info.checkpoint_id),
         ("Made", f"{time_text(info.created_ms)} by Penstock {info.penstock_version}, format {info.format_version}"),
-        ("State", f"{size_text(info.bytes)} in {info.files} files{', verified' if info.verified else ''}"),
+        (
+            "State",
+            f"{size_text(info.bytes)} in {count_text(info.files, 'file')}{', verified' if info.verified else ''}",
+        ),
     ]
     later = (("Follows", info.parent), ("Stopped into", info.savepoint), ("Reason", info.reason))
     print_facts([*facts, *((name, value) for name, value in later if value)])

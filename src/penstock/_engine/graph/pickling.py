@@ -20,6 +20,7 @@ from penstock.errors import UnpicklableFunctionError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
+    from types import TracebackType
 
 _dumps = cast("Callable[[object], bytes]", cloudpickle.dumps)  # pyright: ignore[reportUnknownMemberType]
 _MAX_DEPTH = 8
@@ -39,10 +40,11 @@ def dumps_members(operator: str, members: Mapping[str, object]) -> bytes:
     """
     try:
         return _dumps(dict(members))
-    except Exception:
-        for member in members.values():
-            dumps_value(f"{operator} function {describe(member)}", member)
-        raise
+    except Exception as error:  # noqa: BLE001 - raised below, out of the way of the error that says more
+        failed = error
+    for member in members.values():
+        dumps_value(f"{operator} function {describe(member)}", member)
+    raise failed
 
 
 def dumps_value(what: str, value: object) -> bytes:
@@ -57,9 +59,17 @@ def dumps_value(what: str, value: object) -> bytes:
     """
     try:
         return _dumps(value)
-    except Exception as error:
+    except Exception as error:  # noqa: BLE001 - pickling runs code of the user's classes, which may raise anything
         path, reason = _culprit(value)
-        raise UnpicklableFunctionError(what, path, reason) from error
+        raise UnpicklableFunctionError(what, path, reason) from error.with_traceback(_beyond_pickling(error))
+
+
+def _beyond_pickling(error: Exception) -> TracebackType | None:
+    """Return the traceback from the user's first line on, as of a ``__reduce__``; None when none of theirs ran."""
+    line = error.__traceback__
+    while line is not None and line.tb_frame.f_code.co_filename in (__file__, cloudpickle.cloudpickle.__file__):
+        line = line.tb_next
+    return line
 
 
 def describe(function: object) -> str:

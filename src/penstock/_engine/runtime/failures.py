@@ -83,11 +83,10 @@ def describe_failure(
 
 
 def _location(frames: list[traceback.FrameSummary], node: OperatorNode | None) -> str:
-    """Return the user's line nearest to the error; where no function of theirs ran, the one that made the operator."""
-    if frames:
-        own = [frame for frame in frames if not frame.filename.startswith(_LIBRARIES)]
-        nearest = own[-1] if own else frames[0]
-        return f"{nearest.filename}:{nearest.lineno}"
+    """Return the user's line nearest to the error; where no line of theirs ran, the one that made the operator."""
+    own = [frame for frame in frames if not frame.filename.startswith(_LIBRARIES)]
+    if own:
+        return f"{own[-1].filename}:{own[-1].lineno}"
     return "" if node is None else node.created_at
 
 

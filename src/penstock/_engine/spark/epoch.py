@@ -113,7 +113,8 @@ class SparkEpochRunner:
                 raise EpochCancelledError(plan.checkpoint_id) from error
             if isinstance(error, PythonException):  # users' errors never get here: theirs are rows of the epoch
                 raise InternalError(str(error)) from error
-            raise EpochInfrastructureError(str(error)) from error
+            _logger.debug("Spark lost an epoch", exc_info=True)
+            raise EpochInfrastructureError(words_of_spark(str(error))) from None
         outcome = EpochOutcome.of_rows(rows)
         _log(outcome.log)
         # Of a job that ends in its first epoch nothing was ever kept, unless somebody is to hear of that.
@@ -158,6 +159,13 @@ class SparkEpochRunner:
         for level, width in enumerate(widths[1:], start=1):
             frame = frame.repartitionById(width, "slot").mapInArrow(partial(_task, level), _SCHEMA)
         return frame.select("kind", "payload")
+
+
+def words_of_spark(text: str) -> str:
+    """Return what Spark says of an error, without the stacks of the JVM behind it and py4j's line before it."""
+    said, _, _ = text.partition("\n\tat ")
+    first, line, rest = said.partition("\n: ")
+    return (rest if line and first.startswith("An error occurred while calling") else said).strip()
 
 
 def _progress(context: Any, group: str, plan: EpochPlan) -> EpochProgress:

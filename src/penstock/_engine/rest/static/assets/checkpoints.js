@@ -70,7 +70,7 @@ function checkpointTable(history) {
   if (history.length === 0) return h("p", { class: "hint" }, "None yet.");
   const headings = [["Id"], ["Kind"], ["State"], ["Begun", "when"], ["Duration", "number"], ["Written", "number"], ["All state", "number"], ["Subtasks", "number"], ["Where"]];
   const rows = history.map((one) => ({
-    key: `${one.id} ${one.checkpoint_type}`,
+    key: `${one.id} ${one.checkpoint_type} ${one.trigger_timestamp}`, // a restart tries the same id again
     cells: [
       `#${one.id}`,
       KINDS[one.checkpoint_type] ?? one.checkpoint_type,
@@ -79,7 +79,7 @@ function checkpointTable(history) {
       duration(one.end_to_end_duration),
       bytes(one.checkpointed_size),
       bytes(one.state_size),
-      one.className === "completed" ? `${one.num_acknowledged_subtasks}` : `of ${one.num_subtasks}`,
+      one.className === "completed" ? `${one.num_acknowledged_subtasks}` : `${one.num_acknowledged_subtasks} of ${one.num_subtasks}`,
       whereabouts(one),
     ],
   }));

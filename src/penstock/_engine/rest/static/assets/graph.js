@@ -165,7 +165,7 @@ function subtasks(job, vertex, { subtasks: rows }) {
     ),
     table(
       "Operators of this vertex",
-      [["Operator"], ["Uid"], ["Made at"]],
+      [["Operator", "words"], ["Uid", "when"], ["Made at", "when"]],
       vertex.operators.map(({ uid, name, created_at: at }) => ({ key: uid, cells: [name, h("code", null, uid), h("code", null, at)] })),
     ),
     table(
