@@ -15,14 +15,11 @@ import sys
 import tempfile
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, Self
+from typing import Final, Self
 
 import obstore
 from obstore.store import S3Store
 from tests.services.cache import ServiceError, kept, run
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 _MODULE: Final = "github.com/versity/versitygw/cmd/versitygw"
 _VERSION: Final = "v1.8.0"
@@ -149,6 +146,13 @@ class S3Server:
 
     # ------------------------------------------------------------------------------------------------ what is in there
 
+    @property
+    def penstock_variables(self) -> dict[str, str]:
+        """What the environment says to Penstock alone, key by key."""
+        return {
+            f"PENSTOCK_{key.upper().replace('.', '__').replace('-', '_')}": self.settings[key] for key in self.settings
+        }
+
     def make_bucket(self, name: str) -> str:
         """Make a bucket and return its URL; each directory is one."""
         (self._data / name).mkdir()
@@ -169,6 +173,10 @@ class S3Server:
         """Return the keys of all objects in a bucket."""
         return sorted(meta["path"] for chunk in obstore.list(self.bucket(name)) for meta in chunk)
 
+    def objects(self, name: str) -> dict[str, bytes]:
+        """Return all objects of a bucket."""
+        return {key: bytes(obstore.get(self.bucket(name), key).bytes()) for key in self.keys(name)}
+
     def move(self, source: str, target: str, prefix: str = "") -> None:
         """Copy all objects of one bucket below a prefix of another one, object by object, and empty the first."""
         there, here = self.bucket(source), self.bucket(target)
@@ -182,11 +190,6 @@ def _free_port() -> int:
         listener.bind(("127.0.0.1", 0))
         port: int = listener.getsockname()[1]
         return port
-
-
-def without_aws(environ: Mapping[str, str]) -> dict[str, str]:
-    """Return an environment in which nothing says where S3 is."""
-    return {name: value for name, value in environ.items() if not name.startswith("AWS_")}
 
 
 if __name__ == "__main__":

@@ -31,7 +31,8 @@ from penstock._engine.driver.splits_left import splits_left
 from penstock._engine.driver.views import checkpoint_settings, plan_view
 from penstock._engine.driver.watch import JobWatch
 from penstock._engine.plan.levels import build_plan
-from penstock._engine.storage.opening import is_storage_option, local_path, open_storage, storage_options
+from penstock._engine.storage.opening import local_path, open_storage, storage_options
+from penstock._engine.storage.s3 import is_s3_setting
 from penstock._engine.storage.scratch import ScratchDirectory
 from penstock.common import option_table
 from penstock.common.configuration import shown_value
@@ -177,7 +178,7 @@ def _for_tasks(configuration: Configuration) -> dict[str, str]:
     return {
         key: value
         for key, value in configuration.to_dict().items()
-        if key != option_table.REST_TOKEN.key and not is_storage_option(key)
+        if key != option_table.REST_TOKEN.key and not is_s3_setting(key)
     }
 
 

@@ -22,7 +22,7 @@ from obstore.exceptions import (
 from obstore.store import MemoryStore, from_url
 
 from penstock._engine.storage.checkpoint_storage import CheckpointStorage, StoredFile
-from penstock._engine.storage.s3 import SCHEMES, Access, s3_access
+from penstock._engine.storage.s3 import SCHEMES, Access, is_s3_setting, s3_access
 from penstock._engine.storage.store_errors import is_missing, reason_of
 from penstock.errors import CheckpointStorageError, CorruptCheckpointError
 
@@ -54,7 +54,7 @@ def open_object_store(url: str, options: dict[str, str]) -> CheckpointStorage:
     scheme = urlsplit(url).scheme
     if scheme == "memory":
         return ObjectStorage(url, _memory.setdefault(url, MemoryStore()))
-    own = {key: value for key, value in options.items() if not key.startswith("s3.")}
+    own = {key: value for key, value in options.items() if not is_s3_setting(key)}
     access = s3_access(url, options) if scheme in SCHEMES else Access(own)
     try:
         return ObjectStorage(url, from_url(url, retry_config=_IMPATIENT, **access.arguments), access)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from urllib.parse import SplitResult, unquote, urlsplit
 
 from penstock._engine.storage.local import LocalStorage
+from penstock._engine.storage.s3 import is_s3_setting
 from penstock.errors import CheckpointStorageError
 
 if TYPE_CHECKING:
@@ -38,12 +39,7 @@ def storage_options(configuration: Configuration) -> dict[str, str]:
         >>> storage_options(Configuration().set_string("s3.region", "eu-west-1").set_string("pipeline.name", "orders"))
         {'s3.region': 'eu-west-1'}
     """
-    return {key: value for key, value in configuration.to_dict().items() if is_storage_option(key)}
-
-
-def is_storage_option(key: str) -> bool:
-    """Tell whether a configuration key is about object stores."""
-    return key.startswith(("s3.", "fs.s3a."))
+    return {key: value for key, value in configuration.to_dict().items() if is_s3_setting(key)}
 
 
 def open_storage(url: str, options: Mapping[str, str] | None = None) -> CheckpointStorage:

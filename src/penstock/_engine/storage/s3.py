@@ -40,6 +40,11 @@ class Access:
         return {name: value for name, value in named.items() if value}
 
 
+def is_s3_setting(key: str) -> bool:
+    """Tell whether a configuration key says how S3 is reached; its value may be a secret."""
+    return key.startswith(("s3.", "fs.s3a."))
+
+
 def s3_access(url: str, options: Mapping[str, str], environ: Mapping[str, str] = os.environ) -> Access:
     """Return how a bucket is reached.
 
@@ -52,7 +57,7 @@ def s3_access(url: str, options: Mapping[str, str], environ: Mapping[str, str] =
         CheckpointStorageError: The options contradict each other, or the endpoint is no URL of a server.
     """
     settings = Configuration.from_dict(dict(options))
-    config = {key: value for key, value in options.items() if "." not in key}
+    config = {key: value for key, value in options.items() if not is_s3_setting(key)}
     if region := settings.get(option_table.S3_REGION):
         config["aws_region"] = region
     is_path_style = settings.get(option_table.S3_PATH_STYLE)
