@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 from tests.fault.job import is_truth
 from tests.fault.support import Driver, run, run_here
-from tests.services.proxy import Proxy
+from tests.services.proxy import UNAVAILABLE, Proxy
 from tests.services.s3 import S3Server
 
 from penstock._engine.driver import epochs
@@ -121,12 +121,15 @@ def test_server_that_stays_away_costs_restarts_and_nothing_else(
     assert is_truth(tmp_path)
 
 
+@pytest.mark.parametrize("instead", [b"", UNAVAILABLE])
 @pytest.mark.parametrize("record", [1, 3, 6])
 def test_lost_answer_on_a_record_is_not_taken_for_another_driver(
-    tmp_path: Path, server: S3Server, settings: dict[str, str], record: int
+    tmp_path: Path, server: S3Server, settings: dict[str, str], record: int, instead: bytes
 ) -> None:
     with Proxy(server.port) as proxy:
-        proxy.lose(lambda head: head.startswith("PUT") and f"/chk-{record}/_metadata" in head and not proxy.lost)
+        proxy.lose(
+            lambda head: head.startswith("PUT") and f"/chk-{record}/_metadata" in head and not proxy.lost, instead
+        )
         driver = run_here(tmp_path, restart="none", **{**settings, "s3.endpoint": proxy.endpoint})
         assert len(proxy.lost) == 1
     assert driver.status is JobStatus.FINISHED, driver.result.exception()

@@ -10,7 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING
 
 import pytest
-from tests.services.proxy import Proxy
+from tests.services.proxy import UNAVAILABLE, Proxy
 from tests.services.s3 import S3Server
 from tests.unit.storage.test_storage import (
     test_deleting_leaves_no_empty_checkpoint,
@@ -25,6 +25,7 @@ from tests.unit.storage.test_storage import (
 from penstock._engine.storage import s3
 from penstock._engine.storage.opening import open_storage
 from penstock.errors import CheckpointStorageError
+from penstock.state import Savepoint, SavepointWriter
 
 if TYPE_CHECKING:
     from penstock._engine.storage.checkpoint_storage import CheckpointStorage
@@ -75,26 +76,32 @@ def test_of_two_processes_that_put_the_same_names_each_name_has_one_winner(serve
     assert found == dict.fromkeys(first, b"first") | dict.fromkeys(second, b"second")
 
 
-def test_answer_lost_on_a_conditional_put_leaves_what_was_written(server: S3Server, bucket: str) -> None:
+@pytest.mark.parametrize("instead", [b"", UNAVAILABLE])
+def test_answer_lost_on_a_conditional_put_leaves_what_was_written(
+    server: S3Server, bucket: str, instead: bytes
+) -> None:
     with Proxy(server.port) as proxy:
         storage = open_storage(f"s3://{bucket}", {**server.settings, "s3.endpoint": proxy.endpoint})
-        assert storage.find("job/chk-1/_metadata") is None
-        proxy.lose(lambda head: head.startswith("PUT") and "_metadata" in head and not proxy.lost)
-        try:
-            was_first = storage.put_if_absent("job/chk-1/_metadata", b"ours")
-        except CheckpointStorageError:
-            was_first = False
-        assert not was_first  # nobody may say that it was, who did not hear it
+        proxy.lose(lambda head: head.startswith("PUT") and not proxy.lost, instead)
+        assert not storage.put_if_absent("job/chk-1/_metadata", b"ours")  # asked again, it says that it is there
         assert len(proxy.lost) == 1
         assert storage.find("job/chk-1/_metadata") == b"ours"
 
 
-def test_lost_answer_does_not_make_a_store_look_forgetful(server: S3Server, bucket: str) -> None:
+def test_lost_answer_makes_no_store_look_forgetful_and_no_savepoint_that_of_others(
+    server: S3Server, bucket: str
+) -> None:
     with Proxy(server.port) as proxy:
-        storage = open_storage(f"s3://{bucket}", {**server.settings, "s3.endpoint": proxy.endpoint})
-        proxy.lose(lambda head: head.startswith("DELETE") and len(proxy.lost) < 2)
-        storage.probe()
-    assert server.keys(bucket) == []
+        settings = {**server.settings, "s3.endpoint": proxy.endpoint}
+        proxy.lose(lambda head: head.startswith("PUT") and ".probe" in head and not proxy.lost, UNAVAILABLE)
+        open_storage(f"s3://{bucket}", settings).probe()
+        assert server.keys(bucket) == []
+        proxy.lose(lambda head: head.startswith("PUT") and "/_metadata" in head and len(proxy.lost) == 1, UNAVAILABLE)
+        writer = SavepointWriter.new(options=settings).set_keyed_state("totals", "total", {"ada": 3})
+        path = writer.write(f"s3://{bucket}/savepoint")
+        assert len(proxy.lost) == 2
+    [operator] = Savepoint.open(path, server.settings).operators
+    assert operator.uid == "totals"
 
 
 # --------------------------------------------------------------------------------------------------------------- sizes

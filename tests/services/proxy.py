@@ -11,14 +11,16 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 _ANSWER_BYTES = 65_536
+#: What a proxy of a cloud says when it has lost an answer itself: clients ask again.
+UNAVAILABLE = b"HTTP/1.1 503 Service Unavailable\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"
 
 
 class Proxy:
     """Passes on what it gets, connection by connection.
 
-    A request that a test singles out reaches the server, which does what it says; the connection is cut in place of the
-    answer. A request is told by the beginning of its head, so one connection carries one request: clients are told to
-    close it.
+    A request that a test singles out reaches the server, which does what it says; in place of the answer the connection
+    is cut, or the client gets another answer. A request is told by the beginning of its head, so one connection carries
+    one request: the server is told to close it.
 
     Args:
         port: Of the server, on this machine.
@@ -29,6 +31,7 @@ class Proxy:
         self._listener = socket.create_server(("127.0.0.1", 0))
         self.port: int = self._listener.getsockname()[1]
         self._loses: Callable[[str], bool] = lambda _: False
+        self._instead = b""
         #: The request lines of which the answer was lost.
         self.lost: list[str] = []
 
@@ -43,9 +46,9 @@ class Proxy:
     def endpoint(self) -> str:
         return f"http://127.0.0.1:{self.port}"
 
-    def lose(self, choose: Callable[[str], bool]) -> None:
-        """Lose the answers to requests whose head is chosen."""
-        self._loses = choose
+    def lose(self, choose: Callable[[str], bool], instead: bytes = b"") -> None:
+        """Lose the answers to requests whose head is chosen; the client may get something instead."""
+        self._loses, self._instead = choose, instead
 
     def _accept(self) -> None:
         with contextlib.suppress(OSError):  # it is closed
@@ -68,6 +71,7 @@ class Proxy:
                 while server.recv(_ANSWER_BYTES):  # to its end: then the server has done it
                     pass
                 self.lost.append(first.decode())
+                client.sendall(self._instead)
             else:
                 _pump(server, client)
             client.shutdown(socket.SHUT_RDWR)  # though the other thread still reads from it
