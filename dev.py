@@ -51,6 +51,7 @@ INSTALL_LOG = ROOT / ".venv-install.log"
 REQUIREMENTS = ROOT / "requirements"
 BUILD_LOCK, DEV_LOCK = REQUIREMENTS / "build.txt", REQUIREMENTS / "dev.txt"
 FLINK_LOCK = REQUIREMENTS / "flink.txt"
+GO_LOCK = REQUIREMENTS / "go.txt"
 #: The environment has 1.3 GB; while PySpark is unpacked and built there is nearly as much again beside it.
 FREE_BYTES_NEEDED = 3 << 30
 
@@ -178,6 +179,7 @@ def test(arguments: list[str]) -> int:
     python = ready()
     install_browser()
     install_flink(python)
+    call(python, "-m", "tests.services.s3")  # builds the server, once; where that fails, its tests say why
     return call(python, "-m", "pytest", *arguments)
 
 
@@ -272,7 +274,7 @@ def lock(arguments: list[str]) -> int:
 
         venv.EnvBuilder(with_pip=True, symlinks=os.name != "nt").create(VENV)
     pip("install", "--quiet", "uv")
-    for group, path in (("build", BUILD_LOCK), ("dev", DEV_LOCK), ("flink", FLINK_LOCK)):
+    for group, path in (("build", BUILD_LOCK), ("dev", DEV_LOCK), ("flink", FLINK_LOCK), ("go", GO_LOCK)):
         wanted = ["pyproject.toml", "--group", group] if group == "dev" else ["--group", group]
         code = call(
             environment_python(), "-m", "uv", "pip", "compile", *wanted, "--universal", "--python-version", "3.11",

@@ -87,9 +87,9 @@ def count(stream: DataStream, directory: Path) -> None:
     counts.sink_to(sink.with_rolling_policy(policy).build())
 
 
-def counting_graph(directory: Path) -> JobGraph:
+def counting_graph(directory: Path, parallelism: int = 2) -> JobGraph:
     """Return the job, which writes below a directory."""
-    env = StreamExecutionEnvironment.get_execution_environment().set_parallelism(2)
+    env = StreamExecutionEnvironment.get_execution_environment().set_parallelism(parallelism)
     stream = numbers(env)
     count(stream, directory)
     stream.key_by(lambda number: number % 2).reduce(max).filter(lambda number: number % 50 == 0).print()
@@ -109,12 +109,12 @@ class HastyClock(SystemClock):
         return super().receive(letters, None if until_ms is None else self.now_ms() + (until_ms - self.now_ms()) // 100)
 
 
-def settings(directory: Path, **others: str) -> Configuration:
-    """Return the settings of a job that goes on from its last checkpoint, with others by their short names."""
+def settings(directory: Path, /, **others: str) -> Configuration:
+    """Return the settings of a job that goes on from its last checkpoint, with others by their short names or keys."""
     configuration = Configuration()
     defaults = {"directory": str(directory / "checkpoints"), "interval": "10 ms", "inline": INLINE, "recover": "latest"}
     for name, value in {**defaults, **others}.items():
-        configuration.set_string(KEYS_OF_SETTINGS[name], value)
+        configuration.set_string(KEYS_OF_SETTINGS.get(name, name), value)
     return configuration
 
 
@@ -123,6 +123,7 @@ def assembled(
     directory: Path,
     runner: InProcessEpochRunner | None = None,
     clock: SystemClock | None = None,
+    /,
     **others: str,
 ) -> tuple[JobDriver, JobLoop]:
     """Return a driver with real threads and real storage, whose epochs run in this process."""

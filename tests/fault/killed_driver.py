@@ -1,7 +1,7 @@
 """A driver that kills or stops itself at a point of its work; Spark's part is played in its own process.
 
 Usage: python -m tests.fault.killed_driver DIRECTORY [--kill POINT] [--stop POINT] [--put-off] [--suspend | --drain]
-       [--restore SAVEPOINT]
+       [--restore SAVEPOINT] [--checkpoints DIRECTORY]
 
 Steps are the coordinator's instructions, a sink's commit (``publish_parts``), a task of an epoch (``task``), and what
 changes the disk at once: a name given (``link_…``), replaced (``replace_…``) or taken away (``unlink_…``). All points
@@ -41,11 +41,14 @@ def main() -> int:
     parser.add_argument("--suspend", action="store_true", help="stop with a savepoint after the first checkpoint")
     parser.add_argument("--drain", action="store_true", help="the same, and all input ends")
     parser.add_argument("--restore", default="latest", help="the checkpoint or savepoint to go on from")
+    parser.add_argument("--checkpoints", help="where checkpoints are kept; below the directory by default")
     options = parser.parse_args()
 
     logging.basicConfig(level=logging.INFO)
     job_state._MAX_INLINE = 0  # small state goes to files of the driver's, too: StoreState
-    driver, loop = assembled(counting_graph(options.directory), options.directory, recover=options.restore)
+    checkpoints = options.checkpoints or str(options.directory / "checkpoints")
+    graph = counting_graph(options.directory)
+    driver, loop = assembled(graph, options.directory, directory=checkpoints, recover=options.restore)
     if options.put_off:
         FileCommitter.commit = put_off  # type: ignore[method-assign]
     kind = Stop.DRAIN if options.drain else Stop.SUSPEND

@@ -1,6 +1,6 @@
 """The job of the fault tests on real Spark, in a process of its own.
 
-Usage: python -m tests.fault.spark_driver DIRECTORY [--wait] [--cluster] [--kill-executor]
+Usage: python -m tests.fault.spark_driver DIRECTORY [--wait] [--cluster] [--kill-executor] [--checkpoints DIRECTORY]
 
 With ``--wait`` a task stands still at one record, the first time, and says so with a file ``waiting``. ``--cluster``
 runs on two executors that are processes of their own; with ``--kill-executor`` one of them dies at that record.
@@ -35,6 +35,7 @@ def main() -> None:
     parser.add_argument("--wait", action="store_true")
     parser.add_argument("--cluster", action="store_true")
     parser.add_argument("--kill-executor", action="store_true")
+    parser.add_argument("--checkpoints", help="where checkpoints are kept; below the directory by default")
     options = parser.parse_args()
     directory: Path = options.directory
 
@@ -56,14 +57,15 @@ def main() -> None:
         os.environ["PYSPARK_PYTHON"] = sys.executable
         builder = SparkSession.builder.master("local-cluster[2,1,1024]").config("spark.ui.enabled", "false")
         builder.config("spark.executorEnv.PYTHONPATH", os.environ["PYTHONPATH"]).getOrCreate()
-    env = environment(directory)
+    env = environment(directory, options.checkpoints)
     count(numbers(env).map(trap), directory)
     env.execute(NAME)
 
 
-def environment(directory: Path) -> StreamExecutionEnvironment:
-    """Return an environment whose jobs checkpoint below a directory and do not restart."""
-    configuration = settings(directory, interval="1 s", restart="none")
+def environment(directory: Path, checkpoints: str | None = None) -> StreamExecutionEnvironment:
+    """Return an environment whose jobs checkpoint below a directory, or where they are told to, and do not restart."""
+    place = checkpoints or str(directory / "checkpoints")
+    configuration = settings(directory, directory=place, interval="1 s", restart="none")
     return StreamExecutionEnvironment.get_execution_environment(configuration).set_parallelism(2)
 
 

@@ -177,6 +177,7 @@ def crash() -> None:
 
 def run_here(
     directory: Path,
+    /,
     *,
     graph: JobGraph | None = None,
     runner: InProcessEpochRunner | None = None,

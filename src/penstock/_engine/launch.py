@@ -17,7 +17,7 @@ from penstock._engine.graph.pickling import script_directory, user_modules
 from penstock._engine.rest.server import RestServer
 from penstock._engine.rest.settings import RestSettings, metrics_are_wanted
 from penstock._engine.savepoints.disposal import dispose
-from penstock._engine.storage.opening import local_path, open_storage
+from penstock._engine.storage.opening import local_path, open_storage, storage_options
 from penstock.common import option_table
 from penstock.errors import CheckpointStorageError
 
@@ -72,7 +72,7 @@ def submit(job_graph: JobGraph, configuration: Configuration, main_classes: byte
         loop.add_listener(noted.follow(driver))
     archive_directory = configuration.get(option_table.ARCHIVE_DIRECTORY)
     if archive_directory is not None:
-        driver.watch.on_end.append(partial(_archive, archive_directory))
+        driver.watch.on_end.append(partial(_archive, archive_directory, storage_options(configuration)))
     if server is not None:
         server.add(driver)
         driver.watch.on_named.append(server.job_named)
@@ -95,19 +95,23 @@ def _rest_server(configuration: Configuration, slots: int) -> RestServer | None:
     with _server_lock:
         if not _servers:
             directory = configuration.get(option_table.CHECKPOINT_DIRECTORY)
-            disposal = partial(dispose, checkpoint_directories=() if directory is None else (directory,))
+            disposal = partial(
+                dispose,
+                checkpoint_directories=() if directory is None else (directory,),
+                options=storage_options(configuration),
+            )
             server = RestServer(RestSettings.read(configuration), slots=slots, dispose=disposal)
             server.start()
             _servers.append(server)
         return _servers[0]
 
 
-def _archive(directory: str, job: JobView) -> None:
+def _archive(directory: str, options: dict[str, str], job: JobView) -> None:
     """Write a job that has ended where Flink's history server looks for it; a failure is logged."""
     from penstock._engine.rest.archive import archive
 
     try:
-        open_storage(local_path(directory)).put(job.job_id, archive(job))
+        open_storage(local_path(directory), options).put(job.job_id, archive(job))
     except CheckpointStorageError as error:
         _log.warning("Job %r could not be archived: %s", job.name, error)
 

@@ -230,6 +230,31 @@ IGNORE_UNCLAIMED_STATE = option(
     aliases=("execution.savepoint.ignore-unclaimed-state",),
 )
 
+# -------------------------------------------------------------------------------------------------- checkpoints in S3
+
+S3_ENDPOINT = optional(
+    "s3.endpoint", STRING, "the server that s3:// means; Amazon's by default", aliases=("fs.s3a.endpoint",)
+)
+S3_REGION = optional(
+    "s3.region", STRING, "region of the buckets", aliases=("s3.endpoint.region", "fs.s3a.endpoint.region")
+)
+S3_PATH_STYLE = optional(
+    "s3.path.style.access",
+    BOOL,
+    "the bucket stands in the path of requests (so by default), not in the name of the host",
+    aliases=("s3.path-style-access", "fs.s3a.path.style.access"),
+)
+S3_ACCESS_KEY = optional(
+    "s3.access-key", STRING, "whose requests they are", aliases=("s3.access.key", "fs.s3a.access.key")
+)
+S3_SECRET_KEY = optional("s3.secret-key", STRING, "what signs requests", aliases=("s3.secret.key", "fs.s3a.secret.key"))
+S3_SESSION_TOKEN = optional(
+    "s3.session-token",
+    STRING,
+    "belongs to keys that are good for a time",
+    aliases=("s3.session.token", "fs.s3a.session.token"),
+)
+
 # ------------------------------------------------------------------------------------------------------------ restarts
 
 RESTART_STRATEGY = optional(

@@ -54,7 +54,8 @@ class Savepoint:
 
         Args:
             path: Its directory or its metadata file: a local path or a URL.
-            options: Options of the object store, such as ``aws_region``; credentials come from the environment.
+            options: How the object store is reached: the configuration's ``s3.…`` keys. What they leave open, the
+                environment says.
 
         Raises:
             UnknownStateError: There is none at that path.

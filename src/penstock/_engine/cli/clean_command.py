@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from penstock._engine.cli.config_command import configured
+from penstock._engine.cli.config_command import configured, configured_storage
 from penstock._engine.cli.exit_codes import ExitCode
 from penstock._engine.cli.options import SecondsType, json_option, script_option, settings_option
 from penstock._engine.cli.output import count_text, print_json, print_table, say, size_text, time_text, waiting
@@ -80,13 +80,14 @@ def clean(
         sink_directories=sink_dir,
         ended_jobs=frozenset(ended_job),
         local=local,
+        options=tuple(configured_storage(script, settings).items()),
     )
     with waiting("Looking for leftovers"):
         survey = find_leftovers(places, min_age_ms=1000 * min_age)
     removal = None
     if remove:
         with waiting(f"Removing {count_text(len(survey.leftovers), 'leftover')}"):
-            removal = remove_leftovers(survey.leftovers)
+            removal = remove_leftovers(survey.leftovers, dict(places.options))
     if as_json:
         print_json({"survey": asdict(survey), "removal": None if removal is None else asdict(removal)})
     else:

@@ -12,9 +12,10 @@ import click
 from penstock._engine.cli.exit_codes import ExitCode
 from penstock._engine.cli.options import checked_settings, json_option, script_option, settings_option
 from penstock._engine.cli.output import print_json, print_table, say
-from penstock.common.config_check import checked, nearest_key
+from penstock._engine.storage.opening import storage_options
+from penstock.common.config_check import Setting, checked, nearest_key
 from penstock.common.config_loading import OPTIONS_VARIABLE, outer_settings
-from penstock.common.configuration import shown_value
+from penstock.common.configuration import Configuration, shown_value
 from penstock.common.option_table import KNOWN_KEYS, OPTIONS
 
 _DEFAULT = "default"
@@ -80,6 +81,20 @@ def configured(script: Path | None, settings: tuple[tuple[str, str], ...]) -> di
     return {option.key: option.value for option in effective_options(script, settings)}
 
 
+def configured_storage(script: Path | None, settings: tuple[tuple[str, str], ...]) -> dict[str, str]:
+    """Return how a program would reach object stores, secrets among it; see `effective_options`."""
+    configuration = Configuration()
+    for layer in _layers(script, settings):
+        configuration.add_all(checked(layer))
+    return storage_options(configuration)
+
+
+def _layers(script: Path | None, settings: tuple[tuple[str, str], ...]) -> tuple[dict[str, Setting], ...]:
+    folder = Path.cwd() if script is None else script.resolve().parent
+    options = json.dumps(checked_settings(settings))
+    return outer_settings(folder, {**os.environ, OPTIONS_VARIABLE: options})
+
+
 def effective_options(script: Path | None, settings: tuple[tuple[str, str], ...]) -> list[EffectiveOption]:
     """Return what a program would find, known keys first.
 
@@ -91,11 +106,9 @@ def effective_options(script: Path | None, settings: tuple[tuple[str, str], ...]
         ConfigurationError: A key has a value that it cannot have.
         ConfigurationFileError: There is a ``config.yaml`` that cannot be read.
     """
-    folder = Path.cwd() if script is None else script.resolve().parent
-    options = json.dumps(checked_settings(settings))
     values: dict[str, str] = {}
     origins: dict[str, str] = {}
-    for layer in outer_settings(folder, {**os.environ, OPTIONS_VARIABLE: options}):
+    for layer in _layers(script, settings):
         values |= checked(layer).to_dict()
         origins |= {KNOWN_KEYS[key].key if key in KNOWN_KEYS else key: layer[key].origin for key in layer}
     rows: list[EffectiveOption] = []

@@ -19,7 +19,7 @@ from urllib.parse import unquote, urlsplit
 import click
 
 from penstock import __version__
-from penstock._engine.cli.config_command import configured
+from penstock._engine.cli.config_command import configured, configured_storage
 from penstock._engine.cli.exit_codes import ExitCode
 from penstock._engine.cli.jobs import registered_jobs
 from penstock._engine.cli.options import json_option, script_option, settings_option
@@ -68,7 +68,7 @@ def doctor(*, script: Path | None, settings: tuple[tuple[str, str], ...], as_jso
     """
     values = configured(script, settings)
     with waiting("Looking at this machine"):
-        findings = list(examine(values))
+        findings = list(examine(values, configured_storage(script, settings)))
     if as_json:
         print_json([asdict(finding) for finding in findings])
     else:
@@ -77,11 +77,12 @@ def doctor(*, script: Path | None, settings: tuple[tuple[str, str], ...], as_jso
     return ExitCode.FAILED if failed else ExitCode.OK
 
 
-def examine(values: dict[str, str | None]) -> Iterator[Finding]:
+def examine(values: dict[str, str | None], options: dict[str, str]) -> Iterator[Finding]:
     """Look at everything; each part by itself, so that one that fails hides no other.
 
     Args:
         values: The configuration that a program would have.
+        options: How it would reach object stores.
     """
     checks: dict[str, Callable[[], Finding]] = {
         "Penstock": lambda: Finding("Penstock", Verdict.OK, __version__),
@@ -99,9 +100,9 @@ def examine(values: dict[str, str | None]) -> Iterator[Finding]:
         place = Path(local.split(",")[0])
         checks["Spark's files"] = lambda: _disk("Spark's files", place, "SPARK_LOCAL_DIRS")
     checkpoints = values[option_table.CHECKPOINT_DIRECTORY.key]
-    checks["Checkpoints"] = lambda: _storage("Checkpoints", checkpoints, option_table.CHECKPOINT_DIRECTORY.key)
+    checks["Checkpoints"] = lambda: _storage("Checkpoints", checkpoints, option_table.CHECKPOINT_DIRECTORY.key, options)
     if savepoints := values[option_table.SAVEPOINT_DIRECTORY.key]:
-        checks["Savepoints"] = lambda: _storage("Savepoints", savepoints, option_table.SAVEPOINT_DIRECTORY.key)
+        checks["Savepoints"] = lambda: _storage("Savepoints", savepoints, option_table.SAVEPOINT_DIRECTORY.key, options)
     for subject, check in checks.items():
         try:
             yield check()
@@ -178,13 +179,13 @@ def _disk(subject: str, directory: Path, variable: str) -> Finding:
     return Finding(subject, Verdict.OK, f"{text}.")
 
 
-def _storage(subject: str, url: str | None, key: str) -> Finding:
+def _storage(subject: str, url: str | None, key: str, options: dict[str, str]) -> Finding:
     from penstock._engine.storage.opening import open_storage
 
     if url is None:
         text = f"{key} is not set: checkpoints go with the job unless the program sets it."
         return Finding(subject, Verdict.WARNING, text)
-    open_storage(url).probe()
+    open_storage(url, options).probe()
     parts = urlsplit(url)
     if parts.scheme in ("", "file"):
         return _disk(subject, Path(unquote(parts.path) if parts.scheme else url).absolute(), key)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from penstock._engine.cli.config_command import configured
+from penstock._engine.cli.config_command import configured, configured_storage
 from penstock._engine.cli.exit_codes import ExitCode
 from penstock._engine.cli.options import json_option, script_option, settings_option
 from penstock._engine.cli.output import (
@@ -33,8 +33,18 @@ if TYPE_CHECKING:
 @click.argument("path", type=click.Path())
 @click.option("--verify", is_flag=True, help="Read all files and compare them with their checksums.")
 @click.option("--count-keys", is_flag=True, help="Count keys also where that means reading all of them.")
+@script_option
+@settings_option
 @json_option
-def inspect_savepoint(path: str, *, verify: bool, count_keys: bool, as_json: bool) -> int:
+def inspect_savepoint(
+    path: str,
+    *,
+    verify: bool,
+    count_keys: bool,
+    script: Path | None,
+    settings: tuple[tuple[str, str], ...],
+    as_json: bool,
+) -> int:
     """Show what is in a savepoint or checkpoint.
 
     PATH is its directory, local or in an object store. The user's classes are not needed.
@@ -42,7 +52,8 @@ def inspect_savepoint(path: str, *, verify: bool, count_keys: bool, as_json: boo
     from penstock._engine.savepoints.inspection import inspect
 
     with waiting(f"Reading {path}"):
-        info = inspect(path, verify=verify, count_keys=count_keys)
+        options = configured_storage(script, settings)
+        info = inspect(path, verify=verify, count_keys=count_keys, options=options)
     if as_json:
         print_json(asdict(info))
     else:
@@ -78,7 +89,8 @@ def dispose_savepoint(
 
     known = configured(script, settings)[option_table.CHECKPOINT_DIRECTORY.key]
     with waiting(f"Deleting {path}"):
-        done = dispose(path, checkpoint_dir or (() if known is None else (known,)))
+        directories = checkpoint_dir or (() if known is None else (known,))
+        done = dispose(path, directories, configured_storage(script, settings))
     if as_json:
         print_json(asdict(done))
     else:

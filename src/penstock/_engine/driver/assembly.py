@@ -31,7 +31,8 @@ from penstock._engine.driver.splits_left import splits_left
 from penstock._engine.driver.views import checkpoint_settings, plan_view
 from penstock._engine.driver.watch import JobWatch
 from penstock._engine.plan.levels import build_plan
-from penstock._engine.storage.opening import local_path, open_storage
+from penstock._engine.storage.opening import local_path, open_storage, storage_options
+from penstock._engine.storage.s3 import is_s3_setting
 from penstock._engine.storage.scratch import ScratchDirectory
 from penstock.common import option_table
 from penstock.common.configuration import shown_value
@@ -81,7 +82,8 @@ def assemble(
     settings = _settings(configuration, graph)
     directory = configuration.get(option_table.CHECKPOINT_DIRECTORY)
     temporary = None if directory else ScratchDirectory("penstock-checkpoints-")
-    storage = open_storage(str(temporary.path) if temporary is not None else str(directory))
+    options = storage_options(configuration)
+    storage = open_storage(str(temporary.path) if temporary is not None else str(directory), options)
     storage.probe()
 
     identity = Identity(run_id=uuid.uuid4().hex, fresh_job_id=uuid.uuid4().hex, penstock_version=__version__)
@@ -98,7 +100,7 @@ def assemble(
             run_id=identity.run_id,
             slots=surroundings.slots,
             storage_url=storage.url,
-            storage_options={},
+            storage_options=options,
             state_directory=str(surroundings.state_directory),
             python_path=surroundings.python_path,
             configuration=_for_tasks(configuration),
@@ -121,7 +123,7 @@ def assemble(
             temporary.remove()
 
     full_path = storage.full_path if temporary is None else None
-    savepoints = Savepoints(storage, configuration.get(option_table.SAVEPOINT_DIRECTORY), mailbox, background)
+    savepoints = Savepoints(storage, options, configuration.get(option_table.SAVEPOINT_DIRECTORY), mailbox, background)
     checkpoints = CheckpointRequests(mailbox)
     job_plan = plan_view(graph, (source for _, source in program.sources.values()), configuration)
     watch = JobWatch(
@@ -153,7 +155,7 @@ def assemble(
         coordinator,
         graph.name,
         mailbox,
-        records=RecordKeeper(storage, {}, background, mailbox.clock),
+        records=RecordKeeper(storage, options, background, mailbox.clock),
         enumerators=enumerators,
         committers=Committers(program.committing_sinks, mailbox, background),
         epochs=epochs,
@@ -172,8 +174,12 @@ def _splits_left(enumerators: Enumerators, coordinator: JobCoordinator) -> int |
 
 
 def _for_tasks(configuration: Configuration) -> dict[str, str]:
-    """Return what tasks get of the configuration: all but the key to steering the job."""
-    return {key: value for key, value in configuration.to_dict().items() if key != option_table.REST_TOKEN.key}
+    """Return what tasks get of the configuration: all but the key to steering the job, and what opens the storage."""
+    return {
+        key: value
+        for key, value in configuration.to_dict().items()
+        if key != option_table.REST_TOKEN.key and not is_s3_setting(key)
+    }
 
 
 def _settings(configuration: Configuration, graph: JobGraph) -> JobSettings:

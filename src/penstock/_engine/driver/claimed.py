@@ -34,7 +34,8 @@ def delete_claimed(storage: CheckpointStorage, path: str, owner: str) -> None:
         return
     files = _files_of_its_own(storage, record)
     _close_chain(storage, record, owner)
-    storage.delete([f"{path}/{METADATA}", *files])
+    storage.delete([f"{path}/{METADATA}"])
+    storage.delete(files)
 
 
 def _files_of_its_own(storage: CheckpointStorage, record: Record) -> list[str]:

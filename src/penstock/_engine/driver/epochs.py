@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import pickle
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final
 
 from penstock._engine.coordinator import events as ev
@@ -37,7 +37,7 @@ class EpochPlanner:
     run_id: str
     slots: int
     storage_url: str
-    storage_options: dict[str, str]
+    storage_options: dict[str, str] = field(repr=False)
     #: Where tasks keep state on their local disk, in a directory for each job.
     state_directory: str
     python_path: tuple[str, ...]

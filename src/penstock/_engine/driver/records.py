@@ -23,7 +23,7 @@ from penstock._engine.protocol.paths import (
 )
 from penstock._engine.savepoints.located import rebased
 from penstock._engine.storage.copying import copy_files
-from penstock._engine.storage.opening import open_storage
+from penstock._engine.storage.opening import above, open_storage
 from penstock.errors import CheckpointStorageError, CorruptCheckpointError, UnsupportedFormatError
 
 if TYPE_CHECKING:
@@ -99,9 +99,9 @@ class RecordKeeper:
         for root in (self._storage.full_path(""), self._storage.url):
             if path.startswith(f"{root.rstrip('/')}/"):
                 return self._storage, path[len(root.rstrip("/")) + 1 :]
-        above, _, name = path.rpartition("/")
-        root, _, job = above.rpartition("/")
-        return open_storage(root or "/", self._options), f"{job}/{name}"
+        directory, name = above(path)
+        root, job = above(directory)
+        return open_storage(root or "/", self._options), "/".join(filter(None, (job, name)))
 
     def put_record(self, instruction: do.PutRecord) -> ev.Event:
         """Put a record unless its id is taken; the commit point of an epoch."""
@@ -134,7 +134,8 @@ class RecordKeeper:
 
         def delete() -> None:
             files = self._without_those_of(job_id, instruction.spared, garbage.files)
-            self._storage.delete([*records, *files])
+            self._storage.delete(records)
+            self._storage.delete(files)
             for path in garbage.claimed:
                 delete_claimed(*self._locate(path), job_id)
 
@@ -142,9 +143,15 @@ class RecordKeeper:
 
     def sweep_orphans(self, instruction: do.SweepOrphans) -> None:
         """Delete what drivers and attempts before left behind."""
-        self._in_background(lambda: self._storage.delete(self._orphans(instruction)))
 
-    def _orphans(self, instruction: do.SweepOrphans) -> list[str]:
+        def sweep() -> None:
+            for orphans in self._orphans(instruction):
+                self._storage.delete(orphans)
+
+        self._in_background(sweep)
+
+    def _orphans(self, instruction: do.SweepOrphans) -> tuple[Sequence[str], Sequence[str]]:
+        """Return the records to delete, and what goes when they are gone."""
         job_id = instruction.job_id
         old = [number for number in self._ids(job_id) if number < instruction.before]
         unneeded = [number for number in old if number not in instruction.checkpoints.union(instruction.spared)]
@@ -157,7 +164,7 @@ class RecordKeeper:
             and file.path not in instruction.files
             and (checkpoint_of(file.path) or 0) <= instruction.before
         ]
-        return [*records, *self._without_those_of(job_id, instruction.spared, files)]
+        return records, self._without_those_of(job_id, instruction.spared, files)
 
     def _without_those_of(self, job_id: str, spared: tuple[int, ...], files: Sequence[str]) -> Sequence[str]:
         """Return the files that certain checkpoints do not name; none where one of these is damaged."""

@@ -32,15 +32,22 @@ class Savepoints:
 
     Args:
         storage: The checkpoint directory.
+        options: How object stores are reached.
         default: Where savepoints go that name no directory; None where nobody said.
         mailbox: Takes requests and outcomes.
         background: Copies files.
     """
 
     def __init__(
-        self, storage: CheckpointStorage, default: str | None, mailbox: Mailbox, background: Background
+        self,
+        storage: CheckpointStorage,
+        options: dict[str, str],
+        default: str | None,
+        mailbox: Mailbox,
+        background: Background,
     ) -> None:
         self._storage = storage
+        self._options = options
         self.default = default
         self._mailbox = mailbox
         self._background = background
@@ -83,7 +90,7 @@ class Savepoints:
     def _begin(self, request: SavepointRequest) -> None:
         """Find out whether the directory can be written to, before the job does anything for it."""
         try:
-            open_storage(request.path).probe()
+            open_storage(request.path, self._options).probe()
         except Exception as error:  # noqa: BLE001 - whatever the store raises, the job goes on
             self._fail(request, str(error))
         else:
@@ -95,7 +102,7 @@ class Savepoints:
 
     def _write(self, instruction: do.WriteSavepoint) -> ev.Event:
         try:
-            self._fill(open_storage(instruction.path), instruction)
+            self._fill(open_storage(instruction.path, self._options), instruction)
         except Exception as error:  # noqa: BLE001 - whatever the store raises, the coordinator decides
             return ev.SavepointFailed(instruction.path, error)
         return ev.SavepointWritten(instruction.path)

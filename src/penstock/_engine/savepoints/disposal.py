@@ -10,7 +10,7 @@ from penstock._engine.protocol.metadata import RecordKind
 from penstock._engine.protocol.paths import METADATA, checkpoint_of
 from penstock._engine.savepoints.chains import read_chains, same_place
 from penstock._engine.savepoints.located import Located, absolute, locate
-from penstock._engine.storage.opening import open_storage
+from penstock._engine.storage.opening import above, open_storage
 from penstock.errors import SavepointChangeError
 
 if TYPE_CHECKING:
@@ -53,8 +53,8 @@ def dispose(
         )
         raise SavepointChangeError(located.path, reason)
     _check_unneeded(located, checkpoint_directories, options)
-    above, _, name = located.path.rpartition("/")
-    storage = open_storage(above, options)
+    root, name = above(located.path)
+    storage = open_storage(root or "/", options)
     files = {file.path.removeprefix(f"{name}/"): file.size for file in storage.files(name)}
     foreign = [file for file in files if not belongs(file, located.record)]
     if foreign:

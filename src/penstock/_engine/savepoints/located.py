@@ -10,7 +10,7 @@ from zlib import crc32
 from penstock._engine.coordinator.snapshots import map_handles
 from penstock._engine.protocol.metadata import Record, RecordKind, decode_record
 from penstock._engine.protocol.paths import METADATA
-from penstock._engine.storage.opening import local_path, open_storage
+from penstock._engine.storage.opening import above, local_path, open_storage
 from penstock.errors import CorruptCheckpointError, UnknownStateError
 
 if TYPE_CHECKING:
@@ -91,7 +91,7 @@ def locate(path: str, options: Mapping[str, str] | None = None) -> Located:
     record = decode_record(data, storage.full_path(METADATA))
     if record.kind is not RecordKind.SAVEPOINT:
         # A checkpoint names its files from the directory of all checkpoints.
-        storage = open_storage(directory.rpartition("/")[0].rpartition("/")[0] or "/", options)
+        storage = open_storage(above(above(directory)[0])[0] or "/", options)
     return Located(directory, storage, record)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
@@ -91,7 +91,7 @@ class Places:
     sink_directories: tuple[str, ...] = ()
     ended_jobs: frozenset[str] = frozenset()
     local: bool = True
-    options: tuple[tuple[str, str], ...] = ()
+    options: tuple[tuple[str, str], ...] = field(default=(), repr=False)
 
     def open(self, directory: str) -> CheckpointStorage:
         """Open one of the directories."""

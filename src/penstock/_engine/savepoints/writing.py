@@ -56,8 +56,9 @@ def write_draft(draft: Draft, path: str, options: Mapping[str, str] | None = Non
         raise SavepointChangeError(directory, "there are files already; choose a directory that is empty or new")
     writer = _Writer(draft, target)
     try:
-        record = draft.record(writer.operators(), time.time_ns() // 1_000_000, __version__)
-        is_first = target.put_if_absent(METADATA, encode_record(record))
+        record = encode_record(draft.record(writer.operators(), time.time_ns() // 1_000_000, __version__))
+        # A store whose answer was lost is asked again, and then says that it is there.
+        is_first = target.put_if_absent(METADATA, record) or target.find(METADATA) == record
     except BaseException:
         target.delete(writer.written)
         raise

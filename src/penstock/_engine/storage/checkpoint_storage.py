@@ -55,7 +55,7 @@ class CheckpointStorage(ABC):
 
     @abstractmethod
     def delete(self, paths: Iterable[str]) -> None:
-        """Delete files; those that are gone already are fine."""
+        """Delete files, in any order; those that are gone already are fine."""
 
     @abstractmethod
     def names(self, directory: str) -> list[str]:
@@ -99,8 +99,9 @@ class CheckpointStorage(ABC):
             CheckpointStorageError: It cannot be used; without working conditional puts two drivers could both commit.
         """
         path = f".probe-{secrets.token_hex(8)}"
+        self.put_if_absent(path, b"1")  # False where the first answer was lost, and the second is that it is there
         try:
-            if not self.put_if_absent(path, b"1") or self.put_if_absent(path, b"2"):
+            if self.put_if_absent(path, b"2") or self.find(path) != b"1":
                 reason = "it does not refuse to overwrite a file in a conditional put, which checkpoints rely on"
                 raise CheckpointStorageError(self.url, reason)
         finally:

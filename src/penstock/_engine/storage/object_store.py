@@ -1,9 +1,14 @@
-"""Checkpoint storage in an object store (S3, Google Cloud Storage, Azure) or in memory, through ``obstore``."""
+"""Checkpoint storage in an object store (S3, Google Cloud Storage, Azure) or in memory, through ``obstore``.
+
+A store that has never answered is given up after some seconds, so that a wrong address is told while somebody waits for
+the job to start. One that has answered is waited for: it will be back.
+"""
 
 from __future__ import annotations
 
 import contextlib
-from typing import TYPE_CHECKING, Any, Final, cast
+from datetime import timedelta
+from typing import TYPE_CHECKING, Final
 from urllib.parse import urlsplit
 
 import obstore
@@ -17,25 +22,44 @@ from obstore.exceptions import (
 from obstore.store import MemoryStore, from_url
 
 from penstock._engine.storage.checkpoint_storage import CheckpointStorage, StoredFile
+from penstock._engine.storage.s3 import SCHEMES, Access, is_s3_setting, s3_access
+from penstock._engine.storage.store_errors import is_missing, reason_of
 from penstock.errors import CheckpointStorageError, CorruptCheckpointError
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterable
 
-    from obstore.store import ObjectStore
+    from obstore.store import ObjectStore, RetryConfig
 
+#: Files that one request deletes; S3 takes no more.
+_DELETED_AT_ONCE: Final = 1000
+#: Parts of a large file that are sent at the same time, so few that a slow line has room for each.
+_PARTS_AT_ONCE: Final = 6
+_IMPATIENT: Final[RetryConfig] = {
+    "max_retries": 3,
+    "retry_timeout": timedelta(seconds=5),
+    "backoff": {"init_backoff": timedelta(milliseconds=100), "max_backoff": timedelta(seconds=1), "base": 2},
+}
+_PATIENT: Final[RetryConfig] = {
+    "max_retries": 15,
+    "retry_timeout": timedelta(seconds=60),
+    "backoff": {"init_backoff": timedelta(milliseconds=100), "max_backoff": timedelta(seconds=5), "base": 2},
+}
 #: Stores of the scheme ``memory``: shared within the process by their URL, for tests.
 _memory: Final[dict[str, MemoryStore]] = {}
 
 
 def open_object_store(url: str, options: dict[str, str]) -> CheckpointStorage:
     """Open the object store at a URL; raises CheckpointStorageError when it is misconfigured or of no known kind."""
-    if urlsplit(url).scheme == "memory":
+    scheme = urlsplit(url).scheme
+    if scheme == "memory":
         return ObjectStorage(url, _memory.setdefault(url, MemoryStore()))
+    own = {key: value for key, value in options.items() if not is_s3_setting(key)}
+    access = s3_access(url, options) if scheme in SCHEMES else Access(own)
     try:
-        return ObjectStorage(url, from_url(url, config=cast("Any", options)), options)
+        return ObjectStorage(url, from_url(url, retry_config=_IMPATIENT, **access.arguments), access)
     except (BaseError, ValueError) as error:
-        raise CheckpointStorageError(url, _first_line(error)) from error
+        raise CheckpointStorageError(url, reason_of(error)) from error
 
 
 class ObjectStorage(CheckpointStorage):
@@ -44,21 +68,25 @@ class ObjectStorage(CheckpointStorage):
     Args:
         url: The URL, for messages and for tasks.
         store: The opened store, rooted at the URL.
-        options: The options that it was opened with.
+        access: How it is opened again, patient; None for a store that always answers.
     """
 
-    def __init__(self, url: str, store: ObjectStore, options: dict[str, str] | None = None) -> None:
+    def __init__(self, url: str, store: ObjectStore, access: Access | None = None) -> None:
         self.url = url
         self._store = store
-        self._options = options or {}
+        self._access = access
+        self._has_answered = access is None
+        self._bucket_store: ObjectStore | None = None
 
     def find(self, path: str) -> bytes | None:
         """Return the bytes of a file, None when there is none."""
         with self._naming(path):
             try:
                 return bytes(obstore.get(self._store, path).bytes())
-            except FileNotFoundError:
-                return None
+            except FileNotFoundError as error:
+                if is_missing(error):
+                    return None
+                raise
 
     def read_range(self, path: str, start: int, length: int) -> bytes:
         """Return a part of a file; raises CorruptCheckpointError when the file is gone or ends before."""
@@ -67,8 +95,10 @@ class ObjectStorage(CheckpointStorage):
         with self._naming(path):
             try:
                 data = bytes(obstore.get_range(self._store, path, start=start, length=length))
-            except FileNotFoundError:
-                raise CorruptCheckpointError(self.full_path(path), "it is gone") from None
+            except FileNotFoundError as error:
+                if is_missing(error):
+                    raise CorruptCheckpointError(self.full_path(path), "it is gone") from None
+                raise
         if len(data) < length:
             raise CorruptCheckpointError(self.full_path(path), f"it ends before byte {start + length}")
         return data
@@ -76,7 +106,7 @@ class ObjectStorage(CheckpointStorage):
     def put(self, path: str, data: bytes) -> None:
         """Write a file, durable on return; a file of that name is replaced in one step."""
         with self._naming(path):
-            obstore.put(self._store, path, data)
+            obstore.put(self._store, path, data, max_concurrency=_PARTS_AT_ONCE)
 
     def put_if_absent(self, path: str, data: bytes) -> bool:
         """Write a file unless there is one of that name, and tell whether this call wrote it."""
@@ -96,8 +126,10 @@ class ObjectStorage(CheckpointStorage):
         """Copy within one bucket; False where this is none, or the store cannot copy that (S3: above 5 GB)."""
         if source._store is self._store:
             bucket = self._store
-        elif (there := _bucket(self.url)) is not None and there == _bucket(source.url):
-            bucket = from_url(there, config=cast("Any", self._options))
+        elif (there := _bucket(self.url)) is not None and there == _bucket(source.url) and self._access is not None:
+            if self._bucket_store is None:
+                self._bucket_store = from_url(there, retry_config=_PATIENT, **self._access.arguments)
+            bucket = self._bucket_store
             path, name = _key(source.url, path), _key(self.url, name)
         else:
             return False
@@ -108,10 +140,23 @@ class ObjectStorage(CheckpointStorage):
         return True
 
     def delete(self, paths: Iterable[str]) -> None:
-        """Delete files; those that are gone already are fine."""
+        """Delete files, in any order; those that are gone already are fine."""
+        listed = list(paths)
+        for start in range(0, len(listed), _DELETED_AT_ONCE):
+            some = listed[start : start + _DELETED_AT_ONCE]
+            with self._naming(some[0]):
+                try:
+                    obstore.delete(self._store, some)
+                except FileNotFoundError:  # this store says so, and leaves the others
+                    self._delete_each(some)
+
+    def _delete_each(self, paths: list[str]) -> None:
         for path in paths:
-            with self._naming(path), contextlib.suppress(FileNotFoundError):
+            try:
                 obstore.delete(self._store, path)
+            except FileNotFoundError as error:
+                if not is_missing(error):
+                    raise
 
     def names(self, directory: str) -> list[str]:
         """Return the names right below a directory ("" for the root), files and directories, sorted."""
@@ -132,14 +177,17 @@ class ObjectStorage(CheckpointStorage):
 
     @contextlib.contextmanager
     def _naming(self, path: str) -> Generator[None]:
-        """Turn an error of the store into ours, which names the path."""
+        """Turn an error of the store into ours, which names the path; and note that it has answered."""
         try:
             yield
         except (UnauthenticatedError, PermissionDeniedError) as error:
-            reason = f"the store refuses access with the credentials at hand ({_first_line(error)})"
+            reason = f"the store refuses access with the credentials at hand ({reason_of(error)})"
             raise CheckpointStorageError(self.full_path(path), reason) from error
         except (BaseError, OSError) as error:
-            raise CheckpointStorageError(self.full_path(path), _first_line(error)) from error
+            raise CheckpointStorageError(self.full_path(path), reason_of(error)) from error
+        if not self._has_answered and self._access is not None:
+            self._store = from_url(self.url, retry_config=_PATIENT, **self._access.arguments)
+            self._has_answered = True
 
 
 def _bucket(url: str) -> str | None:
@@ -151,8 +199,3 @@ def _bucket(url: str) -> str | None:
 
 def _key(url: str, path: str) -> str:
     return f"{urlsplit(url).path.strip('/')}/{path}".lstrip("/")
-
-
-def _first_line(error: Exception) -> str:
-    """Return the summary of an error; the library appends its internal structure below."""
-    return (str(error).splitlines() or [type(error).__name__])[0].rstrip(".")

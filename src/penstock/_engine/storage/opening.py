@@ -7,12 +7,14 @@ from typing import TYPE_CHECKING
 from urllib.parse import SplitResult, unquote, urlsplit
 
 from penstock._engine.storage.local import LocalStorage
+from penstock._engine.storage.s3 import is_s3_setting
 from penstock.errors import CheckpointStorageError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from penstock._engine.storage.checkpoint_storage import CheckpointStorage
+    from penstock.common.configuration import Configuration
 
 
 def local_path(path: str) -> str:
@@ -29,12 +31,24 @@ def local_path(path: str) -> str:
     return unquote(parts.path) if parts.scheme == "file" else path
 
 
+def storage_options(configuration: Configuration) -> dict[str, str]:
+    """Return what a configuration says about how object stores are reached, secrets among it.
+
+    Example:
+        >>> from penstock.common import Configuration
+        >>> storage_options(Configuration().set_string("s3.region", "eu-west-1").set_string("pipeline.name", "orders"))
+        {'s3.region': 'eu-west-1'}
+    """
+    return {key: value for key, value in configuration.to_dict().items() if is_s3_setting(key)}
+
+
 def open_storage(url: str, options: Mapping[str, str] | None = None) -> CheckpointStorage:
     """Open the storage at a URL or local path.
 
     Args:
         url: A local path, or a URL with the scheme file, s3, gs, az (and their longer names) or memory.
-        options: Options of the object store, such as ``aws_region``; credentials come from the environment otherwise.
+        options: How the object store is reached: Flink's ``s3.…`` keys, or those of ``obstore`` such as ``aws_region``.
+            What they leave open, the environment says.
 
     Raises:
         CheckpointStorageError: There is no such kind of storage, or it cannot be set up.
@@ -55,3 +69,14 @@ def _split(url: str) -> SplitResult:
         return urlsplit(url)
     except ValueError as error:
         raise CheckpointStorageError(url, str(error)) from None
+
+
+def above(directory: str) -> tuple[str, str]:
+    """Split off the last name of a path or URL; nothing is above a bucket, whose name is "" therefore.
+
+    Example:
+        >>> above("/data/savepoints/one"), above("s3://bucket/one"), above("s3://bucket")
+        (('/data/savepoints', 'one'), ('s3://bucket', 'one'), ('s3://bucket', ''))
+    """
+    parent, _, name = directory.rpartition("/")
+    return (directory, "") if parent.endswith(":/") else (parent, name)

