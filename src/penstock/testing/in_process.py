@@ -85,6 +85,7 @@ class InProcessEpochRunner:
         self._random = random.Random(seed)  # noqa: S311 - no secret
         self._cancelled = threading.Event()
         self._tasks_done = 0
+        self._storage_options: dict[str, str] = {}
 
     def run(self, plan: EpochPlan) -> EpochOutcome:
         """Run one epoch to its end and return what its subtasks acknowledged.
@@ -118,7 +119,7 @@ class InProcessEpochRunner:
             worker.close()
 
     def _run(self, plan: EpochPlan) -> EpochOutcome:
-        self._tasks_done = 0
+        self._tasks_done, self._storage_options = 0, plan.storage_options
         inputs: list[list[Row]] = [[] for _ in range(plan.levels[0].widths[0])]
         for level in plan.levels:
             outputs = [self._run_task(plan, level, slot, rows) for slot, rows in enumerate(inputs)]
@@ -143,7 +144,8 @@ class InProcessEpochRunner:
     def _attempt(self, level: LevelDispatch, slot: int, rows: list[Row]) -> list[Row]:
         number = self._random.randrange(len(self.workers))
         local = replace(level, local_directory=f"{level.local_directory}/host-{number % self._hosts}")
-        output = list(rows_of(run_level(encode(local), slot, iter([record_batch(rows)]), self.workers[number])))
+        batches = iter([record_batch(rows)])
+        output = list(rows_of(run_level(encode(local), slot, batches, self.workers[number], self._storage_options)))
         self._tasks_done += 1
         return output
 

@@ -27,6 +27,12 @@ def test_a_job_property_is_text_that_any_transport_takes() -> None:
     assert pack_dispatches(EpochPlan(7, 1, (dispatch(0),))).isascii()
 
 
+def test_no_secret_is_in_the_job_property_which_spark_writes_to_its_event_log() -> None:
+    plan = EpochPlan(7, 1, (dispatch(0),), {"s3.secret-key": "hush"})
+    assert b"hush" not in unpack_dispatch(pack_dispatches(plan), 0)
+    assert "hush" not in repr(plan)
+
+
 def test_a_task_without_its_dispatch_says_what_hinders_it() -> None:
     with pytest.raises(InternalError, match="PYSPARK_PIN_THREAD"):
         unpack_dispatch(None, 0)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import pickle
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 from penstock._engine.coordinator import events as ev
@@ -37,7 +37,6 @@ class EpochPlanner:
     run_id: str
     slots: int
     storage_url: str
-    storage_options: dict[str, str] = field(repr=False)
     #: Where tasks keep state on their local disk, in a directory for each job.
     state_directory: str
     python_path: tuple[str, ...]
@@ -60,7 +59,6 @@ class EpochPlanner:
             program=program,
             program_path=program_path,
             storage_url=self.storage_url,
-            storage_options=self.storage_options,
             local_directory=f"{self.state_directory}/{job_id}",
             python_path=self.python_path,
             configuration=self.configuration,
@@ -78,6 +76,7 @@ class Epochs:
         main_classes: The pickled classes of the main script, for the tasks; None without any.
         runner: Runs epochs.
         storage: Takes the program when it is large.
+        storage_options: Opens it in tasks.
         mailbox: Takes the outcomes.
         background: Has the thread of the epochs.
         results: Holds a job back whose results nobody takes.
@@ -90,6 +89,7 @@ class Epochs:
         main_classes: bytes | None,
         runner: EpochRunner,
         storage: CheckpointStorage,
+        storage_options: dict[str, str],
         mailbox: Mailbox,
         background: Background,
         results: Results,
@@ -99,6 +99,7 @@ class Epochs:
         self._program = self._pickled()
         self._runner = runner
         self._storage = storage
+        self._storage_options = storage_options
         self._mailbox = mailbox
         self._background = background
         self._results = results
@@ -142,7 +143,8 @@ class Epochs:
             else:
                 levels = self._planner.levels(instruction, job_id, None, self._stored_program(job_id))
             started_ms = self._mailbox.clock.now_ms()
-            outcome = self._runner.run(EpochPlan(instruction.checkpoint_id, instruction.attempt, levels))
+            plan = EpochPlan(instruction.checkpoint_id, instruction.attempt, levels, self._storage_options)
+            outcome = self._runner.run(plan)
             damage = state_damage(outcome.failures, self._storage, job_id)
             if damage is not None:
                 return ev.EpochBroke(damage)

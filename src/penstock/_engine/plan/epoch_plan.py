@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
 
 from penstock._engine.protocol.control import Failure, LogLine, SubtaskAck, decode
@@ -16,12 +16,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class EpochPlan:
-    """The dispatch of one epoch, level by level."""
+    """The dispatch of one epoch, level by level, and what its tasks need besides."""
 
     checkpoint_id: int
     #: Which try of this checkpoint it is, from 1.
     attempt: int
     levels: tuple[LevelDispatch, ...]
+    #: Opens the checkpoint storage. Secrets may be among it, and Spark writes dispatches into its event log.
+    storage_options: dict[str, str] = field(default_factory=dict[str, str], repr=False)
 
     def subtasks(self, level: int, slot: int) -> tuple[tuple[int, int], ...]:
         """Return vertex and subtask of what a task runs."""

@@ -106,9 +106,8 @@ class LevelDispatch:
     #: The pickled job program: inline, or its path in the checkpoint storage when it is large.
     program: bytes | None
     program_path: str | None
-    #: The checkpoint storage's URL, and the options to open it; there are secrets among them.
+    #: The checkpoint storage; the options to open it are not here, because there are secrets among them.
     storage_url: str
-    storage_options: dict[str, str] = field(default_factory=dict[str, str], repr=False)
     #: Directory on the executor's local disk for state; made by the task.
     local_directory: str = ""
     #: Entries of sys.path that a worker on the driver's machine adds, so that the user's modules import.

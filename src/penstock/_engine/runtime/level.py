@@ -18,7 +18,7 @@ from penstock._engine.runtime.worker_cache import CACHE, close_needless
 from penstock.errors import InternalError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Mapping
 
     import pyarrow as pa
 
@@ -32,8 +32,11 @@ _GC_THRESHOLDS: Final = (200_000, 20, 50)
 class LevelTask:
     """One attempt at one slot of one level."""
 
-    def __init__(self, dispatch: LevelDispatch, slot: int, cache: WorkerCache) -> None:
+    def __init__(
+        self, dispatch: LevelDispatch, slot: int, cache: WorkerCache, storage_options: Mapping[str, str] | None
+    ) -> None:
         self._dispatch = dispatch
+        self._storage_options = storage_options
         self._slot = slot
         self._cache = cache
         self._token = secrets.randbits(62)
@@ -79,7 +82,7 @@ class LevelTask:
 
     def _begin(self) -> Iterator[pa.RecordBatch]:
         dispatch, cache = self._dispatch, self._cache
-        self._plan = cache.turn_to(dispatch)
+        self._plan = cache.turn_to(dispatch, self._storage_options)
         for part in dispatch.slots[self._slot]:
             self._at = part.vertex, part.subtask
             runtime = cache.take(dispatch, part)
@@ -271,7 +274,11 @@ class LevelTask:
 
 
 def run_level(
-    dispatch: bytes, slot: int, batches: Iterable[pa.RecordBatch], cache: WorkerCache = CACHE
+    dispatch: bytes,
+    slot: int,
+    batches: Iterable[pa.RecordBatch],
+    cache: WorkerCache = CACHE,
+    storage_options: Mapping[str, str] | None = None,
 ) -> Iterator[pa.RecordBatch]:
     """Run one slot of one level: what a Spark task calls.
 
@@ -280,5 +287,6 @@ def run_level(
         slot: The partition of the task.
         batches: Rows of the level above; for level 0 whatever Spark gives.
         cache: What the worker keeps between epochs.
+        storage_options: Opens the checkpoint storage.
     """
-    yield from LevelTask(decode(dispatch, LevelDispatch), slot, cache).run(batches)
+    yield from LevelTask(decode(dispatch, LevelDispatch), slot, cache, storage_options).run(batches)

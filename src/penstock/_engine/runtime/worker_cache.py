@@ -18,7 +18,7 @@ from penstock._engine.runtime.subtask import now_ms
 from penstock._engine.storage.opening import open_storage
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
     from penstock._engine.graph.job_graph import JobGraph
     from penstock._engine.protocol.control import LevelDispatch, SubtaskDispatch
@@ -40,18 +40,25 @@ class WorkerCache:
         self._plans: dict[str, ExecutionPlan] = {}
         #: Of one run and attempt, by vertex and subtask.
         self._subtasks: dict[tuple[int, int], SubtaskRuntime] = {}
-        self._storages: dict[tuple[str, tuple[tuple[str, str], ...]], CheckpointStorage] = {}
+        #: Of one run, by URL.
+        self._storages: dict[str, CheckpointStorage] = {}
+        self._storage_options: Mapping[str, str] = {}
         self._run: tuple[str, int] = ("", 0)
 
-    def turn_to(self, dispatch: LevelDispatch) -> ExecutionPlan:
-        """Let go of what no epoch will ask for any more, and return the program's plan."""
+    def turn_to(self, dispatch: LevelDispatch, storage_options: Mapping[str, str] | None = None) -> ExecutionPlan:
+        """Let go of what no epoch will ask for any more, and return the program's plan.
+
+        Args:
+            dispatch: Of a level that is to run.
+            storage_options: Opens the run's checkpoint storage.
+        """
         run = dispatch.run_id, dispatch.job_attempt
         if run != self._run:
             self.close()
             if run[0] != self._run[0]:
                 self._plans.clear()
                 self._storages.clear()
-            self._run = run
+            self._run, self._storage_options = run, storage_options or {}
         for entry in dispatch.python_path:
             if entry not in sys.path:
                 sys.path.append(entry)
@@ -78,10 +85,9 @@ class WorkerCache:
 
     def storage(self, dispatch: LevelDispatch) -> CheckpointStorage:
         """Return the job's checkpoint storage."""
-        name = dispatch.storage_url, tuple(sorted(dispatch.storage_options.items()))
-        storage = self._storages.get(name)
+        storage = self._storages.get(dispatch.storage_url)
         if storage is None:
-            storage = self._storages[name] = open_storage(dispatch.storage_url, dispatch.storage_options)
+            storage = self._storages[dispatch.storage_url] = open_storage(dispatch.storage_url, self._storage_options)
         return storage
 
     def take(self, dispatch: LevelDispatch, subtask: SubtaskDispatch) -> SubtaskRuntime | None:

@@ -62,7 +62,7 @@ def unpack_dispatch(packed: str | None, level: int) -> bytes:
     return decode(zlib.decompress(base64.b64decode(packed)), list[bytes])[level]
 
 
-def _task(level: int, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+def _task(level: int, storage_options: dict[str, str], batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """Run in a Spark task; imports the runtime there, so that the driver never loads it."""
     from penstock._engine.runtime.level import run_level
 
@@ -70,7 +70,7 @@ def _task(level: int, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBa
     context = TaskContext.get()
     assert context is not None
     dispatch = unpack_dispatch(context.getLocalProperty(_DISPATCHES), level)
-    yield from run_level(dispatch, context.partitionId(), batches)
+    yield from run_level(dispatch, context.partitionId(), batches, storage_options=storage_options)
     for _ in batches:  # Spark keeps a Python worker for the next epoch only if its input was read to the end
         pass
 
@@ -84,6 +84,8 @@ class SparkEpochRunner:
         self._runs = count(1)
         #: The job group of the epoch at hand, and the epoch.
         self._running: tuple[str, EpochPlan] | None = None
+        #: Of the job, the same in all epochs: they are part of the plan, where nobody can read them.
+        self._storage_options: dict[str, str] = {}
         #: By the slots of its levels: the plan of the last epoch.
         self._plans: dict[tuple[int, ...], DataFrame] = {}
         #: Whether workers may keep something of the job.
@@ -98,7 +100,7 @@ class SparkEpochRunner:
             self._closing = closing_plan(self._spark)
         # A group of its own, and named before the look at the flag: then `cancel` meets one of the two.
         group = f"penstock-{id(self):x}-{next(self._runs)}"
-        self._running = group, plan
+        self._running, self._storage_options = (group, plan), plan.storage_options
         if self._cancelled.is_set():
             self._cancelled.clear()  # a cancellation is for one epoch: after a restart the job goes on
             raise EpochCancelledError(plan.checkpoint_id)
@@ -155,9 +157,10 @@ class SparkEpochRunner:
         return self._plans[widths].alias("epoch")
 
     def _build(self, widths: tuple[int, ...]) -> DataFrame:
-        frame = self._spark.session.range(widths[0], numPartitions=widths[0]).mapInArrow(partial(_task, 0), _SCHEMA)
-        for level, width in enumerate(widths[1:], start=1):
-            frame = frame.repartitionById(width, "slot").mapInArrow(partial(_task, level), _SCHEMA)
+        tasks = [partial(_task, level, self._storage_options) for level in range(len(widths))]
+        frame = self._spark.session.range(widths[0], numPartitions=widths[0]).mapInArrow(tasks[0], _SCHEMA)
+        for task, width in zip(tasks[1:], widths[1:], strict=True):
+            frame = frame.repartitionById(width, "slot").mapInArrow(task, _SCHEMA)
         return frame.select("kind", "payload")
 
 
