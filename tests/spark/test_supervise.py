@@ -1,4 +1,4 @@
-"""``penstock run --supervise`` with a job on Spark: killed in the middle, it goes on, and its files hold the truth."""
+"""A job on Spark with somebody who looks after it: killed or stopped in the middle, it goes on to the truth."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from collections import Counter
 from typing import TYPE_CHECKING
 
 import pytest
+from tests.docs.supervised import Unit
 from tests.spark.programs import java_environment
 
 if TYPE_CHECKING:
@@ -19,8 +20,10 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.spark
 
-RECORDS, KEYS, RATE = 900, 7, 200
+RECORDS, KEYS, PER_EPOCH = 900, 7, 60
 PATIENCE_S = 120
+#: A stop with a savepoint takes a second or two; systemd is told to wait for a quarter of an hour.
+STOP_S = 60
 
 JOB = f"""
 import os
@@ -32,7 +35,8 @@ from penstock.datastream.connectors.file_system import FileSink
 with open("pids", "a") as pids:
     print(os.getpid(), file=pids)
 env = StreamExecutionEnvironment.get_execution_environment()
-source = DataGeneratorSource(lambda index: (index % {KEYS}, 1), {RECORDS}, RateLimiterStrategy.per_second({RATE}))
+rate = RateLimiterStrategy.per_checkpoint({PER_EPOCH})
+source = DataGeneratorSource(lambda index: (index % {KEYS}, 1), {RECORDS}, rate)
 counted = (
     env.from_source(source, WatermarkStrategy.no_watermarks(), "numbers")
     .key_by(lambda record: record[0])
@@ -47,6 +51,11 @@ env.execute("counting")
 def lines(place: Path) -> Counter[str]:
     files = [path for path in place.glob("out/**/*") if path.is_file() and not path.name.startswith(".")]
     return Counter(line for path in files for line in path.read_text().splitlines())
+
+
+def truth() -> Counter[str]:
+    totals = Counter(index % KEYS for index in range(RECORDS))
+    return Counter(f"{key} {seen}" for key, total in totals.items() for seen in range(1, total + 1))
 
 
 def wait_for(place: Path, pattern: str, count: int) -> None:
@@ -79,7 +88,37 @@ def test_killed_program_is_started_again_and_ends_with_each_record_once(tmp_path
     assert process.returncode == 0, said
     assert "SIGKILL" in said
     assert len((tmp_path / "pids").read_text().split()) == 2
-    totals = Counter(index % KEYS for index in range(RECORDS))
-    truth = Counter(f"{key} {seen}" for key, total in totals.items() for seen in range(1, total + 1))
-    assert lines(tmp_path) == truth
+    assert lines(tmp_path) == truth()
     assert len(list((tmp_path / "checkpoints").iterdir())) == 1  # the second process took the same job up
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="signals")
+def test_unit_of_the_documentation_stops_with_a_savepoint_in_time_and_goes_on_from_it(tmp_path: Path) -> None:
+    unit = Unit()
+    (tmp_path / "prices.py").write_text(JOB)
+    places = {name: value.replace("/data/", f"{tmp_path}/") for name, value in unit.environment.items()}
+    environment = {**java_environment(tmp_path), **places, "PENSTOCK_EXECUTION__CHECKPOINTING__INTERVAL": "300ms"}
+
+    def start() -> subprocess.Popen[str]:
+        command = [sys.executable, "-P", "-m", "penstock", *unit.command[1:]]
+        return subprocess.Popen(command, cwd=tmp_path, env=environment, stderr=subprocess.PIPE, text=True)
+
+    with start() as process:
+        try:
+            wait_for(tmp_path, "checkpoints/*/chk-[3-9]/_metadata", 1)
+            begin = time.monotonic()
+            process.send_signal(signal.Signals[unit.service["KillSignal"]])
+            _, said = process.communicate(timeout=PATIENCE_S)
+        finally:
+            process.kill()
+    assert unit.service["TimeoutStopSec"] == "15min"
+    assert time.monotonic() - begin < STOP_S
+    assert str(process.returncode) == unit.service["SuccessExitStatus"], said
+    assert len(list(tmp_path.glob("savepoints/savepoint-*/_metadata"))) == 1
+    read_by_then = sum(lines(tmp_path).values())
+    for _ in range(2):  # to its end, and once more: it has ended already
+        with start() as process:
+            _, said = process.communicate(timeout=PATIENCE_S)
+            assert process.returncode == 0, said
+    assert 0 < read_by_then < RECORDS
+    assert lines(tmp_path) == truth()
