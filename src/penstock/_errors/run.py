@@ -290,7 +290,7 @@ class PartitionError(JobRunError):
     def __str__(self) -> str:
         return (
             f"The partitioner returned {self.target}, but there are {self.parallelism} subtasks, counted from 0. "
-            "Return a whole number in that range, such as hash(key) % num_partitions."
+            "Return a whole number in that range, such as key % num_partitions for keys that are whole numbers."
         )
 
 

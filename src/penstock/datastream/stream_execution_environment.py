@@ -20,8 +20,9 @@ from penstock.common.record_shape import record_shaper
 from penstock.common.time import Duration
 from penstock.common.typeinfo import TypeInformation, Types
 from penstock.common.watermark_strategy import WatermarkStrategy
+from penstock.datastream._streams.checks import check_watermark_strategy
 from penstock.datastream._streams.pipeline import Pipeline
-from penstock.datastream._streams.stream import DataStream, check_watermark_strategy
+from penstock.datastream._streams.stream import DataStream
 from penstock.datastream.checkpoint_config import CheckpointConfig
 from penstock.datastream.connectors.base import Boundedness, Source
 from penstock.datastream.execution_mode import RuntimeExecutionMode

@@ -510,7 +510,7 @@ class OperatorHarness:
         for tag_id, batch in outputs:
             records = [
                 StreamRecord(value, None if timestamp == NO_TIMESTAMP else timestamp)
-                for value, timestamp in zip(batch.records, batch.timestamps_or_none_marks(), strict=True)
+                for value, timestamp in zip(batch.records, batch.stamps(), strict=True)
             ]
             if tag_id is not None:
                 self._sides.setdefault(tag_id, []).extend(records)

@@ -95,13 +95,14 @@ def test_no_watermarks_still_passes_on_the_end() -> None:
     assert harness.output() == [StreamRecord(10, 10), Watermark(MAX_WATERMARK)]
 
 
-def test_interval_0_turns_periodic_watermarks_off() -> None:
+@pytest.mark.parametrize("interval", ["0 ms", "0min"])
+def test_interval_0_turns_periodic_watermarks_off(interval: str) -> None:
     outputs: list[Output] = []
     for strategy in (bounded(0), WatermarkStrategy.for_generator(lambda context: BehindEach())):
         operator = WatermarksOperator(strategy.with_timestamp_assigner(Itself()))
         harness = OperatorHarness(operator)
         harness.open()
-        operator.context.configuration["pipeline.auto-watermark-interval"] = "0 ms"
+        operator.context.configuration["pipeline.auto-watermark-interval"] = interval
         operator.open(operator.context)
         outputs += operator.process(Batch([10]), 0)
     assert [batch.watermarks for _, batch in outputs] == [[], [(1, 10)]]

@@ -265,8 +265,9 @@ def test_where_the_driver_runs_and_what_it_does(api: Api) -> None:
     assert "MainThread" in [thread["threadName"] for thread in threads]
 
 
-def test_settings_of_a_job() -> None:
-    view = job(configuration={"pipeline.global-job-parameters": "a:1,b:two"})
+@pytest.mark.parametrize("parameters", ["a:1,b:two", "{a: '1', b: two}"])
+def test_settings_of_a_job(parameters: str) -> None:
+    view = job(configuration={"pipeline.global-job-parameters": parameters})
     config = Api(FakeControl(view)).get(f"/v1/jobs/{JOB}/config")
     assert config["execution-config"]["user-config"] == {"a": "1", "b": "two"}
     assert config["execution-config"]["job-parallelism"] == 2

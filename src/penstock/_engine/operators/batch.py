@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import accumulate, compress
 from typing import TYPE_CHECKING, Any
 
 from penstock._engine.protocol.rows import NO_TIMESTAMP
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterator
 
 
 @dataclass(slots=True)
@@ -34,11 +35,25 @@ class Batch:
         if start < len(self.records):
             yield start, len(self.records), None
 
-    def timestamps_or_none_marks(self) -> Iterable[int]:
-        """Return one timestamp per record, Flink's Long.MIN_VALUE for records without."""
+    def stamps(self, start: int = 0, stop: int | None = None) -> list[int]:
+        """Return one timestamp for each record of a run, Flink's Long.MIN_VALUE for a record without."""
         if self.timestamps is not None:
-            return self.timestamps
-        return [NO_TIMESTAMP] * len(self.records)
+            return self.timestamps[start:stop]
+        return [NO_TIMESTAMP] * len(range(len(self.records))[start:stop])
+
+    def keeping(self, kept: list[bool], records: list[Any]) -> Batch:
+        """Return a batch of those records that are kept, with their timestamps and the watermarks between them.
+
+        Args:
+            kept: One for each record of this batch.
+            records: What has become of the records, as many as there were.
+        """
+        places = list(accumulate(kept, initial=0))
+        return Batch(
+            list(compress(records, kept)),
+            None if self.timestamps is None else list(compress(self.timestamps, kept)),
+            [(places[position], watermark) for position, watermark in self.watermarks],
+        )
 
 
 def watermark_only(watermark: int) -> Batch:

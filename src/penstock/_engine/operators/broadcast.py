@@ -228,7 +228,7 @@ class KeyedBroadcastProcessOperator(KeyedProcessOperator):
             super().process_run(batch, start, stop, input_index, out)
             return
         context, call = KeyedWritingContext(self), self.calls[BROADCAST_INPUT]
-        stamps = batch.timestamps[start:stop] if batch.timestamps is not None else [NO_TIMESTAMP] * (stop - start)
+        stamps = batch.stamps(start, stop)
         self.key.leave()
         for value, context.at in zip(self.iterate(batch.records[start:stop]), stamps, strict=True):
             results = call(value, context)

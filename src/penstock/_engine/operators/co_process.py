@@ -5,7 +5,6 @@ The runtime hands both the watermark of the subtask, the smaller one of the two 
 
 from __future__ import annotations
 
-from itertools import compress
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from penstock._engine.operators.batch import Batch
@@ -31,9 +30,7 @@ class CoMapOperator(FunctionOperator):
         kept = [result is not None for result in results]
         if all(kept):
             return ((None, Batch(results, batch.timestamps, batch.watermarks)),)
-        watermarks = [(sum(kept[:position]), watermark) for position, watermark in batch.watermarks]
-        timestamps = None if batch.timestamps is None else list(compress(batch.timestamps, kept))
-        return ((None, Batch(list(compress(results, kept)), timestamps, watermarks)),)
+        return ((None, batch.keeping(kept, results)),)
 
 
 class CoFlatMapOperator(FlatMapOperator):

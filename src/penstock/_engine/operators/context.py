@@ -8,6 +8,8 @@ from penstock._engine.protocol.rows import MIN_WATERMARK, NO_TIMESTAMP
 from penstock._engine.state.declared import declared
 from penstock._engine.state.list_state import StoredListState
 from penstock._engine.state.value_state import KeyContext, KeyKeepingValueState, StoredValueState
+from penstock.common.configuration import Configuration
+from penstock.common.option_table import GLOBAL_JOB_PARAMETERS
 from penstock.datastream.functions import (
     CoProcessFunction,
     KeyedCoProcessFunction,
@@ -73,7 +75,8 @@ class EngineRuntimeContext(RuntimeContext):
         return f"{context.operator_name} ({context.subtask + 1}/{context.parallelism})#{context.job_attempt}"
 
     def get_job_parameter(self, key: str, default_value: str) -> str:
-        return self._context.configuration.get(f"pipeline.global-job-parameters.{key}", default_value)
+        parameters = Configuration.from_dict(self._context.configuration).get(GLOBAL_JOB_PARAMETERS)
+        return parameters.get(key, default_value)
 
     def get_metrics_group(self) -> MetricGroup:
         return self._context.metrics

@@ -99,7 +99,7 @@ class ProcessOperator(UserFunctionOperator):
         context, call = self.record_context(input_index), self.calls[input_index]
         out = SideOutputs(with_timestamps=batch.timestamps is not None)
         records = self.iterate(batch.records)
-        stamps = iter(batch.timestamps_or_none_marks())
+        stamps = iter(batch.stamps())
         for start, stop, watermark in batch.segments():
             for _ in range(stop - start):
                 value = next(records)
@@ -164,7 +164,7 @@ class KeyedProcessOperator(KeyedOperator):
         """Work on a run of records between two watermarks."""
         whole = start == 0 and stop == len(batch.records)
         records = batch.records if whole else batch.records[start:stop]
-        stamps = batch.timestamps[start:stop] if batch.timestamps is not None else [NO_TIMESTAMP] * (stop - start)
+        stamps = batch.stamps(start, stop)
         keys, normals = self.keys_of(records, input_index)
         context, call, key = self.record_context(), self.calls[input_index], self.key
         triples = zip(self.iterate(records), keys, normals, stamps, strict=True)

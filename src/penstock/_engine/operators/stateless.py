@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from itertools import compress
 from typing import TYPE_CHECKING, Any, Final
 
 from penstock._engine.operators.base import NOTHING, EpochContext, Operator, Output
@@ -57,9 +56,7 @@ class FilterOperator(FunctionOperator):
             records = [record for record in self.iterate(batch.records) if call(record)]
             return ((None, Batch(records)),) if records else NOTHING
         kept = [bool(call(record)) for record in self.iterate(batch.records)]
-        watermarks = [(sum(kept[:position]), watermark) for position, watermark in batch.watermarks]
-        timestamps = None if batch.timestamps is None else list(compress(batch.timestamps, kept))
-        return ((None, Batch(list(compress(batch.records, kept)), timestamps, watermarks)),)
+        return ((None, batch.keeping(kept, batch.records)),)
 
 
 class FlatMapOperator(FunctionOperator):

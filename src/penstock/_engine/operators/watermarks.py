@@ -12,6 +12,8 @@ from penstock._engine.operators.base import EpochContext, Operator, OperatorCont
 from penstock._engine.operators.batch import Batch
 from penstock._engine.protocol.control import OperatorAck
 from penstock._engine.protocol.rows import MAX_WATERMARK, MIN_WATERMARK, NO_TIMESTAMP
+from penstock.common.configuration import Configuration
+from penstock.common.option_table import AUTO_WATERMARK_INTERVAL
 from penstock.common.watermark_strategy import WatermarkKind, WatermarkOutput, WatermarkStrategy
 
 if TYPE_CHECKING:
@@ -175,4 +177,4 @@ class WatermarksOperator(Operator):
 
 def periodic_watermarks(context: OperatorContext) -> bool:
     """Return whether strategies emit between records too: `pipeline.auto-watermark-interval` 0 turns it off."""
-    return context.configuration.get("pipeline.auto-watermark-interval", "200 ms").split()[0] not in {"0", "0ms", "0s"}
+    return Configuration.from_dict(context.configuration).get(AUTO_WATERMARK_INTERVAL).nanos > 0

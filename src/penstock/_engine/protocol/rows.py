@@ -1,16 +1,13 @@
 """The rows that travel between the levels of one epoch: columns, kinds and addresses.
 
-Every Spark row of an epoch has the same seven columns. The runtime writes and reads them, ``spark`` only
-knows the schema; nothing here looks into a payload.
+Every Spark row of an epoch has the same seven columns. `runtime.row_buffer` writes and reads them, and `spark.epoch`
+declares them to Spark; nothing here looks into a payload.
 """
 
 from __future__ import annotations
 
 from enum import IntEnum
 from typing import Final
-
-#: The level tasks' output schema, as Spark DDL.
-ROW_DDL: Final = "slot int, target int, channel int, seq long, token long, kind int, payload binary"
 
 #: `target` of a row that belongs to no subtask but to the driver: acks, failures, outputs.
 DRIVER: Final = -1

@@ -14,6 +14,7 @@ from starlette.routing import Route as StarletteRoute
 
 from penstock._engine.rest import pages, prometheus
 from penstock._engine.rest.handlers import (
+    checkpoint_subtasks,
     checkpoints,
     cluster,
     exceptions,
@@ -42,6 +43,7 @@ ROUTES: Final[tuple[Route, ...]] = (
     *cluster.ROUTES,
     *metrics.ROUTES,
     *checkpoints.ROUTES,
+    *checkpoint_subtasks.ROUTES,
     *jobs.ROUTES,
     *steering.ROUTES,
     *exceptions.ROUTES,

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from penstock._engine.rest.handlers import checkpoints, exceptions, jobs, vertices
+from penstock._engine.rest.handlers import checkpoint_subtasks, checkpoints, exceptions, jobs, vertices
 from penstock._engine.rest.refusal import Errors, Refusal
 
 if TYPE_CHECKING:
@@ -53,7 +53,7 @@ def _answers(job: JobView) -> Iterator[tuple[str, Any]]:
             yield f"{at}/checkpoints/details/{number}", checkpoints.checkpoint_details(job, number)
             for vertex in job.plan.vertices:
                 path = f"{at}/checkpoints/details/{number}/subtasks/{vertex.id}"
-                yield path, checkpoints.subtask_details(job, number, vertex.id)
+                yield path, checkpoint_subtasks.subtask_details(job, number, vertex.id)
     for vertex in job.plan.vertices:
         below = f"{at}/vertices/{vertex.id}"
         yield below, vertices.vertex_details(job, vertex.id, now_ms)

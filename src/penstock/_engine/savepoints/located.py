@@ -5,13 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
-from zlib import crc32
 
 from penstock._engine.coordinator.snapshots import map_handles
 from penstock._engine.protocol.metadata import Record, RecordKind, decode_record
 from penstock._engine.protocol.paths import METADATA
+from penstock._engine.state.integrity import check_intact
 from penstock._engine.storage.opening import above, local_path, open_storage
-from penstock.errors import CorruptCheckpointError, UnknownStateError
+from penstock.errors import UnknownStateError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -60,11 +60,7 @@ class Located:
         if data is None:
             assert handle.path is not None
             data = self.storage.read(handle.path)
-        if len(data) != handle.size:
-            reason = f"it was cut off or replaced ({len(data)} bytes are there, {handle.size} were written)"
-            raise CorruptCheckpointError(self.name_of(handle), reason)
-        if crc32(data) != handle.checksum:
-            raise CorruptCheckpointError(self.name_of(handle), "it is damaged (its bytes do not match its checksum)")
+        check_intact(data, handle, self.name_of(handle))
         return data
 
 

@@ -14,11 +14,11 @@ from zlib import crc32
 from penstock._engine.protocol.keys import NormalKey, key_group
 from penstock._engine.protocol.state_handle import StateHandle
 from penstock._engine.state.chunks import Chunker
+from penstock._engine.state.integrity import check_intact
 from penstock._engine.state.lineage import Position, Step, steps
 from penstock._engine.state.state_file import Chunk, Op, StateFileWriter, read_index, read_state_file
 from penstock._engine.state.table import ABSENT, MISSING, Pane, Table
 from penstock._engine.state.timers import Entry, Timers
-from penstock.errors import CorruptCheckpointError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -137,9 +137,7 @@ class MemoryStore:
     def _chunks_of(self, handle: StateHandle) -> Iterator[Chunk]:
         data = self._read(handle)
         path = handle.path or f"The inline state of checkpoint {handle.checkpoint_id}"
-        if len(data) != handle.size or crc32(data) != handle.checksum:
-            reason = f"it is damaged or was cut off ({len(data)} bytes are there, {handle.size} were written)"
-            raise CorruptCheckpointError(path, reason)
+        check_intact(data, handle, path)
         self._learn_entry_size(2 * handle.size, handle.entries)  # files are about half of what is in them
         first, last = handle.key_groups
         wanted = range(max(first, self._key_groups.start), min(last + 1, self._key_groups.stop))

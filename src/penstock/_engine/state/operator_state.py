@@ -14,10 +14,10 @@ from zlib import crc32
 import msgspec
 
 from penstock._engine.protocol.state_handle import StateHandle, StateMode, StatePart
+from penstock._engine.state.integrity import check_intact
 from penstock._engine.state.pickles import dump, load
 from penstock.datastream.state import BroadcastState, ListState
 from penstock.errors import (
-    CorruptCheckpointError,
     StateClassError,
     StateDescriptorError,
     UnpicklableStateError,
@@ -249,9 +249,7 @@ def describe(
 
 def _items_of(handle: StateHandle, data: bytes) -> dict[str, tuple[bytes, ...]]:
     path = handle.path or f"The inline operator state of checkpoint {handle.checkpoint_id}"
-    if len(data) != handle.size or crc32(data) != handle.checksum:
-        reason = f"it is damaged or was cut off ({len(data)} bytes are there, {handle.size} were written)"
-        raise CorruptCheckpointError(path, reason)
+    check_intact(data, handle, path)
     file = msgspec.msgpack.decode(data, type=_File)
     if file.format != FORMAT_VERSION:
         raise UnsupportedFormatError(path, f"it has format {file.format}, and format {FORMAT_VERSION} is read")

@@ -1,8 +1,11 @@
-"""Checking, at the call, what a program hands to an operator."""
+"""Checks of what a program gives to an operator, made at the call so that the error points at its line."""
 
 from __future__ import annotations
 
+from penstock.common.watermark_strategy import WatermarkStrategy
 from penstock.datastream.functions import Function
+from penstock.datastream.state import MapStateDescriptor
+from penstock.errors import UnsupportedOperationError
 
 
 def check_function(argument: str, function: object, *kinds: type[Function], or_callable: bool = True) -> None:
@@ -17,3 +20,23 @@ def check_function(argument: str, function: object, *kinds: type[Function], or_c
     hint = f"; did you mean {function.__name__}()?" if isinstance(function, type) else "."
     msg = f"{argument} must be a {wanted}, not {function!r}{hint}"
     raise TypeError(msg)
+
+
+def check_broadcast_descriptors(descriptors: tuple[object, ...]) -> None:
+    """Raise for what cannot describe broadcast maps."""
+    names: set[str] = set()
+    for descriptor in descriptors:
+        if not isinstance(descriptor, MapStateDescriptor):
+            msg = f"broadcast() takes MapStateDescriptors, not {descriptor!r}."
+            raise TypeError(msg)
+        if descriptor.get_name() in names:
+            operation = f"broadcast() with two descriptors named {descriptor.get_name()!r}"
+            raise UnsupportedOperationError(operation, "a name is one state; give each map its own")
+        names.add(descriptor.get_name())
+
+
+def check_watermark_strategy(strategy: object) -> None:
+    """Raise TypeError for what is no watermark strategy."""
+    if not isinstance(strategy, WatermarkStrategy):
+        msg = f"watermark_strategy must be a WatermarkStrategy, not {strategy!r}."
+        raise TypeError(msg)

@@ -10,9 +10,8 @@ from penstock._engine.graph.job_graph import OperatorKind, PartitionerKind
 from penstock._engine.graph.pickling import dumps_members
 from penstock._engine.graph.stream_graph import Partitioning, StreamEdge, StreamNode
 from penstock.common.typeinfo import PickledBytesTypeInfo, TupleTypeInfo, TypeInformation, Types
-from penstock.common.watermark_strategy import WatermarkStrategy
 from penstock.datastream._streams.aggregations import Projection
-from penstock.datastream._streams.checks import check_function
+from penstock.datastream._streams.checks import check_broadcast_descriptors, check_function, check_watermark_strategy
 from penstock.datastream._streams.operator_settings import StreamSettings
 from penstock.datastream._streams.results import CloseableIterator
 from penstock.datastream._streams.sink import DataStreamSink
@@ -26,16 +25,17 @@ from penstock.datastream.functions import (
     ProcessFunction,
 )
 from penstock.datastream.output_tag import OutputTag
-from penstock.datastream.state import MapStateDescriptor
 from penstock.errors import UnsupportedOperationError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
     from penstock.common.execution_config import ExecutionConfig
+    from penstock.common.watermark_strategy import WatermarkStrategy
     from penstock.datastream._streams.connected import BroadcastConnectedStream, BroadcastStream, ConnectedStreams
     from penstock.datastream._streams.keyed import KeyedStream
     from penstock.datastream._streams.pipeline import Pipeline
+    from penstock.datastream.state import MapStateDescriptor
     from penstock.datastream.stream_execution_environment import StreamExecutionEnvironment
 
 
@@ -443,23 +443,3 @@ class DataStream(StreamSettings):
 
     def _partitioned_edges(self, kind: PartitionerKind, payload: bytes = b"") -> tuple[StreamEdge, ...]:
         return tuple(replace(edge, partitioning=Partitioning(kind, payload)) for edge in self._edges)
-
-
-def check_broadcast_descriptors(descriptors: tuple[object, ...]) -> None:
-    """Raise for what cannot describe broadcast maps."""
-    names: set[str] = set()
-    for descriptor in descriptors:
-        if not isinstance(descriptor, MapStateDescriptor):
-            msg = f"broadcast() takes MapStateDescriptors, not {descriptor!r}."
-            raise TypeError(msg)
-        if descriptor.get_name() in names:
-            operation = f"broadcast() with two descriptors named {descriptor.get_name()!r}"
-            raise UnsupportedOperationError(operation, "a name is one state; give each map its own")
-        names.add(descriptor.get_name())
-
-
-def check_watermark_strategy(strategy: object) -> None:
-    """Raise TypeError for what is no watermark strategy."""
-    if not isinstance(strategy, WatermarkStrategy):
-        msg = f"watermark_strategy must be a WatermarkStrategy, not {strategy!r}."
-        raise TypeError(msg)

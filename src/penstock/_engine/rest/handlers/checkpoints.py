@@ -12,8 +12,6 @@ from penstock._engine.rest.refusal import Refusal
 from penstock._engine.rest.routing import Route
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
     from penstock._engine.gateway.checkpoint_view import CheckpointsView, CheckpointView, SubtaskCheckpoint
     from penstock._engine.gateway.job_view import JobView
     from penstock._engine.rest.routing import Call
@@ -159,84 +157,6 @@ class CheckpointConfig(msgspec.Struct):
     changelog_storage: str
 
 
-class SyncAsync(msgspec.Struct):
-    """Time of the two parts of a snapshot; ours has one."""
-
-    sync: int
-    async_: int = msgspec.field(name="async")
-
-
-class Alignment(msgspec.Struct):
-    """What barriers held up; there are none."""
-
-    buffered: int
-    processed: int
-    persisted: int
-    duration: int
-
-
-class SubtaskStatistics(msgspec.Struct):
-    """What one subtask added to a checkpoint; one that has not acknowledged has index and status alone."""
-
-    class_name: Literal["completed", "pending"] = msgspec.field(name="className")
-    index: int
-    status: str
-    ack_timestamp: int | msgspec.UnsetType = msgspec.UNSET
-    end_to_end_duration: int | msgspec.UnsetType = msgspec.UNSET
-    checkpointed_size: int | msgspec.UnsetType = msgspec.UNSET
-    state_size: int | msgspec.UnsetType = msgspec.UNSET
-    checkpoint: SyncAsync | msgspec.UnsetType = msgspec.UNSET
-    alignment: Alignment | msgspec.UnsetType = msgspec.UNSET
-    start_delay: int | msgspec.UnsetType = msgspec.UNSET
-    unaligned_checkpoint: bool | msgspec.UnsetType = msgspec.UNSET
-    aborted: bool | msgspec.UnsetType = msgspec.UNSET
-
-
-class SyncAsyncSummary(msgspec.Struct):
-    """How the times of the two parts were spread."""
-
-    sync: Distribution
-    async_: Distribution = msgspec.field(name="async")
-
-
-class AlignmentSummary(msgspec.Struct):
-    """How what barriers held up was spread."""
-
-    buffered: Distribution
-    processed: Distribution
-    persisted: Distribution
-    duration: Distribution
-
-
-class SubtaskSummary(msgspec.Struct):
-    """How the figures were spread over the subtasks of a vertex."""
-
-    checkpointed_size: Distribution
-    state_size: Distribution
-    end_to_end_duration: Distribution
-    checkpoint_duration: SyncAsyncSummary
-    alignment: AlignmentSummary
-    start_delay: Distribution
-
-
-class VertexCheckpoint(msgspec.Struct):
-    """What each subtask of a vertex added to a checkpoint."""
-
-    id: int
-    status: str
-    latest_ack_timestamp: int
-    checkpointed_size: int
-    state_size: int
-    end_to_end_duration: int
-    alignment_buffered: int
-    processed_data: int
-    persisted_data: int
-    num_subtasks: int
-    num_acknowledged_subtasks: int
-    summary: SubtaskSummary
-    subtasks: list[SubtaskStatistics]
-
-
 def checkpoints(call: Call) -> Checkpoints:
     """The checkpoints of a job in this run."""
     return job_checkpoints(call.job)
@@ -245,7 +165,7 @@ def checkpoints(call: Call) -> Checkpoints:
 def job_checkpoints(job: JobView) -> Checkpoints:
     """Return the checkpoints of a job."""
     known = _enabled(job)
-    nothing = _distribution(Spread())
+    nothing = distribution(Spread())
     restored = known.last_restored
     return Checkpoints(
         counts=Counts(
@@ -256,9 +176,9 @@ def job_checkpoints(job: JobView) -> Checkpoints:
             failed=known.failed,
         ),
         summary=CheckpointSummary(
-            checkpointed_size=_distribution(known.written_bytes),
-            state_size=_distribution(known.state_bytes),
-            end_to_end_duration=_distribution(known.durations_ms),
+            checkpointed_size=distribution(known.written_bytes),
+            state_size=distribution(known.state_bytes),
+            end_to_end_duration=distribution(known.durations_ms),
             alignment_buffered=nothing,
             processed_data=nothing,
             persisted_data=nothing,
@@ -283,7 +203,8 @@ def _enabled(job: JobView) -> CheckpointsView:
     return job.checkpoints
 
 
-def _distribution(spread: Spread) -> Distribution:
+def distribution(spread: Spread) -> Distribution:
+    """Return how a figure was spread."""
     values = spread.values or (0,)
     quantiles = (spread.quantile(share) for share in (0.5, 0.9, 0.95, 0.99, 0.999))
     return Distribution(min(values), max(values), sum(values) // len(values), *quantiles)
@@ -333,13 +254,14 @@ _CLASSES: dict[CheckpointStatus, Literal["completed", "failed", "in_progress"]] 
 
 def _tasks(job: JobView, entry: CheckpointView) -> dict[str, TaskStatistics]:
     return {
-        vertex.id: _task(entry, list(parts.values()), vertex.parallelism)
+        vertex.id: task_statistics(entry, list(parts.values()), vertex.parallelism)
         for vertex, parts in zip(job.plan.vertices, entry.subtasks, strict=False)
         if parts
     }
 
 
-def _task(entry: CheckpointView, parts: list[SubtaskCheckpoint], parallelism: int) -> TaskStatistics:
+def task_statistics(entry: CheckpointView, parts: list[SubtaskCheckpoint], parallelism: int) -> TaskStatistics:
+    """Return what the subtasks of one vertex added to a checkpoint."""
     return TaskStatistics(
         id=entry.id,
         status=entry.status.value,
@@ -362,68 +284,15 @@ def details(call: Call) -> Checkpoint:
 
 def checkpoint_details(job: JobView, checkpoint_id: int) -> Checkpoint:
     """Return one checkpoint of a job."""
-    return _checkpoint(job, _find(job, checkpoint_id), tasks=True)
+    return _checkpoint(job, find_checkpoint(job, checkpoint_id), tasks=True)
 
 
-def _find(job: JobView, checkpoint_id: int) -> CheckpointView:
+def find_checkpoint(job: JobView, checkpoint_id: int) -> CheckpointView:
+    """Return a checkpoint of a job; refuses one that nobody knows any more."""
     entry = _enabled(job).find(checkpoint_id)
     if entry is None:
         raise Refusal(404, f"Could not find checkpointing statistics for checkpoint {checkpoint_id}.")
     return entry
-
-
-def subtasks(call: Call) -> VertexCheckpoint:
-    """What each subtask of a vertex added to a checkpoint."""
-    return subtask_details(call.job, call.number("checkpointid"), call.id("vertexid"))
-
-
-def subtask_details(job: JobView, checkpoint_id: int, vertex_id: str) -> VertexCheckpoint:
-    """Return what each subtask of a vertex added to a checkpoint."""
-    entry = _find(job, checkpoint_id)
-    places = [place for place, vertex in enumerate(job.plan.vertices) if vertex.id == vertex_id]
-    if not places:
-        raise Refusal(404, f"JobVertex {vertex_id} not found")
-    vertex = job.plan.vertices[places[0]]
-    parts = entry.subtasks[places[0]] if entry.subtasks else {}
-    task = _task(entry, list(parts.values()), vertex.parallelism)
-    return VertexCheckpoint(
-        **msgspec.structs.asdict(task),
-        summary=_subtask_summary(parts.values()),
-        subtasks=[_subtask(index, parts.get(index)) for index in range(vertex.parallelism)],
-    )
-
-
-def _subtask_summary(parts: Iterable[SubtaskCheckpoint]) -> SubtaskSummary:
-    known = list(parts)
-    durations = _distribution(Spread(tuple(part.duration_ms for part in known)))
-    nothing = _distribution(Spread())
-    return SubtaskSummary(
-        checkpointed_size=_distribution(Spread(tuple(part.written_bytes for part in known))),
-        state_size=_distribution(Spread(tuple(part.state_bytes for part in known))),
-        end_to_end_duration=durations,
-        checkpoint_duration=SyncAsyncSummary(durations, nothing),
-        alignment=AlignmentSummary(nothing, nothing, nothing, nothing),
-        start_delay=nothing,
-    )
-
-
-def _subtask(index: int, part: SubtaskCheckpoint | None) -> SubtaskStatistics:
-    if part is None:
-        return SubtaskStatistics("pending", index, "pending_or_failed")
-    return SubtaskStatistics(
-        class_name="completed",
-        index=index,
-        status="completed",
-        ack_timestamp=part.acked_ms,
-        end_to_end_duration=part.duration_ms,
-        checkpointed_size=part.written_bytes,
-        state_size=part.state_bytes,
-        checkpoint=SyncAsync(part.duration_ms, 0),
-        alignment=Alignment(0, 0, 0, 0),
-        start_delay=0,
-        unaligned_checkpoint=False,
-        aborted=False,
-    )
 
 
 def config(call: Call) -> CheckpointConfig:
@@ -453,17 +322,11 @@ def checkpoint_config(job: JobView) -> CheckpointConfig:
     )
 
 
-_UNKNOWN = {404: "There is no such job or checkpoint, or it makes no checkpoints that stay."}
+#: Of all routes about checkpoints.
+UNKNOWN = {404: "There is no such job or checkpoint, or it makes no checkpoints that stay."}
 
 ROUTES = (
-    Route("GET", "/jobs/{jobid}/checkpoints", checkpoints, Checkpoints, refusals=_UNKNOWN),
-    Route("GET", "/jobs/{jobid}/checkpoints/config", config, CheckpointConfig, refusals=_UNKNOWN),
-    Route("GET", "/jobs/{jobid}/checkpoints/details/{checkpointid}", details, Checkpoint, refusals=_UNKNOWN),
-    Route(
-        "GET",
-        "/jobs/{jobid}/checkpoints/details/{checkpointid}/subtasks/{vertexid}",
-        subtasks,
-        VertexCheckpoint,
-        refusals=_UNKNOWN,
-    ),
+    Route("GET", "/jobs/{jobid}/checkpoints", checkpoints, Checkpoints, refusals=UNKNOWN),
+    Route("GET", "/jobs/{jobid}/checkpoints/config", config, CheckpointConfig, refusals=UNKNOWN),
+    Route("GET", "/jobs/{jobid}/checkpoints/details/{checkpointid}", details, Checkpoint, refusals=UNKNOWN),
 )

@@ -20,7 +20,9 @@ from penstock._engine.rest.figures import (
 from penstock._engine.rest.refusal import Refusal
 from penstock._engine.rest.routing import Query, Route
 from penstock._engine.rest.throwable import FailureCause, failure_cause
+from penstock.common.configuration import Configuration
 from penstock.common.job_status import JobStatus
+from penstock.common.option_table import GLOBAL_JOB_PARAMETERS
 
 if TYPE_CHECKING:
     from penstock._engine.gateway.job_view import JobView
@@ -417,13 +419,11 @@ def config(call: Call) -> JobConfig:
 def job_config(job: JobView) -> JobConfig:
     """Return the settings of a job."""
     known = job.configuration
-    parameters = known.get("pipeline.global-job-parameters", "")
-    pairs = (pair.partition(":") for pair in parameters.split(",") if ":" in pair)
     settings = ExecutionConfig(
         restart_strategy=known.get("restart-strategy.type", "Cluster level default restart strategy"),
         job_parallelism=job.plan.parallelism,
         object_reuse_mode=True,
-        user_config={key.strip(): value.strip() for key, _, value in pairs},
+        user_config=dict(Configuration.from_dict(dict(known)).get(GLOBAL_JOB_PARAMETERS)),
     )
     return JobConfig(job.job_id, job.name, settings)
 

@@ -1,0 +1,168 @@
+"""One checkpoint of a job by the subtasks of a vertex."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Literal
+
+import msgspec
+
+from penstock._engine.gateway.checkpoint_view import Spread
+from penstock._engine.rest.handlers.checkpoints import (
+    UNKNOWN,
+    Distribution,
+    distribution,
+    find_checkpoint,
+    task_statistics,
+)
+from penstock._engine.rest.refusal import Refusal
+from penstock._engine.rest.routing import Route
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from penstock._engine.gateway.checkpoint_view import SubtaskCheckpoint
+    from penstock._engine.gateway.job_view import JobView
+    from penstock._engine.rest.routing import Call
+
+
+class SyncAsync(msgspec.Struct):
+    """Time of the two parts of a snapshot; ours has one."""
+
+    sync: int
+    async_: int = msgspec.field(name="async")
+
+
+class Alignment(msgspec.Struct):
+    """What barriers held up; there are none."""
+
+    buffered: int
+    processed: int
+    persisted: int
+    duration: int
+
+
+class SubtaskStatistics(msgspec.Struct):
+    """What one subtask added to a checkpoint; one that has not acknowledged has index and status alone."""
+
+    class_name: Literal["completed", "pending"] = msgspec.field(name="className")
+    index: int
+    status: str
+    ack_timestamp: int | msgspec.UnsetType = msgspec.UNSET
+    end_to_end_duration: int | msgspec.UnsetType = msgspec.UNSET
+    checkpointed_size: int | msgspec.UnsetType = msgspec.UNSET
+    state_size: int | msgspec.UnsetType = msgspec.UNSET
+    checkpoint: SyncAsync | msgspec.UnsetType = msgspec.UNSET
+    alignment: Alignment | msgspec.UnsetType = msgspec.UNSET
+    start_delay: int | msgspec.UnsetType = msgspec.UNSET
+    unaligned_checkpoint: bool | msgspec.UnsetType = msgspec.UNSET
+    aborted: bool | msgspec.UnsetType = msgspec.UNSET
+
+
+class SyncAsyncSummary(msgspec.Struct):
+    """How the times of the two parts were spread."""
+
+    sync: Distribution
+    async_: Distribution = msgspec.field(name="async")
+
+
+class AlignmentSummary(msgspec.Struct):
+    """How what barriers held up was spread."""
+
+    buffered: Distribution
+    processed: Distribution
+    persisted: Distribution
+    duration: Distribution
+
+
+class SubtaskSummary(msgspec.Struct):
+    """How the figures were spread over the subtasks of a vertex."""
+
+    checkpointed_size: Distribution
+    state_size: Distribution
+    end_to_end_duration: Distribution
+    checkpoint_duration: SyncAsyncSummary
+    alignment: AlignmentSummary
+    start_delay: Distribution
+
+
+class VertexCheckpoint(msgspec.Struct):
+    """What each subtask of a vertex added to a checkpoint."""
+
+    id: int
+    status: str
+    latest_ack_timestamp: int
+    checkpointed_size: int
+    state_size: int
+    end_to_end_duration: int
+    alignment_buffered: int
+    processed_data: int
+    persisted_data: int
+    num_subtasks: int
+    num_acknowledged_subtasks: int
+    summary: SubtaskSummary
+    subtasks: list[SubtaskStatistics]
+
+
+def subtasks(call: Call) -> VertexCheckpoint:
+    """What each subtask of a vertex added to a checkpoint."""
+    return subtask_details(call.job, call.number("checkpointid"), call.id("vertexid"))
+
+
+def subtask_details(job: JobView, checkpoint_id: int, vertex_id: str) -> VertexCheckpoint:
+    """Return what each subtask of a vertex added to a checkpoint."""
+    entry = find_checkpoint(job, checkpoint_id)
+    places = [place for place, vertex in enumerate(job.plan.vertices) if vertex.id == vertex_id]
+    if not places:
+        raise Refusal(404, f"JobVertex {vertex_id} not found")
+    vertex = job.plan.vertices[places[0]]
+    parts = entry.subtasks[places[0]] if entry.subtasks else {}
+    task = task_statistics(entry, list(parts.values()), vertex.parallelism)
+    return VertexCheckpoint(
+        **msgspec.structs.asdict(task),
+        summary=_subtask_summary(parts.values()),
+        subtasks=[_subtask(index, parts.get(index)) for index in range(vertex.parallelism)],
+    )
+
+
+def _subtask_summary(parts: Iterable[SubtaskCheckpoint]) -> SubtaskSummary:
+    known = list(parts)
+    durations = distribution(Spread(tuple(part.duration_ms for part in known)))
+    nothing = distribution(Spread())
+    return SubtaskSummary(
+        checkpointed_size=distribution(Spread(tuple(part.written_bytes for part in known))),
+        state_size=distribution(Spread(tuple(part.state_bytes for part in known))),
+        end_to_end_duration=durations,
+        checkpoint_duration=SyncAsyncSummary(durations, nothing),
+        alignment=AlignmentSummary(nothing, nothing, nothing, nothing),
+        start_delay=nothing,
+    )
+
+
+def _subtask(index: int, part: SubtaskCheckpoint | None) -> SubtaskStatistics:
+    if part is None:
+        return SubtaskStatistics("pending", index, "pending_or_failed")
+    return SubtaskStatistics(
+        class_name="completed",
+        index=index,
+        status="completed",
+        ack_timestamp=part.acked_ms,
+        end_to_end_duration=part.duration_ms,
+        checkpointed_size=part.written_bytes,
+        state_size=part.state_bytes,
+        checkpoint=SyncAsync(part.duration_ms, 0),
+        alignment=Alignment(0, 0, 0, 0),
+        start_delay=0,
+        unaligned_checkpoint=False,
+        aborted=False,
+    )
+
+
+ROUTES = (
+    Route(
+        "GET",
+        "/jobs/{jobid}/checkpoints/details/{checkpointid}/subtasks/{vertexid}",
+        subtasks,
+        VertexCheckpoint,
+        refusals=UNKNOWN,
+    ),
+)
