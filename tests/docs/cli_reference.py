@@ -48,7 +48,7 @@ def section(name: str, command: click.Command) -> str:
 
 
 def shown(option: click.Option, context: click.Context) -> str:
-    names = ", ".join(f"`{name}`" for name in option.opts)
+    names = ", ".join(f"`{name}`" for name in [*option.opts, *option.secondary_opts])
     return names if option.is_flag else f"{names} {option.make_metavar(context)}".replace("|", " or ")
 
 

@@ -400,7 +400,7 @@ class StreamExecutionEnvironment:
         try:
             _refuse_batch(self._configuration.get(option_table.RUNTIME_MODE), graph)
             job_graph: JobGraph = build_job_graph(graph)
-            self._pipeline.clear()
+            self._pipeline.execute()
             handle = launch.submit(job_graph, Configuration(self._configuration), main_classes())
         except Exception as error:
             failure = error  # Python forgets the other name at the end of this block

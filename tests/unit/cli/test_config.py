@@ -52,6 +52,7 @@ def test_key_that_is_not_there_is_told_with_one_that_is_near(penstock: Command) 
     done = penstock("config", "paralelism.default")
     assert done.code == 1
     assert "parallelism.default?" in done.err
+    assert done.out == ""
 
 
 def test_table_has_a_line_for_each_key(penstock: Command) -> None:

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import importlib.metadata
 import json
 import socket
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import pytest
+
 from penstock._engine.gateway.registry import Entry, Registry, default_directory
 
 if TYPE_CHECKING:
-    import pytest
     from tests.unit.cli.conftest import Command
 
 
@@ -25,6 +27,16 @@ def test_this_machine_is_fit(penstock: Command) -> None:
     assert {row["verdict"] for row in found.values()} <= {"ok", "warning"}
     assert {"Python", "Spark", "Java", "Loopback", "Checkpoints", "REST port"} <= set(found)
     assert list(Path("checkpoints").iterdir()) == []
+
+
+@pytest.mark.parametrize(("version", "told"), [("3.1.1", True), ("2.3.3", False)])
+def test_pandas_3_is_fit_and_told(
+    penstock: Command, monkeypatch: pytest.MonkeyPatch, version: str, *, told: bool
+) -> None:
+    real = importlib.metadata.version
+    monkeypatch.setattr(importlib.metadata, "version", lambda name: version if name == "pandas" else real(name))
+    row = findings(penstock)["Packages"]
+    assert (row["verdict"], "toPandas" in row["text"]) == ("ok", told)
 
 
 def test_storage_that_cannot_be_written_to_is_a_failure_among_other_findings(penstock: Command) -> None:

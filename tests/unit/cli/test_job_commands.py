@@ -170,6 +170,13 @@ def test_token_of_the_registry_is_shown_to_the_driver(penstock: Command) -> None
         assert penstock("info", "prices").code == 0
 
 
+def test_address_that_is_none_is_one_line(penstock: Command) -> None:
+    done = penstock("list", "--address", "localhost:8081x")
+    assert done.code == 6
+    assert len(done.err.splitlines()) == 1
+    assert "localhost:8081x" in done.err
+
+
 def test_address_where_nothing_listens_is_one_line(penstock: Command) -> None:
     with serving(FakeDriver(), registered=False) as driver:
         address = driver.address

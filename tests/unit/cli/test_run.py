@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from tests.unit.cli.conftest import Done
 
 from penstock._engine.cli.exit_codes import ExitCode, exit_code_of
 from penstock.errors import (
@@ -23,15 +24,13 @@ from penstock.errors import (
 )
 
 if TYPE_CHECKING:
-    from tests.unit.cli.conftest import Command, Done
+    from tests.unit.cli.conftest import Command
 
 SOURCES = Path(__file__).parents[3] / "src"
 
 
 def run(*words: str | Path, **environ: str) -> Done:
     """Run the command in a process of its own: a program takes the process over."""
-    from tests.unit.cli.conftest import Done
-
     done = subprocess.run(
         [sys.executable, "-P", "-m", "penstock", *map(str, words)],
         env={**os.environ, "PYTHONPATH": str(SOURCES), **environ},
@@ -96,6 +95,42 @@ def test_error_of_the_library_ends_in_the_line_of_the_program() -> None:
     assert lines[-1].startswith("penstock.errors.EmptyJobError")
 
 
+BUILT = """
+from penstock.datastream import StreamExecutionEnvironment
+def main():
+    env = StreamExecutionEnvironment.get_execution_environment()
+    env.from_collection([1]).print()
+main()
+"""
+
+
+def test_program_that_forgets_to_execute_is_told_so() -> None:
+    done = run("run", program(BUILT))
+    assert done.code == 0
+    assert "execute()" in done.err
+
+
+def test_program_without_a_stream_ends_silently() -> None:
+    text = "from penstock.datastream import StreamExecutionEnvironment as E\nE.get_execution_environment()\n"
+    assert run("run", program(text)) == Done(0, "", "")
+
+
+def test_cause_of_ours_is_told_without_our_lines() -> None:
+    path = program(
+        "from penstock.errors import JobExecutionError\n"
+        "from penstock.datastream import StreamExecutionEnvironment\n"
+        "env = StreamExecutionEnvironment.get_execution_environment()\n"
+        "try:\n"
+        "    env.execute('nothing')\n"
+        "except Exception as error:\n"
+        "    cause = error.with_traceback(error.__traceback__.tb_next)\n"
+        "raise JobExecutionError('0' * 32, 'nothing', 'it was empty') from cause\n"
+    )
+    lines = run("run", path).err.splitlines()
+    assert sum("File " in line for line in lines) == 1
+    assert lines[0].startswith("penstock.errors.EmptyJobError")
+
+
 SHOW = """
 from penstock.common import option_table as table
 from penstock.datastream import StreamExecutionEnvironment
@@ -129,6 +164,7 @@ def test_options_win_over_variables_of_the_environment() -> None:
         ("-D", "nothing", "job.py"),
         ("-p", "0", "job.py"),
         ("--json", "job.py"),
+        (".",),
     ],
 )
 def test_bad_call_is_refused_with_one_line_before_the_program_runs(penstock: Command, words: tuple[str, ...]) -> None:

@@ -61,7 +61,7 @@ def show_config(
     ]
     if as_json:
         print_json([asdict(row) for row in rows])
-    else:
+    elif rows:
         print_table(
             ("KEY", "VALUE", "FROM", "EFFECT"),
             (

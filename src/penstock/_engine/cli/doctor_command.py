@@ -119,6 +119,8 @@ def _python() -> Finding:
 
 
 def _packages() -> Finding:
+    from penstock._engine.spark.installation import pandas_remark
+
     versions: list[str] = []
     missing: list[str] = []
     for name in _PACKAGES:
@@ -128,7 +130,8 @@ def _packages() -> Finding:
             missing.append(name)
     if missing:
         return Finding("Packages", Verdict.FAILED, f"{', '.join(missing)} missing: pip install penstock again.")
-    return Finding("Packages", Verdict.OK, ", ".join(versions))
+    remark = pandas_remark(importlib.metadata.version("pandas"))
+    return Finding("Packages", Verdict.OK, ", ".join(versions) + (f". {remark}." if remark else ""))
 
 
 def _spark() -> Finding:

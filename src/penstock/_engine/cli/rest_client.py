@@ -46,10 +46,14 @@ class RestClient:
 
         self.address = full_address(address)
         headers = {"Authorization": f"Bearer {token}"} if token else {}
-        # trust_env: a proxy for the internet must not be asked for a job on this machine.
-        self._client = httpx.Client(
-            base_url=f"{self.address}/v1", headers=headers, timeout=_PATIENCE_S, trust_env=False, transport=transport
-        )
+        base = f"{self.address}/v1"
+        try:
+            # trust_env: a proxy for the internet must not be asked for a job on this machine.
+            self._client = httpx.Client(
+                base_url=base, headers=headers, timeout=_PATIENCE_S, trust_env=False, transport=transport
+            )
+        except httpx.InvalidURL as error:
+            raise JobUnreachableError(self.address, f"that is no address ({error})") from error
 
     def __enter__(self) -> Self:
         return self

@@ -106,6 +106,8 @@ def run(
     Words behind SCRIPT are the program's own. Without -d and --supervise it runs as `python SCRIPT` would, and its
     exit code is passed on.
     """
+    if script.is_dir() and not (script / "__main__.py").exists():
+        raise click.BadParameter(f"{str(script)!r} is a folder without a __main__.py.", param_hint="'SCRIPT'")
     short: list[tuple[str, str]] = []
     if from_savepoint is not None:
         path = from_savepoint if from_savepoint == "latest" else absolute_path(from_savepoint)

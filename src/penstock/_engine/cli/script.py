@@ -11,6 +11,7 @@ from pathlib import Path
 from types import TracebackType
 
 from penstock._engine.cli.exit_codes import exit_code_of
+from penstock._engine.cli.output import say
 from penstock.common.config_loading import OPTIONS_VARIABLE
 from penstock.errors import PenstockError
 
@@ -43,8 +44,10 @@ class Script:
             runpy.run_path(str(self.path), run_name="__main__")
         except Exception as error:  # noqa: BLE001 - what a program raises ends it, whatever it is
             shown = error.with_traceback(self._own_lines(error))
+            _hide_library(error)
             sys.excepthook(type(shown), shown, shown.__traceback__)
             return exit_code_of(error)
+        _tell_of_a_forgotten_execution(self.path)
         return 0
 
     def _own_lines(self, error: Exception) -> TracebackType | None:
@@ -62,3 +65,29 @@ class Script:
         for line in reversed(lines):
             shown = TracebackType(shown, line.tb_frame, line.tb_lasti, line.tb_lineno)
         return shown
+
+
+def _hide_library(error: BaseException) -> None:
+    """Take the lines of ours out of the tracebacks of our errors below an error: their text says it all."""
+    cause = error.__cause__
+    while cause is not None:
+        if isinstance(cause, PenstockError) and _is_all_ours(cause.__traceback__):
+            cause.__traceback__ = None
+        cause = cause.__cause__
+
+
+def _is_all_ours(line: TracebackType | None) -> bool:
+    while line is not None:
+        if not Path(line.tb_frame.f_code.co_filename).is_relative_to(_LIBRARY):
+            return False
+        line = line.tb_next
+    return True
+
+
+def _tell_of_a_forgotten_execution(program: Path) -> None:
+    if "penstock.datastream" not in sys.modules:
+        return
+    from penstock.datastream._streams.pipeline import never_executed
+
+    if never_executed():
+        say(f"Nothing ran: {program.name} describes a job, but ends without a call of execute() or execute_async().")

@@ -83,7 +83,9 @@ def locate(path: str, options: Mapping[str, str] | None = None) -> Located:
     if data is None:
         names = storage.names("")
         known = (*names[:_SHOWN], *([f"{len(names) - _SHOWN} more names"] if len(names) > _SHOWN else []))
-        raise UnknownStateError(directory, f"savepoint or checkpoint (no {METADATA} in it)", known)
+        raise UnknownStateError(
+            directory, f"savepoint or checkpoint (no {METADATA} in it)", known or ("nothing at all",)
+        )
     record = decode_record(data, storage.full_path(METADATA))
     if record.kind is not RecordKind.SAVEPOINT:
         # A checkpoint names its files from the directory of all checkpoints.

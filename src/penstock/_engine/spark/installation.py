@@ -94,11 +94,19 @@ def warn_of_second_pyspark(
         log.warning("The package %s overwrites files of pyspark: uninstall both, then install pyspark alone.", name)
 
 
-def warn_of_pandas(version: str | None = None) -> None:
-    """Say so when pandas 3 is installed.
+def pandas_remark(version: str) -> str | None:
+    """Return what is to be said of an installed pandas; None when that is nothing."""
+    if _numbers(version) < (3,):
+        return None
+    return f"Penstock runs with pandas {version}, but PySpark's toPandas and pandas UDFs are made for pandas 2"
+
+
+def quieten_pandas(version: str | None = None) -> None:
+    """Keep PySpark from warning about pandas 3.
 
     PySpark imports pandas for ``mapInArrow`` and warns about version 3 at each call, although only its functions on
-    pandas objects are not ready for it. Penstock exchanges Arrow batches, so one line of ours stands for all of those.
+    pandas objects are not ready for it. Penstock exchanges Arrow batches, and pip installs pandas 3 with it: the log,
+    for those who read it, and ``penstock doctor`` have a line of ours in place of those.
 
     Args:
         version: The version of pandas, by default the one installed here.
@@ -107,13 +115,10 @@ def warn_of_pandas(version: str | None = None) -> None:
         if not _installed(["pandas"]):
             return  # a broken installation: PySpark says so at the first plan
         version = importlib.metadata.version("pandas")
-    if _numbers(version) < (3,):
-        return
-    log.warning(
-        "pandas %s is installed: Penstock runs with it, but PySpark's toPandas and pandas UDFs are made for pandas 2.",
-        version,
-    )
-    warnings.filterwarnings("ignore", message="PySpark does not yet fully support pandas", category=FutureWarning)
+    remark = pandas_remark(version)
+    if remark is not None:
+        log.info("%s.", remark)
+        warnings.filterwarnings("ignore", message="PySpark does not yet fully support pandas", category=FutureWarning)
 
 
 def require_loopback(address: str = LOOPBACK) -> None:

@@ -164,7 +164,7 @@ def _check_machine() -> Path:
     package = Path(pyspark.__file__).parent
     home = installation.spark_home(package, pyspark.__version__)
     installation.warn_of_second_pyspark(package)
-    installation.warn_of_pandas()
+    installation.quieten_pandas()
     installation.require_loopback()
     return home
 

@@ -7,6 +7,7 @@ we work in a sibling that shares its SparkContext. A session of ours stays for t
 from __future__ import annotations
 
 import atexit
+import contextlib
 import logging
 import os
 import sys
@@ -90,7 +91,8 @@ class SparkHandle:
             return
         with _lock:
             if self.is_alive:
-                self.session.stop()
+                with contextlib.suppress(Exception):  # a signal to all our processes has ended the JVM already
+                    self.session.stop()
             self.jvm.end()
             if _own is self:
                 _own = None

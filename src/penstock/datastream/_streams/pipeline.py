@@ -18,6 +18,16 @@ if TYPE_CHECKING:
     from penstock.common.typeinfo import TypeInformation
 
 
+#: Pipelines of this process with operators that wait for an execution, and whether there was any execution.
+_waiting: set[int] = set()
+_executed = False
+
+
+def never_executed() -> bool:
+    """Tell whether this process has built operators and executed none: most likely somebody forgot to."""
+    return bool(_waiting) and not _executed
+
+
 class Pipeline:
     """The operators of one environment."""
 
@@ -47,6 +57,7 @@ class Pipeline:
         """
         node = self._node(kind, name, members, inputs, sized_like=sized_like)
         self._pending.append(node)
+        _waiting.add(id(self))
         return node
 
     def output(
@@ -84,6 +95,13 @@ class Pipeline:
     def clear(self) -> None:
         """Forget what was added; streams that were made stay usable."""
         self._pending.clear()
+        _waiting.discard(id(self))
+
+    def execute(self) -> None:
+        """Take note that what was added is being executed, and forget it as `clear` does."""
+        global _executed  # noqa: PLW0603 - it is about the process
+        _executed = True
+        self.clear()
 
     def _node(
         self,
