@@ -64,7 +64,7 @@ def test_savepoint_on_a_full_disk_fails_the_call_and_leaves_nothing_there(
     """The disk fills up while the savepoint is being written: a part of it is there already."""
     disks: list[FailingStorage] = []
 
-    def full(path: str) -> FailingStorage:
+    def full(path: str, _: dict[str, str]) -> FailingStorage:
         disks.append(FailingStorage(path))
         disks[-1].refuse("put", "put_if_absent", paths=full_for, times=None, reason="the disk is full")
         return disks[-1]
