@@ -28,8 +28,8 @@ if TYPE_CHECKING:
 #: A server that has neither answered nor closed the connection by then hangs.
 PATIENCE_S: Final = 20
 #: Threads that send on connections that are kept, on new ones, and the share of requests that the former send.
-KEPT_THREADS: Final = 16
-FRESH_THREADS: Final = 8
+KEPT_THREADS: Final = 32
+FRESH_THREADS: Final = 12
 KEPT_SHARE: Final = 0.6
 SLOW_CLIENTS: Final = 300
 BODY_BYTES: Final = 100 << 20
