@@ -100,7 +100,7 @@ def cases(seed: int) -> list[Case]:
     ]
     hostile = Case(
         "hostile-clients",
-        "500 malformed requests/s for a minute, slow clients, bodies of 100 MB: the job does not notice",
+        "500 malformed requests/s for a minute, slow clients, bodies of 100 MB: a job on Spark does not notice",
         [*pytest, "-m", "endurance", "tests/hostile"],
         {"PENSTOCK_TEST_SEED": str(seed)},
     )
