@@ -101,7 +101,7 @@ def test_flinks_history_server_lists_archived_jobs_and_answers_as_we_did(tmp_pat
     jobs = [cluster.job(build) for build in (succeeds, fails)]
     for job in jobs:
         job.result.exception(LIMIT_S)
-        archive(str(archives), job.view)
+        archive(str(archives), {}, job.view)
     assert {job.status.name for job in jobs} == {"FINISHED", "FAILED"}
 
     paths = [f"/jobs/{job.job_id}{below}" for job in jobs for below in OF_A_JOB]
