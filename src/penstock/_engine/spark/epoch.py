@@ -21,7 +21,7 @@ from pyspark.sql.types import BinaryType, IntegerType, LongType, StructField, St
 from penstock._engine.plan.epoch_plan import EpochOutcome, EpochProgress
 from penstock._engine.protocol.control import decode, encode
 from penstock._engine.spark.workers import close_at_exit, closing_plan, release
-from penstock.errors import EpochCancelledError, EpochInfrastructureError, InternalError
+from penstock.errors import EpochCancelledError, EpochInfrastructureError, InternalError, SparkGoneError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -96,8 +96,6 @@ class SparkEpochRunner:
     def run(self, plan: EpochPlan) -> EpochOutcome:
         """Run one epoch to its end and return what its subtasks acknowledged."""
         kept, self._kept = self._kept, True
-        if kept and self._closing is None:
-            self._closing = closing_plan(self._spark)
         # A group of its own, and named before the look at the flag: then `cancel` meets one of the two.
         group = f"penstock-{id(self):x}-{next(self._runs)}"
         self._running, self._storage_options = (group, plan), plan.storage_options
@@ -105,9 +103,12 @@ class SparkEpochRunner:
             self._cancelled.clear()  # a cancellation is for one epoch: after a restart the job goes on
             raise EpochCancelledError(plan.checkpoint_id)
         context = self._spark.session.sparkContext
-        context.setJobGroup(group, f"epoch {plan.checkpoint_id}, attempt {plan.attempt}", interruptOnCancel=False)
-        context.setLocalProperty(_DISPATCHES, pack_dispatches(plan))
+        dispatches = pack_dispatches(plan)
         try:
+            if kept and self._closing is None:
+                self._closing = closing_plan(self._spark)
+            context.setJobGroup(group, f"epoch {plan.checkpoint_id}, attempt {plan.attempt}", interruptOnCancel=False)
+            context.setLocalProperty(_DISPATCHES, dispatches)
             rows = self._frame(plan.levels[0].widths).collect()
         except Exception as error:
             if self._cancelled.is_set():
@@ -116,6 +117,8 @@ class SparkEpochRunner:
             if isinstance(error, PythonException):  # users' errors never get here: theirs are rows of the epoch
                 raise InternalError(str(error)) from error
             _logger.debug("Spark lost an epoch", exc_info=True)
+            if isinstance(error, ConnectionRefusedError):  # nobody listens where py4j has talked to the JVM
+                raise SparkGoneError(str(error)) from None
             raise EpochInfrastructureError(words_of_spark(str(error))) from None
         outcome = EpochOutcome.of_rows(rows)
         _log(outcome.log)
