@@ -14,10 +14,11 @@ from penstock._engine.driver.client import DriverJobClient
 from penstock._engine.protocol import metadata
 from penstock._engine.protocol.control import OperatorAck, Stop, encode
 from penstock._engine.protocol.metadata import RecordKind
+from penstock._engine.savepoints.inspection import inspect
 from penstock.common.accumulators import Accumulator, Histogram, IntCounter, ListAccumulator, Maximum
 from penstock.common.job_status import JobStatus
-from penstock.datastream import KeyedProcessFunction, KeySelector, MapFunction
-from penstock.datastream.state import ValueStateDescriptor
+from penstock.datastream import CheckpointedFunction, KeyedProcessFunction, KeySelector, MapFunction
+from penstock.datastream.state import ListStateDescriptor, ValueStateDescriptor
 from penstock.errors import (
     AccumulatorSizeError,
     AccumulatorTypeError,
@@ -236,6 +237,42 @@ def test_a_savepoint_carries_the_values_to_any_parallelism(
     assert counted(again) == TRUTH
 
 
+def two_pipelines(sheet: Sheet) -> None:
+    for uid, numbers in (("short", SHORT), ("long", LONG)):
+        sheet.collect(sheet.source(uid, numbers).map(Counts()).uid(f"{uid}-counts"), f"{uid}-out")
+
+
+@pytest.mark.parametrize("epoch", [None, 4])
+def test_what_has_finished_keeps_its_values(tmp_path: Path, epoch: int | None) -> None:
+    story = Story(tmp_path)
+    chapter = story.run(two_pipelines, asks={epoch: Stop.SUSPEND} if epoch else None)
+    last = [step for step in chapter.steps if isinstance(step, do.RunEpoch)][-1]
+    assert len(last.dispatches) < 4, "something finishes before the rest"
+    if epoch is not None:
+        chapter = story.run(two_pipelines, recover=chapter.savepoint)
+    assert counted(chapter) == {**TRUTH, "records": len(NUMBERS)}
+
+
+class Lists(Counts, CheckpointedFunction):
+    """Has a union list, so that it is made anew in the next epoch wherever that runs."""
+
+    def initialize_state(self, context: Any) -> None:
+        self.seen = context.get_operator_state_store().get_union_list_state(ListStateDescriptor("seen"))
+
+    def snapshot_state(self, context: Any) -> None:
+        self.records.add(0)
+
+    def map(self, value: Any) -> Any:
+        self.seen.add(value)
+        return super().map(value)
+
+
+def test_functions_that_are_made_anew_in_their_process_count_on(tmp_path: Path) -> None:
+    chapter = Story(tmp_path).run(program(Lists(), maps=2))
+    assert chapter.status is JobStatus.FINISHED
+    assert counted(chapter) == TRUTH
+
+
 def test_a_drain_counts_what_was_read(tmp_path: Path) -> None:
     chapter = Story(tmp_path).run(program(), asks={3: Stop.DRAIN})
     assert counted(chapter)["records"] == 1001 * chapter.driver.progress.records
@@ -267,6 +304,16 @@ def test_a_value_whose_class_is_gone_is_left_out_with_a_warning(
     monkeypatch.delattr(f"{__name__}.Distinct")
     assert set(counted(chapter)) == set(TRUTH) - {"distinct"}
     assert "'distinct' (5) cannot be read" in caplog.text
+
+
+def test_a_savepoint_is_looked_into_without_the_users_classes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    stopped = Story(tmp_path).run(program(), asks={3: Stop.SUSPEND})
+    monkeypatch.delattr(f"{__name__}.Distinct")
+    (operator,) = (one for one in inspect(stopped.savepoint).operators if one.uid == "counts")
+    shown = {one.name: (one.type, one.value) for one in operator.accumulators}
+    assert shown["records"] == ("IntCounter", str(stopped.driver.progress.records))
+    assert shown["distinct"][0] == "Distinct"
+    assert operator.has_state
 
 
 # ------------------------------------------------------------------------------------------------------------ refusals
