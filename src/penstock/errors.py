@@ -2,6 +2,7 @@
 
     PenstockError
     ├── JobGraphError                   fix the program: known before the job starts
+    │   ├── AccumulatorTypeError            accumulators of two classes under one name
     │   ├── ConfigurationError              a configuration key has a value that it cannot have
     │   ├── ConfigurationFileError          a config.yaml that cannot be read
     │   ├── DuplicateUidError               two operators carry the same uid
@@ -32,6 +33,7 @@
     │   ├── SparkLaunchError                the JVM ended while it was starting
     │   └── UnsupportedJavaError            no Java that this Spark runs on
     ├── JobRunError                     look into the run: the job was under way
+    │   ├── AccumulatorSizeError            accumulators too large for the checkpoints that hold them
     │   ├── CheckpointExpiredError          the tasks of a checkpoint made no progress for too long
     │   ├── CheckpointRequestError          a checkpoint that was asked for could not be made
     │   ├── DriverCodeError                 an enumerator or a committer failed on the driver
@@ -50,6 +52,7 @@
     │   ├── SparkGoneError                  Spark's JVM has ended; only another start helps
     │   ├── SplitFetchError                 a source's reader could not fetch
     │   ├── StaleAttemptError               a task that outlived its attempt stopped itself
+    │   ├── UnpicklableAccumulatorError     an accumulator that cannot be written to a checkpoint
     │   └── UnpicklableStateError           a value in keyed state that cannot be written to a checkpoint
     ├── CommandError                    fix the call: the command penstock could not do it
     │   ├── CommandTimeoutError             what was asked for takes longer, and goes on
@@ -82,6 +85,7 @@ from penstock._errors.machine import (
     UnsupportedJavaError,
 )
 from penstock._errors.program import (
+    AccumulatorTypeError,
     ConfigurationError,
     ConfigurationFileError,
     DuplicateUidError,
@@ -95,6 +99,7 @@ from penstock._errors.program import (
 )
 from penstock._errors.root import InternalError, PenstockError, RetryableError
 from penstock._errors.run import (
+    AccumulatorSizeError,
     CheckpointExpiredError,
     CheckpointRequestError,
     DriverCodeError,
@@ -115,6 +120,7 @@ from penstock._errors.run import (
     StaleAttemptError,
     StopIncompleteError,
     StopTimeoutError,
+    UnpicklableAccumulatorError,
     UnpicklableStateError,
 )
 from penstock._errors.start import (
@@ -135,6 +141,8 @@ from penstock._errors.start import (
 )
 
 __all__ = [
+    "AccumulatorSizeError",
+    "AccumulatorTypeError",
     "CheckpointExpiredError",
     "CheckpointRequestError",
     "CheckpointStorageError",
@@ -189,6 +197,7 @@ __all__ = [
     "StopTimeoutError",
     "UnclaimedStateError",
     "UnknownStateError",
+    "UnpicklableAccumulatorError",
     "UnpicklableFunctionError",
     "UnpicklableStateError",
     "UnsupportedFormatError",

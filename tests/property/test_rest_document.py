@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import hypothesis
 import pytest
 import schemathesis
 from schemathesis.specs.openapi.checks import negative_data_rejection, positive_data_acceptance, unsupported_method
-from tests.unit.rest.fakes import JOB, READ, Api, FakeControl
+from tests.unit.rest.fakes import COUNTED, JOB, READ, Api, FakeControl, job
 
 from penstock._engine.rest.app import ROUTES
 from penstock._engine.rest.openapi import document
@@ -36,6 +37,6 @@ def test_nothing_that_is_sent_breaks_a_handler(case: Case) -> None:
 
 def _check(case: Case, excluded: list[Any]) -> None:
     request = case.as_transport_kwargs()
-    answer = Api(FakeControl()).ask(request.pop("method"), request.pop("url"), **request)
+    answer = Api(FakeControl(replace(job(), **COUNTED))).ask(request.pop("method"), request.pop("url"), **request)
     assert answer.status_code < 500, answer.text
     case.validate_response(answer, excluded_checks=excluded)

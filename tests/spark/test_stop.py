@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from penstock.common import Configuration, JobStatus, WatermarkStrategy
+from penstock.common.accumulators import Accumulator
 from penstock.common.serialization import Encoder
-from penstock.datastream import StreamExecutionEnvironment
+from penstock.datastream import MapFunction, StreamExecutionEnvironment
 from penstock.datastream.connectors.datagen import DataGeneratorSource, RateLimiterStrategy
 from penstock.datastream.connectors.file_system import FileSink
 
@@ -25,6 +26,36 @@ pytestmark = [pytest.mark.spark, pytest.mark.usefixtures("spark")]
 RECORDS = 1_500
 KEYS = 7
 PATIENCE_S = 120
+
+
+class Keys(Accumulator[int, list[int]]):
+    """A user's own, of a module that tasks import by name."""
+
+    def __init__(self) -> None:
+        self.keys: set[int] = set()
+
+    def add(self, value: int) -> None:
+        self.keys.add(value)
+
+    def get_local_value(self) -> list[int]:
+        return sorted(self.keys)
+
+    def reset_local(self) -> None:
+        self.keys = set()
+
+    def merge(self, other: Keys) -> None:
+        self.keys |= other.keys
+
+
+class Line(MapFunction):
+    def open(self, runtime_context: Any) -> None:
+        self.lines, self.keys = runtime_context.get_int_counter("lines"), Keys()
+        runtime_context.add_accumulator("keys", self.keys)
+
+    def map(self, value: tuple[int, int]) -> str:
+        self.lines.add(1)
+        self.keys.add(value[0])
+        return f"{value[0]} {value[1]}"
 
 
 def start(place: Path, slots: int, restore: str | None = None) -> JobClient:
@@ -43,7 +74,7 @@ def start(place: Path, slots: int, restore: str | None = None) -> JobClient:
         env.from_source(source, WatermarkStrategy.no_watermarks(), "numbers")
         .key_by(lambda record: record[0])
         .reduce(lambda a, b: (a[0], a[1] + b[1]))
-        .map(lambda record: f"{record[0]} {record[1]}")
+        .map(Line())
     )
     counted.sink_to(FileSink.for_row_format(str(place / "out"), Encoder.simple_string_encoder()).build())
     return env.execute_async("counting")
@@ -78,5 +109,6 @@ def test_stopped_job_goes_on_from_its_savepoint_at_another_parallelism(
     assert 0 < sum(lines(tmp_path).values()) < RECORDS or not drain  # a suspend leaves part files open
 
     again = start(tmp_path, spark.slots + 1, restore=path)
-    again.get_job_execution_result().result(PATIENCE_S)
+    result = again.get_job_execution_result().result(PATIENCE_S)
     assert lines(tmp_path) == truth()
+    assert result.get_all_accumulator_results() == {"lines": RECORDS, "keys": list(range(KEYS))}

@@ -51,11 +51,13 @@ def test_all_kinds_of_state_are_read(old: Path) -> None:
 def test_job_goes_on_from_it(old: Path, tmp_path: Path, parallelism: int) -> None:
     env = environment(parallelism, recover=str(old), checkpoints=str(tmp_path / "checkpoints"), ignore="true")
     totals(env, NUMBERS)
-    run(env, tmp_path)
+    driver, _ = run(env, tmp_path)
     assert dict(item for item in jobs.SEEN if len(item) == 2) == {
         ("even", 0): sum(range(0, NUMBERS, 2)),
         ("odd", 1): sum(range(1, NUMBERS, 2)),
     }
+    before = sum(entry.value for entry in Savepoint.open(str(old)).keyed_state("totals", "total"))
+    assert driver.accumulators() == {"added": sum(range(NUMBERS)) - before}
 
 
 def test_newer_format_is_refused_by_its_number_and_says_what_helps(old: Path, tmp_path: Path) -> None:

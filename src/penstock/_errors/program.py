@@ -153,6 +153,26 @@ class StateDescriptorError(JobGraphError):
         return f"{found} {ways}"
 
 
+class AccumulatorTypeError(JobGraphError):
+    """One name stands for accumulators of two classes.
+
+    Args:
+        name: The name of the accumulator.
+        found: The class of the one that is there, such as ``penstock.common.accumulators.IntCounter``.
+        wanted: The class of the other one.
+    """
+
+    def __init__(self, name: str, found: str, wanted: str) -> None:
+        super().__init__(name, found, wanted)
+        self.name, self.found, self.wanted = name, found, wanted
+
+    def __str__(self) -> str:
+        return (
+            f"Accumulator {self.name!r} is both a {self.found} and a {self.wanted}. All accumulators of one name are "
+            "added up, over subtasks, operators and restarts: give one of them another name."
+        )
+
+
 class UnpicklableFunctionError(JobGraphError):
     """A function given to an operator cannot be pickled, so it cannot travel to the tasks.
 

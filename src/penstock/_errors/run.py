@@ -275,6 +275,46 @@ class UnpicklableStateError(JobRunError):
         )
 
 
+class AccumulatorSizeError(JobRunError):
+    """The accumulators of an operator have become too large for the checkpoints that hold them.
+
+    Args:
+        name: The largest one.
+        size: Bytes of all of the operator, pickled.
+        limit: Bytes that they may have.
+    """
+
+    def __init__(self, name: str, size: int, limit: int) -> None:
+        super().__init__(name, size, limit)
+        self.name, self.size, self.limit = name, size, limit
+
+    def __str__(self) -> str:
+        return (
+            f"The accumulators of this operator take {self.size:,} bytes, the largest of them is {self.name!r}; "
+            f"{self.limit:,} bytes are the limit. Every checkpoint holds them as a whole: count in them, and send "
+            "records to a side output or a sink."
+        )
+
+
+class UnpicklableAccumulatorError(JobRunError):
+    """An accumulator cannot be pickled, so it cannot be part of a checkpoint.
+
+    Args:
+        name: Its name.
+        reason: What pickling said about it.
+    """
+
+    def __init__(self, name: str, reason: str) -> None:
+        super().__init__(name, reason)
+        self.name, self.reason = name, reason
+
+    def __str__(self) -> str:
+        return (
+            f"Accumulator {self.name!r} holds something that cannot be pickled ({self.reason}). "
+            "Keep plain data in accumulators."
+        )
+
+
 class PartitionError(JobRunError):
     """A custom partitioner named a subtask that does not exist.
 

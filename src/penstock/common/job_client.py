@@ -93,7 +93,10 @@ class JobClient(ABC):
 
     @abstractmethod
     def get_accumulators(self) -> CompletableFuture[dict[str, Any]]:
-        """Ask for the values of the accumulators so far, by name."""
+        """Ask for the values of the accumulators by name, as they are in the last completed checkpoint.
+
+        See :mod:`penstock.common.accumulators`. Each value is a copy.
+        """
 
     @abstractmethod
     def get_job_execution_result(self) -> CompletableFuture[JobExecutionResult]:

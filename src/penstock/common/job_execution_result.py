@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 if TYPE_CHECKING:
     from penstock.common.job_id import JobID
@@ -18,7 +18,7 @@ class JobExecutionResult:
     Args:
         job_id: The job.
         net_runtime_ms: The time that it ran, in milliseconds.
-        accumulators: Its accumulators by name.
+        accumulators: The values of its accumulators by name.
 
     Source: ``pyflink.common.JobExecutionResult``.
 
@@ -49,6 +49,19 @@ class JobExecutionResult:
         return dict(self.accumulators)
 
     def __str__(self) -> str:
-        lines = [f"Job {self.job_id} finished in {self.net_runtime_ms} ms."]
-        lines += [f"- {name}: {value}" for name, value in self.accumulators.items()]
+        lines = [
+            "Program execution finished",
+            f"Job with JobID {self.job_id} has finished.",
+            f"Job Runtime: {self.net_runtime_ms} ms",
+        ]
+        if self.accumulators:
+            lines.append("Accumulator Results:")
+            lines += [f"- {name} {_shown(value)}" for name, value in self.accumulators.items()]
         return "\n".join(lines)
+
+
+def _shown(value: Any) -> str:
+    kind = type(value).__name__
+    if isinstance(value, list | set | tuple):
+        return f"({kind}) [{len(cast('list[Any]', value))} elements]"
+    return f"({kind}): {value}"

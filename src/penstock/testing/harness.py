@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from penstock._engine.coordinator.operator_state import redistribute, visible_state
+from penstock._engine.operators.accumulators import Accumulators
 from penstock._engine.operators.base import EpochContext, Operator, OperatorContext
 from penstock._engine.operators.batch import Batch, watermark_only
 from penstock._engine.operators.keyed import KeyedOperator
@@ -126,6 +127,7 @@ class OperatorHarness:
         #: The processing time.
         self.clock = ManualClock()
         self.metrics = InMemoryMetricGroup()
+        self._accumulators = Accumulators()
         self._operator = operator
         self._subtask = subtask_index
         self._parallelism = parallelism
@@ -322,6 +324,25 @@ class OperatorHarness:
         """
         return list(self._sides.get(tag.tag_id, ()))
 
+    def accumulators(self) -> dict[str, Any]:
+        """Return what the function has counted in this harness, by the name of the accumulator.
+
+        Example:
+            >>> from penstock.datastream.functions import MapFunction
+            >>> class Parse(MapFunction):
+            ...     def open(self, runtime_context):
+            ...         self.lines = runtime_context.get_int_counter("lines")
+            ...
+            ...     def map(self, value):
+            ...         self.lines.add(1)
+            ...         return int(value)
+            >>> with OperatorHarness.for_map(Parse()) as harness:
+            ...     harness.process_elements(["1", "2"])
+            ...     harness.accumulators()
+            {'lines': 2}
+        """
+        return self._accumulators.values()
+
     def clear_output(self) -> None:
         """Forget all output so far."""
         self._output.clear()
@@ -435,6 +456,7 @@ class OperatorHarness:
                 configuration={},
                 clock=self.clock.now_ms,
                 metrics=self.metrics,
+                accumulators=self._accumulators,
                 keyed_store=lambda: MemoryStore(self._key_groups, self._max_parallelism, _inline),
                 save_keyed_state=_save,
                 save_operator_state=lambda data, parts, epoch: describe(

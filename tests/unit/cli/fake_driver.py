@@ -35,6 +35,8 @@ class FakeDriver:
     state_after_cancel: str = "CANCELED"
     token: str | None = None
     keeps_checkpoints: bool = True
+    #: What the job has counted, as REST shows it.
+    accumulators: list[dict[str, str]] = field(default_factory=list[dict[str, str]])
     address: str = ""
     #: (method, path, body) of all requests but GET.
     asked: list[tuple[str, str, Any]] = field(default_factory=list[tuple[str, str, Any]])
@@ -60,7 +62,12 @@ class FakeDriver:
             return 200, self.answers.pop(0) if len(self.answers) > 1 else self.answers[0]
         if path == "/checkpoints" and not self.keeps_checkpoints:
             return 404, {"errors": [f"Checkpointing has not been enabled for job {self.job_id}."]}
-        contents = {"": self.details(), "/checkpoints": self.checkpoints(), "/exceptions": self.exceptions()}
+        contents = {
+            "": self.details(),
+            "/checkpoints": self.checkpoints(),
+            "/exceptions": self.exceptions(),
+            "/accumulators": {"user-task-accumulators": self.accumulators},
+        }
         return 200, contents[path]
 
     def row(self) -> dict[str, Any]:

@@ -93,6 +93,15 @@ def test_info_shows_a_job_that_keeps_no_checkpoints(penstock: Command, driver: F
     assert json.loads(penstock("info", "prices", "--json").out)["checkpoints"] is None
 
 
+def test_info_shows_accumulators_of_a_job_that_has_some(penstock: Command, driver: FakeDriver) -> None:
+    assert "ACCUMULATORS" not in penstock("info", driver.name).out
+    driver.accumulators = [{"name": "bad-lines", "type": "IntCounter", "value": "17"}]
+    shown = penstock("info", driver.name).out
+    assert "ACCUMULATORS" in shown
+    assert ["bad-lines", "IntCounter", "17"] in [line.split() for line in shown.splitlines()]
+    assert json.loads(penstock("info", driver.name, "--json").out)["accumulators"] == driver.accumulators
+
+
 def test_stop_waits_and_prints_the_savepoint_alone_on_standard_output(penstock: Command, driver: FakeDriver) -> None:
     driver.answers = [IN_PROGRESS, completed({"location": SAVEPOINT})]
     done = penstock("stop", "prices", "--drain", "--savepoint-path", "sp")

@@ -76,8 +76,15 @@ def test_three_states_are_globally_terminal_and_suspended_is_terminal_for_its_dr
 
 def test_a_result_has_id_runtime_and_accumulators() -> None:
     job_id = JobID()
-    result = JobExecutionResult(job_id, 1500, {"lines": 3})
+    result = JobExecutionResult(job_id, 1500, {"lines": 3, "refused": [7, 9]})
     assert (result.get_job_id(), result.get_net_runtime()) == (job_id, 1500)
-    assert result.get_all_accumulator_results() == {"lines": 3}
+    assert result.get_all_accumulator_results() == {"lines": 3, "refused": [7, 9]}
     assert (result.get_accumulator_result("lines"), result.get_accumulator_result("none")) == (3, None)
-    assert str(result) == f"Job {job_id} finished in 1500 ms.\n- lines: 3"
+    assert str(result).splitlines() == [
+        "Program execution finished",
+        f"Job with JobID {job_id} has finished.",
+        "Job Runtime: 1500 ms",
+        "Accumulator Results:",
+        "- lines (int): 3",
+        "- refused (list) [2 elements]",
+    ]

@@ -29,6 +29,7 @@ from penstock._engine.gateway.job_view import (
     vertex_id,
 )
 from penstock._engine.gateway.progress import JobFailure, JobProgress
+from penstock._engine.protocol.metadata import AccumulatorRecord
 from penstock._engine.rest.app import make_app
 from penstock._engine.rest.guard import Guard
 from penstock._engine.rest.jobs import Jobs
@@ -44,6 +45,12 @@ if TYPE_CHECKING:
 JOB = "b484" * 8
 OTHER = "0123" * 8
 READ, WRITE = vertex_id("read"), vertex_id("write")
+_RECORDS = {
+    "lines": AccumulatorRecord("penstock.common.accumulators.IntCounter", "17", b"nobody unpickles this"),
+    "by kind": AccumulatorRecord("job.Kinds", "{'a': 1}", b"nor this"),
+}
+#: What a view has of a job whose first vertex has counted something.
+COUNTED: dict[str, Any] = {"accumulators": _RECORDS, "vertex_accumulators": {READ: _RECORDS}}
 START = 1_000_000
 
 PLAN = PlanView(

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
-import pytest
-from tests.unit.rest.fakes import JOB, OTHER, READ, START, WRITE, Api, FakeControl, ended, job
+import json
+from dataclasses import replace
 
+import pytest
+from tests.unit.rest.fakes import COUNTED, JOB, OTHER, READ, START, WRITE, Api, FakeControl, ended, job
+
+from penstock._engine.rest.archive import archive
 from penstock.common.job_status import JobStatus
 from penstock.errors import JobCancelledError
 
@@ -257,6 +261,25 @@ def test_parallelisms_cannot_be_changed_but_may_be_confirmed(api: Api) -> None:
 )
 def test_small_answers(api: Api, path: str, expected: object) -> None:
     assert api.get(f"/v1{path}") == expected
+
+
+def test_accumulators_are_names_classes_and_texts() -> None:
+    shown = [
+        {"name": "by kind", "type": "Kinds", "value": "{'a': 1}"},
+        {"name": "lines", "type": "IntCounter", "value": "17"},
+    ]
+    view = replace(job(), **COUNTED)
+    api = Api(FakeControl(view))
+    assert api.get(f"/v1/jobs/{JOB}/accumulators?includeSerializedValue=true") == {
+        "job-accumulators": [],
+        "user-task-accumulators": shown,
+        "serialized-user-task-accumulators": {},
+    }
+    assert api.get(f"/v1/jobs/{JOB}/vertices/{READ}/accumulators") == {"id": READ, "user-accumulators": shown}
+    assert api.get(f"/v1/jobs/{JOB}/vertices/{WRITE}/accumulators") == {"id": WRITE, "user-accumulators": []}
+    answers = {answer["path"]: answer["json"] for answer in json.loads(archive(view))["archive"]}
+    assert json.loads(answers[f"/jobs/{JOB}/accumulators"])["user-task-accumulators"] == shown
+    assert json.loads(answers[f"/jobs/{JOB}/vertices/{READ}/accumulators"])["user-accumulators"] == shown
 
 
 def test_where_the_driver_runs_and_what_it_does(api: Api) -> None:

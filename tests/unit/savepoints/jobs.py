@@ -35,8 +35,10 @@ class Total(KeyedProcessFunction):
 
     def open(self, runtime_context: Any) -> None:
         self.total = runtime_context.get_state(ValueStateDescriptor("total", Types.LONG()))
+        self.added = runtime_context.get_int_counter("added")
 
     def process_element(self, value: int, ctx: Any) -> None:
+        self.added.add(value)
         self.total.update((self.total.value() or 0) + value)
         ctx.timer_service().register_event_time_timer(10**12 + value % 7)
         SEEN.append((ctx.get_current_key(), self.total.value()))

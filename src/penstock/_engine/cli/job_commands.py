@@ -65,10 +65,13 @@ def info(job: str, place: Place, *, as_json: bool) -> int:
         base = f"/jobs/{target.job_id}"
         details, failures = target.client.get(base), target.client.get(f"{base}/exceptions")
         checkpoints = target.client.find(f"{base}/checkpoints")  # Flink has none where checkpointing is off
+        accumulators = target.client.get(f"{base}/accumulators")["user-task-accumulators"]
         if as_json:
-            print_json({"job": details, "checkpoints": checkpoints, "exceptions": failures})
+            answers = {"job": details, "checkpoints": checkpoints, "exceptions": failures, "accumulators": accumulators}
+            print_json(answers)
         else:
             _show(target, details, checkpoints, failures)
+            _show_accumulators(accumulators)
     return ExitCode.OK
 
 
@@ -115,6 +118,13 @@ def _checkpoint_facts(checkpoints: dict[str, Any] | None) -> Iterator[tuple[str,
             path = last["external_path"]  # in angle brackets: no path, but that there is none
             where = "goes with the job" if path.startswith("<") else local_path(path)
             yield title, f"{where} ({time_text(last['latest_ack_timestamp'])})"
+
+
+def _show_accumulators(accumulators: list[dict[str, str]]) -> None:
+    if accumulators:
+        click.echo()
+        rows = ((one["name"], one["type"], one["value"]) for one in accumulators)
+        print_table(("ACCUMULATORS", "TYPE", "VALUE"), rows)
 
 
 def _failure(entry: dict[str, Any]) -> str:

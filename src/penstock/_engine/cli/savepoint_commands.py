@@ -138,3 +138,5 @@ def _rows(operator: OperatorInfo) -> Iterator[tuple[object, ...]]:
         yield "", "", "", state.name, state.kind, f"{state.entries:,}", keys, size_text(state.bytes)
     for state in operator.operator_states:
         yield "", "", "", state.name, state.mode, f"{state.items:,}", "", ""
+    for counted in operator.accumulators:
+        yield "", "", "", counted.name, counted.type, counted.value, "", size_text(counted.bytes)

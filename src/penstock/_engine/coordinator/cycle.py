@@ -200,7 +200,10 @@ class EpochCycle:
                     self._watch.succeeded()
                     self.cut = self._state.accept(outcome.acks, wall_ms, self._stop)
                     self._desk.go(Phase.CUTTING)
-                    self._desk.call(do.SnapshotEnumerators(checkpoint_id))
+                    if added := self._state.contributions(outcome.acks):
+                        self._desk.call(do.MergeAccumulators(self._state.snapshot.counted, added))
+                    else:
+                        self._desk.call(do.SnapshotEnumerators(checkpoint_id))
 
     def _run_again(self, error: Exception) -> None:
         """Run an epoch again that Spark lost, or whose tasks disagree: nobody's fault, so no restart is counted."""
@@ -215,6 +218,12 @@ class EpochCycle:
             self.notify_listeners()
         else:
             self._run()
+
+    def merged(self, event: ev.AccumulatorsMerged) -> None:
+        """Go on with what has been counted."""
+        assert self.cut is not None
+        self.cut = replace(self.cut, counted=event.counted)
+        self._desk.call(do.SnapshotEnumerators(self._desk.chain.next_id))
 
     def snapshotted(self, event: ev.EnumeratorsSnapshotted) -> None:
         """Go on with the enumerators' snapshots."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from penstock._engine.coordinator import instructions as do
@@ -11,12 +12,15 @@ from penstock._engine.protocol.metadata import RecordKind
 from penstock.common.job_status import JobStatus
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from penstock._engine.coordinator.checkpoint_requests import CheckpointRequests
     from penstock._engine.coordinator.cycle import Cause
     from penstock._engine.coordinator.desk import Desk
     from penstock._engine.coordinator.savepoints import Savepoints
     from penstock._engine.coordinator.settings import RetentionSettings
     from penstock._engine.coordinator.start import StartMachine
+    from penstock._engine.protocol.metadata import AccumulatorRecord
 
 _ENDS: Final = {
     RecordKind.FINISHED: JobStatus.FINISHED,
@@ -35,6 +39,7 @@ class JobEnding:
         start: Knows the chain, once there is one.
         savepoints: Answered with the end.
         requests: The same.
+        counted: Returns what the job has counted, by operator uid and name.
         retention: Says which ends keep checkpoints.
     """
 
@@ -46,12 +51,14 @@ class JobEnding:
         savepoints: Savepoints,
         requests: CheckpointRequests,
         retention: RetentionSettings,
+        counted: Callable[[], dict[str, dict[str, AccumulatorRecord]]],
     ) -> None:
         self._desk = desk
         self._start = start
         self._savepoints = savepoints
         self._requests = requests
         self._retention = retention
+        self._counted = counted
         self._kind = RecordKind.FINISHED
         self._error: Cause | None = None
         self._savepoint: str | None = None
@@ -75,6 +82,8 @@ class JobEnding:
         record = self._desk.chain.make(
             self._kind, self._desk.now_ms, reason=reason, savepoint=savepoint, keeps_checkpoints=self._keeps_checkpoints
         )
+        if (counted := self._counted()) and self._kind in {RecordKind.FINISHED, RecordKind.DRAINED}:
+            record = replace(record, accumulators=counted)  # its checkpoints may be gone when somebody asks again
         self._desk.put(record)
 
     def closed(self) -> None:

@@ -14,7 +14,8 @@ if TYPE_CHECKING:
     from penstock._engine.coordinator.instructions import SavepointRequest
     from penstock._engine.coordinator.sources import EnumeratorSnapshot
     from penstock._engine.plan.epoch_plan import EpochOutcome
-    from penstock._engine.protocol.metadata import Committable, Record
+    from penstock._engine.protocol.control import Failure
+    from penstock._engine.protocol.metadata import AccumulatorRecord, Committable, Record
 
 #: By source uid and subtask: operator events for readers, oldest first.
 Assigned: TypeAlias = "Mapping[str, Mapping[int, tuple[bytes, ...]]]"
@@ -102,6 +103,20 @@ class EnumeratorsSnapshotted:
     """Answers SnapshotEnumerators; sources whose readers have all finished are left out."""
 
     snapshots: Mapping[str, EnumeratorSnapshot]
+
+
+@dataclass(frozen=True, slots=True)
+class AccumulatorsMerged:
+    """Answers MergeAccumulators: all that has been counted, by the uids of the operators that have counted."""
+
+    counted: Mapping[str, dict[str, AccumulatorRecord]]
+
+
+@dataclass(frozen=True, slots=True)
+class MergeFailed:
+    """Answers MergeAccumulators: an accumulator of a user's function raised, or does not fit the others."""
+
+    failure: Failure
 
 
 @dataclass(frozen=True, slots=True)
@@ -219,6 +234,8 @@ Event: TypeAlias = (
     | EnumeratorsCalled
     | SplitsAssigned
     | EnumeratorsSnapshotted
+    | AccumulatorsMerged
+    | MergeFailed
     | EpochObserved
     | EpochEnded
     | EpochLost

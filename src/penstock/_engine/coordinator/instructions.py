@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from penstock._engine.gateway.progress import JobProgress
     from penstock._engine.graph.job_graph import JobGraph
     from penstock._engine.protocol.control import Failure, Stop, SubtaskAck, SubtaskDispatch
-    from penstock._engine.protocol.metadata import JobSnapshot, OutstandingCommit, Record
+    from penstock._engine.protocol.metadata import AccumulatorRecord, JobSnapshot, OutstandingCommit, Record
     from penstock.common.job_status import JobStatus
 
 
@@ -92,6 +92,26 @@ class SnapshotEnumerators:
     """Take the snapshots of all enumerators that run: EnumeratorsSnapshotted or StepFailed."""
 
     checkpoint_id: int
+
+
+@dataclass(frozen=True, slots=True)
+class Contribution:
+    """What one operator subtask has added to its accumulators in an epoch."""
+
+    uid: str
+    subtask: int
+    #: By name: the pickled accumulators.
+    accumulators: Mapping[str, bytes]
+
+
+@dataclass(frozen=True, slots=True)
+class MergeAccumulators:
+    """Add up what an epoch has counted: AccumulatorsMerged, MergeFailed or StepFailed."""
+
+    #: What was counted before, by operator uid and name.
+    before: Mapping[str, Mapping[str, AccumulatorRecord]]
+    #: In the order of the vertices and their subtasks.
+    added: tuple[Contribution, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -292,6 +312,7 @@ Instruction: TypeAlias = (
     | OpenEnumerators
     | CallEnumerators
     | SnapshotEnumerators
+    | MergeAccumulators
     | CloseEnumerators
     | RunEpoch
     | NotifyListeners
@@ -322,4 +343,5 @@ ANSWERED: Final = (
     OpenEnumerators,
     CallEnumerators,
     SnapshotEnumerators,
+    MergeAccumulators,
 )

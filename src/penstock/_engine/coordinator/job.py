@@ -33,12 +33,14 @@ from penstock.common.job_status import JobStatus
 from penstock.errors import CorruptCheckpointError, FencedError, InternalError, PenstockError, SparkGoneError
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from penstock._engine.coordinator.chain import Identity
     from penstock._engine.coordinator.job_state import Cut
     from penstock._engine.coordinator.restore import Restored
     from penstock._engine.coordinator.settings import JobSettings
     from penstock._engine.coordinator.topology import Topology
-    from penstock._engine.protocol.metadata import Record
+    from penstock._engine.protocol.metadata import AccumulatorRecord, Record
 
 
 class JobCoordinator:
@@ -77,6 +79,7 @@ class JobCoordinator:
             savepoints=self._savepoints,
             requests=self._requests,
             retention=settings.retention,
+            counted=lambda: self._state.snapshot.counted,
         )
         self._restarts = restart_strategy(settings.restart)
         self._random = Random(identity.run_id)  # noqa: S311 - jitter of a delay
@@ -130,6 +133,12 @@ class JobCoordinator:
     def job_id(self) -> str:
         """The job's id; empty while it is being looked for."""
         return self._start.job_id
+
+    @property
+    def counted(self) -> Mapping[str, Mapping[str, AccumulatorRecord]]:
+        """What the job has counted up to its last completed checkpoint, by operator uid and name."""
+        ended = self._start.already_ended
+        return self._state.snapshot.counted if ended is None else ended.counted
 
     @property
     def restored(self) -> Restored | None:
@@ -205,12 +214,14 @@ class JobCoordinator:
                     self._started()
             case _, _ if self._desk.phase in STOPPING:
                 self._check_stopped()
-            case _, ev.StepFailed(error):
-                self._fail(error)
+            case _, ev.StepFailed(cause) | ev.MergeFailed(cause):
+                self._fail(cause)
             case Phase.CREATED, ev.StateCopied():
                 self._recover()
             case ((Phase.OPENING | Phase.SETTLING | Phase.NOTIFYING), ev.EnumeratorsCalled()):
                 self._cycle.heard(event)
+            case Phase.CUTTING, ev.AccumulatorsMerged():
+                self._cycle.merged(event)
             case Phase.CUTTING, ev.EnumeratorsSnapshotted():
                 self._cycle.snapshotted(event)
             case Phase.STORING, ev.StateStored():

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 from penstock._engine.coordinator.acceptance import Subtask, why_void
 from penstock._engine.coordinator.budget import BudgetPlanner, epoch_cost
 from penstock._engine.coordinator.commits import CommitLedger, commits_of
-from penstock._engine.coordinator.instructions import Output
+from penstock._engine.coordinator.instructions import Contribution, Output
 from penstock._engine.coordinator.reopening import at_and_behind
 from penstock._engine.coordinator.snapshots import advance, dispatch, fresh_snapshot, map_handles, notice, unfinished
 from penstock._engine.coordinator.sources import EnumeratorSnapshot, SourceCoordination
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from penstock._engine.coordinator.settings import JobSettings
     from penstock._engine.coordinator.topology import Topology
     from penstock._engine.protocol.control import SubtaskAck, SubtaskDispatch
-    from penstock._engine.protocol.metadata import JobSnapshot, OutstandingCommit
+    from penstock._engine.protocol.metadata import AccumulatorRecord, JobSnapshot, OutstandingCommit
     from penstock._engine.protocol.state_handle import StateHandle
 
 #: Bytes of keyed state that stand in the metadata of one checkpoint at most.
@@ -43,6 +43,8 @@ class Cut:
     wall_ms: int
     #: Whether the job stops with it.
     stop: Stop = Stop.NO
+    #: By operator uid: accumulators, with what the epoch has added.
+    counted: Mapping[str, dict[str, AccumulatorRecord]] | None = None
     #: The state after it, without the commits that are outstanding.
     snapshot: JobSnapshot | None = None
     #: Its own commits.
@@ -188,7 +190,8 @@ class JobState:
         """
         records = {uid: source.record(enumerators.get(uid)) for uid, source in self._sources.items()}
         known = {uid: record for uid, record in records.items() if record is not None}
-        state = advance(self.snapshot, cut.acks, known, (), drain=cut.stop is Stop.DRAIN, kept=self._kept)
+        drain = cut.stop is Stop.DRAIN
+        state = advance(self.snapshot, cut.acks, known, (), drain=drain, kept=self._kept, counted=cut.counted)
         state, files = _spill(state, job_id, checkpoint_id)
         return replace(cut, snapshot=state, commits=commits_of(checkpoint_id, cut.acks)), files
 
@@ -207,6 +210,15 @@ class JobState:
             subtask = (ack.vertex, ack.subtask)
             self._history[subtask] = (*self._history.get(subtask, ())[1 - _HISTORY :], (checkpoint_id, ack.token))
         self.progress = self._progress(cut, checkpoint_id)
+
+    def contributions(self, acks: tuple[SubtaskAck, ...]) -> tuple[Contribution, ...]:
+        """Return what an epoch has counted."""
+        return tuple(
+            Contribution(uid, ack.subtask, part.counted)
+            for ack in sorted(acks, key=lambda ack: (ack.vertex, ack.subtask))
+            for uid, part in ack.operators.items()
+            if part.counted
+        )
 
     def outputs(self, acks: tuple[SubtaskAck, ...]) -> tuple[Output, ...]:
         """Return what an epoch printed and collected, by operator and subtask."""

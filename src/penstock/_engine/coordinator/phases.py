@@ -34,7 +34,7 @@ class Phase(Enum):
     PAUSED = auto()
     #: An epoch runs on Spark.
     EPOCH = auto()
-    #: The epoch counts; enumerators take their snapshots.
+    #: The epoch counts; accumulators are added up, enumerators take their snapshots.
     CUTTING = auto()
     #: State that is too much for the metadata goes to files.
     STORING = auto()

@@ -122,7 +122,8 @@ def _unclaimed(stored: JobSnapshot, nodes: dict[str, OperatorNode]) -> list[str]
 
 def _has_state(operator: OperatorRecord) -> bool:
     parts = operator.subtasks
-    return operator.enumerator is not None or any(part.lineage or part.state or part.operator_state for part in parts)
+    whole = operator.enumerator is not None or bool(operator.counted)
+    return whole or any(part.lineage or part.state or part.operator_state for part in parts)
 
 
 def _placed(vertex: VertexRecord, extent: Extent) -> VertexRecord:
@@ -136,6 +137,7 @@ def _fit(node: OperatorNode, found: OperatorRecord | None, wanted: OperatorRecor
     """Return one operator's state at the parallelism that the job has now."""
     if found is None:
         return wanted
+    wanted = replace(wanted, accumulators=found.accumulators)
     enumerator = found.enumerator and _for_readers_anew(found.enumerator, wanted.parallelism)
     if extent is Extent.FINISHED:
         return replace(wanted, subtasks=(OperatorSubtask(finished=True),) * wanted.parallelism, enumerator=enumerator)

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 from penstock._engine.coordinator.operator_state import visible_state
 from penstock._engine.protocol.control import OperatorRestore, SubtaskDispatch
 from penstock._engine.protocol.metadata import (
+    AccumulatorRecord,
     EnumeratorRecord,
     JobSnapshot,
     OperatorRecord,
@@ -94,6 +95,7 @@ def advance(
     *,
     drain: bool = False,
     kept: frozenset[str] = frozenset(),
+    counted: Mapping[str, dict[str, AccumulatorRecord]] | None = None,
 ) -> JobSnapshot:
     """Return the state after an epoch that counts.
 
@@ -104,10 +106,12 @@ def advance(
         outstanding: All commits that are not known to be done, those of this epoch last.
         drain: What finished in the epoch did so because the job was drained.
         kept: The uids of operators that keep their state when they have finished.
+        counted: By operator uid: accumulators that have changed in the epoch.
     """
     vertices = [list(vertex.subtasks) for vertex in snapshot.vertices]
     operators = {uid: list(operator.subtasks) for uid, operator in snapshot.operators.items()}
     listening = {uid for ack in acks for uid in ack.listeners}
+    accumulators = counted or {}
     for ack in acks:
         vertices[ack.vertex][ack.subtask] = VertexSubtask(
             ack.watermark, ack.channels, ack.finished, ack.next_timer_ms, drain and ack.finished
@@ -123,7 +127,12 @@ def advance(
         ),
         {
             uid: _without_needless(
-                replace(operator, subtasks=tuple(operators[uid]), enumerator=enumerators.get(uid)),
+                replace(
+                    operator,
+                    subtasks=tuple(operators[uid]),
+                    enumerator=enumerators.get(uid),
+                    accumulators=accumulators.get(uid, operator.accumulators),
+                ),
                 keep=uid in kept or uid in listening,
             )
             for uid, operator in snapshot.operators.items()

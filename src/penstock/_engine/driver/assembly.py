@@ -14,6 +14,7 @@ from penstock._engine.coordinator.chain import Identity
 from penstock._engine.coordinator.job import JobCoordinator
 from penstock._engine.coordinator.settings import LATEST, JobSettings
 from penstock._engine.coordinator.topology import topology_of
+from penstock._engine.driver.accumulators import AccumulatorMerger
 from penstock._engine.driver.background import Threads
 from penstock._engine.driver.checkpoint_requests import CheckpointRequests
 from penstock._engine.driver.committers import Committers
@@ -157,6 +158,7 @@ def assemble(
         mailbox,
         records=RecordKeeper(storage, options, background, mailbox.clock),
         enumerators=enumerators,
+        merger=AccumulatorMerger(graph),
         committers=Committers(program.committing_sinks, mailbox, background),
         epochs=epochs,
         results=results,

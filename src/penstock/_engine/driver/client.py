@@ -85,8 +85,8 @@ class DriverJobClient(JobClient):
         return CompletableFuture(self._driver.savepoint(savepoint_directory, Stop.NO))
 
     def get_accumulators(self) -> CompletableFuture[dict[str, Any]]:
-        """Return no accumulators: PyFlink has no way to make one."""
-        return CompletableFuture.completed({})
+        """Return the values of the accumulators so far."""
+        return CompletableFuture.completed(self._driver.accumulators())
 
     def get_job_execution_result(self) -> CompletableFuture[JobExecutionResult]:
         """Ask for the result; the answer comes when the job has ended."""

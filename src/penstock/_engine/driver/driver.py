@@ -5,10 +5,11 @@ from __future__ import annotations
 import logging
 import threading
 from concurrent.futures import Future
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from penstock import __version__
 from penstock._engine.coordinator.events import CancelRequested
+from penstock._engine.driver.accumulators import values
 from penstock._engine.driver.failures import job_error
 from penstock._engine.driver.interruption import Interruption
 from penstock._engine.driver.loop import Ending
@@ -104,6 +105,10 @@ class JobDriver:
         self.watch.named.wait()
         return self.view.job_id
 
+    def accumulators(self) -> dict[str, Any]:
+        """Return what the job has counted up to its last completed checkpoint, by name."""
+        return values(self.view.accumulators)
+
     def cancel(self) -> None:
         """Ask for the job to be cancelled; asking an ended job changes nothing."""
         self._mailbox.post(CancelRequested())
@@ -161,4 +166,4 @@ class JobDriver:
             self.result.set_exception(error)
         else:
             runtime_ms = self._mailbox.clock.now_ms() - self._started_ms
-            self.result.set_result(JobExecutionResult(JobID(self.view.job_id), runtime_ms))
+            self.result.set_result(JobExecutionResult(JobID(self.view.job_id), runtime_ms, self.accumulators()))

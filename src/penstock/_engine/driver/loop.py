@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from penstock._engine.coordinator.job import JobCoordinator
+    from penstock._engine.driver.accumulators import AccumulatorMerger
     from penstock._engine.driver.background import Background
     from penstock._engine.driver.checkpoint_requests import CheckpointRequests
     from penstock._engine.driver.committers import Committers
@@ -56,6 +57,7 @@ class JobLoop:
         mailbox: Where events arrive.
         records: Performs what concerns checkpoint storage.
         enumerators: Performs what concerns sources.
+        merger: Adds up accumulators.
         committers: Performs commits.
         epochs: Performs epochs.
         results: Takes outputs.
@@ -74,6 +76,7 @@ class JobLoop:
         *,
         records: RecordKeeper,
         enumerators: Enumerators,
+        merger: AccumulatorMerger,
         committers: Committers,
         epochs: Epochs,
         results: Results,
@@ -109,6 +112,7 @@ class JobLoop:
             do.OpenEnumerators: enumerators.open,
             do.CallEnumerators: enumerators.call,
             do.SnapshotEnumerators: enumerators.snapshot,
+            do.MergeAccumulators: merger.merge,
             do.CloseEnumerators: self._close_enumerators,
             do.RunEpoch: self._run_epoch,
             do.NotifyListeners: self._notify_listeners,

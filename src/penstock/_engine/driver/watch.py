@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from penstock._engine.coordinator import events as ev
 from penstock._engine.coordinator import instructions as do
 from penstock._engine.coordinator.phases import Phase
+from penstock._engine.driver.accumulators import totals
 from penstock._engine.driver.checkpoint_history import CheckpointHistory
 from penstock._engine.gateway.checkpoint_view import RestoredView
 from penstock._engine.gateway.job_view import JobView, SubtaskView
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
     from penstock._engine.gateway.job_view import PlanView
     from penstock._engine.gateway.progress import JobFailure
     from penstock._engine.protocol.control import SubtaskAck
+    from penstock._engine.protocol.metadata import AccumulatorRecord
 
 
 class JobWatch:
@@ -132,6 +134,7 @@ class JobWatch:
             return
         if status is JobStatus.RUNNING:
             self._note_restore(now_ms)
+            self._show_counted(self._coordinator.counted)
             self._running_since = self._last_epoch_ms = now_ms
         elif self._running_since is not None:
             running_ms = self.view.running_ms + now_ms - max(self._running_since, self._last_epoch_ms)
@@ -153,6 +156,7 @@ class JobWatch:
         """Show the last status, for good; an error is what the program gets."""
         now_ms = self._clock()
         self._checkpoints.job_ended(f"the job is {status.name}", now_ms)
+        self._show_counted(self._coordinator.counted)
         self._show(
             status=status,
             status_times={**self.view.status_times, status: now_ms},
@@ -183,6 +187,7 @@ class JobWatch:
             last_interval_ms=interval_ms,
             running_ms=self.view.running_ms + interval_ms,
         )
+        self._show_counted(instruction.snapshot.counted)
 
     def _commit(self, _: do.Commit) -> None:
         self._show(pending_commits=self._pending_commits())
@@ -231,6 +236,15 @@ class JobWatch:
                 metrics={uid: part.metrics for uid, part in ack.operators.items() if part.metrics},
             )
         return tuple(tuple(row) for row in rows)
+
+    def _show_counted(self, counted: Mapping[str, Mapping[str, AccumulatorRecord]]) -> None:
+        if not counted and not self.view.accumulators:
+            return
+        of_vertices = {
+            vertex.id: totals(counted.get(node.uid, {}) for node in vertex.operators)
+            for vertex in self.view.plan.vertices
+        }
+        self._show(accumulators=totals(counted.values()), vertex_accumulators=of_vertices)
 
     def _pending_commits(self) -> dict[str, int]:
         pending: Counter[str] = Counter()

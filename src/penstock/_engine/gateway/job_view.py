@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
     from penstock._engine.gateway.checkpoint_view import CheckpointsView
     from penstock._engine.gateway.progress import JobFailure, JobProgress
+    from penstock._engine.protocol.metadata import AccumulatorRecord
 
 
 class TaskStatus(StrEnum):
@@ -138,6 +139,11 @@ class JobView:
     error_text: str | None = None
     #: What is not yet known to be published: committables by sink uid.
     pending_commits: Mapping[str, int] = field(default_factory=dict[str, int])
+    #: What the job has counted up to its last completed checkpoint, by name; and by vertex id and name.
+    accumulators: Mapping[str, AccumulatorRecord] = field(default_factory=dict[str, "AccumulatorRecord"])
+    vertex_accumulators: Mapping[str, Mapping[str, AccumulatorRecord]] = field(
+        default_factory=dict[str, "dict[str, AccumulatorRecord]"]
+    )
     #: The effective configuration, with what is secret left out.
     configuration: Mapping[str, str] = field(default_factory=dict[str, str])
 

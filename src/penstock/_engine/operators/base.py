@@ -18,6 +18,7 @@ from penstock._engine.protocol.rows import MIN_WATERMARK
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
+    from penstock._engine.operators.accumulators import Accumulators
     from penstock._engine.protocol.control import OperatorRestore
     from penstock._engine.protocol.state_handle import StateHandle, StatePart
     from penstock._engine.state.memory_store import MemoryStore
@@ -71,6 +72,7 @@ class OperatorContext:
     #: Milliseconds since the epoch, the clock of processing time.
     clock: Callable[[], int]
     metrics: MetricGroup
+    accumulators: Accumulators
     #: Makes the operator's keyed store; only keyed operators call it.
     keyed_store: Callable[[], MemoryStore]
     #: Puts keyed state into the checkpoint: (store, epoch) -> handle for the ack.

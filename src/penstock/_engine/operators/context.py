@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from penstock._engine.protocol.rows import MIN_WATERMARK, NO_TIMESTAMP
 from penstock._engine.state.declared import declared
 from penstock._engine.state.list_state import StoredListState
 from penstock._engine.state.value_state import KeyContext, KeyKeepingValueState, StoredValueState
+from penstock.common.accumulators import DoubleCounter, Histogram, IntCounter
 from penstock.common.configuration import Configuration
 from penstock.common.option_table import GLOBAL_JOB_PARAMETERS
 from penstock.datastream.functions import (
@@ -28,13 +29,19 @@ from penstock.datastream.timerservice import TimerService
 from penstock.errors import UnsupportedOperationError
 
 if TYPE_CHECKING:
+    from penstock._engine.operators.accumulators import Accumulators
     from penstock._engine.operators.base import OperatorContext
     from penstock._engine.state.memory_store import MemoryStore
     from penstock._engine.state.timers import Timers
+    from penstock.common.accumulators import Accumulator
     from penstock.datastream.state import ListState, State, StateDescriptor, ValueState
     from penstock.metrics.metricbase import MetricGroup
 
 _LATER_STATES = "this kind of state comes with a later version; keep a Python object in a ValueState until then"
+_COUNTS_TWICE = (
+    "a key selector and a partitioner run wherever a key is needed, not once for each record; count in the function "
+    "before them"
+)
 _NEEDS_KEY = "keyed state belongs to the records of one key; use it after key_by"
 
 
@@ -48,8 +55,11 @@ class EngineRuntimeContext(RuntimeContext):
         key: KeyContext | None = None,
         *,
         keep_keys: bool = False,
+        counts: bool = True,
     ) -> None:
         self._context = context
+        #: Whether it is the context of a function that sees each record once.
+        self._counts = counts
         self._store = store
         self._key = key
         #: Whether all keys of a state can be asked for.
@@ -80,6 +90,26 @@ class EngineRuntimeContext(RuntimeContext):
 
     def get_metrics_group(self) -> MetricGroup:
         return self._context.metrics
+
+    def add_accumulator(self, name: str, accumulator: Accumulator[Any, Any]) -> None:
+        self._accumulators("add_accumulator", name).add(name, accumulator)
+
+    def get_accumulator(self, name: str) -> Accumulator[Any, Any] | None:
+        return self._accumulators("get_accumulator", name).get(name)
+
+    def get_int_counter(self, name: str) -> IntCounter:
+        return self._accumulators("get_int_counter", name).get_or_add(name, IntCounter)
+
+    def get_double_counter(self, name: str) -> DoubleCounter:
+        return self._accumulators("get_double_counter", name).get_or_add(name, DoubleCounter)
+
+    def get_histogram(self, name: str) -> Histogram[Any]:
+        return self._accumulators("get_histogram", name).get_or_add(name, cast("type[Histogram[Any]]", Histogram))
+
+    def _accumulators(self, operation: str, name: str) -> Accumulators:
+        if not self._counts:
+            raise UnsupportedOperationError(f"{operation}({name!r})", _COUNTS_TWICE)
+        return self._context.accumulators
 
     def get_state(self, state_descriptor: ValueStateDescriptor) -> ValueState[Any]:
         return self._stored("get_state", state_descriptor, "value")

@@ -32,7 +32,7 @@ class KeyedOperator(UserFunctionOperator):
         super().open(context)
         self.store = context.keyed_store()
         for selector in {id(selector): selector for selector in self.key_selectors}.values():
-            self.functions.open(selector, EngineRuntimeContext(context))
+            self.functions.open(selector, EngineRuntimeContext(context, counts=False))
 
     def begin_epoch(self, epoch: EpochContext) -> None:
         self.store.catch_up(epoch.restore.lineage)

@@ -8,12 +8,16 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 import msgspec
+from msgspec import UNSET, UnsetType
 
 from penstock._engine.protocol.rows import MIN_WATERMARK
 from penstock._engine.protocol.state_handle import Lineage, StateHandle  # noqa: TC001 - msgspec evaluates them
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 T = TypeVar("T")
 
@@ -157,6 +161,13 @@ class OperatorAck:
     operator_state: StateHandle | None = None
     #: Somebody in it is to hear that the checkpoint has completed.
     listens: bool = False
+    #: Accumulators: pickled, by name, each with what this epoch has added. Left out where there is none.
+    accumulators: dict[str, bytes] | UnsetType = UNSET
+
+    @property
+    def counted(self) -> Mapping[str, bytes]:
+        """The accumulators, none where they are left out."""
+        return {} if self.accumulators is UNSET else self.accumulators
 
 
 @dataclass(frozen=True, slots=True)

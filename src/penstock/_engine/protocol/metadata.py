@@ -12,17 +12,24 @@ from __future__ import annotations
 import hashlib
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Final
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 import msgspec
+from msgspec import UNSET, UnsetType
 
 from penstock._engine.protocol.control import ChannelStatus
 from penstock._engine.protocol.rows import MIN_WATERMARK
 from penstock._engine.protocol.state_handle import Lineage  # noqa: TC001 - msgspec reads it
-from penstock.errors import CorruptCheckpointError, UnsupportedFormatError
+from penstock.errors import AccumulatorSizeError, CorruptCheckpointError, UnsupportedFormatError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 #: Rises when an older Penstock could misread a newer document.
 FORMAT_VERSION: Final = 1
+
+#: Bytes that the accumulators of one operator may have: they stand in the document itself.
+MAX_ACCUMULATOR_BYTES: Final = 1 << 20
 
 
 class RecordKind(StrEnum):
@@ -90,6 +97,22 @@ class EnumeratorRecord:
 
 
 @dataclass(frozen=True, slots=True)
+class AccumulatorRecord:
+    """What has been counted under one name."""
+
+    #: The name of its class, with the module.
+    type: str
+    #: The value for people, cut short where it is long.
+    text: str
+    #: The pickled accumulator.
+    data: bytes
+
+
+#: Accumulators by name, left out of the document where there is none: as in documents from before there were any.
+Counted: TypeAlias = dict[str, AccumulatorRecord] | UnsetType
+
+
+@dataclass(frozen=True, slots=True)
 class OperatorRecord:
     """One operator: who it is, and the state of its subtasks."""
 
@@ -102,6 +125,13 @@ class OperatorRecord:
     subtasks: tuple[OperatorSubtask, ...]
     #: Sources only.
     enumerator: EnumeratorRecord | None = None
+    #: Of all its subtasks together.
+    accumulators: Counted = UNSET
+
+    @property
+    def counted(self) -> Mapping[str, AccumulatorRecord]:
+        """The accumulators, none where they are left out."""
+        return {} if self.accumulators is UNSET else self.accumulators
 
     @property
     def finished(self) -> bool:
@@ -177,6 +207,11 @@ class JobSnapshot:
         """Whether every subtask has finished."""
         return all(subtask.finished for vertex in self.vertices for subtask in vertex.subtasks)
 
+    @property
+    def counted(self) -> dict[str, dict[str, AccumulatorRecord]]:
+        """By operator uid: the accumulators, of the operators that have any."""
+        return {uid: dict(operator.counted) for uid, operator in self.operators.items() if operator.counted}
+
 
 @dataclass(frozen=True, slots=True)
 class Parent:
@@ -216,6 +251,13 @@ class Record:
     claimed: tuple[str, ...] = ()
     #: Checkpoints of this job that it was started from without owning them.
     spared: tuple[int, ...] = ()
+    #: Where the job has come to its end: what it has counted, by operator uid and name.
+    accumulators: dict[str, dict[str, AccumulatorRecord]] | UnsetType = UNSET
+
+    @property
+    def counted(self) -> Mapping[str, Mapping[str, AccumulatorRecord]]:
+        """What a job had counted that has come to its end."""
+        return {} if self.accumulators is UNSET else self.accumulators
 
     @property
     def is_terminal(self) -> bool:
@@ -233,6 +275,16 @@ class _Document(msgspec.Struct, frozen=True):
     format: int
     sha256: str
     record: msgspec.Raw
+
+
+def check_accumulators(sizes: Mapping[str, int]) -> None:
+    """Raise AccumulatorSizeError when the accumulators of an operator are too large together.
+
+    Args:
+        sizes: By name: bytes.
+    """
+    if (size := sum(sizes.values())) > MAX_ACCUMULATOR_BYTES:
+        raise AccumulatorSizeError(max(sizes, key=sizes.__getitem__), size, MAX_ACCUMULATOR_BYTES)
 
 
 def encode_record(record: Record) -> bytes:

@@ -44,7 +44,7 @@ def _answers(job: JobView) -> Iterator[tuple[str, Any]]:
     yield at, jobs.job_details(job, now_ms)
     yield f"{at}/plan", jobs.PlanAnswer(jobs.job_plan(job))
     yield f"{at}/config", jobs.job_config(job)
-    yield f"{at}/accumulators", jobs.Accumulators([], [], {})
+    yield f"{at}/accumulators", jobs.job_accumulators(job)
     yield f"{at}/exceptions", exceptions.job_exceptions(job, len(job.failures))
     yield f"{at}/checkpoints", _or_refusal(lambda: checkpoints.job_checkpoints(job))
     yield f"{at}/checkpoints/config", _or_refusal(lambda: checkpoints.checkpoint_config(job))
@@ -59,7 +59,7 @@ def _answers(job: JobView) -> Iterator[tuple[str, Any]]:
         yield below, vertices.vertex_details(job, vertex.id, now_ms)
         yield f"{below}/subtasktimes", vertices.subtask_times(job, vertex.id, now_ms)
         yield f"{below}/taskmanagers", vertices.vertex_task_managers(job, vertex.id, now_ms)
-        yield f"{below}/accumulators", vertices.VertexAccumulators(vertex.id, [])
+        yield f"{below}/accumulators", vertices.vertex_accumulators(job, vertex.id)
 
 
 def _overview(job: JobView, now_ms: int) -> dict[str, Any]:

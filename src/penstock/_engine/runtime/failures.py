@@ -17,7 +17,13 @@ import cloudpickle  # pyright: ignore[reportMissingTypeStubs]
 
 import penstock
 from penstock._engine.protocol.control import Failure
-from penstock.errors import StagedFileError, StateClassError, StateDescriptorError
+from penstock.errors import (
+    AccumulatorSizeError,
+    AccumulatorTypeError,
+    StagedFileError,
+    StateClassError,
+    StateDescriptorError,
+)
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -27,6 +33,14 @@ if TYPE_CHECKING:
 _HERE: Final = str(Path(penstock.__file__).parent) + os.sep
 #: Where libraries are, in which the line that raised says less than the user's line that called them.
 _LIBRARIES: Final = tuple({sysconfig.get_paths()[name] + os.sep for name in ("stdlib", "purelib", "platlib")})
+#: What a restart does not heal.
+_LASTING: Final = (
+    AccumulatorSizeError,
+    AccumulatorTypeError,
+    StateClassError,
+    StateDescriptorError,
+    StagedFileError,
+)
 _REPR: Final = reprlib.Repr()
 _REPR.maxstring = _REPR.maxother = 200
 _REPR.maxtuple = _REPR.maxlist = _REPR.maxdict = 10
@@ -78,7 +92,7 @@ def describe_failure(
         error=text,
         traceback="".join([*lines, text] if frames and node is not None else traceback.format_exception(error)),
         exception=pickled,
-        lasting=isinstance(error, StateClassError | StateDescriptorError | StagedFileError),
+        lasting=isinstance(error, _LASTING),
     )
 
 

@@ -9,6 +9,7 @@ from functools import partial
 from itertools import chain
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
+from penstock._engine.operators.accumulators import Accumulators
 from penstock._engine.operators.base import EpochContext, Operator, OperatorContext, Output
 from penstock._engine.operators.batch import Batch, watermark_only
 from penstock._engine.operators.context import EngineRuntimeContext
@@ -80,6 +81,7 @@ class SubtaskRuntime:
         self._drain_fires_timers = configuration.get(DRAIN_FIRES_PROCESSING_TIME_TIMERS)
         self._state = SubtaskState(self.vertex, place[1], dispatch, storage)
         self.metrics = [InMemoryMetricGroup() for _ in self.vertex.operators]
+        self._accumulators = [Accumulators() for _ in self.vertex.operators]
         self._nodes = [_Node(_create(node)) for node in self.vertex.operators]
         self._connect()
         #: Positions in the chain.
@@ -112,7 +114,7 @@ class SubtaskRuntime:
         self._opened.append(position)
         node.operator.open(context)
         for edge in chain.from_iterable(node.edges.values()):
-            edge.open(EngineRuntimeContext(context))
+            edge.open(EngineRuntimeContext(context, counts=False))
 
     def _renew(self, position: int) -> Operator:
         """Put a new operator in the place of one that cannot go on from where it was."""
@@ -122,6 +124,7 @@ class SubtaskRuntime:
             self._call(position, node.operator.close)
         except OperatorError:  # nothing depends on that one any more
             _log.warning("%s (%d) failed to close", self.operator_name, self.place[1], exc_info=True)
+        self._accumulators[position].clear()
         node.operator = _create(self.vertex.operators[position])
         self._call(position, node.operator.open, context)
         return node.operator
@@ -140,6 +143,7 @@ class SubtaskRuntime:
             configuration=dispatch.configuration,
             clock=self._clock,
             metrics=self.metrics[position],
+            accumulators=self._accumulators[position],
             keyed_store=partial(self._state.keyed_store, node.uid),
             save_keyed_state=partial(self._state.save_keyed, node.uid),
             save_operator_state=partial(self._state.save_operator, node.uid),
@@ -300,6 +304,9 @@ class SubtaskRuntime:
             metrics = _figures(self.metrics[position])
             if metrics or operator.listens:
                 ack = replace(ack, metrics=metrics, listens=operator.listens)
+            counted = self._call(position, self._accumulators[position].take)
+            if counted:
+                ack = replace(ack, accumulators=dict(counted))
             acks[node.uid] = self._outside(node.uid, ack)
             due = operator.next_timer_ms()
             if due is not None and not self._finished:

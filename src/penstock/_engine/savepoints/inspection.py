@@ -37,6 +37,18 @@ class OperatorStateInfo:
 
 
 @dataclass(frozen=True, slots=True)
+class AccumulatorInfo:
+    """What an operator has counted under one name."""
+
+    name: str
+    #: The name of its class.
+    type: str
+    #: As text, cut short where it is long.
+    value: str
+    bytes: int
+
+
+@dataclass(frozen=True, slots=True)
 class SourceInfo:
     """Where a source stands. Splits that nobody was given yet are in the enumerator's own state."""
 
@@ -62,6 +74,7 @@ class OperatorInfo:
     max_parallelism: int
     keyed_states: tuple[KeyedStateInfo, ...]
     operator_states: tuple[OperatorStateInfo, ...]
+    accumulators: tuple[AccumulatorInfo, ...]
     #: None for operators that are no source.
     source: SourceInfo | None
     #: Bytes of all its state, in files and in the metadata.
@@ -186,6 +199,10 @@ def _operator(located: Located, uid: str, operator: OperatorRecord, pending: int
     handles = [handle for part in operator.subtasks for handle in (*part.lineage, *part.operator_state)]
     sizes = {(handle.path, handle.inline): handle.size for handle in handles}
     states = sum(len(part.state) for part in operator.subtasks if part.state is not None)
+    accumulators = tuple(
+        AccumulatorInfo(name, record.type.rpartition(".")[2], record.text, len(record.data))
+        for name, record in sorted(operator.counted.items())
+    )
     return OperatorInfo(
         uid=uid,
         name=operator.name,
@@ -194,8 +211,12 @@ def _operator(located: Located, uid: str, operator: OperatorRecord, pending: int
         max_parallelism=operator.max_parallelism,
         keyed_states=KeyedStateCounter(located, operator).count(exactly=count_keys),
         operator_states=_operator_states(operator),
+        accumulators=accumulators,
         source=None if operator.enumerator is None else _source(operator, operator.enumerator),
-        bytes=sum(sizes.values()) + states + (len(operator.enumerator.state) if operator.enumerator else 0),
+        bytes=sum(sizes.values())
+        + states
+        + (len(operator.enumerator.state) if operator.enumerator else 0)
+        + sum(counted.bytes for counted in accumulators),
         finished_subtasks=sum(part.finished for part in operator.subtasks),
         drained_subtasks=sum(part.drained for part in operator.subtasks),
         pending_committables=pending,

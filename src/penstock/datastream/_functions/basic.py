@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from penstock.common.accumulators import Accumulator, DoubleCounter, Histogram, IntCounter
     from penstock.datastream.state import (
         AggregatingState,
         AggregatingStateDescriptor,
@@ -51,9 +52,11 @@ class KeyedStateStore(ABC):
 
 
 class RuntimeContext(KeyedStateStore):
-    """What a function is opened with: where it runs, its state and its metrics.
+    """What a function is opened with: where it runs, its state, its metrics and its accumulators.
 
-    Keyed state needs a keyed stream; elsewhere the state methods raise.
+    Keyed state needs a keyed stream; elsewhere the state methods raise. Accumulators, of Flink's Java API, are what the
+    job's result has: each belongs to the operator and is added up over its subtasks, and over all operators that have
+    one of that name. What an epoch adds counts when its checkpoint has completed.
 
     Source: org.apache.flink.api.common.functions.RuntimeContext.
     """
@@ -89,6 +92,39 @@ class RuntimeContext(KeyedStateStore):
     @abstractmethod
     def get_metrics_group(self) -> MetricGroup:
         """Return the group that the function's own metrics belong to."""
+
+    @abstractmethod
+    def add_accumulator(self, name: str, accumulator: Accumulator[Any, Any]) -> None:
+        """Have an accumulator added up; it begins empty.
+
+        Args:
+            name: Its name in the job's result.
+            accumulator: A new one; the function keeps it and adds to it.
+
+        Raises:
+            UnsupportedOperationError: The operator has an accumulator of that name, or this is the context of a key
+                selector or a partitioner.
+        """
+
+    @abstractmethod
+    def get_accumulator(self, name: str) -> Accumulator[Any, Any] | None:
+        """Return an accumulator of the operator; None when it has none of that name."""
+
+    @abstractmethod
+    def get_int_counter(self, name: str) -> IntCounter:
+        """Return a sum of integers, a new one when the operator has none of that name.
+
+        Raises:
+            AccumulatorTypeError: It has another kind of accumulator of that name.
+        """
+
+    @abstractmethod
+    def get_double_counter(self, name: str) -> DoubleCounter:
+        """Return a sum of floats, as ``get_int_counter`` does."""
+
+    @abstractmethod
+    def get_histogram(self, name: str) -> Histogram[Any]:
+        """Return the counts of values, as ``get_int_counter`` does."""
 
 
 class Function(ABC):  # noqa: B024 - both methods are there to be overridden, neither has to be

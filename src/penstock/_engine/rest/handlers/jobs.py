@@ -25,7 +25,10 @@ from penstock.common.job_status import JobStatus
 from penstock.common.option_table import GLOBAL_JOB_PARAMETERS
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from penstock._engine.gateway.job_view import JobView
+    from penstock._engine.protocol.metadata import AccumulatorRecord
     from penstock._engine.rest.routing import Call
 
 _SCHEDULER = "Default"
@@ -237,7 +240,10 @@ class JobConfig(msgspec.Struct, rename="kebab"):
 
 
 class Accumulator(msgspec.Struct):
-    """Something that tasks add to; PyFlink has no way to make one."""
+    """What has been counted under one name, for people: the name of its class, and its value as text.
+
+    Source: org.apache.flink.runtime.rest.messages.job.UserAccumulator.
+    """
 
     name: str
     type: str
@@ -429,9 +435,18 @@ def job_config(job: JobView) -> JobConfig:
 
 
 def accumulators(call: Call) -> Accumulators:
-    """A job's accumulators: none, because PyFlink has no way to make one."""
-    assert call.job
-    return Accumulators([], [], {})
+    """A job's accumulators as of its last completed checkpoint, as texts; serialized ones are for Java alone."""
+    return job_accumulators(call.job)
+
+
+def job_accumulators(job: JobView) -> Accumulators:
+    """Return what a job has counted."""
+    return Accumulators([], shown_accumulators(job.accumulators), {})
+
+
+def shown_accumulators(records: Mapping[str, AccumulatorRecord]) -> list[Accumulator]:
+    """Return accumulators by name, for people."""
+    return [Accumulator(name, record.type.rpartition(".")[2], record.text) for name, record in sorted(records.items())]
 
 
 _UNKNOWN = {404: "There is no such job."}

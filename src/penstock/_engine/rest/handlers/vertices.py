@@ -16,7 +16,7 @@ from penstock._engine.rest.figures import (
     subtask_span,
     vertex_statuses,
 )
-from penstock._engine.rest.handlers.jobs import Accumulator
+from penstock._engine.rest.handlers.jobs import Accumulator, shown_accumulators
 from penstock._engine.rest.refusal import Refusal
 from penstock._engine.rest.routing import Route
 from penstock.common.job_status import JobStatus
@@ -315,9 +315,14 @@ def busy_share(job: JobView, figures: SubtaskView) -> float:
 
 
 def accumulators(call: Call) -> VertexAccumulators:
-    """The accumulators of a vertex: none, because PyFlink has no way to make one."""
+    """The accumulators of a vertex as of the job's last completed checkpoint, as texts."""
     find_vertex(call.job, call.id("vertexid"))
-    return VertexAccumulators(call.id("vertexid"), [])
+    return vertex_accumulators(call.job, call.id("vertexid"))
+
+
+def vertex_accumulators(job: JobView, vertex_id: str) -> VertexAccumulators:
+    """Return what the operators of a vertex have counted."""
+    return VertexAccumulators(vertex_id, shown_accumulators(job.vertex_accumulators.get(vertex_id, {})))
 
 
 _UNKNOWN = {404: "There is no such job, vertex or subtask."}

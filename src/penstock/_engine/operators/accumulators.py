@@ -1,0 +1,89 @@
+"""The accumulators of one operator subtask: given to its functions, and emptied into each epoch's ack.
+
+Between two epochs all of them are empty, so an ack holds what its own epoch has added. An epoch that does not count
+takes that with it: whoever ran it is never used again.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
+
+from penstock._engine.protocol.metadata import check_accumulators
+from penstock._engine.state.pickles import dump
+from penstock.common.accumulators import Accumulator
+from penstock.errors import AccumulatorTypeError, UnpicklableAccumulatorError, UnsupportedOperationError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+AnyAccumulator: TypeAlias = "Accumulator[Any, Any]"
+AccumulatorT = TypeVar("AccumulatorT", bound=Accumulator[Any, Any])
+
+
+class Accumulators:
+    """What the functions of an operator count, by name."""
+
+    def __init__(self) -> None:
+        self._added: dict[str, AnyAccumulator] = {}
+
+    def add(self, name: str, accumulator: AnyAccumulator) -> None:
+        """Take an accumulator of a function's; it begins empty."""
+        if not isinstance(accumulator, Accumulator):  # pyright: ignore[reportUnnecessaryIsInstance] - a user's call
+            raise AccumulatorTypeError(name, class_name(accumulator), class_name(Accumulator))
+        if name in self._added:
+            reason = "the operator has an accumulator of that name; get_accumulator returns it"
+            raise UnsupportedOperationError(f"add_accumulator({name!r})", reason)
+        self._check_name(name)
+        accumulator.reset_local()
+        self._added[name] = accumulator
+
+    def get(self, name: str) -> AnyAccumulator | None:
+        """Return an accumulator, None when there is none of that name."""
+        return self._added.get(name)
+
+    def get_or_add(self, name: str, kind: type[AccumulatorT]) -> AccumulatorT:
+        """Return an accumulator of a class, a new one when there is none of that name."""
+        found = self._added.get(name)
+        if found is None:
+            self._check_name(name)
+            found = self._added[name] = kind()
+        if type(found) is not kind:
+            raise AccumulatorTypeError(name, class_name(found), class_name(kind))
+        return found
+
+    @staticmethod
+    def _check_name(name: object) -> None:
+        try:
+            str.encode(name)  # type: ignore[arg-type]
+        except (TypeError, UnicodeEncodeError):
+            reason = "the name of an accumulator is a text that can be written as UTF-8"
+            raise UnsupportedOperationError(f"an accumulator named {name!r}", reason) from None
+
+    def values(self) -> dict[str, Any]:
+        """Return the values since they were emptied last."""
+        return {name: accumulator.get_local_value() for name, accumulator in self._added.items()}
+
+    def take(self) -> Mapping[str, bytes]:
+        """Return all of them as pickles, and empty them."""
+        taken = {name: _pickled(name, accumulator) for name, accumulator in self._added.items()}
+        check_accumulators({name: len(data) for name, data in taken.items()})
+        for accumulator in self._added.values():
+            accumulator.reset_local()
+        return taken
+
+    def clear(self) -> None:
+        """Let go of all of them, because their functions are gone."""
+        self._added.clear()
+
+
+def _pickled(name: str, accumulator: AnyAccumulator) -> bytes:
+    try:
+        return dump(accumulator)
+    except Exception as error:
+        raise UnpicklableAccumulatorError(name, f"{type(error).__name__}: {error}".rstrip(".")) from error
+
+
+def class_name(value: object) -> str:
+    """Return the name of a class, or of a value's class, with its module."""
+    kind = value if isinstance(value, type) else type(value)
+    return f"{kind.__module__}.{kind.__qualname__}"
