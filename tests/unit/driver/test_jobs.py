@@ -255,6 +255,13 @@ def cancel_at(loop: JobLoop, position: int, *, before: bool = False) -> None:
     loop.perform = watched
 
 
+def promised(seen: list[do.Instruction]) -> set[str]:
+    """Return the committables of all checkpoints that completed."""
+    snapshots = [put.record.snapshot for put in of(do.PutRecord, seen) if put.record.snapshot is not None]
+    commits = [commit for snapshot in snapshots for commit in snapshot.outstanding]
+    return {pickle.loads(item.payload[4:])[0] for commit in commits for item in commit.committables}
+
+
 @pytest.mark.behaviour(48, 171)
 def test_cancel_at_any_step_ends_canceled_and_publishes_all_that_completed(name: str) -> None:
     for position in itertools.count():
@@ -267,9 +274,7 @@ def test_cancel_at_any_step_ends_canceled_and_publishes_all_that_completed(name:
             break
         assert isinstance(driver.result.exception(), JobCancelledError)
         assert statuses(seen)[-1] == "CANCELED"
-        commits = [commit.commit for commit in of(do.Commit, seen)]
-        promised = {pickle.loads(item.payload[4:])[0] for commit in commits for item in commit.committables}
-        assert promised == TARGETS.get(target, {}).keys()
+        assert promised(seen) == TARGETS.get(target, {}).keys()
         again, loop, _ = start(
             target, World(numbers_job(target, limit=12, split_size=4)), recover="latest", job_id=JOB_ID
         )
@@ -295,6 +300,24 @@ def test_cancel_while_waiting_for_a_restart_starts_nothing_again(name: str) -> N
     assert driver.status is JobStatus.CANCELED
     assert world.runs == 2
     assert statuses(seen)[-3:] == ["RESTARTING", "CANCELLING", "CANCELED"]
+
+
+@pytest.mark.behaviour(48, 171)
+def test_cancel_while_waiting_for_a_restart_publishes_what_could_not_be_published_before(name: str) -> None:
+    driver, loop, seen = start(name, moody(name, "raise before"), interval="1 s")
+    perform = loop.perform
+
+    def watched(instruction: do.Instruction) -> None:
+        perform(instruction)
+        if isinstance(instruction, do.ChangeStatus) and instruction.status is JobStatus.RESTARTING:
+            assert promised(seen)
+            assert not published(name)
+            driver.cancel()
+
+    loop.perform = watched
+    driver.run(loop)
+    assert driver.status is JobStatus.CANCELED
+    assert promised(seen) == TARGETS[name].keys()
 
 
 @pytest.mark.behaviour(171)
@@ -325,6 +348,8 @@ class MoodyCommitter(TargetCommitter):
 
     def commit(self, requests: Any) -> None:
         mood = self.moods.pop(0) if self.moods else "well"
+        if mood == "raise before":
+            raise OSError("the target is gone")
         for request in requests:
             if mood == "later":
                 request.retry_later()
