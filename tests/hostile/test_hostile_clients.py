@@ -126,4 +126,6 @@ def test_hostile_clients_cost_the_job_nothing_and_nobody_else_an_answer(
         assert comes_down_to(memory + MORE_MIB, lambda: private_mib(pid))
         assert httpx.get(f"http://{attacked.address}/v1/jobs").status_code == 200
         print(f"afterwards {private_mib(pid)} MiB, {descriptors(pid)} descriptors, {attacked.threads()} threads")
-    assert is_truth(tmp_path, len(published(tmp_path)))
+    written = published(tmp_path)
+    assert written
+    assert is_truth(tmp_path, len(written))
