@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import pickle
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -74,8 +75,8 @@ def failure(error: Exception) -> Failure:
     return Failure("ratio", "ratio-1", 1, 0, "prices.py:12", "(7, 0)", repr(error), "Traceback…", pickle.dumps(error))
 
 
-def failing(outcome: EpochOutcome) -> EpochOutcome:
-    return replace(outcome, acks=(), failures=(failure(ZeroDivisionError("division by zero")),))
+def failing(outcome: EpochOutcome, error: Exception | None = None) -> EpochOutcome:
+    return replace(outcome, acks=(), failures=(failure(error or ZeroDivisionError("division by zero")),))
 
 
 def statuses(seen: list[do.Instruction]) -> list[str]:
@@ -134,10 +135,12 @@ def test_workers_are_released_once_when_the_job_has_ended_and_before_anybody_hea
 
 @pytest.mark.behaviour(166)
 def test_fixed_delay_gives_up_after_its_attempts_with_the_last_error(name: str) -> None:
-    world = World(numbers_job(name), trouble=dict.fromkeys(range(2, 9), failing))
+    trouble = {number: partial(failing, error=ValueError(f"error of run {number}")) for number in range(2, 9)}
+    world = World(numbers_job(name), trouble=trouble)
     driver, seen = run(name, world, restart="fixed-delay", attempts="3")
     assert driver.status is JobStatus.FAILED
     assert world.runs == 5
+    assert "error of run 5" in str(driver.result.exception())
     assert any("fixed delay, 3 restarts" in log.text for log in of(do.Log, seen))
 
 
@@ -562,4 +565,5 @@ def test_source_that_reports_a_backlog_gets_epochs_of_their_own_length(
 def test_least_pause_between_checkpoints_lengthens_the_epochs(name: str) -> None:
     driver, loop, _ = start(name, World(numbers_job(name), patience=5), interval="1 s", pause="5 s")
     driver.run(loop)
+    assert driver.status is JobStatus.FINISHED
     assert loop.coordinator.state.epoch_ms == 5_000
