@@ -247,6 +247,7 @@ def test_savepoint_without_metadata_is_left_over_unless_its_job_is_stopping_into
     unknown.mkdir()
     (unknown / "file").write_text("?")
     (path / "_metadata").rename(tmp_path / "kept")  # as if the driver was killed behind the stop's commit point
+    assert found(tmp_path, now_ms=int(time.time() * 1000)).leftovers == ()  # all is young
     survey = found(tmp_path)
     assert names(survey, LeftoverKind.UNFINISHED_SAVEPOINT) == [given_up.name]
     assert str(unknown) in [unclear.path for unclear in survey.unclear]
