@@ -155,6 +155,19 @@ def test_lost_epoch_runs_again_at_once_without_a_restart(name: str) -> None:
     assert "RESTARTING" not in statuses(seen)
 
 
+@pytest.mark.behaviour(169)
+def test_each_epoch_may_be_lost_a_few_times(name: str) -> None:
+    lost = EpochInfrastructureError("executor 3 is gone")
+    world = World(numbers_job(name), patience=3, trouble={run: lost for run in range(1, 99) if run % 3})
+    driver, seen = run(name, world)
+    assert driver.status is JobStatus.FINISHED
+    assert driver.progress.restarts == 0
+    assert published(name) == ALL
+    attempts = [one.attempt for one in of(do.RunEpoch, seen)]
+    assert max(attempts) == 3
+    assert len(attempts) - attempts.count(1) > MAX_EPOCH_ATTEMPTS
+
+
 def test_epoch_that_is_lost_again_and_again_fails_the_job(name: str) -> None:
     lost = EpochInfrastructureError("no executor")
     world = World(numbers_job(name), trouble=dict.fromkeys(range(1, 99), lost))
@@ -403,6 +416,17 @@ def test_commit_that_raised_is_done_again_after_the_restart(name: str) -> None:
     assert driver.progress.restarts == 2
     assert published(name) == ALL
     assert any("the committer of 'Sink: target'" in str(log.error) for log in of(do.Log, seen))
+
+
+def test_commit_whose_next_try_was_due_while_the_job_waited_for_its_restart_is_done_after_it(name: str) -> None:
+    world = moody(name, "later")
+    world.trouble[3] = failing
+    driver, seen = run(name, world, interval="1 s", restart="fixed-delay", delay="1 min")
+    assert driver.status is JobStatus.FINISHED
+    assert published(name) == ALL
+    restart = seen.index(do.ChangeStatus(JobStatus.RESTARTING))
+    assert [step.commit.checkpoint_id for step in of(do.Commit, seen[:restart])] == [3]
+    assert of(do.Commit, seen[restart:])[0].commit.checkpoint_id == 3
 
 
 def test_committable_given_up_for_a_known_reason_is_dropped_and_the_job_goes_on(
