@@ -9,7 +9,12 @@ import pytest
 
 from penstock._connectors.files.committer import FileCommitter
 from penstock._connectors.files.staging import FinishedPart
-from penstock._connectors.number_sequence import NumberSequenceReader, NumberSequenceSplit
+from penstock._connectors.number_sequence import (
+    NumberSequenceEnumerator,
+    NumberSequenceReader,
+    NumberSequenceSplit,
+    split_range,
+)
 from penstock.common.serialization import Encoder
 from penstock.datastream.connectors.base import Committer, InputStatus, SplitEnumeratorContext
 from penstock.datastream.connectors.file_system import BucketAssigner, FileSink
@@ -67,7 +72,8 @@ class BrokenSource(NumberSequenceSource):
         return BrokenReader(reader_context, self._fault)
 
     def create_enumerator(self, enum_context: SplitEnumeratorContext[NumberSequenceSplit]) -> Any:
-        enumerator = super().create_enumerator(enum_context)
+        # More splits than readers, so that some wait and readers have to ask.
+        enumerator = NumberSequenceEnumerator(enum_context, split_range(NUMBERS[0], NUMBERS[-1], 12))
         if self._fault == "enumerator forgets":
             enumerator.snapshot_state = lambda checkpoint_id: []  # type: ignore[method-assign]
         return enumerator
@@ -77,8 +83,17 @@ def test_contract_passes_the_same_source_without_a_fault() -> None:
     SourceContract(lambda: BrokenSource("none"), NUMBERS).check_all()
 
 
-@pytest.mark.parametrize("fault", ["snapshot goes back by one", "snapshot loses the split at hand", "closes once"])
-def test_contract_finds_a_broken_reader(fault: str) -> None:
+@pytest.mark.parametrize(
+    "fault",
+    [
+        "snapshot goes back by one",
+        "snapshot loses the split at hand",
+        "ends early",
+        "closes once",
+        "enumerator forgets",
+    ],
+)
+def test_contract_finds_a_broken_source(fault: str) -> None:
     with pytest.raises((AssertionError, RuntimeError)):
         SourceContract(lambda: BrokenSource(fault), NUMBERS).check_all()
 

@@ -19,6 +19,7 @@ def assert_prints_what_it_shows(document: Path, place: Path) -> None:
     blocks = BLOCK.findall(document.read_text(encoding="utf-8"))
     steps = [text for kind, text in blocks if kind == "python"]
     shown = [text for kind, text in blocks if kind == "text"]
+    assert steps, f"{document.name} has no step"
     assert [kind for kind, _ in blocks] == ["python", "text"] * len(steps)
 
     program = place / f"{document.stem}.py"

@@ -224,4 +224,6 @@ def test_hostile_clients_cost_the_job_nothing_and_nobody_else_an_answer(
         print(f"afterwards: {attacked.course(quiet_s)}")
         print(f"afterwards {private_mib(pid)} MiB, {descriptors(pid)} descriptors, {attacked.threads()} threads")
     assert "ERROR" not in (tmp_path / "log").read_text()
-    assert is_truth(tmp_path, len(published(tmp_path)))
+    written = published(tmp_path)
+    assert written
+    assert is_truth(tmp_path, len(written))

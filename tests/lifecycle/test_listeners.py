@@ -132,6 +132,7 @@ def test_ids_rise_for_each_object_and_someone_hears_of_each_checkpoint_in_whatev
 ) -> None:
     run = Run(lambda env: listening(Place(env, jobs.out)), jobs.place, jobs.monkeypatch, workers=3)
     assert run.to_its_end(ending, after=GATE).status is JobStatus.FINISHED
+    assert set(LIVES) == {0, 1}
     for lives in LIVES.values():
         assert len(lives) > 1
         assert all(heard(life) == sorted(set(heard(life))) for life in lives)

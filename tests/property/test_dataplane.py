@@ -13,7 +13,6 @@ from itertools import accumulate
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import pytest
 from hypothesis import HealthCheck, given, note, settings
 from hypothesis import strategies as st
 from tests.unit.runtime.jobs import Job, Program, in_order
@@ -223,7 +222,6 @@ def evaluate(sources: list[list[list[Record]]], nodes: list[Node]) -> dict[str, 
     sizes=st.lists(st.integers(1, 8), min_size=1),
     restarts=st.sets(st.integers(1, 10), max_size=2),
 )
-@pytest.mark.behaviour(189)
 def test_outputs_equal_a_plain_evaluation(
     program: tuple[list[list[list[Record]]], list[Node]],
     runner: InProcessEpochRunner,

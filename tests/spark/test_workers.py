@@ -82,6 +82,7 @@ def test_functions_of_a_job_that_failed_or_was_cancelled_are_closed_before_its_r
     env = programs.java_environment(tmp_path)
     result = subprocess.run(command, env=env, capture_output=True, text=True, timeout=120, check=False)
     assert result.returncode == 0, result.stderr
-    for opened, closed in (map(int, line.split()) for line in result.stdout.splitlines()):
+    failed, cancelled = (tuple(map(int, line.split())) for line in result.stdout.splitlines())
+    for opened, closed in (failed, cancelled):
         assert opened >= 6
         assert opened == closed

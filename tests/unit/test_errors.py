@@ -3,20 +3,26 @@ from __future__ import annotations
 import copy
 import inspect
 import pickle
-from typing import Any, get_type_hints
+from typing import TYPE_CHECKING, Any, get_type_hints
 
 import pytest
 
 from penstock import errors
 
-SAMPLES: dict[object, Any] = {
-    str: "some text",
-    int: 7,
-    str | None: "some text",
-    tuple[str, ...]: ("first", "second"),
-    tuple[str, str]: ("first", "second"),
-    tuple[tuple[str, str], ...]: (("first", "running"),),
-    errors.FailurePlace | None: errors.FailurePlace("parse", "parse-1", 3, "job.py:12", "{'id': 9}", "Traceback …"),
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+#: By type; no two arguments of an error are alike, so that each has to be shown.
+SAMPLES: dict[object, Callable[[str, int], Any]] = {
+    str: lambda name, place: f"some {name}",
+    int: lambda name, place: 7_001 + place,
+    str | None: lambda name, place: f"some {name}",
+    tuple[str, ...]: lambda name, place: (f"first of {name}", f"second of {name}"),
+    tuple[str, str]: lambda name, place: (f"first of {name}", f"second of {name}"),
+    tuple[tuple[str, str], ...]: lambda name, place: ((f"first of {name}", f"second of {name}"),),
+    errors.FailurePlace | None: lambda name, place: errors.FailurePlace(
+        "parse", "parse-1", 3, "job.py:12", "{'id': 9}", "Traceback …"
+    ),
 }
 
 
@@ -29,7 +35,7 @@ def _made(cls: type[errors.PenstockError]) -> errors.PenstockError:
     if cls.__init__ is Exception.__init__:
         return cls("some text")
     hints = get_type_hints(cls.__init__)
-    return cls(*(SAMPLES[hints[name]] for name in list(inspect.signature(cls).parameters)))
+    return cls(*(SAMPLES[hints[name]](name, place) for place, name in enumerate(inspect.signature(cls).parameters)))
 
 
 ALL = sorted((cls for cls in _subclasses(errors.PenstockError) if cls.__module__.startswith("penstock.")), key=str)

@@ -22,12 +22,14 @@ def test_without_restarts_the_first_failure_is_the_last() -> None:
 def test_fixed_delay_counts_all_failures_of_the_job() -> None:
     fixed = strategy("fixed-delay", fixed_attempts=2, fixed_delay_ms=7)
     assert [fixed.on_failure(at, MIDDLE) for at in (0, 10**9, 2 * 10**9)] == [7, 7, None]
+    assert fixed.description == "fixed delay, 2 restarts"
 
 
 @pytest.mark.behaviour(166)
 def test_failure_rate_forgets_failures_that_left_the_interval() -> None:
     rate = strategy("failure-rate", rate_max_failures=2, rate_interval_ms=100, rate_delay_ms=5)
     assert [rate.on_failure(at, MIDDLE) for at in (0, 60, 100, 120)] == [5, 5, 5, None]
+    assert rate.description == "failure rate, 2 failures in 100 ms"
 
 
 @pytest.mark.behaviour(167)

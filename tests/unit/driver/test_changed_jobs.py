@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 import types
 from typing import TYPE_CHECKING, Any
@@ -62,8 +63,7 @@ def test_max_parallelism_that_was_set_stays_where_it_is_not_set_any_more(tmp_pat
     middle = story.run(counting(10), asks={4: Stop.SUSPEND}, recover=stopped.savepoint)
     refused = story.run(counting(11), recover=middle.savepoint)
     assert isinstance(refused.error, ParallelismLimitError)
-    assert "parallelism 11" in str(refused.error)
-    assert "10" in str(refused.error)
+    assert re.search(r"has parallelism 11\b.* max parallelism 10\b", str(refused.error)), str(refused.error)
     story.run(counting(3), recover=middle.savepoint)
     assert sorted(story.output()) == EXPECTED
 
@@ -74,8 +74,7 @@ def test_other_max_parallelism_is_refused_before_anything_runs(tmp_path: Path) -
     refused = story.run(counting(2, 32), recover=stopped.savepoint, restart="exponential-delay")
     assert refused.status is JobStatus.FAILED
     assert isinstance(refused.error, MaxParallelismError)
-    for word in ("'counts'", "64", "32"):
-        assert word in str(refused.error)
+    assert re.search(r"'counts'.* has max parallelism 32\b.* 64\b", str(refused.error)), str(refused.error)
     assert not refused.runner.plans
     assert not [step for step in refused.steps if isinstance(step, do.PutRecord)], "the chain is as it was"
 

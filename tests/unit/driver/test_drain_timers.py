@@ -46,6 +46,7 @@ def fired(story: Story) -> list[int]:
     return [value for value in story.output() if value != "record"]
 
 
+@pytest.mark.behaviour(52)
 def test_drain_drops_processing_time_timers(tmp_path: Path) -> None:
     story = Story(tmp_path, records=10)
     stopped = story.run(program, asks={3: Stop.DRAIN})

@@ -311,6 +311,7 @@ def test_finished_operator_without_state_may_go(tmp_path: Path) -> None:
     stopped = story.run(write(whole=True), asks={4: Stop.SUSPEND})
     again = story.run(write(whole=False), recover=stopped.savepoint)
     assert again.status is JobStatus.FINISHED
+    assert story.output() == SHORT, "what had ended before is not read again"
     assert story.output("long-out") == LONG
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import pickle
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -75,8 +76,8 @@ def failure(error: Exception) -> Failure:
     return Failure("ratio", "ratio-1", 1, 0, "prices.py:12", "(7, 0)", repr(error), "Traceback…", pickle.dumps(error))
 
 
-def failing(outcome: EpochOutcome) -> EpochOutcome:
-    return replace(outcome, acks=(), failures=(failure(ZeroDivisionError("division by zero")),))
+def failing(outcome: EpochOutcome, error: Exception | None = None) -> EpochOutcome:
+    return replace(outcome, acks=(), failures=(failure(error or ZeroDivisionError("division by zero")),))
 
 
 def statuses(seen: list[do.Instruction]) -> list[str]:
@@ -135,10 +136,12 @@ def test_workers_are_released_once_when_the_job_has_ended_and_before_anybody_hea
 
 @pytest.mark.behaviour(166)
 def test_fixed_delay_gives_up_after_its_attempts_with_the_last_error(name: str) -> None:
-    world = World(numbers_job(name), trouble=dict.fromkeys(range(2, 9), failing))
+    trouble = {number: partial(failing, error=ValueError(f"error of run {number}")) for number in range(2, 9)}
+    world = World(numbers_job(name), trouble=trouble)
     driver, seen = run(name, world, restart="fixed-delay", attempts="3")
     assert driver.status is JobStatus.FAILED
     assert world.runs == 5
+    assert "error of run 5" in str(driver.result.exception())
     assert any("fixed delay, 3 restarts" in log.text for log in of(do.Log, seen))
 
 
@@ -151,6 +154,19 @@ def test_lost_epoch_runs_again_at_once_without_a_restart(name: str) -> None:
     assert driver.progress.restarts == 0
     assert [(one.checkpoint_id, one.attempt) for one in of(do.RunEpoch, seen)[:3]] == [(2, 1), (2, 2), (2, 3)]
     assert "RESTARTING" not in statuses(seen)
+
+
+@pytest.mark.behaviour(169)
+def test_each_epoch_may_be_lost_a_few_times(name: str) -> None:
+    lost = EpochInfrastructureError("executor 3 is gone")
+    world = World(numbers_job(name), patience=3, trouble={run: lost for run in range(1, 99) if run % 3})
+    driver, seen = run(name, world)
+    assert driver.status is JobStatus.FINISHED
+    assert driver.progress.restarts == 0
+    assert published(name) == ALL
+    attempts = [one.attempt for one in of(do.RunEpoch, seen)]
+    assert max(attempts) == 3
+    assert len(attempts) - attempts.count(1) > MAX_EPOCH_ATTEMPTS
 
 
 def test_epoch_that_is_lost_again_and_again_fails_the_job(name: str) -> None:
@@ -264,6 +280,13 @@ def cancel_at(loop: JobLoop, position: int, *, before: bool = False) -> None:
     loop.perform = watched
 
 
+def promised(seen: list[do.Instruction]) -> set[str]:
+    """Return the committables of all checkpoints that completed."""
+    snapshots = [put.record.snapshot for put in of(do.PutRecord, seen) if put.record.snapshot is not None]
+    commits = [commit for snapshot in snapshots for commit in snapshot.outstanding]
+    return {pickle.loads(item.payload[4:])[0] for commit in commits for item in commit.committables}
+
+
 @pytest.mark.behaviour(48, 171)
 def test_cancel_at_any_step_ends_canceled_and_publishes_all_that_completed(name: str) -> None:
     for position in itertools.count():
@@ -276,9 +299,7 @@ def test_cancel_at_any_step_ends_canceled_and_publishes_all_that_completed(name:
             break
         assert isinstance(driver.result.exception(), JobCancelledError)
         assert statuses(seen)[-1] == "CANCELED"
-        commits = [commit.commit for commit in of(do.Commit, seen)]
-        promised = {pickle.loads(item.payload[4:])[0] for commit in commits for item in commit.committables}
-        assert promised == TARGETS.get(target, {}).keys()
+        assert promised(seen) == TARGETS.get(target, {}).keys()
         again, loop, _ = start(
             target, World(numbers_job(target, limit=12, split_size=4)), recover="latest", job_id=JOB_ID
         )
@@ -304,6 +325,24 @@ def test_cancel_while_waiting_for_a_restart_starts_nothing_again(name: str) -> N
     assert driver.status is JobStatus.CANCELED
     assert world.runs == 2
     assert statuses(seen)[-3:] == ["RESTARTING", "CANCELLING", "CANCELED"]
+
+
+@pytest.mark.behaviour(48, 171)
+def test_cancel_while_waiting_for_a_restart_publishes_what_could_not_be_published_before(name: str) -> None:
+    driver, loop, seen = start(name, moody(name, "raise before"), interval="1 s")
+    perform = loop.perform
+
+    def watched(instruction: do.Instruction) -> None:
+        perform(instruction)
+        if isinstance(instruction, do.ChangeStatus) and instruction.status is JobStatus.RESTARTING:
+            assert promised(seen)
+            assert not published(name)
+            driver.cancel()
+
+    loop.perform = watched
+    driver.run(loop)
+    assert driver.status is JobStatus.CANCELED
+    assert promised(seen) == TARGETS[name].keys()
 
 
 @pytest.mark.behaviour(171)
@@ -334,6 +373,8 @@ class MoodyCommitter(TargetCommitter):
 
     def commit(self, requests: Any) -> None:
         mood = self.moods.pop(0) if self.moods else "well"
+        if mood == "raise before":
+            raise OSError("the target is gone")
         for request in requests:
             if mood == "later":
                 request.retry_later()
@@ -384,6 +425,17 @@ def test_commit_that_raised_is_done_again_after_the_restart(name: str) -> None:
     assert driver.progress.restarts == 2
     assert published(name) == ALL
     assert any("the committer of 'Sink: target'" in str(log.error) for log in of(do.Log, seen))
+
+
+def test_commit_whose_next_try_was_due_while_the_job_waited_for_its_restart_is_done_after_it(name: str) -> None:
+    world = moody(name, "later")
+    world.trouble[3] = failing
+    driver, seen = run(name, world, interval="1 s", restart="fixed-delay", delay="1 min")
+    assert driver.status is JobStatus.FINISHED
+    assert published(name) == ALL
+    restart = seen.index(do.ChangeStatus(JobStatus.RESTARTING))
+    assert [step.commit.checkpoint_id for step in of(do.Commit, seen[:restart])] == [3]
+    assert of(do.Commit, seen[restart:])[0].commit.checkpoint_id == 3
 
 
 def test_committable_given_up_for_a_known_reason_is_dropped_and_the_job_goes_on(
@@ -546,4 +598,5 @@ def test_source_that_reports_a_backlog_gets_epochs_of_their_own_length(
 def test_least_pause_between_checkpoints_lengthens_the_epochs(name: str) -> None:
     driver, loop, _ = start(name, World(numbers_job(name), patience=5), interval="1 s", pause="5 s")
     driver.run(loop)
+    assert driver.status is JobStatus.FINISHED
     assert loop.coordinator.state.epoch_ms == 5_000

@@ -53,6 +53,22 @@ def test_failed_copy_fails_the_call_and_the_job_goes_on(name: str, tmp_path: Pat
     assert published(name) == ALL
 
 
+@pytest.mark.behaviour(54)
+def test_drain_whose_copy_fails_goes_on_without_the_wait_of_the_restart_before(name: str, tmp_path: Path) -> None:
+    def broken(_: Any) -> Any:
+        raise RuntimeError("once")
+
+    world = World(numbers_job(name), patience=3, trouble={2: broken})
+    asked = Asked(name, tmp_path, world, restart="fixed-delay", delay="1 h")
+    Unwritable(asked.loop, record=False)
+    asked.run({4: [Stop.DRAIN]})
+    assert "disk full" in str(asked.error)
+    assert asked.driver.status is JobStatus.FINISHED
+    assert [step.delay_ms for step in asked.steps if isinstance(step, do.Wake)].count(3_600_000) == 1
+    assert asked.driver.progress.restarts == 1
+    assert published(name) == ALL
+
+
 @pytest.mark.parametrize(
     ("stop", "full_for"),
     [*((stop, "counts-1*") for stop in (Stop.NO, Stop.SUSPEND, Stop.DRAIN)), (Stop.NO, "_metadata")],

@@ -203,7 +203,6 @@ def test_driver_that_was_killed_behind_the_commit_point_leaves_the_cancel_to_the
 
 
 @STOPS
-@pytest.mark.behaviour(64)
 def test_stop_that_takes_too_long_names_the_slow_subtask_and_cancels_the_job(
     name: str, tmp_path: Path, stop: Stop
 ) -> None:

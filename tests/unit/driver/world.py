@@ -359,6 +359,7 @@ KEYS = {
     "job_id": "penstock.job-id",
     "restart": "restart-strategy.type",
     "attempts": "restart-strategy.fixed-delay.attempts",
+    "delay": "restart-strategy.fixed-delay.delay",
     "retained": "execution.checkpointing.num-retained",
     "retention": "execution.checkpointing.externalized-checkpoint-retention",
     "retries": "sink.committer.retries",

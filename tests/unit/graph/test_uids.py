@@ -114,9 +114,11 @@ def test_a_side_output_and_the_main_output_lead_to_different_uids() -> None:
     main = env.from_collection([1]).process(Split())
     main.get_side_output(OutputTag("late")).map(abs).name("side")
     main.map(abs).name("main")
-    alone = environment()
+    alone, side_alone = environment(), environment()
     alone.from_collection([1]).process(Split()).map(abs).name("main")
+    side_alone.from_collection([1]).process(Split()).get_side_output(OutputTag("late")).map(abs).name("side")
     assert uids(job_graph(env))["main"] == uids(job_graph(alone))["main"]
+    assert uids(job_graph(env))["side"] == uids(job_graph(side_alone))["side"] != uids(job_graph(alone))["main"]
 
 
 def test_a_second_run_of_the_same_environment_gives_the_same_uids() -> None:

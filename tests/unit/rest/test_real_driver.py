@@ -177,6 +177,26 @@ def test_a_checkpoint_that_is_asked_for_in_a_pause_begins_an_epoch_now(tmp_path:
     assert run.outcome(run.answers[0], "checkpoints") == {"checkpointId": 4}  # 1 is the driver's claim
 
 
+def test_a_checkpoint_that_is_asked_for_between_epoch_and_pause_begins_an_epoch_now(tmp_path: Path) -> None:
+    run = Steered(tmp_path)
+    run.loop.coordinator.state.pause_ms = lambda now_ms: 10_000  # type: ignore[method-assign]
+    begun: list[int] = []
+    perform = run.loop.perform
+
+    def ask_behind_the_second_epoch(instruction: do.Instruction) -> None:
+        perform(instruction)
+        if isinstance(instruction, do.RunEpoch):
+            begun.append(run.world.time_ms)
+        if isinstance(instruction, do.SnapshotEnumerators) and len(begun) == 2:
+            run.answers[0] = run.post("checkpoints")
+
+    run.loop.perform = ask_behind_the_second_epoch  # type: ignore[method-assign]
+    run.run({})
+    waits = [later - earlier for earlier, later in itertools.pairwise(begun)]
+    assert waits[0] > 10_000 > waits[1]
+    assert run.outcome(run.answers[0], "checkpoints") == {"checkpointId": 4}
+
+
 def test_a_checkpoint_of_a_job_that_is_cancelled_meanwhile_says_so(tmp_path: Path) -> None:
     run = Steered(tmp_path)
     run.run({2: lambda: (run.post("checkpoints"), run.driver.cancel())[0]})

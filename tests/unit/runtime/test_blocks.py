@@ -59,6 +59,8 @@ def test_one_large_record_among_small_ones_is_a_block_of_its_own_or_with_few() -
     records: list[Any] = [*range(1000), MEGABYTE * 9, *range(1000)]
     batches = [decode_batch(part) for part in cut(Batch(records))]
     assert [record for batch in batches for record in batch.records] == records
+    [around] = [len(batch.records) for batch in batches if MEGABYTE * 9 in batch.records]
+    assert around < 10
 
 
 def test_cutting_does_not_pickle_a_batch_over_and_over() -> None:

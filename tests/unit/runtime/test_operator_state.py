@@ -171,6 +171,7 @@ def test_in_one_process_a_function_is_initialized_once_and_asked_at_each_checkpo
     assert CALLS == [("initialize", None), ("open",), ("snapshot", 1), ("snapshot", 2), ("close",)]
 
 
+@pytest.mark.behaviour(37)
 def test_a_function_behind_its_last_checkpoint_is_closed_and_another_one_starts_from_that(
     program: Program, tmp_path: Path
 ) -> None:

@@ -81,6 +81,7 @@ def test_senders_of_a_rebalance_do_not_all_begin_with_the_same_receiver() -> Non
 
 def test_hash_sends_equal_keys_to_the_owner_of_their_key_group() -> None:
     received = route(PartitionerKind.HASH, RECORDS, 5, key_selector=lambda record: f"key-{record % 40}")
+    assert all(received)
     for receiver, records in enumerate(received):
         for record in records:
             group = key_group(normal_key(f"key-{record % 40}"), 128)

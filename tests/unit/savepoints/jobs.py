@@ -163,11 +163,11 @@ def savepoint_of(place: Path, *, numbers: int = 3_000, parallelism: int = 2, **s
     return path
 
 
-def cancelled_job(place: Path, *, numbers: int = 20_000, **settings: str) -> Path:
-    """Run the job of `totals` for one epoch, cancel it, and return its directory with the checkpoint it keeps."""
+def cancelled_job(place: Path, *, numbers: int = 20_000, epochs: int = 1, **settings: str) -> Path:
+    """Run the job of `totals` for some epochs, cancel it, and return its directory with the checkpoint it keeps."""
     kept = {"checkpoints": str(place / "checkpoints"), "retention": "RETAIN_ON_CANCELLATION"}
     env = environment(**kept, **settings)
     totals(env, numbers)
-    run(env, place, cancel_in=2)
+    run(env, place, cancel_in=epochs + 1)
     [job] = (place / "checkpoints").iterdir()
     return job

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -50,14 +50,12 @@ TAKEOVER, CHECKPOINT = RecordKind.TAKEOVER, RecordKind.CHECKPOINT
         ([(CHECKPOINT, None, None), (RecordKind.CANCELED, f"{JOB}/chk-1", None)], ()),
         ([(CHECKPOINT, None, ELSEWHERE), (RecordKind.CANCELED, f"{JOB}/chk-1", None)], ()),
         ([(CHECKPOINT, None, None), (TAKEOVER, f"{JOB}/chk-1", None)], ()),
-        ([(CHECKPOINT, None, None), (RecordKind.DRAINED, f"{JOB}/chk-1", ELSEWHERE)], (ELSEWHERE,)),
+        ([(CHECKPOINT, None, None), (RecordKind.DRAINED, f"{JOB}/chk-1", ELSEWHERE)], ()),  # it has ended
     ],
 )
 def test_savepoints_that_a_start_needs(
     tmp_path: Path, records: list[tuple[RecordKind, str | None, str | None]], needed: tuple[str, ...]
 ) -> None:
-    if records[-1][0] is RecordKind.DRAINED:  # there is nothing to go on with
-        needed = ()
     assert chain(tmp_path, *records).start() == needed
 
 
@@ -68,6 +66,24 @@ def test_finished_job_without_a_checkpoint_of_its_own_needs_its_start_where_it_m
     found = chain(tmp_path, (TAKEOVER, ELSEWHERE, None), (RecordKind.FINISHED, ELSEWHERE, None))
     found.records[2] = replace(found.records[2], keeps_checkpoints=keeps)
     assert found.start() == needed
+
+
+@pytest.mark.parametrize(
+    ("kind", "said", "doomed"),
+    [
+        (RecordKind.FINISHED, {"keeps_checkpoints": False}, {1, 2}),
+        (RecordKind.FINISHED, {"keeps_checkpoints": False, "spared": (1,)}, {2}),
+        (RecordKind.FINISHED, {"keeps_checkpoints": True}, set[int]()),
+        (TAKEOVER, {}, set[int]()),
+    ],
+)
+def test_checkpoints_of_a_job_that_has_ended_are_doomed_but_for_those_that_are_the_users(
+    tmp_path: Path, kind: RecordKind, said: dict[str, Any], doomed: set[int]
+) -> None:
+    found = chain(tmp_path, (CHECKPOINT, None, None), (CHECKPOINT, None, None), (kind, None, None))
+    found.records[3] = replace(found.records[3], **said)
+    assert found.doomed == doomed
+    assert found.living == [record for number, record in found.records.items() if number not in doomed]
 
 
 def test_damaged_record_is_named_and_the_others_are_read(tmp_path: Path) -> None:

@@ -63,9 +63,12 @@ def test_directory_with_other_files_stays_as_it_is(tmp_path: Path) -> None:
 
 def test_checkpoint_is_refused(tmp_path: Path) -> None:
     savepoint_of(tmp_path)
-    for path in (tmp_path / "checkpoints").rglob("_metadata"):
+    records = list((tmp_path / "checkpoints").rglob("_metadata"))
+    assert records
+    for path in records:
         with pytest.raises(SavepointChangeError, match="no savepoint"):
             dispose(str(path))
+        assert path.is_file()
 
 
 def test_savepoint_that_a_suspended_job_goes_on_from_is_refused(tmp_path: Path) -> None:

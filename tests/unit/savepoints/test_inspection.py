@@ -69,7 +69,7 @@ def test_operators_stand_in_the_order_of_the_job_with_what_they_have(savepoint: 
 
 def test_watermarks_are_those_of_the_vertices(savepoint: Path) -> None:
     marks = [vertex.watermarks for vertex in inspect(str(savepoint)).vertices]
-    assert all(mark is not None and mark > 0 for subtasks in marks for mark in subtasks)
+    assert marks == [(998, 2498), (998, 998), (998, 998)]
 
 
 def test_sizes_are_those_of_the_files(savepoint: Path) -> None:
@@ -84,13 +84,13 @@ def test_nothing_is_unpickled(savepoint: Path, monkeypatch: pytest.MonkeyPatch) 
 
 
 def test_checkpoint_is_told_as_one_and_counts_keys_behind_deltas_on_demand(tmp_path: Path) -> None:
-    job = cancelled_job(tmp_path)
+    job = cancelled_job(tmp_path, numbers=60_000, epochs=2)
     checkpoint = max(
         (path for path in job.glob("chk-*") if inspect(str(path)).kind == "checkpoint"), key=lambda path: path.name
     )
     lazily, exactly = inspect(str(checkpoint)), inspect(str(checkpoint), count_keys=True)
     assert [state.keys for state in operator(exactly, "totals").keyed_states] == [14, 2]
-    assert {state.keys for state in operator(lazily, "totals").keyed_states} <= {14, 2, None}
+    assert [state.keys for state in operator(lazily, "totals").keyed_states] == [14, None]
 
 
 def test_terminal_record_says_how_the_job_ended(tmp_path: Path) -> None:
@@ -101,7 +101,6 @@ def test_terminal_record_says_how_the_job_ended(tmp_path: Path) -> None:
     assert (info.kind, info.savepoint, info.operators) == ("suspended", savepoint, ())
 
 
-@pytest.mark.behaviour(8)
 def test_pending_committables_and_finished_subtasks_are_counted(tmp_path: Path) -> None:
     driver, loop = World(numbers_job("inspected"), patience=3).driver(str(tmp_path / "c"))
     epochs: list[Any] = []

@@ -134,6 +134,18 @@ def test_suspended_job_whose_savepoint_was_moved_away_keeps_what_it_staged(tmp_p
 
 
 def test_savepoint_that_cannot_be_read_protects_all_staged_files(tmp_path: Path) -> None:
+    run(writing_job(tmp_path), tmp_path, cancel_in=2)
+    dead = stage(tmp_path, job_directory(tmp_path).name)
+    assert names(found(tmp_path), LeftoverKind.STAGED_FILE) == [dead.name]
+    nobodys = tmp_path / "savepoints" / "savepoint-ffffff-000000000000" / "_metadata"
+    nobodys.parent.mkdir(parents=True)
+    nobodys.write_bytes(b"{")
+    survey = found(tmp_path)
+    assert names(survey, LeftoverKind.STAGED_FILE) == []
+    assert [unclear.path for unclear in survey.unclear] == [str(nobodys.parent)]
+
+
+def test_savepoint_that_a_job_goes_on_from_and_that_cannot_be_read_protects_what_it_staged(tmp_path: Path) -> None:
     path = Path(str(run(writing_job(tmp_path), tmp_path, stop_in=1)[1]))
     stage(tmp_path, job_directory(tmp_path).name)
     (path / "_metadata").write_bytes(b"{")
@@ -235,6 +247,7 @@ def test_savepoint_without_metadata_is_left_over_unless_its_job_is_stopping_into
     unknown.mkdir()
     (unknown / "file").write_text("?")
     (path / "_metadata").rename(tmp_path / "kept")  # as if the driver was killed behind the stop's commit point
+    assert found(tmp_path, now_ms=int(time.time() * 1000)).leftovers == ()  # all is young
     survey = found(tmp_path)
     assert names(survey, LeftoverKind.UNFINISHED_SAVEPOINT) == [given_up.name]
     assert str(unknown) in [unclear.path for unclear in survey.unclear]
@@ -321,9 +334,20 @@ def test_directory_that_was_taken_into_use_since_is_not_removed(temporary: Path,
     assert scratch.path.exists()
 
 
-def test_directories_of_others_and_without_a_lock_are_left_alone(temporary: Path, tmp_path: Path) -> None:
+def test_directories_without_a_lock_are_left_alone(temporary: Path, tmp_path: Path) -> None:
     (temporary / "penstock-checkpoints-old").mkdir()
     (temporary / "penstock-savepoint-file").write_text("a file")
+    assert local_names(tmp_path) == set()
+
+
+def test_directories_of_other_users_are_left_alone(
+    temporary: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    scratch = ScratchDirectory("penstock-savepoint-")
+    scratch._lock.close()
+    assert local_names(tmp_path) == {scratch.path.name}
+    user = os.geteuid()
+    monkeypatch.setattr(os, "geteuid", lambda: user + 1)
     assert local_names(tmp_path) == set()
 
 

@@ -5,7 +5,6 @@ import subprocess
 import sys
 from typing import Any
 
-import cloudpickle
 import pytest
 
 from penstock._engine.state import pickles
@@ -61,7 +60,3 @@ def test_instances_of_the_main_scripts_classes_come_back_as_the_class_that_the_j
     stored = run(TASK, first, "write")
     assert len(stored) < 200  # by name: the class itself is not in it
     assert run(TASK, second, "read", stored) == "read by the second run: 7"
-
-
-def test_cloudpickle_is_the_installed_one() -> None:
-    assert hasattr(cloudpickle.cloudpickle, "_DYNAMIC_CLASS_TRACKER_BY_CLASS")

@@ -82,7 +82,8 @@ def test_timers_come_in_their_order_and_by_their_clock(savepoint: Savepoint) -> 
     timers = list(savepoint.timers("totals"))
     assert len(timers) == 14
     assert {timer.key for timer in timers} == {("even", 0), ("odd", 1)}
-    assert {timer.timestamp for timer in timers} == {10**12 + number for number in range(7)}
+    for key in (("even", 0), ("odd", 1)):
+        assert [timer.timestamp for timer in timers if timer.key == key] == [10**12 + number for number in range(7)]
     assert list(savepoint.timers("totals", TimeDomain.PROCESSING_TIME)) == []
 
 
@@ -161,7 +162,7 @@ def test_batches_are_of_one_schema_and_of_limited_size(tmp_path: Path) -> None:
     assert [batch.num_rows for batch in batches] == [300, 300, 300, 100]
     assert sorted(pa.Table.from_batches(batches).column("value").to_pylist()) == list(range(1_000))
     schema = pa.schema([("value", pa.float32()), ("key", pa.int16())])
-    assert all(batch.schema == schema for batch in written(tmp_path / "2", {1: 2}).to_batches(schema))
+    assert [batch.schema for batch in written(tmp_path / "2", {1: 2}).to_batches(schema)] == [schema]
 
 
 def test_state_without_entries_is_no_error(tmp_path: Path) -> None:

@@ -128,17 +128,3 @@ STATUS: Final[dict[Phase, JobStatus]] = {
     Phase.FAILING: JobStatus.FAILING,
     Phase.CANCELLING: JobStatus.CANCELLING,
 }
-
-#: The edges of the statuses, for whoever watches a job.
-STATUS_MOVES: Final[dict[JobStatus, frozenset[JobStatus]]] = {
-    JobStatus.INITIALIZING: frozenset(
-        {JobStatus.CREATED, JobStatus.FINISHED, JobStatus.FAILED, JobStatus.CANCELED, JobStatus.SUSPENDED}
-    ),
-    JobStatus.CREATED: frozenset({JobStatus.RUNNING, JobStatus.RESTARTING, JobStatus.FAILING, JobStatus.CANCELLING}),
-    JobStatus.RUNNING: frozenset(
-        {JobStatus.FINISHED, JobStatus.CANCELLING, JobStatus.FAILING, JobStatus.RESTARTING, JobStatus.SUSPENDED}
-    ),
-    JobStatus.RESTARTING: frozenset({JobStatus.RUNNING, JobStatus.CANCELLING, JobStatus.SUSPENDED}),
-    JobStatus.FAILING: frozenset({JobStatus.FAILED, JobStatus.CANCELLING, JobStatus.SUSPENDED}),
-    JobStatus.CANCELLING: frozenset({JobStatus.CANCELED, JobStatus.SUSPENDED}),
-}
