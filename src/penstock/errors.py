@@ -44,10 +44,10 @@
     │   ├── JobExecutionError               the job failed, mostly in a user's function
     │   ├── PartitionError                  a custom partitioner named a subtask that does not exist
     │   ├── SavepointError                  a savepoint that was asked for could not be written
-    │   │   ├── StopIncompleteError             it was written, and the job failed behind it
+    │   │   ├── StopIncompleteError             it was written, and the job failed after that
     │   │   └── StopTimeoutError                the job did not stop in time, and was cancelled
     │   ├── SinkFileError                   an output file cannot be written or published
-    │   │   └── StagedFileError             a checkpoint goes on with an unfinished one that is gone
+    │   │   └── StagedFileError             a checkpoint continues an unfinished one that is gone
     │   ├── SourceFileError                 an input file is gone or cannot be read
     │   ├── SparkGoneError                  Spark's JVM has ended; only another start helps
     │   ├── SplitFetchError                 a source's reader could not fetch
@@ -55,7 +55,7 @@
     │   ├── UnpicklableAccumulatorError     an accumulator that cannot be written to a checkpoint
     │   └── UnpicklableStateError           a value in keyed state that cannot be written to a checkpoint
     ├── CommandError                    fix the call: the command penstock could not do it
-    │   ├── CommandTimeoutError             what was asked for takes longer, and goes on
+    │   ├── CommandTimeoutError             what was asked for takes longer, and continues
     │   ├── JobNotFoundError                no running job, or more than one, is called that
     │   ├── JobRequestError                 a running job refused, or failed to do it
     │   └── JobUnreachableError             nothing answers where a job should be
@@ -64,7 +64,7 @@
 
 Every class hands its arguments to ``super().__init__`` and builds its text in ``__str__``, so an error that crosses a
 process boundary arrives with its type, its attributes and its text. ``__cause__`` does not travel (Python drops it).
-The classes themselves stand in ``penstock._errors``, one module for each thing to do, and import nothing of Penstock.
+The classes themselves are in ``penstock._errors``, one module for each thing to do, and import nothing of Penstock.
 """
 
 from __future__ import annotations

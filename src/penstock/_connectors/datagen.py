@@ -1,7 +1,7 @@
 """The generator source: indices dealt out among the readers, a function called for each, at a limited rate.
 
 The rate is kept per split and in wall time: a split knows when its next record is due, and takes that into its
-snapshot. So a reader made anew at each epoch keeps the rate as well as one that lives on.
+snapshot. So a reader that is recreated at each epoch keeps the rate as well as one that is kept.
 """
 
 from __future__ import annotations
@@ -130,7 +130,7 @@ class DataGeneratorReader(SourceReader[Any, IndexSplit]):
         return wait <= timeout_ms / 1000
 
     def snapshot_state(self, checkpoint_id: int) -> list[IndexSplit]:
-        """Return the shares; what may be made until the next checkpoint counts anew."""
+        """Return the shares; the count of what may be made until the next checkpoint starts again."""
         del checkpoint_id
         self._left_of_checkpoint = self._share_of_checkpoint()
         return list(self._splits)
@@ -164,7 +164,7 @@ class DataGeneratorReader(SourceReader[Any, IndexSplit]):
         return now if split.due is None else max(split.due, now - _MOST_CATCH_UP_SECONDS)
 
     def _due_indices(self, split: IndexSplit, count: int) -> range:
-        """Return the indices of the records that are due, at most so many."""
+        """Return the indices of the records that are due, at most ``count``."""
         if self._strategy.unit is RateUnit.SECOND:
             late = self._clock() - self._due(split)
             count = min(count, int(late * self._strategy.rate / split.step) + 1 if late >= 0 else 0)
@@ -174,7 +174,7 @@ class DataGeneratorReader(SourceReader[Any, IndexSplit]):
         return range(split.next, behind if split.end is None else min(behind, split.end), split.step)
 
     def _moved(self, split: IndexSplit, made: int) -> IndexSplit:
-        """Return a split behind the records just made."""
+        """Return a split positioned after the records just made."""
         if self._left_of_checkpoint is not None:
             self._left_of_checkpoint -= made
         due = split.due

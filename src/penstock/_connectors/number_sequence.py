@@ -32,7 +32,7 @@ class NumberSequenceSplit(SourceSplit):
 
 
 def split_range(start: int, end: int, parts: int) -> list[NumberSequenceSplit]:
-    """Cut a range into at most so many parts of about equal length, in order, none of them empty."""
+    """Cut a range into at most a number of parts of about equal length, in order, none of them empty."""
     count = end - start + 1
     bounds = [start + count * part // parts for part in range(parts + 1)]
     return [

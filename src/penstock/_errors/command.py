@@ -66,7 +66,7 @@ class JobUnreachableError(CommandError):
 
 
 class CommandTimeoutError(CommandError):
-    """Something that was asked for takes longer than the command was told to wait; it goes on.
+    """Something that was asked for takes longer than the command was told to wait; it continues.
 
     Args:
         what: What was waited for.
@@ -79,4 +79,4 @@ class CommandTimeoutError(CommandError):
         self.what, self.seconds, self.way_out = what, seconds, way_out
 
     def __str__(self) -> str:
-        return f"{self.what} is not done after {self.seconds} s, and goes on. {self.way_out}"
+        return f"{self.what} is not done after {self.seconds} s and continues. {self.way_out}"

@@ -144,7 +144,7 @@ class SinkFileError(JobRunError):
 
 
 class StagedFileError(SinkFileError):
-    """A checkpoint that a job was started from goes on with an unfinished file that is gone.
+    """A checkpoint that a job was started from continues an unfinished file that is gone.
 
     Args:
         path: The file.
@@ -156,14 +156,14 @@ class StagedFileError(SinkFileError):
 
     def __str__(self) -> str:
         return (
-            f"The checkpoint that the job was started from goes on with the unfinished file {self.path}, which is "
-            "gone: a job that went on from there before has published it, or somebody has deleted it. Start from the "
+            f"The checkpoint that the job was started from continues the unfinished file {self.path}, which is gone: "
+            "a job that resumed from there earlier has published it, or it was deleted by hand. Start from the "
             "newest checkpoint, or from a savepoint, which names no unfinished file."
         )
 
 
 class SavepointError(JobRunError):
-    """A savepoint that was asked for is not there; the job goes on if it was not to stop for another reason.
+    """A savepoint that was asked for could not be made; the job keeps running unless it ends for another reason.
 
     Args:
         path: The savepoint.
@@ -188,7 +188,7 @@ class StopIncompleteError(SavepointError):
 
     def __str__(self) -> str:
         return (
-            f"The savepoint {self.path} is complete and consistent, but the job failed behind it: {self.reason}. Some "
+            f"The savepoint {self.path} is complete and consistent, but the job failed after that: {self.reason}. Some "
             "of what its sinks staged may not be published yet; a start from that savepoint does that first."
         )
 
@@ -250,7 +250,7 @@ class StaleAttemptError(JobRunError):
     def __str__(self) -> str:
         return (
             f"An outdated attempt of operator {self.operator_uid!r}, subtask {self.subtask_index}, stopped: it builds "
-            f"on checkpoint {self.checkpoint_id}, but the state is at {self.found}. A newer attempt goes on."
+            f"on checkpoint {self.checkpoint_id}, but the state is at {self.found}. A newer attempt is running."
         )
 
 
@@ -384,7 +384,7 @@ class SparkGoneError(JobRunError):
 
 
 class CheckpointExpiredError(JobRunError):
-    """No task of a checkpoint's epoch came to its end for longer than ``execution.checkpointing.timeout``.
+    """No task of a checkpoint's epoch ended for longer than ``execution.checkpointing.timeout``.
 
     Args:
         checkpoint_id: The checkpoint.
@@ -401,14 +401,14 @@ class CheckpointExpiredError(JobRunError):
     def __str__(self) -> str:
         at_work = f" Still at work: {', '.join(self.running)}." if self.running else ""
         return (
-            f"Checkpoint {self.checkpoint_id} expired: for {self.timeout_ms} ms no task of its epoch came to its end."
+            f"Checkpoint {self.checkpoint_id} expired: no task of its epoch ended for {self.timeout_ms} ms."
             f"{at_work} Make the function faster, give it a higher parallelism, or raise"
             " execution.checkpointing.timeout."
         )
 
 
 class CheckpointRequestError(JobRunError):
-    """A checkpoint that was asked for is not there; the job goes on if it did not end for another reason.
+    """A checkpoint that was asked for could not be made; the job keeps running unless it ends for another reason.
 
     Args:
         reason: What happened.

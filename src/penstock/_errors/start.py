@@ -63,7 +63,7 @@ class UnsupportedFormatError(CorruptCheckpointError):
 
 
 class UnknownStateError(RestoreError):
-    """A savepoint does not hold the state that somebody asked for.
+    """A savepoint does not hold the state that was asked for.
 
     Args:
         path: The savepoint or checkpoint.
@@ -171,7 +171,7 @@ class UnclaimedStateError(RestoreError):
     def __str__(self) -> str:
         return (
             f"{self.path} holds state of operator uid {self.uid!r}, but this job only has "
-            f"{', '.join(self.known_uids) or 'operators without uid'}. Give that uid to the operator that goes on with "
+            f"{', '.join(self.known_uids) or 'operators without uid'}. Give that uid to the operator that continues "
             "the state, or set execution.state-recovery.ignore-unclaimed-state to true to drop it."
         )
 
@@ -198,8 +198,8 @@ class FinishedOperatorError(RestoreError):
         return (
             f"{self.path} cannot be restored, because the job graph was changed: {name!r} (uid {uid!r}) is "
             f"{self.extent} there, and what has finished takes no records any more; but {before!r} (uid "
-            f"{before_uid!r}) stands before it: {self.reason}. Take that operator out, put it behind the other one, "
-            "or give the other one a new uid, so that it begins anew."
+            f"{before_uid!r}) comes before it: {self.reason}. Remove that operator, move it after the other one, or "
+            "give the other one a new uid, so that it starts without state."
         )
 
 

@@ -1,6 +1,6 @@
 """One configuration key: its type, its default, its older names (``pyflink.common.config_options``).
 
-The keys that Penstock knows stand in :mod:`penstock.common.option_table`; a program makes its own with
+The keys that Penstock knows are in :mod:`penstock.common.option_table`; a program makes its own with
 :class:`ConfigOptions`.
 """
 

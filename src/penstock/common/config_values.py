@@ -144,7 +144,7 @@ MEMORY: ValueType[int] = ValueType(
 
 
 def choice(*values: str, refused: dict[str, str] | None = None, same: dict[str, str] | None = None) -> ValueType[str]:
-    """Return the kind of one out of some words, in any case; the value is the word as it stands in the list.
+    """Return the kind of one out of some words, in any case; the value is the word as the list has it.
 
     Args:
         *values: The words.

@@ -1,6 +1,6 @@
 """Configuration: the keys and values that a program sets (``pyflink.common.configuration``).
 
-Values are kept as the text that stands in a ``config.yaml``; typed getters read it. What the keys mean stands in
+Values are kept as text, as written in a ``config.yaml``; typed getters read it. What the keys mean is in
 :mod:`penstock.common.option_table`, how files and the environment come in, in :mod:`penstock.common.config_loading`.
 """
 
@@ -145,7 +145,7 @@ class Configuration:
 
     @staticmethod
     def parse_list_value(value: str) -> list[str]:
-        """Read a list as it stands in a value: ``[a, b]`` or ``a;b``.
+        """Read a list as it is written in a value: ``[a, b]`` or ``a;b``.
 
         Example:
             >>> Configuration.parse_list_value("one.py;two.py")

@@ -28,7 +28,7 @@ class ExecutionConfig:
     names the key, for a value that cannot be.
 
     Args:
-        configuration: The keys behind it; a new configuration when left out.
+        configuration: Where the settings are kept; a new configuration when left out.
 
     Source: ``pyflink.common.ExecutionConfig``.
 

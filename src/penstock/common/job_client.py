@@ -61,7 +61,7 @@ class JobClient(ABC):
     def cancel_with_savepoint(self, savepoint_directory: str | None = None) -> CompletableFuture[str]:
         """Ask for the job to stop with a savepoint, as a suspend does, and to end as cancelled.
 
-        Ours, for the ``flink cancel -s`` of old. Everything that the savepoint covers is committed, nothing behind it.
+        Ours, for what was ``flink cancel -s``. Everything up to the savepoint is committed, and nothing after it.
 
         Args:
             savepoint_directory: Where the savepoint goes; ``execution.checkpointing.savepoint-dir`` when left out.
@@ -72,7 +72,7 @@ class JobClient(ABC):
 
     @abstractmethod
     def trigger_checkpoint(self) -> CompletableFuture[int]:
-        """Ask for a checkpoint now, ours; the job goes on.
+        """Ask for a checkpoint now, ours; the job keeps running.
 
         An epoch that runs already is the one; else the next one begins at once, whatever the interval.
 
@@ -82,7 +82,7 @@ class JobClient(ABC):
 
     @abstractmethod
     def trigger_savepoint(self, savepoint_directory: str | None = None) -> CompletableFuture[str]:
-        """Ask for a savepoint while the job goes on.
+        """Ask for a savepoint while the job keeps running.
 
         Args:
             savepoint_directory: Where the savepoint goes; ``execution.checkpointing.savepoint-dir`` when left out.

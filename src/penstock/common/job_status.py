@@ -44,7 +44,7 @@ class JobStatus(Enum):
     """The driver is getting ready."""
 
     def is_globally_terminal_state(self) -> bool:
-        """Tell whether the job has ended for good, so that nobody will go on with it."""
+        """Tell whether the job has ended for good and will not be resumed."""
         return self in (JobStatus.FAILED, JobStatus.CANCELED, JobStatus.FINISHED)
 
     def is_terminal_state(self) -> bool:

@@ -181,14 +181,14 @@ CHECKPOINT_DIRECTORY = optional(
 SAVEPOINT_DIRECTORY = optional(
     "execution.checkpointing.savepoint-dir",
     STRING,
-    "where savepoints go that name no directory",
+    "directory of savepoints that are asked for without one",
     aliases=("state.savepoints.dir",),
 )
 CHECKPOINT_INLINE_THRESHOLD = option(
     "execution.checkpointing.data-inline-threshold",
     MEMORY,
     20 * 1024,
-    "state up to this size stands in a checkpoint's metadata",
+    "state up to this size is stored in the checkpoint's metadata",
     aliases=("state.storage.fs.memory-threshold",),
 )
 SNAPSHOT_COMPRESSION = option(
@@ -241,7 +241,7 @@ S3_REGION = optional(
 S3_PATH_STYLE = optional(
     "s3.path.style.access",
     BOOL,
-    "the bucket stands in the path of requests (so by default), not in the name of the host",
+    "the bucket is part of the path of requests (the default), not of the host name",
     aliases=("s3.path-style-access", "fs.s3a.path.style.access"),
 )
 S3_ACCESS_KEY = optional(
@@ -251,7 +251,7 @@ S3_SECRET_KEY = optional("s3.secret-key", STRING, "what signs requests", aliases
 S3_SESSION_TOKEN = optional(
     "s3.session-token",
     STRING,
-    "belongs to keys that are good for a time",
+    "goes with temporary keys",
     aliases=("s3.session.token", "fs.s3a.session.token"),
 )
 

@@ -73,7 +73,7 @@ class RestartStrategies:
             return Configuration()
 
     class FixedDelayRestartStrategyConfiguration(RestartStrategyConfiguration):
-        """A failed job starts again after a fixed time, so many times in all.
+        """A failed job starts again after a fixed time, up to a number of times in all.
 
         Args:
             restart_attempts: How many times.

@@ -201,7 +201,7 @@ class WatermarkStrategy:
 
     @staticmethod
     def for_bounded_out_of_orderness(max_out_of_orderness: Duration) -> WatermarkStrategy:
-        """Make a strategy for records that are at most so much behind the newest one.
+        """Make a strategy for records that are out of order by at most a given time.
 
         Raises:
             ValueError: The bound is negative.

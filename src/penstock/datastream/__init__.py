@@ -1,7 +1,7 @@
 """The DataStream API (``pyflink.datastream``).
 
 This package loads a module when one of its names is first used. Tasks load the vocabulary (functions, state, windows)
-without the builders; an eager package would drag the engine in behind them, in a circle.
+without the builders; an eager package would import the engine along with them, in a circle.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """CheckpointConfig: the settings of checkpoints under names (``pyflink.datastream.checkpoint_config``).
 
 It is a view: every getter and setter reads and writes a key of one :class:`Configuration`, which the environment owns.
-What a key means stands in :mod:`penstock.common.option_table`.
+What the keys mean is in :mod:`penstock.common.option_table`.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ class CheckpointConfig:
     """The settings of a job's checkpoints.
 
     The setters return this object, so that calls chain, and raise :class:`penstock.errors.ConfigurationError`, which
-    names the key, for a value that cannot be.
+    names the key, for a value that is not allowed.
 
     Args:
-        configuration: The keys behind it; a new configuration when left out.
+        configuration: Where the settings are kept; a new configuration when left out.
 
     Source: org.apache.flink.streaming.api.environment.CheckpointConfig.
 

@@ -1,4 +1,4 @@
-"""Streams: records on their way, and the operators that can be put behind them (``pyflink.datastream.data_stream``)."""
+"""Streams: records on their way, and the operators that can be added to them (``pyflink.datastream.data_stream``)."""
 
 from __future__ import annotations
 

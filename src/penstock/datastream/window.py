@@ -38,7 +38,7 @@ class TimeWindow(Window):
 
     Args:
         start: The first moment of the span, in milliseconds since the epoch.
-        end: The first moment behind it.
+        end: The first moment after it.
 
     Source: org.apache.flink.streaming.api.windowing.windows.TimeWindow.
 

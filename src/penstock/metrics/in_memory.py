@@ -1,6 +1,6 @@
 """Metrics in plain Python, which a task keeps and an ack carries as a plain dict.
 
-Counting is an addition on an attribute, so it can stand in a function that runs once per record. Nothing here reports:
+Counting is an addition on an attribute, cheap enough for a function that runs once per record. Nothing here reports:
 ``snapshot()`` is what the engine sends on.
 """
 

@@ -17,7 +17,7 @@ Selector: TypeAlias = str | Sequence[str] | Callable[[dict[str, Any]], Any]
 
 
 def entries_of(source: Any, key: Selector, value: Selector) -> Iterator[tuple[Any, tuple[int, ...], Any]]:
-    """Iterate (key, window, value) of what somebody gave as the content of a keyed state.
+    """Iterate (key, window, value) of what was given as the content of a keyed state.
 
     Args:
         source: A mapping, an iterable of pairs or of KeyedEntry, or a pandas, Arrow or Spark data frame.

@@ -27,7 +27,7 @@ _BATCH_ROWS: Final = 1 << 16
 
 @dataclass(frozen=True, slots=True)
 class StateRows(Generic[EntryT]):
-    """The entries of one state, read anew, one subtask after the other, each time somebody asks for them.
+    """The entries of one state, read again, one subtask after the other, each time they are iterated.
 
     Iterating gives them as Python values. In Arrow and Spark, what has fields (dataclasses, named tuples, rows, dicts
     with names for keys) is a struct, other tuples are structs of ``_1``, ``_2`` …, members of enums are their names.

@@ -71,7 +71,7 @@ class Savepoint:
 
     @cached_property
     def info(self) -> SavepointInfo:
-        """All that is to be said of it without unpickling anything."""
+        """All that can be told about it without unpickling anything."""
         return inspect(self.path, options=dict(self._options))
 
     @property

@@ -2,7 +2,7 @@
 
 ========================  ==============================================================================================
 ``harness``               one operator with records, watermarks and time in the hands of a test
-``two_inputs``            the same for an operator behind two connected streams
+``two_inputs``            the same for an operator of two connected streams
 ``sources``               a source that is a list, with an end or a crash written into it
 ``clock``                 a clock that a test turns by hand
 ``in_process``            runs a job's epochs without Spark, with tasks that run twice or are lost

@@ -33,7 +33,7 @@ class _Fault:
     #: How many more of them; None for all.
     times: int | None
     reason: str
-    #: Fails behind the call, which has its effect.
+    #: Fails after the call has had its effect.
     is_done: bool
 
     def concerns(self, call: StorageCall, paths: list[str]) -> bool:
@@ -47,7 +47,7 @@ class FailingStorage(CheckpointStorage):
     order in which they were asked for, and each call fails by one of them at most.
 
     Args:
-        storage: What it stands in front of: a checkpoint storage, or the path or URL of one.
+        storage: What it wraps: a checkpoint storage, or the path or URL of one.
 
     Example:
         >>> storage = FailingStorage("checkpoints")

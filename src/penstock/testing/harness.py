@@ -351,7 +351,7 @@ class OperatorHarness:
     # ------------------------------------------------------------------------------------------------------ state
 
     def snapshot(self) -> OperatorSnapshot:
-        """Take a checkpoint of the subtask; it goes on afterwards.
+        """Take a checkpoint of the subtask, which keeps running.
 
         Raises:
             UnpicklableStateError: The state holds something that cannot be pickled.
@@ -371,7 +371,7 @@ class OperatorHarness:
     def restore(self, *snapshots: OperatorSnapshot) -> None:
         """Start from checkpoints of all subtasks of an operator, at this or another parallelism.
 
-        As in Flink, the watermark starts anew when the parallelism has changed.
+        As in Flink, the watermark starts again when the parallelism has changed.
 
         Args:
             *snapshots: Of each of the old subtasks; of the one alone when the parallelism stays the same.

@@ -34,7 +34,7 @@ class Sentinel(Enum):
 ABORT: Final = Sentinel.ABORT
 """The reader raises here, the first time that it comes to this place; later it passes over it."""
 EOF: Final = Sentinel.EOF
-"""The list ends here, the first time that the reader comes to this place; later it goes on behind it."""
+"""The list ends here when the reader first gets to this place; the next time it continues after it."""
 
 
 class ListSourceAbort(Exception):

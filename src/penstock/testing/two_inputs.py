@@ -86,7 +86,7 @@ class TwoInputHarness(OperatorHarness):
         key_selector2: KeySelector | Callable[[Any], Any],
         **subtask: int,
     ) -> TwoInputHarness:
-        """Return a harness for the function of ``ConnectedStreams.process`` behind ``key_by``."""
+        """Return a harness for the function of ``ConnectedStreams.process`` after ``key_by``."""
         return cls(KeyedCoProcessOperator(function, key_selector1, key_selector2), **subtask)
 
     @classmethod
@@ -110,7 +110,7 @@ class TwoInputHarness(OperatorHarness):
         *descriptors: MapStateDescriptor,
         **subtask: int,
     ) -> TwoInputHarness:
-        """Return a harness for the same behind a keyed stream."""
+        """Return a harness for the same on a keyed stream."""
         return cls(KeyedBroadcastProcessOperator(function, key_selector, _names(descriptors)), **subtask)
 
     def process_element2(self, value: Any, timestamp: int | None = None) -> None:

@@ -90,7 +90,7 @@ def test_checkpoint_that_is_asked_for_while_the_last_one_is_told_is_refused(name
     asked.run({})
     [answer] = [step for step in asked.steps if isinstance(step, do.AnswerCheckpoint)]
     assert isinstance(answer.error, CheckpointRequestError)
-    assert "coming to its end" in str(answer.error)
+    assert "the job is ending" in str(answer.error)
 
 
 def test_epoch_of_notices_that_hangs_expires_and_runs_again(name: str, tmp_path: Path) -> None:

@@ -307,7 +307,7 @@ def test_stop_at_any_step_of_a_job_that_comes_to_its_end_is_answered(name: str, 
         if outcomes[-1]:
             assert Path(asked.path, "_metadata").is_file()
         else:
-            assert any(reason in str(asked.error) for reason in ("the job is FINISHED", "is coming to its end"))
+            assert any(reason in str(asked.error) for reason in ("the job is FINISHED", "the job is ending"))
         go_on(target, place)
         assert published(target) == FEW, position
     assert outcomes[0]

@@ -45,8 +45,8 @@ class FoundFile:
             return filesystem_of(self.path).open(self.path)
         except FileNotFoundError:
             reason = (
-                "it is gone since the job found it; put it back, or start the job without a checkpoint to look for "
-                "files anew"
+                "it was deleted after the job had found it; put it back, or start the job without a checkpoint to look "
+                "for files again"
             )
             raise SourceFileError(self.path, reason) from None
         except OSError as error:

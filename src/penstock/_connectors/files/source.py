@@ -32,7 +32,7 @@ class FileSourceSplit(SourceSplit):
 
     file: FileStatus
     part: FilePart
-    #: Records behind the part's position that were emitted, too: formats know positions only between blocks.
+    #: Records after the part's position that were emitted, too: formats know positions only between blocks.
     skip: int = 0
 
     def split_id(self) -> str:
@@ -42,7 +42,7 @@ class FileSourceSplit(SourceSplit):
 
 @dataclass(frozen=True, slots=True)
 class FileCheckpoint:
-    """What an enumerator of files goes on from: parts that no reader has, and every file that it ever found."""
+    """What an enumerator of files resumes from: parts that no reader has, and every file that it ever found."""
 
     splits: tuple[FileSourceSplit, ...]
     found: frozenset[str]
@@ -158,7 +158,7 @@ class FileReader(SequentialSourceReader[Any, FileSourceSplit]):
 class _PartCursor(SplitCursor[Any, FileSourceSplit]):
     def __init__(self, blocks: Iterator[tuple[list[Any], int]], split: FileSourceSplit) -> None:
         self._blocks, self._split = blocks, split
-        #: Records still to be skipped after a restore, the block at hand, and the position behind it.
+        #: Records still to be skipped after a restore, the block at hand, and the position after it.
         self._skip = split.skip
         self._block: list[Any] = []
         self._behind = 0

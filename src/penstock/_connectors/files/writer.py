@@ -26,13 +26,13 @@ if TYPE_CHECKING:
     from penstock.datastream.connectors._file_system.options import FileSinkOptions
     from penstock.datastream.connectors.base import SinkWriterContext, WriterInitContext
 
-# The rolling policy is asked before each block of so many records.
+# The rolling policy is asked before each block of this many records.
 _BLOCK = 1000
 
 
 @dataclass(frozen=True, slots=True)
 class UnfinishedPart:
-    """A part that goes on after the checkpoint."""
+    """A part that continues after the checkpoint."""
 
     bucket_id: str
     segments: tuple[str, ...]

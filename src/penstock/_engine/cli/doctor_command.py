@@ -50,7 +50,7 @@ class Finding:
 
     subject: str
     verdict: Verdict
-    #: What was found, and the way out where that is no good.
+    #: What was found, and what to do where that is a problem.
     text: str
 
 
@@ -204,5 +204,5 @@ def _port(values: dict[str, str | None]) -> Finding:
     except OSError as error:
         owner = next((job.name for job in registered_jobs() if job.address.endswith(f":{port}")), None)
         by = f"job {owner!r} has it" if owner else error.strerror or str(error)
-        text = f"{host}:{port} cannot be had ({by}); a job takes the next free one. Set rest.port for another."
+        text = f"{host}:{port} is not free ({by}); a job takes the next free one. Set rest.port for another."
         return Finding("REST port", Verdict.OK if owner else Verdict.WARNING, text)

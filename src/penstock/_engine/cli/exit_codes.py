@@ -15,7 +15,7 @@ SIGNALLED = 128
 
 
 class ExitCode(IntEnum):
-    """An exit code; what each says stands in `MEANINGS`."""
+    """An exit code; `MEANINGS` says what each one means."""
 
     OK = 0
     FAILED = 1

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from penstock._engine.protocol.metadata import AccumulatorRecord, JobSnapshot, OutstandingCommit
     from penstock._engine.protocol.state_handle import StateHandle
 
-#: Bytes of keyed state that stand in the metadata of one checkpoint at most.
+#: Most bytes of keyed state that are stored in the metadata of one checkpoint.
 _MAX_INLINE: Final = 1 << 20
 #: Accepted attempts of a subtask that a dispatch names: a Python process that has not had the subtask for longer
 #: has nothing left of it.

@@ -79,9 +79,9 @@ class Savepoints:
         if self._desk.phase not in RUNNING:
             self._answer(request, f"the job is {self._desk.status.name}")
         elif self._desk.phase in {Phase.SAVING, Phase.NOTIFYING, Phase.FINISHING}:
-            self._answer(request, "the job is coming to its end")
+            self._answer(request, "the job is ending")
         elif self.stop is not None:
-            self._answer(request, f"the job stops already, into {self.stop.path}")
+            self._answer(request, f"the job is already stopping, into {self.stop.path}")
         elif request.stop is Stop.NO:
             self._asked.append(request)
         else:

@@ -255,7 +255,7 @@ class StartMachine:
 def _remarks(fitted: Fitted, again: Reopened) -> tuple[Log, ...]:
     return (
         *(Log(f"The state of operator {name} is dropped") for name in fitted.dropped),
-        *(Log(f"Source {uid!r} had finished, and looks for what is new") for uid in again.sources),
+        *(Log(f"Source {uid!r} had finished and looks for new input") for uid in again.sources),
         *(
             Log(f"penstock.restart-finished-sources has no effect on {uid!r}, which has not finished", unexpected=True)
             for uid in again.unfinished

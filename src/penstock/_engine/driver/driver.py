@@ -115,7 +115,7 @@ class JobDriver:
 
     @property
     def savepoint_directory(self) -> str | None:
-        """Where savepoints go that name no directory; None where nobody said."""
+        """The directory of savepoints that are asked for without one; None where it is not configured."""
         return self._savepoints.default
 
     def savepoint(self, directory: str | None, stop: Stop, timeout_ms: int | None = None) -> Future[str]:
@@ -143,7 +143,7 @@ class JobDriver:
         try:
             ending = loop.run()
         except Exception as error:  # noqa: BLE001 - a bug of ours must reach whoever waits for the result
-            _log.exception("Job %r broke off", self.job_name)
+            _log.exception("Job %r failed with an internal error", self.job_name)
             ending = Ending(JobStatus.FAILED, job_error(error, self.view.job_id, self.job_name), None)
         try:
             self._clean_up(ending)

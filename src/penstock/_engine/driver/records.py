@@ -173,7 +173,7 @@ class RecordKeeper:
             try:
                 record = read(self._storage, checkpoint_path(job_id, number))
             except CorruptCheckpointError as error:
-                _log.warning("Files stay that checkpoint %d may name, which belongs to you: %s", number, error)
+                _log.warning("Keeping files that checkpoint %d, which belongs to you, may need: %s", number, error)
                 return ()
             needed |= state_files(record.snapshot) if record is not None and record.snapshot is not None else set()
         return [file for file in files if file not in needed]
@@ -192,6 +192,6 @@ class RecordKeeper:
             try:
                 work()
             except CheckpointStorageError as error:
-                _log.warning("Cleaning up failed, and is tried again after the next start: %s", error)
+                _log.warning("Cleaning up failed; it is tried again after the next start: %s", error)
 
         self._background.run(run)

@@ -69,7 +69,7 @@ class Resumption:
             return configuration, None
         before = self._jobs.get(place)
         if before is not None and before.job_name == job_name:
-            _log.info("Job %r (%s) goes on: a process before this one has started it", job_name, before.job_id)
+            _log.info("Job %r (%s) resumes: an earlier process started it", job_name, before.job_id)
             configuration = Configuration(configuration)
             configuration.set(option_table.RECOVERY_PATH, LATEST).set(option_table.JOB_ID, before.job_id)
         return configuration, Noted(self, place)
@@ -83,7 +83,7 @@ class Resumption:
                 draft.write_bytes(msgspec.json.encode(self._jobs))
                 draft.replace(self._path)
             except OSError as error:
-                _log.warning("Job %r would start anew after a crash: %s", job.job_name, error)
+                _log.warning("Job %r would start from the beginning after a crash: %s", job.job_name, error)
 
 
 class Noted:

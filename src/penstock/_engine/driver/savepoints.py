@@ -33,7 +33,7 @@ class Savepoints:
     Args:
         storage: The checkpoint directory.
         options: How object stores are reached.
-        default: Where savepoints go that name no directory; None where nobody said.
+        default: The directory of savepoints that are asked for without one; None where it is not configured.
         mailbox: Takes requests and outcomes.
         background: Copies files.
     """

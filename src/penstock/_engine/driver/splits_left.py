@@ -1,7 +1,7 @@
 """How many splits a bounded job has still to read: what its progress bar goes by.
 
 A split is with the enumerator, on its way or with a reader. Enumerators tell how many wait by a gauge, as Flink's do;
-the rest stands in the last checkpoint.
+the rest is in the last checkpoint.
 """
 
 from __future__ import annotations

@@ -33,7 +33,7 @@ class JobControl(Protocol):
 
     @property
     def savepoint_directory(self) -> str | None:
-        """Where savepoints go that name no directory; None where nobody said."""
+        """The directory of savepoints that are asked for without one; None where it is not configured."""
         ...
 
     @property

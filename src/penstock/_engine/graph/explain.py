@@ -15,7 +15,7 @@ _SINKS = (OperatorKind.SINK_WRITER, OperatorKind.COLLECT)
 
 def explain(graph: JobGraph) -> str:
     """Return a job graph as indented text: levels, their vertices, the operators of each, and the edges between."""
-    levels = vertex_levels(graph)
+    levels = graph.levels()
     sizes = _count(len(graph.vertices), "vertex", "vertices"), _count(len(graph.edges), "edge", "edges")
     lines = [f"Job {graph.name!r}: {', '.join(sizes)}"]
     for level in sorted(set(levels)):
@@ -24,14 +24,6 @@ def explain(graph: JobGraph) -> str:
             if levels[vertex.id] == level:
                 lines.extend(_explain_vertex(graph, vertex))
     return "\n".join(lines)
-
-
-def vertex_levels(graph: JobGraph) -> list[int]:
-    """Return each vertex's distance from the sources, by the longest way."""
-    levels: list[int] = []
-    for vertex in graph.vertices:
-        levels.append(max((levels[edge.source] + 1 for edge in graph.inputs(vertex.id)), default=0))
-    return levels
 
 
 def _explain_vertex(graph: JobGraph, vertex: JobVertex) -> Iterable[str]:

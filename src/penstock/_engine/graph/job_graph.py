@@ -121,3 +121,10 @@ class JobGraph:
     def outputs(self, vertex: int) -> list[JobEdge]:
         """Return the edges out of a vertex, in order of their ids."""
         return [edge for edge in self.edges if edge.source == vertex]
+
+    def levels(self) -> list[int]:
+        """Return each vertex's distance from the sources, by the longest way: one below its deepest input."""
+        levels: list[int] = []
+        for vertex in self.vertices:  # in topological order
+            levels.append(max((levels[edge.source] + 1 for edge in self.inputs(vertex.id)), default=0))
+        return levels

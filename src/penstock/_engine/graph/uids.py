@@ -1,4 +1,4 @@
-"""Operator uids: the user's own, else a hash of where the operator stands in the graph.
+"""Operator uids: the user's own, else a hash of the operator's place in the graph.
 
 The hash of an operator is made of its kind, the uids of what it reads, and its rank among operators of which these are
 equal. Names, parallelism, chaining and the functions do not count, nor does anything behind the operator or beside it:

@@ -59,9 +59,7 @@ class ExecutionPlan:
 
 def build_plan(graph: JobGraph) -> ExecutionPlan:
     """Sort the vertices of a job graph into levels."""
-    level_of: list[int] = []
-    for vertex in graph.vertices:  # in topological order
-        level_of.append(max((level_of[edge.source] + 1 for edge in graph.inputs(vertex.id)), default=0))
+    level_of = graph.levels()
     levels = tuple(
         tuple(vertex.id for vertex in graph.vertices if level_of[vertex.id] == level)
         for level in range(max(level_of, default=-1) + 1)

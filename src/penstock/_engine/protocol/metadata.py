@@ -139,11 +139,6 @@ class OperatorRecord:
         return all(subtask.finished for subtask in self.subtasks)
 
     @property
-    def partly_finished(self) -> bool:
-        """Whether some subtasks have finished and others have not."""
-        return not self.finished and any(subtask.finished for subtask in self.subtasks)
-
-    @property
     def drained(self) -> bool:
         """Whether subtasks finished because the job was drained."""
         return any(subtask.drained for subtask in self.subtasks)

@@ -50,7 +50,7 @@ class StateHandle:
     #: The attempt that wrote the file; with the checkpoint id it names the state as of this file.
     token: int
     kind: Literal["delta", "snapshot", "operator"]
-    #: Relative to the checkpoint storage; None when the bytes stand in `inline`.
+    #: Relative to the checkpoint storage; None when the bytes are in `inline`.
     path: str | None
     inline: bytes | None
     #: Bytes of the file, its entries, and the CRC-32 of its bytes.

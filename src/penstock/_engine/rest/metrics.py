@@ -108,7 +108,7 @@ def vertex_metrics(job: JobView, vertex: int) -> dict[str, Value]:
 
 
 def flat(name: str) -> str:
-    """Return a name of an operator as it stands in the name of a metric.
+    """Return a name of an operator as part of the name of a metric.
 
     Example:
         >>> flat("Keyed Reduce: 1")

@@ -108,7 +108,7 @@ class RestServer:
             return
         atexit.unregister(self.close)
         if self._lingers and self.operations.unread:
-            _log.info("REST stays until somebody has read how the last operations ended")
+            _log.info("The REST server stays until a client has read how the last operations ended")
             with contextlib.suppress(KeyboardInterrupt):
                 self.operations.wait_until_read(self._settings.store_ms / 1000)
         self._closing = True
@@ -162,7 +162,7 @@ def _listen_for_metrics(settings: RestSettings) -> socket.socket | None:
     try:
         return listen(settings.metrics_door)
     except ConfigurationError as error:
-        _log.warning("Metrics have no port of their own, and are at /metrics of the REST server alone: %s", error)
+        _log.warning("Metrics have no port of their own and are only at /metrics of the REST server: %s", error)
         return None
 
 

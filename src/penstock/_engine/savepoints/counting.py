@@ -27,7 +27,7 @@ class KeyedStateInfo:
     """One keyed state of an operator, or the timers of one domain."""
 
     name: str
-    #: "value" or what else it was declared as, "timers", or "" where nobody said.
+    #: "value" or what else it was declared as, "timers", or "" where it was not declared.
     kind: str
     #: Entries in the files. With deltas a key may have several, and one that was deleted since has some, too.
     entries: int
@@ -62,7 +62,7 @@ class KeyedStateCounter:
         self._indexes: dict[object, list[ChunkInfo]] = {}
         self._counts: dict[_State, _Count] = {}
         self._seen: set[object] = set()
-        #: States of which a key may stand in several files.
+        #: States of which a key may be in several files.
         self._unclear: set[_State] = set()
 
     def count(self, *, exactly: bool) -> tuple[KeyedStateInfo, ...]:

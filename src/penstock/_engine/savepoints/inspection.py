@@ -105,7 +105,7 @@ class VertexInfo:
 
 @dataclass(frozen=True, slots=True)
 class SavepointInfo:
-    """All that is to be said of a savepoint, a checkpoint, or another record of a job's chain."""
+    """All that can be told about a savepoint, a checkpoint, or another record of a job's chain."""
 
     path: str
     #: "savepoint" or "checkpoint"; without state: "takeover", "finished", "drained", "suspended", "canceled", "failed".

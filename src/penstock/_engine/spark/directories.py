@@ -47,7 +47,7 @@ def private_directory(path: Path) -> Path:
 
 
 def user_directory(base: Path | None = None) -> Path:
-    """The directory of this user below ``base``, by default below the temporary directory."""
+    """Return the directory of this user below ``base``, by default below the temporary directory."""
     user = os.environ.get("USERNAME", "user") if sys.platform == "win32" else str(os.geteuid())
     return private_directory((base or Path(tempfile.gettempdir())) / f"penstock-{user}")
 
@@ -94,7 +94,7 @@ class RunDirectory:
 
 
 def _new_log_file(directory: Path, name: str) -> Path:
-    """An empty log file named after the run; of runs that ended only the newest are kept."""
+    """Make an empty log file named after the run; of runs that ended only the newest are kept."""
     ended: list[tuple[float, Path]] = []
     for log in directory.glob("*.log"):
         with contextlib.suppress(FileNotFoundError):  # another process may tidy up at the same time

@@ -149,7 +149,7 @@ class SparkEpochRunner:
         try:
             return _progress(self._spark.session.sparkContext, *self._running)
         except Exception:
-            _logger.debug("Spark did not say how far the epoch is", exc_info=True)
+            _logger.debug("Spark did not report the progress of the epoch", exc_info=True)
             return EpochProgress()
 
     def _frame(self, widths: tuple[int, ...]) -> DataFrame:
@@ -178,7 +178,7 @@ def _progress(context: Any, group: str, plan: EpochPlan) -> EpochProgress:
     tracker, store = context.statusTracker(), context._jsc.sc().statusStore()
     jobs = [info for job in tracker.getJobIdsForGroup(group) if (info := tracker.getJobInfo(job)) is not None]
     done, running = 0, list[tuple[int, int]]()
-    # Spark numbers the stages of a job as they follow from each other, so they stand in the order of the levels.
+    # Spark numbers the stages of a job as they follow from each other, so they are in the order of the levels.
     for level, stage in enumerate(sorted({stage for job in jobs for stage in job.stageIds})):
         info = tracker.getStageInfo(stage)
         done += info.numCompletedTasks if info else 0

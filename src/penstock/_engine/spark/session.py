@@ -102,7 +102,7 @@ _own: SparkHandle | None = None
 
 
 def get_session(slots: int | None = None, *, log_level: str = "WARN", local_dir: Path | None = None) -> SparkHandle:
-    """The session to run in: the one that the program has, else ours, which is made at the first call.
+    """Return the session to run in: the program's, else ours, which is made at the first call.
 
     Args:
         slots: How many tasks a session of ours runs at the same time; by default as many as there are cores. A session
@@ -131,19 +131,19 @@ def get_session(slots: int | None = None, *, log_level: str = "WARN", local_dir:
 
 
 def available_cores() -> int:
-    """The cores that this process may use."""
+    """Return the number of cores that this process may use."""
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1
 
 
 def driver_memory_mb(total_bytes: int) -> int:
-    """The heap for a machine's memory: a quarter of it, between 1 and 4 GiB. Blocks only pass through it."""
+    """Return the heap for a machine's memory: a quarter of it, between 1 and 4 GiB. Blocks only pass through it."""
     return max(1024, min(4096, (total_bytes >> 20) // 4))
 
 
 def _start(slots: int, log_level: str, local_dir: Path | None) -> SparkHandle:
-    """A JVM and a session of our own."""
+    """Start a JVM and a session of our own."""
     bridge = logging.getLogger("py4j")
     if bridge.level == logging.NOTSET:  # it reports each connection that it closes
         bridge.setLevel(logging.WARNING)
@@ -171,7 +171,7 @@ def _start(slots: int, log_level: str, local_dir: Path | None) -> SparkHandle:
 
 
 def _beside_program_session() -> SparkHandle:
-    """A sibling of the program's session, with settings of its own."""
+    """Return a sibling of the program's session, with settings of its own."""
     theirs = SparkSession.builder.getOrCreate()
     ours = theirs.newSession()
     changed: list[str] = []
@@ -190,7 +190,7 @@ def _beside_program_session() -> SparkHandle:
 
 
 def unsuitable(conf: dict[str, str], master: str, python: str) -> list[str]:
-    """What about a running session is bad for jobs and can no longer be changed; each a predicate in a sentence.
+    """Return what is bad for jobs about a running session and can no longer be changed, each as a predicate.
 
     Args:
         conf: The settings of its SparkContext.
@@ -208,7 +208,7 @@ def unsuitable(conf: dict[str, str], master: str, python: str) -> list[str]:
 
 
 def _total_memory() -> int:
-    """The memory of this machine or container in bytes; 4 GiB where it does not say."""
+    """Return the memory of this machine or container in bytes; 4 GiB where it does not say."""
     total = 4 << 30
     if hasattr(os, "sysconf") and "SC_PHYS_PAGES" in os.sysconf_names:
         total = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")

@@ -1,4 +1,4 @@
-"""How an entry of a pane stands in a local version.
+"""How an entry of a pane is stored in a local version.
 
     key     pane id, key group, encoding of the key; an encoding that is too long for LMDB by its hash
     value   a pickle of the value; that of a *wide* entry holds the original key and a long encoding as well

@@ -249,7 +249,7 @@ class MemoryStore:
             kind: Which of the two made it.
             checkpoint_id: As given to it.
             token: As given to it.
-            path: Where the file lies, relative to the checkpoint storage; None to let it stand in the handle.
+            path: Where the file lies, relative to the checkpoint storage; None to keep it in the handle.
         """
         return StateHandle(
             checkpoint_id=checkpoint_id,

@@ -231,7 +231,7 @@ def describe(
         parts: What it holds.
         checkpoint_id: The checkpoint that it is written for.
         token: The attempt.
-        path: Where the file lies, relative to the checkpoint storage; None to let it stand in the handle.
+        path: Where the file lies, relative to the checkpoint storage; None to keep it in the handle.
     """
     return StateHandle(
         checkpoint_id=checkpoint_id,

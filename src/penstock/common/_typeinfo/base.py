@@ -39,7 +39,7 @@ class TypeInformation:
         return obj
 
     def get_java_type_info(self) -> NoReturn:
-        """Refuse: there is no Java type behind this one.
+        """Refuse: this type has no Java counterpart.
 
         Raises:
             UnsupportedOperationError: Always.

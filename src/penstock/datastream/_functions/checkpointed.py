@@ -18,7 +18,7 @@ class FunctionInitializationContext(ABC):
 
     @abstractmethod
     def is_restored(self) -> bool:
-        """Tell whether the function goes on from a checkpoint; its state may still be empty, if it is new in the job.
+        """Tell whether the function continues from a checkpoint; its state may still be empty, if it is new in the job.
 
         True also within a run, where an epoch brings the subtask to another process.
         """
@@ -56,7 +56,7 @@ class CheckpointedFunction(ABC):
 
     PyFlink has none; the names are those of Flink's Java API.
 
-    What the function gathers may stand in attributes between two checkpoints. A function object that an epoch finds
+    Between two checkpoints the function may gather what it needs in attributes. A function object that an epoch finds
     behind its last checkpoint is dropped, and a new one starts from that, as after a failure.
 
     Source: org.apache.flink.streaming.api.checkpoint.CheckpointedFunction, FLIP-147 for its end.
@@ -96,7 +96,7 @@ class CheckpointedFunction(ABC):
 
     @abstractmethod
     def snapshot_state(self, context: FunctionSnapshotContext) -> None:
-        """Bring the state up to date; runs at each checkpoint, also at the last one behind the end of all input.
+        """Bring the state up to date; runs at each checkpoint, also at the last one after the end of all input.
 
         Never runs between the records of a batch or within a timer.
 
@@ -143,9 +143,9 @@ class CheckpointListener(ABC):
 
     @abstractmethod
     def notify_checkpoint_complete(self, checkpoint_id: int) -> None:
-        """Take note that a checkpoint is durable; runs before the first record behind it, or before ``close``.
+        """Take note that a checkpoint is durable; runs before the first record after it, or before ``close``.
 
-        An error fails the job, which goes on from that very checkpoint.
+        An error fails the job, which resumes from that very checkpoint.
 
         Args:
             checkpoint_id: Its id; ids rise, and one that is left out is covered by the next.

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 class OperatorStateStore(ABC):
     """The operator state of one subtask; PyFlink has the broadcast state alone.
 
-    The kinds differ in what happens to them when the job goes on with another number of subtasks.
+    The kinds differ in what happens to them when the job resumes with another number of subtasks.
 
     Source: org.apache.flink.api.common.state.OperatorStateStore.
     """
@@ -36,7 +36,7 @@ class OperatorStateStore(ABC):
         """Return a list that starts with the items of all subtasks, in one order for all of them.
 
         Each subtask saves what it has added, or put in the place of all. Items of finished subtasks stay. All subtasks
-        have to start from one checkpoint for that, so a function with such a list is made anew for each epoch.
+        have to start from one checkpoint for that, so a function with such a list is recreated for each epoch.
 
         Args:
             state_descriptor: The name of the list, unique within the function.

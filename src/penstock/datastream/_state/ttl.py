@@ -221,7 +221,7 @@ class StateTtlConfig:
 
         Args:
             strategies: The strategies that were chosen.
-            is_cleanup_in_background: Whether removal goes on by itself.
+            is_cleanup_in_background: Whether expired values are removed in the background.
         """
 
         class Strategies(Enum):
@@ -290,7 +290,7 @@ class StateTtlConfig:
             self._is_cleanup_in_background = is_cleanup_in_background
 
         def is_cleanup_in_background(self) -> bool:
-            """Tell whether removal goes on by itself."""
+            """Tell whether expired values are removed in the background."""
             return self._is_cleanup_in_background
 
         def in_full_snapshot(self) -> bool:

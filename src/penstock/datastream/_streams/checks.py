@@ -31,7 +31,7 @@ def check_broadcast_descriptors(descriptors: tuple[object, ...]) -> None:
             raise TypeError(msg)
         if descriptor.get_name() in names:
             operation = f"broadcast() with two descriptors named {descriptor.get_name()!r}"
-            raise UnsupportedOperationError(operation, "a name is one state; give each map its own")
+            raise UnsupportedOperationError(operation, "each map needs a name of its own")
         names.add(descriptor.get_name())
 
 

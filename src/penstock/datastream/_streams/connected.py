@@ -1,4 +1,4 @@
-"""Connected streams: two streams of different kinds behind one function, and streams that are broadcast to one."""
+"""Connected streams: two streams of different kinds that one function reads, and broadcast streams."""
 
 from __future__ import annotations
 
@@ -162,7 +162,7 @@ class BroadcastStream:
 
 
 class BroadcastConnectedStream:
-    """A stream, keyed or not, and a broadcast one behind one function; made by :meth:`DataStream.connect`.
+    """A stream, keyed or not, and a broadcast one, read by one function; made by :meth:`DataStream.connect`.
 
     Source: org.apache.flink.streaming.api.datastream.BroadcastConnectedStream.
 
@@ -230,7 +230,7 @@ def add_two_input_operator(
     *,
     output_type: TypeInformation | None,
 ) -> DataStream:
-    """Add an operator behind two streams and return its main output."""
+    """Add an operator that reads two streams and return its main output."""
     pipeline = stream1._pipeline
     edges = (*stream1._edges, *(replace(edge, input_index=1) for edge in stream2._edges))
     operator = pipeline.add_operator(kind, name, members, edges)

@@ -211,4 +211,6 @@ class KeyedStream(DataStream):
 
     def _operator_for(self, method: str) -> StreamNode:
         operation = f"{_SETTINGS[method]} for KeyedStream"
-        raise UnsupportedOperationError(operation, "call it on the stream before key_by, or on the one that comes out")
+        raise UnsupportedOperationError(
+            operation, "call it on the stream before key_by, or on the result of the next operation"
+        )

@@ -27,7 +27,7 @@ class OperatorSettings:
     def uid(self, uid: str) -> Self:
         """Set the id by which checkpoints know the operator's state.
 
-        Without one, the id follows from where the operator stands in the job; a changed job may then not find its
+        Without one, the id follows from the place of the operator in the job; a changed job may then not find its
         state again. Two operators of one id are an error when the job is executed.
         """
         self._operator_for("uid").uid = uid
@@ -63,7 +63,7 @@ class OperatorSettings:
         return self
 
     def disable_chaining(self) -> Self:
-        """Let the operator run apart from those before and behind it."""
+        """Let the operator run apart from those before and after it."""
         self._operator_for("disable_chaining").chaining = Chaining.NEVER
         return self
 

@@ -196,7 +196,7 @@ class DataStream(StreamSettings):
     def connect(self, ds: BroadcastStream) -> BroadcastConnectedStream: ...
 
     def connect(self, ds: DataStream | BroadcastStream) -> ConnectedStreams | BroadcastConnectedStream:
-        """Put this stream and another one behind one function that tells their records apart.
+        """Feed this stream and another one to one function that tells their records apart.
 
         Args:
             ds: The second stream; its records may be of another type, and they may be broadcast.
@@ -239,7 +239,7 @@ class DataStream(StreamSettings):
     def key_by(
         self, key_selector: KeySelector | Callable[[Any], Any], key_type: TypeInformation | None = None
     ) -> KeyedStream:
-        """Bring the records of each key together; functions behind it may keep state by key.
+        """Bring the records of each key together; functions after it may keep state by key.
 
         Args:
             key_selector: Returns a record's key: None, numbers, str, bytes, dates and times, tuples, Rows, frozen
@@ -273,7 +273,7 @@ class DataStream(StreamSettings):
     def forward(self) -> DataStream:
         """Send the records of each subtask to the one of the same index.
 
-        The operator behind it must have the same parallelism, else the job is refused.
+        The next operator must have the same parallelism, else the job is refused.
         """
         return self._partitioned(PartitionerKind.FORWARD)
 
@@ -295,7 +295,7 @@ class DataStream(StreamSettings):
         """Send each record to every subtask, or fill maps with them that every subtask has.
 
         Args:
-            broadcast_state_descriptor: A map that the records fill, in the function behind ``connect``; none for a
+            broadcast_state_descriptor: A map that the records fill, in the function after ``connect``; none for a
                 stream of records.
             *other_broadcast_state_descriptors: Further maps.
 
@@ -353,7 +353,7 @@ class DataStream(StreamSettings):
 
         Args:
             sink_identifier: Put before each line with ``> ``. At a parallelism above 1 the number of the subtask,
-                counted from 1, stands there too.
+                counted from 1, is there too.
         """
         members = {"type_info": self._declared_type(), "as_text": True, "prefix": sink_identifier}
         return DataStreamSink(self._add(OperatorKind.COLLECT, "Print to Std. Out", members))
@@ -407,7 +407,7 @@ class DataStream(StreamSettings):
     def _operator_for(self, method: str) -> StreamNode:
         if self._operator is None:
             operation = f"{method}() on a stream that no operator made (after a union, a partitioning or a side output)"
-            raise UnsupportedOperationError(operation, "call it right behind the operator that it is meant for")
+            raise UnsupportedOperationError(operation, "call it on the stream that the operator returned")
         return self._operator
 
     def _declared_type(self) -> TypeInformation | None:
@@ -429,7 +429,7 @@ class DataStream(StreamSettings):
         conform: bool = True,
         keep_size: bool = False,
     ) -> DataStream:
-        """Add an operator behind this stream and return its main output."""
+        """Add an operator that reads this stream and return its main output."""
         operator = self._add(kind, name, members, keep_size=keep_size)
         type_info = Types.PICKLED_BYTE_ARRAY() if output_type is None else output_type
         edge = self._pipeline.output(operator, type_info, conform=conform)

@@ -65,7 +65,7 @@ class RateLimiterStrategy:
 
     @staticmethod
     def per_second(records_per_second: float) -> RateLimiterStrategy:
-        """Make so many records a second, all readers together.
+        """Make a number of records per second, all readers together.
 
         Time passes on the wall, also between two epochs and while the job is down: a reader that fell behind
         catches up, with at most the records of one minute.
@@ -77,7 +77,7 @@ class RateLimiterStrategy:
 
     @staticmethod
     def per_checkpoint(records_per_checkpoint: int) -> RateLimiterStrategy:
-        """Make at most so many records between two checkpoints, all readers together.
+        """Make at most a number of records between two checkpoints, all readers together.
 
         Raises:
             ValueError: The rate is not positive.

@@ -7,8 +7,8 @@ what the engine hands you (``…Context``, ``CommitRequest``) is a protocol, its
 
 Four promises hold for all of it:
 
-1. One epoch of the engine is one checkpoint. Readers and writers may be made anew at any epoch, in any process, from
-   the last accepted snapshot; enumerators and committers live on the driver and are made anew when it restarts.
+1. One epoch of the engine is one checkpoint. Readers and writers may be recreated at any epoch, in any process, from
+   the last accepted snapshot; enumerators and committers live on the driver and are recreated when it restarts.
 2. An epoch may be tried several times, even at the same time. Only one attempt is accepted; only its snapshot and
    what it staged counts. Names of staged things therefore hold the ``attempt_token``.
 3. A commit comes after its checkpoint is durable and is repeated after a crash: it must be idempotent.

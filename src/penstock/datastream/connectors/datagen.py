@@ -30,7 +30,7 @@ class DataGeneratorSource(Source[Any, "IndexSplit", "list[IndexSplit]"]):
 
     Args:
         generator_function: Makes a record of an index: a callable or a :class:`GeneratorFunction`.
-        count: How many records to make; None goes on for ever.
+        count: How many records to make; None never ends.
         rate_limiter_strategy: How fast; as fast as possible by default.
         type_info: The type of the records, None when there is none.
 

@@ -60,7 +60,7 @@ class CommitRequest(Protocol[CommittableT]):
         ...
 
     def signal_failed_with_known_reason(self, error: BaseException) -> None:
-        """Give it up: it is dropped with a log line and a metric, and the job goes on."""
+        """Give it up: it is dropped with a log line and a metric, and the job keeps running."""
         ...
 
     def signal_failed_with_unknown_reason(self, error: BaseException) -> None:

@@ -85,8 +85,8 @@ class WriterInitContext(Protocol):
     def for_savepoint(self) -> bool:
         """Whether a savepoint is made of that checkpoint.
 
-        Jobs may start from a savepoint at any time, also from one they share, while the job that made it goes on. So a
-        writer leaves nothing staged then that it goes on with later: all of it becomes committables.
+        Jobs may start from a savepoint at any time, several from the same one, and while the job that made it keeps
+        running. So a writer then leaves nothing staged that it would continue later: all of it becomes committables.
         """
         ...
 
@@ -274,7 +274,7 @@ class SupportsWriterState(ABC, Generic[T, WriterStateT]):
     def restore_writer(
         self, context: WriterInitContext, recovered_state: Collection[WriterStateT]
     ) -> StatefulSinkWriter[T, WriterStateT]:
-        """Make a writer that goes on from a state; runs in a task, at any epoch and in any process.
+        """Make a writer that continues from a state; runs in a task, at any epoch and in any process.
 
         Args:
             context: The writer's surroundings.

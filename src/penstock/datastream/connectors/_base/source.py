@@ -178,7 +178,7 @@ class SplitEnumerator(ABC, Generic[SplitT, CheckpointT]):
     def find_new_splits(self) -> None:
         """Look once for splits that were not there before; ours.
 
-        Runs right behind ``start``, and only where the job was started with ``penstock.restart-finished-sources`` from
+        Runs right after ``start``, and only where the job was started with ``penstock.restart-finished-sources`` from
         a checkpoint in which this source had finished. The default is for enumerators that look by themselves.
         """
 
@@ -221,7 +221,7 @@ class Source(ABC, Generic[T, SplitT, CheckpointT]):
     def restore_enumerator(
         self, enum_context: SplitEnumeratorContext[SplitT], checkpoint: CheckpointT
     ) -> SplitEnumerator[SplitT, CheckpointT]:
-        """Make the enumerator of a job that goes on from a checkpoint; the parallelism may have changed."""
+        """Make the enumerator of a job that resumes from a checkpoint; the parallelism may have changed."""
 
     @abstractmethod
     def create_reader(self, reader_context: SourceReaderContext) -> SourceReader[T, SplitT]:

@@ -100,7 +100,7 @@ class FileFormat(ABC):
 
     @abstractmethod
     def read(self, file: InputFile, part: FilePart) -> Iterator[tuple[list[Any], int]]:
-        """Read a part, from its position on: blocks of some thousand records, each with the position behind it.
+        """Read a part, from its position on: blocks of some thousand records, each with the position after it.
 
         Raises:
             SourceFileError: The file is gone, changed or corrupt; the error names what to do.
@@ -220,7 +220,7 @@ def cut_evenly(size: int, part_size: int) -> list[FilePart]:
 def read_lines(
     file: InputFile, part: FilePart, quotes_in: Callable[[bytes], int] | None = None
 ) -> Iterator[tuple[bytes, int]]:
-    r"""Read the lines that begin in a part, as blocks of whole lines with the byte position behind each.
+    r"""Read the lines that begin in a part, as blocks of whole lines with the byte position after each.
 
     A line belongs to the part in which its first byte stands; the last one may reach beyond the part's end. The end of
     a compressed file is not known in advance, so such a file is one part, read until there is no more.
@@ -264,7 +264,7 @@ def _rest_of_quoted(file: InputFile, stream: BinaryIO, position: int, quotes_in:
     while True:
         line = stream.readline()
         if not line:
-            reason = f"a quote that opens behind byte {position} never closes; repair the file, or disable its quotes"
+            reason = f"a quote that opens after byte {position} never closes; repair the file, or disable its quotes"
             raise SourceFileError(file.path, reason)
         lines.append(line)
         if quotes_in(line) % 2:

@@ -74,7 +74,7 @@ class FileSink(Sink[Any], SupportsWriterState[Any, "FileWriterState"], SupportsC
         return self.restore_writer(context, [])
 
     def restore_writer(self, context: WriterInitContext, recovered_state: Collection[FileWriterState]) -> FileWriter:
-        """Make a writer that goes on with the files that were not complete."""
+        """Make a writer that continues the files that were not complete."""
         from penstock._connectors.files.writer import FileWriter
 
         return FileWriter(context, self._options, recovered_state)

@@ -34,7 +34,7 @@ class RecordsWithSplitIds(Generic[E]):
 
     Args:
         records: The fetched elements by split, in order.
-        finished_splits: Splits that have nothing behind these elements.
+        finished_splits: Splits that have nothing after these elements.
     """
 
     records: Mapping[str, list[E]] = field(default_factory=dict[str, "list[E]"])

@@ -4,7 +4,7 @@ How far ahead it asks for splits decides two things. An answer takes an epoch, s
 hand stands still for the rest of the epoch. And where splits are in the order of time, readers that hold many of them
 are far apart, and windows downstream stay open for all that lies between. So a reader tells at the end of each epoch
 how many splits the next one may take: as many as it has just finished, or twice as many if it had none left then, and
-always one behind the current one.
+always one after the current one.
 """
 
 from __future__ import annotations
@@ -109,7 +109,7 @@ class SequentialSourceReader(SourceReader[T, SplitT]):
         return bool(self._waiting)
 
     def snapshot_state(self, checkpoint_id: int) -> list[SplitT]:
-        """Return the current split and those behind it; ask for what the next epoch may take."""
+        """Return the current split and those after it; ask for what the next epoch may take."""
         del checkpoint_id
         self._request_splits()
         current = [] if self._cursor is None else [self._cursor.snapshot()]
@@ -126,7 +126,7 @@ class SequentialSourceReader(SourceReader[T, SplitT]):
             self._context.send_split_request()
 
     def add_splits(self, splits: list[SplitT]) -> None:
-        """Put splits behind the others."""
+        """Append splits to the others."""
         self._waiting.extend(splits)
         self._requested = False
 

@@ -30,7 +30,7 @@ class RecordEmitter(ABC, Generic[E, T, SplitStateT]):
 
     @abstractmethod
     def emit_record(self, element: E, output: SourceOutput[T], split_state: SplitStateT) -> None:
-        """Emit what one element holds, then move the split's state behind it."""
+        """Emit what one element holds, then move the split's state past it."""
 
     def emit_records(self, elements: list[E], output: SourceOutput[T], split_state: SplitStateT) -> None:
         """Emit a block of elements; overridden by emitters that are faster this way."""
@@ -182,7 +182,7 @@ class SourceReaderBase(SourceReader[T, SplitT], Generic[E, T, SplitT, SplitState
         return bool(self._batch) or bool(self._finishing) or self._manager.wait(timeout_ms)
 
     def snapshot_state(self, checkpoint_id: int) -> list[SplitT]:
-        """Hold the fetchers and return the splits, each behind its last emitted element."""
+        """Hold the fetchers and return the splits, each positioned after its last emitted element."""
         del checkpoint_id
         self._manager.hold()
         return [self.to_split_type(split_id, state) for split_id, state in self._states.items()]

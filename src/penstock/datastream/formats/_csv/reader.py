@@ -135,7 +135,7 @@ class CsvReaderFormat(StreamFormat):
         return [table.column(column.name).to_pylist() for column in columns]
 
     def _quotes_in(self, data: bytes) -> int:
-        """Count the quotes of a text; behind an escape sign a quote is none."""
+        """Count the quotes of a text; an escaped quote does not count."""
         if self._dialect.escape_char is not None:
             data = re.sub(re.escape(self._dialect.escape_char).encode() + b".", b"", data, flags=re.DOTALL)
         return data.count((self._dialect.quote_char or "").encode())

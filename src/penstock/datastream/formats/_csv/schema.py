@@ -144,7 +144,7 @@ class CsvSchemaBuilder:
         return self._set(column_separator=_one_sign("column separator", char))
 
     def set_escape_char(self, char: str) -> CsvSchemaBuilder:
-        """Set what makes the sign behind it an ordinary one; none by default."""
+        """Set the character that escapes the next one; none by default."""
         return self._set(escape_char=_one_sign("escape sign", char))
 
     def disable_escape_char(self) -> CsvSchemaBuilder:
@@ -168,7 +168,7 @@ class CsvSchemaBuilder:
         return self._set(multiline_values=allow)
 
     def set_line_separator(self, separator: str) -> CsvSchemaBuilder:
-        r"""Set what is written behind each line; ``\n`` and ``\r\n`` are both read.
+        r"""Set what is written after each line; ``\n`` and ``\r\n`` are both read.
 
         Raises:
             ValueError: It is something else.
@@ -198,7 +198,7 @@ class CsvSchemaBuilder:
         return self._set(strict_headers=strict)
 
     def set_skip_first_data_row(self, skip: bool = True) -> CsvSchemaBuilder:
-        """Set whether to pass over the first line, or the first one behind the header."""
+        """Set whether to skip the first line, or the first one after the header."""
         return self._set(skip_first_data_row=skip)
 
     def set_allow_comments(self, allow: bool = True) -> CsvSchemaBuilder:
