@@ -47,6 +47,7 @@
     │   ├── SinkFileError                   an output file cannot be written or published
     │   │   └── StagedFileError             a checkpoint goes on with an unfinished one that is gone
     │   ├── SourceFileError                 an input file is gone or cannot be read
+    │   ├── SparkGoneError                  Spark's JVM has ended; only another start helps
     │   ├── SplitFetchError                 a source's reader could not fetch
     │   ├── StaleAttemptError               a task that outlived its attempt stopped itself
     │   └── UnpicklableStateError           a value in keyed state that cannot be written to a checkpoint
@@ -108,6 +109,7 @@ from penstock._errors.run import (
     SavepointError,
     SinkFileError,
     SourceFileError,
+    SparkGoneError,
     SplitFetchError,
     StagedFileError,
     StaleAttemptError,
@@ -175,6 +177,7 @@ __all__ = [
     "SavepointError",
     "SinkFileError",
     "SourceFileError",
+    "SparkGoneError",
     "SparkLaunchError",
     "SparkSetupError",
     "SplitFetchError",

@@ -325,6 +325,24 @@ class EpochInfrastructureError(JobRunError):
         return f"Spark lost an epoch: {self.reason}"
 
 
+class SparkGoneError(JobRunError):
+    """The JVM that Spark ran in has ended, so this process can run no epoch any more.
+
+    Args:
+        reason: How that showed.
+    """
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(reason)
+        self.reason = reason
+
+    def __str__(self) -> str:
+        return (
+            f"Spark's JVM has ended ({self.reason}): by a signal, for want of memory, or by a fault of its own. Start the "
+            "program again; with execution.state-recovery.path: latest it goes on from its newest checkpoint."
+        )
+
+
 class CheckpointExpiredError(JobRunError):
     """No task of a checkpoint's epoch came to its end for longer than ``execution.checkpointing.timeout``.
 

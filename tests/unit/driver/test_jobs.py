@@ -27,6 +27,7 @@ from penstock.errors import (
     JobCancelledError,
     JobExecutionError,
     SavepointError,
+    SparkGoneError,
 )
 
 if TYPE_CHECKING:
@@ -192,6 +193,14 @@ def test_bug_of_the_engine_fails_the_job_without_a_restart(name: str) -> None:
     driver, seen = run(name, world, restart="fixed-delay", attempts="5")
     assert driver.status is JobStatus.FAILED
     assert "no such module" in str(driver.result.exception())
+    assert "RESTARTING" not in statuses(seen)
+
+
+def test_job_whose_spark_is_gone_fails_without_a_restart_for_the_next_start_to_go_on(name: str) -> None:
+    world = World(numbers_job(name), trouble={2: SparkGoneError("connection refused")})
+    driver, seen = run(name, world, restart="fixed-delay", attempts="5")
+    assert driver.status is JobStatus.FAILED
+    assert "Start the program again" in str(driver.result.exception())
     assert "RESTARTING" not in statuses(seen)
 
 

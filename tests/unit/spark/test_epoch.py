@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Any, cast
+
 import pytest
 
 from penstock._engine.plan.epoch_plan import EpochPlan
 from penstock._engine.protocol.control import LevelDispatch, SubtaskDispatch, decode
-from penstock._engine.spark.epoch import pack_dispatches, unpack_dispatch, words_of_spark
-from penstock.errors import InternalError
+from penstock._engine.spark.epoch import SparkEpochRunner, pack_dispatches, unpack_dispatch, words_of_spark
+from penstock._engine.spark.session import SparkHandle
+from penstock.errors import InternalError, SparkGoneError
 
 
 def dispatch(level: int) -> LevelDispatch:
@@ -46,3 +49,20 @@ def test_words_of_spark_have_what_a_python_worker_said_and_no_stack_of_the_jvm()
     )
     assert words_of_spark(text) == f"org.apache.spark.SparkException: Aborted: {worker}"
     assert words_of_spark("the context has stopped") == "the context has stopped"
+
+
+class GoneSession:
+    """A session whose JVM has ended: py4j finds nobody."""
+
+    @property
+    def sparkContext(self) -> GoneSession:
+        return self
+
+    def setJobGroup(self, *_: object, **__: object) -> None:
+        raise ConnectionRefusedError(111, "Connection refused")
+
+
+def test_jvm_that_has_ended_is_told_as_such() -> None:
+    runner = SparkEpochRunner(SparkHandle(cast("Any", GoneSession()), 1))
+    with pytest.raises(SparkGoneError, match="latest"):
+        runner.run(EpochPlan(7, 1, (dispatch(0),)))

@@ -54,6 +54,7 @@ _OF_ERRORS: tuple[tuple[ExitCode, tuple[type[BaseException], ...]], ...] = (
             errors.RetryableError,
             errors.SparkSetupError,
             errors.EpochInfrastructureError,
+            errors.SparkGoneError,
             errors.CheckpointStorageError,
             errors.LocalStateError,
         ),

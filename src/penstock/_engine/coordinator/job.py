@@ -30,7 +30,7 @@ from penstock._engine.coordinator.start import StartMachine, StartPhase
 from penstock._engine.protocol.control import Failure, Stop
 from penstock._engine.protocol.metadata import RecordKind
 from penstock.common.job_status import JobStatus
-from penstock.errors import CorruptCheckpointError, FencedError, InternalError, PenstockError
+from penstock.errors import CorruptCheckpointError, FencedError, InternalError, PenstockError, SparkGoneError
 
 if TYPE_CHECKING:
     from penstock._engine.coordinator.chain import Identity
@@ -522,5 +522,7 @@ class JobCoordinator:
 
 
 def _is_lasting(cause: Cause) -> bool:
-    """Tell whether a restart would end the same way: a bug, damage, or state that does not fit the program."""
-    return cause.lasting if isinstance(cause, Failure) else isinstance(cause, InternalError | CorruptCheckpointError)
+    """Tell whether a restart would end the same way: a bug, damage, no Spark, or state that does not fit."""
+    if isinstance(cause, Failure):
+        return cause.lasting
+    return isinstance(cause, InternalError | CorruptCheckpointError | SparkGoneError)

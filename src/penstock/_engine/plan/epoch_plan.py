@@ -76,6 +76,7 @@ class EpochRunner(Protocol):
 
         Raises:
             EpochInfrastructureError: Spark lost the job (an executor, the context); run it again.
+            SparkGoneError: Spark is gone; this process can run no epoch any more.
             EpochCancelledError: `cancel` was called while it ran.
             InternalError: A task broke off in the engine's own code.
         """

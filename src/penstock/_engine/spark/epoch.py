@@ -21,7 +21,7 @@ from pyspark.sql.types import BinaryType, IntegerType, LongType, StructField, St
 from penstock._engine.plan.epoch_plan import EpochOutcome, EpochProgress
 from penstock._engine.protocol.control import decode, encode
 from penstock._engine.spark.workers import close_at_exit, closing_plan, release
-from penstock.errors import EpochCancelledError, EpochInfrastructureError, InternalError
+from penstock.errors import EpochCancelledError, EpochInfrastructureError, InternalError, SparkGoneError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -105,9 +105,10 @@ class SparkEpochRunner:
             self._cancelled.clear()  # a cancellation is for one epoch: after a restart the job goes on
             raise EpochCancelledError(plan.checkpoint_id)
         context = self._spark.session.sparkContext
-        context.setJobGroup(group, f"epoch {plan.checkpoint_id}, attempt {plan.attempt}", interruptOnCancel=False)
-        context.setLocalProperty(_DISPATCHES, pack_dispatches(plan))
+        dispatches = pack_dispatches(plan)
         try:
+            context.setJobGroup(group, f"epoch {plan.checkpoint_id}, attempt {plan.attempt}", interruptOnCancel=False)
+            context.setLocalProperty(_DISPATCHES, dispatches)
             rows = self._frame(plan.levels[0].widths).collect()
         except Exception as error:
             if self._cancelled.is_set():
@@ -116,6 +117,8 @@ class SparkEpochRunner:
             if isinstance(error, PythonException):  # users' errors never get here: theirs are rows of the epoch
                 raise InternalError(str(error)) from error
             _logger.debug("Spark lost an epoch", exc_info=True)
+            if isinstance(error, ConnectionRefusedError):  # nobody listens where py4j has talked to the JVM
+                raise SparkGoneError(str(error)) from None
             raise EpochInfrastructureError(words_of_spark(str(error))) from None
         outcome = EpochOutcome.of_rows(rows)
         _log(outcome.log)
