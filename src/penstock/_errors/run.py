@@ -175,7 +175,7 @@ class SavepointError(JobRunError):
         self.path, self.reason = path, reason
 
     def __str__(self) -> str:
-        return f"There is no savepoint {self.path}: {self.reason}."
+        return f"There is no savepoint {self.path}: {self.reason.removesuffix('.')}."
 
 
 class StopIncompleteError(SavepointError):
@@ -338,8 +338,8 @@ class SparkGoneError(JobRunError):
 
     def __str__(self) -> str:
         return (
-            f"Spark's JVM has ended ({self.reason}): by a signal, for want of memory, or by a fault of its own. Start the "
-            "program again; with execution.state-recovery.path: latest it goes on from its newest checkpoint."
+            f"Spark's JVM has ended ({self.reason}): by a signal, for want of memory, or by a fault of its own. Start "
+            "the program again; with execution.state-recovery.path: latest it goes on from its newest checkpoint."
         )
 
 
