@@ -96,8 +96,6 @@ class SparkEpochRunner:
     def run(self, plan: EpochPlan) -> EpochOutcome:
         """Run one epoch to its end and return what its subtasks acknowledged."""
         kept, self._kept = self._kept, True
-        if kept and self._closing is None:
-            self._closing = closing_plan(self._spark)
         # A group of its own, and named before the look at the flag: then `cancel` meets one of the two.
         group = f"penstock-{id(self):x}-{next(self._runs)}"
         self._running, self._storage_options = (group, plan), plan.storage_options
@@ -107,6 +105,8 @@ class SparkEpochRunner:
         context = self._spark.session.sparkContext
         dispatches = pack_dispatches(plan)
         try:
+            if kept and self._closing is None:
+                self._closing = closing_plan(self._spark)
             context.setJobGroup(group, f"epoch {plan.checkpoint_id}, attempt {plan.attempt}", interruptOnCancel=False)
             context.setLocalProperty(_DISPATCHES, dispatches)
             rows = self._frame(plan.levels[0].widths).collect()
