@@ -11,6 +11,7 @@ from playwright.sync_api import Error, expect
 from tests.dashboard.by_hand import CONVERT, REFRESH_MS, serving, wide_job
 from tests.unit.rest.fakes import JOB, OTHER, START, FakeControl, ended, failed, job
 
+from penstock._engine.gateway.job_view import SubtaskView
 from penstock.common.job_status import JobStatus
 
 if TYPE_CHECKING:
@@ -66,6 +67,14 @@ def test_graph_marks_the_busiest_vertex_and_no_other(page: Page, address: str) -
     expect(card(page, "convert to euros").get_by_text("busiest")).to_be_visible()
     expect(page.get_by_text("Most of the time goes into convert to euros")).to_contain_text("works 87 % of the time")
     expect(card(page, "convert to euros").get_by_role("meter", name="Busy")).to_have_attribute("aria-valuenow", "87")
+
+
+def test_job_that_failed_in_its_first_epoch_is_not_said_to_have_read_nothing(page: Page, tmp_path: Path) -> None:
+    view = ended(JobStatus.FAILED)
+    idle = tuple(tuple(SubtaskView() for _ in subtasks) for subtasks in view.subtasks)
+    with serving(tmp_path, FakeControl(replace(view, subtasks=idle))) as address:
+        page.goto(f"{address}#/job/{JOB}")
+        expect(page.get_by_text("The job ended before its first epoch was over.")).to_be_visible()
 
 
 def test_card_has_counts_rates_watermark_and_finished_subtasks(page: Page, address: str) -> None:

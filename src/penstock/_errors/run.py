@@ -175,7 +175,7 @@ class SavepointError(JobRunError):
         self.path, self.reason = path, reason
 
     def __str__(self) -> str:
-        return f"There is no savepoint {self.path}: {self.reason}."
+        return f"There is no savepoint {self.path}: {self.reason.removesuffix('.')}."
 
 
 class StopIncompleteError(SavepointError):

@@ -172,7 +172,7 @@ class UnclaimedStateError(RestoreError):
         return (
             f"{self.path} holds state of operator uid {self.uid!r}, but this job only has "
             f"{', '.join(self.known_uids) or 'operators without uid'}. Give that uid to the operator that continues "
-            "the state, or set execution.state-recovery.ignore-unclaimed-state to true to drop it."
+            "the state, or set execution.state-recovery.ignore-unclaimed-state to true (penstock run -n) to drop it."
         )
 
 

@@ -118,11 +118,14 @@ def test_stop_leaves_the_directory_to_the_job(penstock: Command, driver: FakeDri
 
 
 def test_failed_stop_is_one_line_without_a_trace(penstock: Command, driver: FakeDriver) -> None:
-    cause = {"class": "SavepointError", "stack-trace": "There is no savepoint: the disk is full.\n  at Java.java:1"}
+    cause = {
+        "class": "penstock.errors.SavepointError",
+        "stack-trace": "SavepointError: There is none: the disk is full.\n  at Java.java:1",
+    }
     driver.answers = [completed({"failure-cause": cause})]
     done = penstock("stop", "prices")
     assert (done.code, done.out) == (1, "")
-    assert done.err == f"penstock: There is no savepoint: the disk is full. ({driver.address})\n"
+    assert done.err == f"penstock: There is none: the disk is full. ({driver.address})\n"
 
 
 def test_stop_that_takes_too_long_is_told_with_the_way_out(penstock: Command, driver: FakeDriver) -> None:

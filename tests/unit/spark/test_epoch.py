@@ -51,18 +51,29 @@ def test_words_of_spark_have_what_a_python_worker_said_and_no_stack_of_the_jvm()
     assert words_of_spark("the context has stopped") == "the context has stopped"
 
 
+class Speechless(Exception):
+    """As a Java exception, whose words the JVM has."""
+
+    def __str__(self) -> str:
+        raise OSError("nobody answers")
+
+
 class GoneSession:
-    """A session whose JVM has ended: py4j finds nobody."""
+    """A session whose JVM has ended."""
+
+    def __init__(self, error: Exception) -> None:
+        self._error = error
 
     @property
     def sparkContext(self) -> GoneSession:
         return self
 
     def setJobGroup(self, *_: object, **__: object) -> None:
-        raise ConnectionRefusedError(111, "Connection refused")
+        raise self._error
 
 
-def test_jvm_that_has_ended_is_told_as_such() -> None:
-    runner = SparkEpochRunner(SparkHandle(cast("Any", GoneSession()), 1))
+@pytest.mark.parametrize("error", [ConnectionRefusedError(111, "Connection refused"), Speechless()])
+def test_jvm_that_has_ended_is_told_as_such(error: Exception) -> None:
+    runner = SparkEpochRunner(SparkHandle(cast("Any", GoneSession(error)), 1))
     with pytest.raises(SparkGoneError, match="latest"):
         runner.run(EpochPlan(7, 1, (dispatch(0),)))

@@ -207,6 +207,7 @@ def _refusal(status: int, content: dict[str, Any] | None) -> str:
 
 
 def _reason(cause: object) -> str:
-    """Return what a failure says: its first line; Flink puts the Java trace behind it."""
+    """Return what a failure says: its first line, without the class before it; Flink puts the Java trace behind it."""
     said = cast("dict[str, object]", cause) if isinstance(cause, dict) else {"stack-trace": str(cause)}
-    return str(said.get("stack-trace") or said.get("class") or "It failed.").strip().splitlines()[0]
+    line = str(said.get("stack-trace") or said.get("class") or "It failed.").strip().splitlines()[0]
+    return line.removeprefix(f"{str(said.get('class')).rpartition('.')[2]}: ")

@@ -117,9 +117,7 @@ class SparkEpochRunner:
             if isinstance(error, PythonException):  # users' errors never get here: theirs are rows of the epoch
                 raise InternalError(str(error)) from error
             _logger.debug("Spark lost an epoch", exc_info=True)
-            if isinstance(error, ConnectionRefusedError):  # nobody listens where py4j has talked to the JVM
-                raise SparkGoneError(str(error)) from None
-            raise EpochInfrastructureError(words_of_spark(str(error))) from None
+            raise _loss(error) from None
         outcome = EpochOutcome.of_rows(rows)
         _log(outcome.log)
         # Of a job that ends in its first epoch nothing was ever kept, unless somebody is to hear of that.
@@ -165,6 +163,17 @@ class SparkEpochRunner:
         for task, width in zip(tasks[1:], widths[1:], strict=True):
             frame = frame.repartitionById(width, "slot").mapInArrow(task, _SCHEMA)
         return frame.select("kind", "payload")
+
+
+def _loss(error: Exception) -> EpochInfrastructureError | SparkGoneError:
+    """Return what an error of Spark's means for the job."""
+    try:
+        said = str(error)  # a Java exception asks the JVM for its words
+    except Exception as unsaid:  # noqa: BLE001 - py4j raises many types on a JVM that is gone
+        return SparkGoneError(str(unsaid))
+    if isinstance(error, ConnectionRefusedError):  # nobody listens where py4j has talked to the JVM
+        return SparkGoneError(said)
+    return EpochInfrastructureError(words_of_spark(said))
 
 
 def words_of_spark(text: str) -> str:

@@ -58,14 +58,18 @@ export function view({ job, vertices: loaded, chosen }, state) {
   const vertices = loaded.map((one) => ({ ...one, busy: over ? one.busyAllAlong : one.busyNow }));
   const busiest = vertices.reduce((most, one) => (one.busy > (most?.busy ?? 0) ? one : most), null);
   return [
-    whereTimeGoes(busiest, over),
+    whereTimeGoes(busiest, state),
     drawing(job, vertices, busiest, chosen?.id),
     chosen && subtasks(job, vertices.find((one) => one.id === chosen.id), chosen),
   ];
 }
 
-function whereTimeGoes(busiest, over) {
-  if (busiest === null) return h("p", { class: "hint" }, over ? "Nothing was read." : "The first epoch is not over yet.");
+function whereTimeGoes(busiest, state) {
+  const over = isOver(state);
+  if (busiest === null) {
+    const ended = state === "FINISHED" ? "Nothing was read." : "The job ended before its first epoch was over.";
+    return h("p", { class: "hint" }, over ? ended : "The first epoch is not over yet.");
+  }
   const share = percent(busiest.busy);
   return h(
     "p",
