@@ -13,13 +13,15 @@ from typing import TYPE_CHECKING
 import pytest
 from tests.fault.job import is_truth, published
 from tests.fault.spark_driver import TOTAL
-from tests.fault.support import PATIENCE_S, ROOT
+from tests.fault.support import ROOT
 
 if TYPE_CHECKING:
     from tests.services.s3 import S3Server
 
 pytestmark = [pytest.mark.s3, pytest.mark.spark, pytest.mark.fault]
 
+#: Longest wait for a sign of life; a busy machine starts a JVM slowly.
+PATIENCE_S = 400
 PROGRAM = Path(__file__).with_name("program.py")
 
 
@@ -62,7 +64,12 @@ def test_killed_job_goes_on_from_its_checkpoint_in_s3(tmp_path: Path, server: S3
     assert any("/shared/" in key for key in keys)
     newest = max(keys, key=lambda key: int(found.group(1)) if (found := re.search(r"/chk-(\d+)/", key)) else 0)
     path = f"s3://{bucket}/{newest.removesuffix('/_metadata')}"
-    assert start(tmp_path, server, checkpoints, "-s", path).wait(PATIENCE_S) == 0, (tmp_path / "log").read_text()
+    second = start(tmp_path, server, checkpoints, "-s", path)
+    try:
+        assert second.wait(PATIENCE_S) == 0, (tmp_path / "log").read_text()
+    finally:
+        second.kill()
+        second.wait()
     assert is_truth(tmp_path, TOTAL)
     assert server.secret_key not in (tmp_path / "log").read_text()
     assert not any(server.secret_key.encode() in content for content in server.objects(bucket).values())

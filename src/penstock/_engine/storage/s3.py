@@ -21,7 +21,7 @@ SCHEMES: Final = frozenset({"s3", "s3a"})
 #: The first one that is set counts.
 _ENDPOINT_VARIABLES: Final = ("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL", "AWS_ENDPOINT")
 #: A number of bytes has to be on its way within that time; how long all of a large file takes does not matter.
-_TIMEOUTS: Final[ClientConfig] = {"connect_timeout": "5s", "read_timeout": "20s", "timeout": "30m"}
+_TIMEOUTS: Final[ClientConfig] = {"connect_timeout": "5s", "read_timeout": "30s", "timeout": "30m"}
 
 
 @dataclass(frozen=True, slots=True)
