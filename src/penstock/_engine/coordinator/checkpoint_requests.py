@@ -44,7 +44,7 @@ class CheckpointRequests:
             case Phase.EPOCH:
                 self._covered.append(request_id)
             case Phase.SAVING | Phase.NOTIFYING | Phase.FINISHING:
-                self._refuse(request_id, "the job is coming to its end")
+                self._refuse(request_id, "the job is ending")
             case phase if phase in RUNNING:
                 self._waiting.append(request_id)
             case _:
