@@ -33,11 +33,6 @@ class CheckpointRequests:
         """Whether the next epoch is to begin at once."""
         return bool(self._waiting)
 
-    @property
-    def unanswered(self) -> bool:
-        """Whether somebody still waits for an answer."""
-        return bool(self._waiting or self._covered)
-
     def request(self, request_id: int) -> None:
         """Take up a request, or refuse it."""
         match self._desk.phase:

@@ -129,6 +129,7 @@ class EngineRuntimeContext(RuntimeContext):
     def _stored(self, operation: str, descriptor: StateDescriptor, kind: str) -> StoredValueState:
         if self._store is None or self._key is None:
             raise UnsupportedOperationError(f"{operation}({descriptor.get_name()!r})", _NEEDS_KEY)
+        refuse_time_to_live(descriptor)
         table = self._store.table(
             descriptor.get_name(), kind=declared(kind, descriptor.type_info), keep_keys=self._keep_keys
         )
@@ -147,6 +148,13 @@ class EngineRuntimeContext(RuntimeContext):
                 return self.get_reducing_state(descriptor)
             case _:
                 return self.get_aggregating_state(descriptor)
+
+
+def refuse_time_to_live(descriptor: StateDescriptor) -> None:
+    """Raise for a state whose values are to expire: here they would silently stay for ever."""
+    if descriptor.ttl_config is not None and descriptor.ttl_config.is_enabled():
+        reason = "this version keeps values until they are cleared; clear them in on_timer, without enable_time_to_live"
+        raise UnsupportedOperationError(f"A time to live of the state {descriptor.get_name()!r}", reason)
 
 
 class EngineTimerService(TimerService):

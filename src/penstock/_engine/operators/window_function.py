@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, cast
 
-from penstock._engine.operators.context import EngineRuntimeContext
+from penstock._engine.operators.context import EngineRuntimeContext, refuse_time_to_live
 from penstock._engine.operators.copies import separate
 from penstock._engine.protocol.keys import normal_key
 from penstock._engine.state.declared import declared
@@ -116,6 +116,7 @@ class WindowContext(ProcessWindowFunction.Context[TimeWindow]):
 
     def stored_for_window(self, descriptor: StateDescriptor, kind: str) -> StoredValueState:
         """Return a value of the key at hand in the window at hand."""
+        refuse_time_to_live(descriptor)
         table = self._store.table(descriptor.get_name(), kind=declared(kind, descriptor.type_info))
         return StoredValueState(table, self.key, (self.at.start, self.at.end))
 
