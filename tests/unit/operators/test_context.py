@@ -41,5 +41,5 @@ class Expiring(KeyedProcessFunction):
 
 
 def test_state_that_is_to_expire_is_refused_rather_than_kept_for_ever() -> None:
-    with pytest.raises(UnsupportedOperationError, match=r"time to live of the state 'seen'.*clear it in on_timer"):
+    with pytest.raises(UnsupportedOperationError, match=r"time to live of the state 'seen'.*clear them in on_timer"):
         OperatorHarness.for_keyed_process(Expiring(), lambda value: value).open()
