@@ -163,11 +163,11 @@ def savepoint_of(place: Path, *, numbers: int = 3_000, parallelism: int = 2, **s
     return path
 
 
-def cancelled_job(place: Path, *, numbers: int = 20_000, epochs: int = 1, **settings: str) -> Path:
+def cancelled_job(place: Path, *, epochs: int = 1, **settings: str) -> Path:
     """Run the job of `totals` for some epochs, cancel it, and return its directory with the checkpoint it keeps."""
     kept = {"checkpoints": str(place / "checkpoints"), "retention": "RETAIN_ON_CANCELLATION"}
     env = environment(**kept, **settings)
-    totals(env, numbers)
+    totals(env, 10_000_000)  # more than so many epochs read on any machine
     run(env, place, cancel_in=epochs + 1)
     [job] = (place / "checkpoints").iterdir()
     return job
