@@ -15,6 +15,8 @@ from penstock._engine.coordinator.snapshots import state_files
 from penstock._engine.protocol.control import Stop
 from penstock._engine.protocol.metadata import Record, RecordKind, decode_record
 from penstock.common.job_status import JobStatus
+from penstock.errors import CheckpointStorageError
+from penstock.testing import FailingStorage
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -286,3 +288,38 @@ def test_claim_takes_no_file_that_somebody_has_put_into_the_savepoint(tmp_path: 
     (savepoint / "notes.txt").write_text("keep this")
     assert story.run(program, recover=str(savepoint), claim="CLAIM").status is JobStatus.FINISHED
     assert [file.name for file in savepoint.iterdir()] == ["notes.txt"]
+
+
+def spared_checkpoint(story: Story) -> tuple[str, str]:
+    """Leave a checkpoint that a later run has started from without claiming it, and the newest one of that run."""
+    path = cancelled_checkpoint(story, job_id=JOB_ID, retained="2")
+    newest = cancelled_checkpoint(story, job_id=JOB_ID, recover=path, retained="1")
+    assert record_at(newest).spared == (record_at(path).checkpoint_id,)
+    return path, newest
+
+
+def test_job_that_cannot_read_whose_its_checkpoints_are_does_not_start(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    story = Story(tmp_path)
+    path, newest = spared_checkpoint(story)
+    before = contents(tmp_path / "checkpoints")
+    storage = FailingStorage(str(tmp_path / "checkpoints"))
+    storage.refuse("find", paths="*/_metadata")
+    with monkeypatch.context() as patched:
+        patched.setattr("penstock._engine.driver.assembly.open_storage", lambda *_: storage)
+        refused = story.run(program, job_id=JOB_ID, recover=newest, claim="CLAIM", retained="1")
+    assert isinstance(refused.error, CheckpointStorageError)
+    assert contents(tmp_path / "checkpoints") == before
+    story.run(program, job_id=JOB_ID, recover=newest, claim="CLAIM", retained="1")
+    assert Path(path, "_metadata").is_file()
+
+
+def test_records_before_a_damaged_one_say_what_the_job_does_not_own(tmp_path: Path) -> None:
+    story = Story(tmp_path)
+    path, newest = spared_checkpoint(story)
+    last = max((tmp_path / "checkpoints" / JOB_ID).glob("chk-*"), key=lambda place: int(place.name[4:]))
+    assert str(last) != newest
+    (last / "_metadata").write_bytes(b"{")
+    assert story.run(program, job_id=JOB_ID, recover=newest, claim="CLAIM", retained="1").status is JobStatus.FINISHED
+    assert Path(path, "_metadata").is_file()

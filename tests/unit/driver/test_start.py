@@ -6,6 +6,7 @@ import itertools
 from typing import TYPE_CHECKING
 
 import pytest
+from tests.unit.driver.stories import Sheet, Story
 from tests.unit.driver.world import World, numbers_job, published
 
 from penstock._engine.coordinator import events as ev
@@ -14,9 +15,12 @@ from penstock._engine.protocol.metadata import Record, RecordKind, decode_record
 from penstock._engine.protocol.paths import checkpoint_ids, job_id_of_name, metadata_path
 from penstock._engine.storage.opening import open_storage
 from penstock.common.job_status import JobStatus
-from penstock.errors import CorruptCheckpointError, NoCheckpointError, UnclaimedStateError
+from penstock.errors import CorruptCheckpointError, JobExecutionError, NoCheckpointError, UnclaimedStateError
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
     from penstock._engine.driver.driver import JobDriver
 
 JOB_ID = "0123456789abcdef" * 2
@@ -98,6 +102,31 @@ def test_latest_after_a_cancel_that_kept_nothing_is_an_error(name: str) -> None:
     assert driver.status is JobStatus.FAILED
     assert isinstance(driver.result.exception(), NoCheckpointError)
     assert world.runs == 0
+
+
+def test_latest_after_a_failure_before_the_first_checkpoint_begins_anew(tmp_path: Path) -> None:
+    story = Story(tmp_path)
+
+    def program(divisor: int) -> Callable[[Sheet], None]:
+        return lambda sheet: sheet.collect(sheet.source("numbers", range(8)).map(lambda n: n // divisor))
+
+    failed = story.run(program(0), recover="latest", restart="none")
+    assert isinstance(failed.error, JobExecutionError)
+    again = story.run(program(1), recover="latest", restart="none")
+    assert again.status is JobStatus.FINISHED
+    assert story.output() == list(range(8))
+
+
+def test_latest_after_a_cancel_before_the_first_checkpoint_is_an_error(tmp_path: Path) -> None:
+    story = Story(tmp_path)
+
+    def program(sheet: Sheet) -> None:
+        sheet.collect(sheet.source("numbers", range(8)))
+
+    assert story.run(program, recover="latest", asks={1: lambda driver: driver.cancel()}).status is JobStatus.CANCELED
+    again = story.run(program, recover="latest")
+    assert isinstance(again.error, NoCheckpointError)
+    assert "ended (canceled) before its first checkpoint" in str(again.error)
 
 
 def test_job_that_does_not_ask_for_recovery_starts_afresh_under_the_same_id(name: str) -> None:

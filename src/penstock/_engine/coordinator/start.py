@@ -81,6 +81,8 @@ class StartMachine:
         self.already_ended: Record | None = None
         self.chain: Chain | None = None
         self._ids: tuple[int, ...] = ()
+        #: Those that were not looked at.
+        self._unseen: list[int] = []
         #: What the newest record says of the job: whether it was cancelled, and whether it has finished.
         self._cancelled = self._finished = False
         self._newest: Record | None = None
@@ -136,16 +138,21 @@ class StartMachine:
     def _choose(self, now_ms: int) -> list[Instruction]:
         if not self._ids:
             return self._go_on(None, now_ms)
-        self.phase = StartPhase.LOOKING
-        return [ReadRecord(checkpoint_path(self.job_id, self._ids[-1]))]
+        self.phase, self._unseen = StartPhase.LOOKING, list(self._ids)
+        return self._look()
+
+    def _look(self) -> list[Instruction]:
+        return [ReadRecord(checkpoint_path(self.job_id, self._unseen.pop()))]
 
     def _looked(self, event: RecordRead | StepFailed, now_ms: int) -> list[Instruction]:
-        if isinstance(event, RecordRead):
+        if isinstance(event, RecordRead) and (event.record is not None or self._settings.latest):
             self._newest = event.record
             return self._go_on(event, now_ms)
-        if self._settings.latest:
+        is_damaged = isinstance(event, RecordRead) or isinstance(event.error, CorruptCheckpointError)
+        if isinstance(event, StepFailed) and (self._settings.latest or not is_damaged):
             raise event.error
-        return self._go_on(None, now_ms)  # damaged: whoever starts from another one may be here because of that
+        # Who starts from elsewhere may do so because the newest is damaged. Those before it say what the job owns, too.
+        return self._look() if self._unseen else self._go_on(None, now_ms)
 
     def _go_on(self, newest: RecordRead | None, now_ms: int) -> list[Instruction]:
         path = self._settings.recovery_path
@@ -168,14 +175,14 @@ class StartMachine:
                 return []
             case RecordKind.SUSPENDED | RecordKind.DRAINED | RecordKind.CANCELED if record.savepoint is not None:
                 return [ReadRecord(record.savepoint)]
-            case RecordKind.TAKEOVER if record.parent is None and self._settings.latest:
-                return self._claim(now_ms)
+            case RecordKind.TAKEOVER | RecordKind.FAILED if record.parent is None and self._settings.latest:
+                return self._claim(now_ms)  # nothing was committed yet, so it begins at the beginning
             case _ if record.parent is not None:
                 self._cancelled = self._cancelled or record.kind is RecordKind.CANCELED
                 self._finished = self._finished or record.kind is RecordKind.FINISHED
                 return [ReadRecord(record.parent.path)]
             case _:
-                reason = f"the job was {record.kind.value} before its first checkpoint"
+                reason = f"the job ended ({record.kind.value}) before its first checkpoint"
                 raise NoCheckpointError(event.path, self._job, reason)
 
     def _restore(self, record: Record, path: str, now_ms: int) -> list[Instruction]:

@@ -41,7 +41,7 @@ class Located:
             UnknownStateError: The record says that a job was taken over or ended, and holds none.
         """
         if self.record.snapshot is None:
-            raise UnknownStateError(self.path, "state", (f"the record that the job was {self.record.kind.value}",))
+            raise UnknownStateError(self.path, "state", (f"a record of the kind {self.record.kind.value!r}",))
         return self.record.snapshot
 
     def name_of(self, handle: StateHandle) -> str:
