@@ -3,6 +3,7 @@
 ========================  ==============================================================================================
 ``harness``               one operator with records, watermarks and time in the hands of a test
 ``two_inputs``            the same for an operator of two connected streams
+``operator_snapshot``     the state of one subtask of it
 ``sources``               a source that is a list, with an end or a crash written into it
 ``clock``                 a clock that a test turns by hand
 ``in_process``            runs a job's epochs without Spark, with tasks that run twice or are lost
@@ -31,11 +32,11 @@ if TYPE_CHECKING:
     from penstock.testing.connector_contexts import TestWriterContext as TestWriterContext
     from penstock.testing.failing_storage import FailingStorage as FailingStorage
     from penstock.testing.harness import OperatorHarness as OperatorHarness
-    from penstock.testing.harness import OperatorSnapshot as OperatorSnapshot
     from penstock.testing.harness import StreamRecord as StreamRecord
     from penstock.testing.harness import Watermark as Watermark
     from penstock.testing.in_process import Chaos as Chaos
     from penstock.testing.in_process import InProcessEpochRunner as InProcessEpochRunner
+    from penstock.testing.operator_snapshot import OperatorSnapshot as OperatorSnapshot
     from penstock.testing.sink_contract import SinkCheckpoint as SinkCheckpoint
     from penstock.testing.sink_contract import SinkContract as SinkContract
     from penstock.testing.sink_contract import SinkRun as SinkRun
@@ -57,8 +58,9 @@ _NAMES_OF_MODULES = {
         *("TestReaderContext", "TestWriterContext"),
     ),
     "failing_storage": ("FailingStorage",),
-    "harness": ("OperatorHarness", "OperatorSnapshot", "StreamRecord", "Watermark"),
+    "harness": ("OperatorHarness", "StreamRecord", "Watermark"),
     "in_process": ("Chaos", "InProcessEpochRunner"),
+    "operator_snapshot": ("OperatorSnapshot",),
     "sink_contract": ("SinkCheckpoint", "SinkContract", "SinkRun", "SinkUnderTest"),
     "source_contract": ("SourceCheckpoint", "SourceContract", "SourceRun"),
     "sources": ("ABORT", "EOF", "ListSource", "ListSourceAbort", "Sentinel"),

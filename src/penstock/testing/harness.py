@@ -9,7 +9,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from penstock._engine.coordinator.operator_state import redistribute, visible_state
 from penstock._engine.operators.accumulators import Accumulators
 from penstock._engine.operators.base import EpochContext, Operator, OperatorContext
 from penstock._engine.operators.batch import Batch, watermark_only
@@ -20,20 +19,19 @@ from penstock._engine.operators.stateless import FilterOperator, FlatMapOperator
 from penstock._engine.operators.window import window_operator
 from penstock._engine.protocol.control import OperatorRestore
 from penstock._engine.protocol.keys import key_group, key_group_range, normal_key
-from penstock._engine.protocol.metadata import OperatorSubtask
 from penstock._engine.protocol.rows import MAX_WATERMARK, MIN_WATERMARK, NO_TIMESTAMP
-from penstock._engine.protocol.state_handle import StateHandle, rescale
 from penstock._engine.state.memory_store import MemoryStore
 from penstock._engine.state.operator_state import describe
 from penstock.metrics.in_memory import InMemoryMetricGroup
 from penstock.testing.clock import ManualClock
+from penstock.testing.operator_snapshot import OperatorSnapshot, restored_subtask
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Iterable
     from types import TracebackType
 
     from penstock._engine.operators.base import Output
-    from penstock._engine.protocol.state_handle import Lineage
+    from penstock._engine.protocol.state_handle import StateHandle
     from penstock.datastream.functions import (
         AggregateFunction,
         FilterFunction,
@@ -49,7 +47,7 @@ if TYPE_CHECKING:
     from penstock.datastream.output_tag import OutputTag
     from penstock.datastream.window import TumblingEventTimeWindows
 
-__all__ = ["OperatorHarness", "OperatorSnapshot", "StreamRecord", "Watermark"]
+__all__ = ["OperatorHarness", "StreamRecord", "Watermark"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,18 +72,6 @@ class Watermark:
     """
 
     timestamp: int
-
-
-@dataclass(frozen=True, slots=True)
-class OperatorSnapshot:
-    """The state of one subtask, as a checkpoint would hold it; made by :meth:`OperatorHarness.snapshot`."""
-
-    parallelism: int
-    watermark: int
-    lineage: Lineage
-    state: bytes | None
-    operator_state: Lineage = ()
-    checkpoint_id: int = 0
 
 
 class OperatorHarness:
@@ -392,26 +378,8 @@ class OperatorHarness:
         if self._opened or not snapshots:
             msg = "restore needs a new harness and at least one snapshot."
             raise ValueError(msg)
-        same = all(snapshot.parallelism == self._parallelism for snapshot in snapshots)
-        only = snapshots[0] if same and len(snapshots) == 1 else None
-        self._start = OperatorSnapshot(
-            self._parallelism,
-            MIN_WATERMARK if only is None else only.watermark,
-            rescale((snapshot.lineage for snapshot in snapshots), self._key_groups),
-            None if only is None else only.state,
-            self._operator_state(snapshots),
-        )
-        self._checkpoint_id = max(snapshot.checkpoint_id for snapshot in snapshots)
-
-    def _operator_state(self, snapshots: Sequence[OperatorSnapshot]) -> Lineage:
-        same = all(snapshot.parallelism == self._parallelism for snapshot in snapshots)
-        if same and len(snapshots) == 1:
-            return snapshots[0].operator_state
-        subtasks = [OperatorSubtask(operator_state=snapshot.operator_state) for snapshot in snapshots]
-        if not same:
-            shares = redistribute(subtasks, self._parallelism)
-            subtasks = [OperatorSubtask(operator_state=share) for share in shares]
-        return visible_state(subtasks, self._subtask)
+        self._start = restored_subtask(snapshots, self._subtask, self._parallelism, self._key_groups)
+        self._checkpoint_id = self._start.checkpoint_id
 
     def notify_checkpoint_complete(self, checkpoint_id: int | None = None) -> None:
         """Let the function hear that a checkpoint has completed, if it is a ``CheckpointListener``.

@@ -20,11 +20,13 @@ from penstock.datastream.functions import (
 from penstock.datastream.state import ListStateDescriptor, MapStateDescriptor, ValueStateDescriptor
 from penstock.datastream.window import TumblingEventTimeWindows
 from penstock.errors import StateDescriptorError, UnpicklableStateError, UnsupportedOperationError
-from penstock.testing.harness import OperatorHarness, OperatorSnapshot
+from penstock.testing.harness import OperatorHarness
 from penstock.testing.two_inputs import TwoInputHarness
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+    from penstock.testing.operator_snapshot import OperatorSnapshot
 
 KINDS = ("list", "union", "broadcast")
 

@@ -61,7 +61,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command, and return its exit code.
 
     Args:
-        arguments: The words behind the command's name; those of the process when left out.
+        arguments: The words after the command's name; those of the process when left out.
     """
     try:
         result = cast("int | Script | None", cli.main(arguments, prog_name="penstock", standalone_mode=False))

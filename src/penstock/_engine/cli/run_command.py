@@ -103,7 +103,7 @@ def run(
 ) -> int | Script:
     """Run a program.
 
-    Words behind SCRIPT are the program's own. Without -d and --supervise it runs as `python SCRIPT` would, and its
+    Words after SCRIPT are the program's own. Without -d and --supervise it runs as `python SCRIPT` would, and its
     exit code is passed on.
     """
     if script.is_dir() and not (script / "__main__.py").exists():

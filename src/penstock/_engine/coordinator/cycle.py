@@ -1,7 +1,7 @@
 """Epoch after epoch: what a running job does between two breaks.
 
 settle → run → accept → cut → record, and again. The record's answer arrives at the job's coordinator, which knows
-whether the job still runs by then. What became of a checkpoint is told with the next epoch; behind the last one follows
+whether the job still runs by then. What became of a checkpoint is told with the next epoch; after the last one follows
 an epoch that does nothing else, where somebody listens.
 """
 

@@ -248,7 +248,7 @@ class JobCoordinator:
         if restored is None:
             self._recover()
             return
-        self._desk.emit(do.Log(f"Going on from checkpoint {restored.record.checkpoint_id} ({restored.path})"))
+        self._desk.emit(do.Log(f"Resuming from checkpoint {restored.record.checkpoint_id} ({restored.path})"))
         self._desk.emit(*restored.remarks)
         self._desk.emit(do.AdoptGraph(restored.fitted.graph))
         self._stopping = restored.record if restored.stopping else None
@@ -311,7 +311,9 @@ class JobCoordinator:
         self._cycle.reset()
         match self._desk.phase:
             case Phase.CLOSING:
-                self._desk.emit(do.Log("The end of the job could not be recorded; 'latest' would go on with it", error))
+                self._desk.emit(
+                    do.Log("The end of the job could not be recorded; a start with 'latest' would resume it", error)
+                )
                 self._ending.closed()
             case _ if self._desk.phase in STOPPING:
                 self._check_stopped()
@@ -438,7 +440,7 @@ class JobCoordinator:
             case _ if self._desk.phase in RUNNING:
                 self._break_off(cause)
             case _:
-                self._desk.emit(do.Log("Another error while the job comes to its end", cause))
+                self._desk.emit(do.Log("Another error while the job was ending", cause))
         self._check_stopped()
 
     def _break_off(self, cause: Cause) -> None:
@@ -453,7 +455,7 @@ class JobCoordinator:
             self._desk.go(Phase.FAILING)
             return
         if delay_ms is None:
-            self._desk.emit(do.Log(f"No restart any more (restart strategy: {self._restarts.description})"))
+            self._desk.emit(do.Log(f"No more restarts (restart strategy: {self._restarts.description})"))
             self._desk.go(Phase.FAILING)
             return
         self._backoff_ms = delay_ms

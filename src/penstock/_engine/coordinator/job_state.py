@@ -139,7 +139,7 @@ class JobState:
         return result
 
     def notices(self, completed_checkpoint: int, *, going_on: bool) -> dict[Subtask, SubtaskDispatch]:
-        """Return what those subtasks get that hear of the last checkpoint but run no epoch behind it.
+        """Return what those subtasks get that hear of the last checkpoint but run no epoch after it.
 
         Args:
             completed_checkpoint: The checkpoint.

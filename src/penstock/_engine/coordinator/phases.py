@@ -50,13 +50,13 @@ class Phase(Enum):
     NOTIFYING = auto()
     #: All subtasks have finished, or the savepoint is there; the last commits are being done.
     FINISHING = auto()
-    #: The job has failed and will start again; what runs is coming to its end.
+    #: The job has failed and will start again; what runs is being ended.
     TEARDOWN = auto()
     #: The job waits for its restart.
     BACKING_OFF = auto()
-    #: The job has failed for good; what runs is coming to its end.
+    #: The job has failed for good; what runs is being ended.
     FAILING = auto()
-    #: The job was cancelled; what runs is coming to its end.
+    #: The job was cancelled; what runs is being ended.
     CANCELLING = auto()
     #: The terminal record is on its way.
     CLOSING = auto()
@@ -83,7 +83,7 @@ RUNNING: Final = frozenset(
     }
 )
 
-#: The phases in which what runs comes to its end, and no new work begins.
+#: The phases in which what runs is being ended, and no new work begins.
 STOPPING: Final = frozenset({Phase.TEARDOWN, Phase.FAILING, Phase.CANCELLING})
 
 #: The phases of an epoch between its end and its commit point.

@@ -1,6 +1,6 @@
 """Sources that had finished and are to read what is new (``penstock.restart-finished-sources``).
 
-Nothing before a finished operator may run, so with such a source all that stands behind it runs again. As long as the
+Nothing before a finished operator may run, so with such a source everything after it runs again. As long as the
 key names the source, what finishes there keeps its state, so that sums and open sets go on where they were.
 """
 
@@ -42,7 +42,7 @@ def at_and_behind(graph: JobGraph, sources: Iterable[str]) -> frozenset[str]:
 
 
 def reopen(stored: JobSnapshot, graph: JobGraph, sources: Iterable[str]) -> Reopened:
-    """Return a checkpoint's state in which finished sources, and all behind them, go on with new watermarks.
+    """Return a checkpoint's state in which finished sources, and all operators after them, go on with new watermarks.
 
     Args:
         stored: What the checkpoint holds.

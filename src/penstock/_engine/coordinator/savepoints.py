@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from penstock._engine.protocol.metadata import JobSnapshot
     from penstock._engine.protocol.state_handle import StateHandle
 
-#: The phases behind the point from which on a stop comes to its end.
+#: The phases in which a stop can no longer be given up.
 _DECIDED: Final = frozenset(
     {Phase.RECORDING, Phase.SAVING, Phase.NOTIFYING, Phase.FINISHING, Phase.CLOSING, Phase.ENDED}
 )
@@ -178,7 +178,7 @@ class Savepoints:
             self._answer(request, reason if isinstance(reason, str) else _text(reason), complete=complete)
 
     def give_up(self, reason: Exception | str, *, complete: bool = False) -> None:
-        """Answer all that has not begun; what is being copied comes to its end.
+        """Answer all that has not begun; what is being copied is completed.
 
         Args:
             reason: Why the job breaks off, or that it has ended.

@@ -55,7 +55,7 @@ class JobControl(Protocol):
     def cancel_with_savepoint(self, directory: str | None) -> Future[str]:
         """Ask the job to stop with a savepoint and to end as cancelled; the future has the path when it has.
 
-        Nothing is read behind the savepoint, and all that it covers is committed first.
+        Nothing is read after the savepoint, and all that it covers is committed first.
 
         Args:
             directory: Where its directory is made; ``execution.checkpointing.savepoint-dir`` when left out.

@@ -19,7 +19,7 @@ class Chaining(Enum):
     ALWAYS = "always"
     #: Not with the operator before it.
     HEAD = "head"
-    #: Neither with the one before nor with those behind it.
+    #: Neither with the one before nor with those after it.
     NEVER = "never"
 
 

@@ -1,7 +1,7 @@
 """Operator uids: the user's own, else a hash of the operator's place in the graph.
 
 The hash of an operator is made of its kind, the uids of what it reads, and its rank among operators of which these are
-equal. Names, parallelism, chaining and the functions do not count, nor does anything behind the operator or beside it:
+equal. Names, parallelism, chaining and the functions do not count, nor does anything after the operator or beside it:
 so a program that grows another branch, or changes its parallelism, finds its state again. (Flink's StreamGraphHasherV2
 counts positions over the whole graph and looks at chains, so there such changes lose state.) What the hashes are made
 of can never change: checkpoints name state by them.
@@ -48,7 +48,7 @@ def assign_uids(graph: StreamGraph) -> dict[int, str]:
 def _generated_uid(node: StreamNode, uids: dict[int, str], ranks: Counter[str]) -> str:
     parts = [node.kind.value]
     for edge in node.inputs:
-        # A type declared for an output must not change the uids behind it.
+        # A type declared for an output must not change the uids after it.
         source = edge.source if node.owner is not None else edge.source.operator()
         tag = edge.tag if edge.source.owner is None else _tag_of_attached(edge.source)
         parts.append(f"{edge.input_index} {uids[source.id]} {'' if tag is None else tag}")

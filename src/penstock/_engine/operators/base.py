@@ -86,9 +86,9 @@ class OperatorContext:
 class Operator(ABC):
     """One node of a chain.
 
-    The runtime calls `open` once, `begin_epoch` at each epoch's start and behind it, where somebody listens, `notify`,
+    The runtime calls `open` once, `begin_epoch` at each epoch's start and after it, where somebody listens, `notify`,
     then `process` for each batch, at the end of the input `end_input` and `finish`, and `snapshot` at each epoch's end.
-    Behind the last one may come one more `notify`. `close` comes in every case.
+    After the last one may come one more `notify`. `close` comes in every case.
     """
 
     context: OperatorContext

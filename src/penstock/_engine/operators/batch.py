@@ -27,7 +27,7 @@ class Batch:
     watermarks: list[tuple[int, int]] | tuple[()] = ()
 
     def segments(self) -> Iterator[tuple[int, int, int | None]]:
-        """Yield (start, stop, watermark): a run of records and the watermark behind it, None behind the last."""
+        """Yield (start, stop, watermark): a run of records and the watermark after it, None after the last."""
         start = 0
         for position, watermark in self.watermarks:
             yield start, position, watermark
@@ -72,7 +72,7 @@ class BatchBuilder:
         self.watermarks: list[tuple[int, int]] = []
 
     def add_watermark(self, watermark: int) -> None:
-        """Put a watermark behind the records so far; of two at one place the greater stays."""
+        """Put a watermark after the records so far; of two at one place the greater stays."""
         position = len(self.records)
         if self.watermarks and self.watermarks[-1][0] == position:
             self.watermarks[-1] = (position, watermark)

@@ -1,4 +1,4 @@
-"""Function objects of the user's between open and close; used by operators and by the edges behind them."""
+"""Function objects of the user's between open and close; used by operators and by the edges out of them."""
 
 from __future__ import annotations
 

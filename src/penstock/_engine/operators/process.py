@@ -60,7 +60,7 @@ class SideOutputs:
         side.timestamps.append(timestamp)
 
     def watermark(self, value: int) -> None:
-        """Put a watermark behind what was emitted so far, on every output."""
+        """Put a watermark after what was emitted so far, on the main output."""
         self.main.add_watermark(value)
 
     def outputs(self) -> Iterator[Output]:

@@ -28,7 +28,7 @@ class GeneratorContext:
 
 
 class _Collected(WatermarkOutput):
-    """Takes a generator's watermarks and notes behind which record they stand."""
+    """Takes a generator's watermarks and notes after which record each one comes."""
 
     def __init__(self) -> None:
         self.position = 0

@@ -85,7 +85,7 @@ class SubtaskDispatch:
     for_savepoint: bool = False
     #: The job's last checkpoint that completed; 0 at a fresh start. Those who took part in it are told.
     completed_checkpoint: int = 0
-    #: It runs nothing: the operators that are named hear of that checkpoint, because they run no epoch behind it, and
+    #: It runs nothing: the operators that are named hear of that checkpoint, because they run no epoch after it, and
     #: are closed.
     is_notice: bool = False
 

@@ -3,7 +3,7 @@
 Routing, hot dicts and the state store all use these functions, so equal keys meet in one place whatever type they
 arrive in. The encodings are stored in checkpoints: what a value encodes to may never change.
 
-An encoding is a tag and a payload. Parts of a composite key follow one another, each behind its length,
+An encoding is a tag and a payload. Parts of a composite key follow one another, each after its length,
 so two encodings are equal only for equal keys. Their order is not that of the keys.
 """
 

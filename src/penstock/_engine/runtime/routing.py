@@ -38,7 +38,7 @@ class Outlet:
             self.timestamps.extend(timestamps)
 
     def add_watermark(self, watermark: int) -> None:
-        """Put a watermark behind the records so far."""
+        """Put a watermark after the records so far."""
         position = len(self.records)
         if self.watermarks and self.watermarks[-1][0] == position:
             self.watermarks[-1] = (position, watermark)

@@ -140,7 +140,7 @@ def inspect(
     Args:
         path: Its directory or its metadata file: a local path or a URL.
         verify: Read all files and compare them with their checksums.
-        count_keys: Count the keys also where that means reading them all, behind deltas.
+        count_keys: Count the keys also where there are deltas, which means reading all of them.
         options: Options of the object store.
 
     Raises:

@@ -102,7 +102,7 @@ class ObjectStorage(CheckpointStorage):
             except BaseError:
                 if obstore.head(self._store, path)["size"] > start:
                     raise
-                data = b""  # stores take a range that begins behind the end for a mistake
+                data = b""  # stores refuse a range that begins after the end
         if len(data) < length:
             raise CorruptCheckpointError(self.full_path(path), f"it ends before byte {start + length}")
         return data
