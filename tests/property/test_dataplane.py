@@ -208,7 +208,7 @@ def evaluate(sources: list[list[list[Record]]], nodes: list[Node]) -> dict[str, 
     return {f"out-{place}": Counter(records) for place, records in enumerate(outputs)}
 
 
-@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=settings().max_examples * 4 // 5, suppress_health_check=[HealthCheck.too_slow])
 @given(
     program=programs(),
     runner=st.builds(

@@ -86,7 +86,7 @@ class Subtasks:
             }
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=settings().max_examples // 2)
 @given(
     jobs=st.lists(st.tuples(parallelisms, epochs, st.sampled_from([1, 3_000, 1 << 26])), min_size=2, max_size=3),
 )

@@ -187,4 +187,4 @@ class Processes(RuleBasedStateMachine):
 
 
 TestProcesses = Processes.TestCase
-TestProcesses.settings = settings(max_examples=40, stateful_step_count=30, deadline=None)
+TestProcesses.settings = settings(max_examples=settings().max_examples * 4 // 5, stateful_step_count=30)

@@ -316,6 +316,19 @@ def test_stop_at_any_step_of_a_job_that_comes_to_its_end_is_answered(name: str, 
     assert "the job is FINISHED" in str(late.exception(0))
 
 
+def test_cancel_with_savepoint_of_a_job_that_comes_to_its_end_is_done_or_refused(name: str, tmp_path: Path) -> None:
+    seen: set[bool] = set()
+    for position in itertools.count():
+        target, place = f"{name}-{position}", tmp_path / str(position)
+        asked = asked_at_step(few(target, place), position, Stop.CANCEL)
+        if not asked.answers:
+            break
+        done = asked.answers[0].exception(0) is None
+        assert asked.driver.status is (JobStatus.CANCELED if done else JobStatus.FINISHED)
+        seen.add(done)
+    assert seen == {True, False}
+
+
 @pytest.mark.behaviour(61)
 @pytest.mark.parametrize("stop", list(Stop))
 def test_job_that_waits_for_its_restart_refuses_savepoints_with_its_status(

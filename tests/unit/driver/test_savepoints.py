@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import pickle
 from pathlib import Path
 from typing import Any
 
 import pytest
 from tests.unit.driver.asked import ALL, STOPS, Asked, Unwritable, new_name, resumed
-from tests.unit.driver.world import World, numbers_job, published
+from tests.unit.driver.world import TARGETS, TargetCommitter, TargetSink, World, numbers_job, published
 
 from penstock._engine.coordinator import instructions as do
 from penstock._engine.protocol.control import Stop
@@ -106,6 +107,13 @@ def test_savepoint_of_the_last_epoch_that_fails_keeps_the_job_from_nothing(
 # ----------------------------------------------------------------------------------------------------------- savepoints
 
 
+def promised(steps: list[do.Instruction]) -> set[str]:
+    """Return the committables of all checkpoints that completed."""
+    snapshots = [step.record.snapshot for step in steps if isinstance(step, do.PutRecord) and step.record.snapshot]
+    commits = [commit for snapshot in snapshots for commit in snapshot.outstanding]
+    return {pickle.loads(item.payload[4:])[0] for commit in commits for item in commit.committables}
+
+
 @pytest.mark.behaviour(51)
 def test_savepoint_of_a_running_job_lets_it_go_on_and_has_no_commits_left(name: str, tmp_path: Path) -> None:
     asked = Asked(name, tmp_path).run({3: [Stop.NO]})
@@ -116,6 +124,41 @@ def test_savepoint_of_a_running_job_lets_it_go_on_and_has_no_commits_left(name: 
     assert record.kind is RecordKind.SAVEPOINT
     assert record.snapshot is not None
     assert record.snapshot.outstanding == ()
+
+
+class Slow(TargetSink):
+    """A sink that puts everything off once, so that a commit takes longer than an epoch."""
+
+    def create_committer(self, context: Any) -> TargetCommitter:
+        return SlowCommitter(TARGETS.setdefault(self.target, {}))
+
+
+class SlowCommitter(TargetCommitter):
+    def commit(self, requests: Any) -> None:
+        for request in requests:
+            if request.get_number_of_retries() == 0:
+                request.retry_later()
+            else:
+                super().commit([request])
+
+
+def test_savepoint_waits_for_the_commits_of_its_checkpoint_and_the_next_checkpoint_for_it(
+    name: str, tmp_path: Path
+) -> None:
+    asked = Asked(name, tmp_path, World(numbers_job(name, sink=Slow(name)), patience=3))
+    write, left = asked.loop._handlers[do.WriteSavepoint], []
+
+    def watched(instruction: do.WriteSavepoint) -> Any:
+        left.append(promised(asked.steps) - TARGETS[name].keys())
+        return write(instruction)
+
+    asked.loop._handlers[do.WriteSavepoint] = watched
+    asked.run({4: [Stop.NO]})
+    assert left == [set()], "what the savepoint does not have is published before it is made"
+    epoch = asked.epochs[4].checkpoint_id  # the first that begins behind the call
+    record = decode_record(Path(asked.path, "_metadata").read_bytes(), asked.path)
+    assert record.checkpoint_id == epoch
+    assert published(name) == ALL
 
 
 def test_savepoint_can_be_moved(name: str, tmp_path: Path) -> None:

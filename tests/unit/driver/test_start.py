@@ -153,6 +153,14 @@ def test_given_path_is_restored_by_another_job_whose_ids_go_on_rising(name: str)
     assert records[-1].checkpoint_id > taken + 1
 
 
+@pytest.mark.parametrize("epochs", [1, 2, 3])
+def test_first_checkpoint_behind_one_from_elsewhere_has_a_higher_id(name: str, epochs: int) -> None:
+    first, _ = run(name, cancel_after=epochs)
+    second, _ = run(name, recover=str(first.checkpoint), cancel_after=1)
+    taken, own = (int(str(driver.checkpoint).rpartition("-")[2]) for driver in (first, second))
+    assert (taken, own) == (epochs + 1, epochs + 3)  # a claim stands between them
+
+
 def test_metadata_file_is_as_good_as_its_directory(name: str) -> None:
     first, _ = run(name, cancel_after=4)
     run(name, recover=f"{first.checkpoint}/_metadata")

@@ -6,13 +6,17 @@ import gc
 from typing import TYPE_CHECKING
 
 import pytest
-from tests.unit.runtime.jobs import Job, Program
+from tests.unit.runtime.jobs import EpochFailedError, Job, Program
 
+from penstock._engine.protocol.rows import RowKind
 from penstock.errors import EpochCancelledError, EpochInfrastructureError
 from penstock.testing.in_process import Chaos, InProcessEpochRunner
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
+
+    from penstock._engine.protocol.rows import Row
 
 
 @pytest.fixture
@@ -62,3 +66,35 @@ def test_hosts_do_not_share_local_state(program: Program, tmp_path: Path) -> Non
     job.run(2)
     assert sorted(path.name for path in (tmp_path / "local").iterdir()) == ["host-0", "host-1"]
     assert job.outputs["sum"][-1] == "a" * 30
+
+
+# ------------------------------------------------------------------------------- rows that a shuffle does not deliver
+
+
+class Damaging(InProcessEpochRunner):
+    """What a task reads is damaged once: the rows of one sender to one subtask."""
+
+    def __init__(self, damage: Callable[[list[Row]], list[Row]]) -> None:
+        super().__init__()
+        self.damage, self.times = damage, 1
+
+    def _read(self, attempts: list[list[Row]], slot: int) -> list[Row]:
+        rows = super()._read(attempts, slot)
+        blocks = [row for row in rows if row.kind == RowKind.DATA]
+        if not blocks or not self.times:
+            return rows
+        self.times = 0
+        own = [row for row in blocks if (row.target, row.channel) == (blocks[0].target, blocks[0].channel)]
+        return [*self.damage(own), *(row for row in rows if row not in own)]
+
+
+@pytest.mark.parametrize(
+    ("damage", "message"),
+    [(lambda rows: rows[:-1], "lost rows"), (lambda rows: [*rows, rows[-1]], "came out of order")],
+    ids=["one gone", "one twice"],
+)
+def test_rows_that_are_missing_or_doubled_break_the_epoch_off(
+    program: Program, tmp_path: Path, damage: Callable[[list[Row]], list[Row]], message: str
+) -> None:
+    with pytest.raises(EpochFailedError, match=message):
+        Job(program.graph(), tmp_path, Damaging(damage)).epoch(40)
