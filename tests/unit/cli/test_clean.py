@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from penstock._engine.cli.exit_codes import ExitCode
+
 if TYPE_CHECKING:
     from tests.unit.cli.conftest import Command
 
@@ -51,3 +53,10 @@ def test_directory_that_cannot_be_read_is_one_line(penstock: Command, leftover: 
     done = penstock("clean", "--checkpoint-dir", str(leftover), "--no-local")
     assert done.code in (1, 75)
     assert len(done.err.splitlines()) == 1
+
+
+@pytest.mark.parametrize("option", ["--checkpoint-dir", "--savepoint-dir", "--sink-dir"])
+def test_directory_that_is_not_there_is_told(penstock: Command, tmp_path: Path, option: str) -> None:
+    done = penstock("clean", option, str(tmp_path / "nowhere"))
+    assert done.code == ExitCode.USAGE
+    assert f"there is no directory {tmp_path / 'nowhere'}" in done.err

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import asdict
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
@@ -11,12 +12,20 @@ from penstock._engine.cli.config_command import configured, configured_storage
 from penstock._engine.cli.exit_codes import ExitCode
 from penstock._engine.cli.options import SecondsType, json_option, script_option, settings_option
 from penstock._engine.cli.output import count_text, print_json, print_table, say, size_text, time_text, waiting
+from penstock._engine.storage.opening import local_path
 from penstock.common import option_table
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from penstock._engine.savepoints.survey import Removal, Survey
+
+
+def _existing(_: click.Context, __: click.Parameter, directories: tuple[str, ...]) -> tuple[str, ...]:
+    """Refuse local directories that are not there: a slip of the pen would pass for a clean place."""
+    for directory in directories:
+        path = local_path(directory)
+        if "://" not in path and not Path(path).exists():
+            raise click.BadParameter(f"there is no directory {directory}")
+    return directories
 
 
 @click.command
@@ -25,15 +34,23 @@ if TYPE_CHECKING:
     "--checkpoint-dir",
     multiple=True,
     metavar="DIRECTORY",
+    callback=_existing,
     help="Directories of checkpoints; `execution.checkpointing.dir` of the configuration without it.",
 )
 @click.option(
     "--savepoint-dir",
     multiple=True,
     metavar="DIRECTORY",
+    callback=_existing,
     help="Directories of savepoints; `execution.checkpointing.savepoint-dir` of the configuration without it.",
 )
-@click.option("--sink-dir", multiple=True, metavar="DIRECTORY", help="Folders that file sinks write to.")
+@click.option(
+    "--sink-dir",
+    multiple=True,
+    metavar="DIRECTORY",
+    callback=_existing,
+    help="Folders that file sinks write to.",
+)
 @click.option(
     "--ended-job",
     multiple=True,

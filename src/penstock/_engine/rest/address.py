@@ -30,8 +30,10 @@ def listen(door: Door) -> socket.socket:
             raise ConfigurationError(door.address_key, door.address, reason) from None
         except OSError as error:
             why = error.strerror or str(error)
-    ports = f"{door.ports[0]}-{door.ports[-1]}"
-    raise ConfigurationError(door.ports_key, ports, f"none of them can be listened on at {door.address} ({why})")
+    is_one = len(door.ports) == 1
+    ports = str(door.ports[0]) if is_one else f"{door.ports[0]}-{door.ports[-1]}"
+    nothing = "it cannot" if is_one else "none of them can"
+    raise ConfigurationError(door.ports_key, ports, f"{nothing} be listened on at {door.address} ({why})")
 
 
 def _listening(address: str, port: int) -> socket.socket:
