@@ -209,11 +209,13 @@ def test_a_port_that_is_taken_makes_it_take_the_next_one(tmp_path: Path) -> None
     assert made.address != f"http://127.0.0.1:{port}"
 
 
-def test_a_range_without_a_free_port_is_told(tmp_path: Path) -> None:
+def test_ports_that_are_all_taken_are_told(tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = str(taken.getsockname()[1])
-        with pytest.raises(ConfigurationError, match=rf"rest\.bind-port cannot be '{port}-{port}'"):
+        with pytest.raises(ConfigurationError, match=rf"rest\.bind-port cannot be '{port}'.*it cannot be listened on"):
             make(tmp_path, **{"rest.bind-port": port})
+        with pytest.raises(ConfigurationError, match=rf"'{port}-{port}'.*none of them can be listened on"):
+            make(tmp_path, **{"rest.bind-port": f"{port}, {port}"})
 
 
 def test_an_address_of_another_machine_is_told(tmp_path: Path) -> None:
