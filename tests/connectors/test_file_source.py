@@ -125,7 +125,7 @@ def test_file_that_vanishes_after_enumeration_is_named(tmp_path: Path) -> None:
     path.write_text("a\n")
     run = SourceRun(FileSource.for_record_stream_format(TEXT, str(path)).build())
     path.unlink()
-    with pytest.raises(SourceFileError, match=r"a\.txt.*gone since"):
+    with pytest.raises(SourceFileError, match=r"a\.txt.*deleted after the job had found it"):
         run.run_to_end()
 
 

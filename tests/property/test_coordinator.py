@@ -162,7 +162,9 @@ def test_any_troubles_and_crashes_leave_the_right_output(savepoints: Path, data:
             driver.run(loop)
             loop.coordinator.validate()
             assert driver.status in {JobStatus.FINISHED, JobStatus.CANCELED, JobStatus.FAILED}
-            assert saboteur.answers == Counter(saboteur.requests), "each request gets one answer"
+            # Of copies that are under way when the job ends the driver itself tells those who asked.
+            copying = {("savepoint", request.id) for request, _ in loop.coordinator._savepoints._copying.values()}
+            assert saboteur.answers == Counter(saboteur.requests - copying), "each request gets one answer"
             assert all(told == sorted(told) for told in world.told.values())
             if listens and driver.status is JobStatus.FINISHED:
                 assert saboteur.last == {subtask: world.told[subtask][-1] for subtask in saboteur.last}
