@@ -267,6 +267,20 @@ def test_start_without_claim_takes_an_earlier_claim_back(tmp_path: Path) -> None
     assert contents(savepoint) == before
 
 
+@pytest.mark.parametrize("again", [{}, {"recover": "older"}])
+def test_job_goes_back_over_the_local_state_of_the_process_that_was_killed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, again: dict[str, str]
+) -> None:
+    monkeypatch.setattr("penstock._engine.state.keyed_store._MAX_PENDING_DELTAS", 0)
+    story = Story(tmp_path)
+    older = cancelled_checkpoint(story, 3, job_id=JOB_ID)
+    killed(story, 4, recover=older)
+    assert list(tmp_path.glob("state-1/**/data.mdb")), "what the next one finds"
+    settings = {"recover": older} if again else {}
+    chapter = story.run(program, job_id=JOB_ID, **settings)
+    assert chapter.status is JobStatus.FINISHED, chapter.error
+
+
 @pytest.mark.parametrize("at", [1, 3])
 def test_own_checkpoint_that_is_not_claimed_stays_also_when_a_later_process_goes_on(tmp_path: Path, at: int) -> None:
     story = Story(tmp_path)

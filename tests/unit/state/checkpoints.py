@@ -45,9 +45,16 @@ class Checkpoints:
     def memory_store(self) -> MemoryStore:
         return MemoryStore(self.key_groups, MAX_PARALLELISM, self.read)
 
-    def keyed_store(self, directory: Path, memory_bytes: int = 1 << 26) -> KeyedStore:
+    def keyed_store(self, directory: Path, memory_bytes: int = 1 << 26, run_id: str = "") -> KeyedStore:
         return KeyedStore(
-            directory, self.key_groups, MAX_PARALLELISM, self.read, memory_bytes, operator_uid="sum-1", subtask_index=3
+            directory,
+            self.key_groups,
+            MAX_PARALLELISM,
+            self.read,
+            memory_bytes,
+            operator_uid="sum-1",
+            subtask_index=3,
+            run_id=run_id,
         )
 
     def end_epoch(self, store: MemoryStore, *, accepted: bool = True) -> bytes | None:

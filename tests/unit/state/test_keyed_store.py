@@ -126,6 +126,28 @@ def test_local_version_that_is_newer_than_the_lineage_stops_an_outdated_attempt(
     assert contents(fresh)[1, ()] == "b"
 
 
+@pytest.mark.parametrize("epochs", [0, 2])
+def test_later_run_goes_back_to_an_older_checkpoint_or_to_the_beginning(
+    checkpoints: Checkpoints, directory: Path, epochs: int
+) -> None:
+    killed = checkpoints.keyed_store(directory, memory_bytes=1, run_id="first")
+    run(checkpoints, killed, {1: "a"}, epochs=epochs)
+    older, at = checkpoints.lineage, checkpoints.checkpoint_id
+    run(checkpoints, killed, {1: "b", 2: "b"}, epochs=3)
+    killed.catch_up(checkpoints.lineage)
+    assert versions(directory)
+
+    checkpoints.lineage, checkpoints.checkpoint_id = older, at
+    again = checkpoints.keyed_store(directory, memory_bytes=1, run_id="second")
+    again.catch_up(older)
+    expected = {(1, ()): "a", ("epoch", ()): epochs - 1} if epochs else {}
+    assert contents(again) == expected
+    run(checkpoints, again, {3: "c"}, epochs=3)
+    third = checkpoints.keyed_store(directory, run_id="third")
+    third.catch_up(checkpoints.lineage)
+    assert contents(third) == {**expected, (3, ()): "c", ("epoch", ()): epochs + 2}
+
+
 def test_attempt_that_outlived_its_epoch_stops_at_its_next_read(checkpoints: Checkpoints, directory: Path) -> None:
     store = checkpoints.keyed_store(directory, memory_bytes=1)
     run(checkpoints, store, dict.fromkeys(range(10), "a"))

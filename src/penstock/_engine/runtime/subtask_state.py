@@ -32,7 +32,7 @@ class SubtaskState:
         self._vertex = vertex
         self._subtask = subtask
         self._storage = storage
-        self._job_id = dispatch.job_id
+        self._job_id, self._run_id = dispatch.job_id, dispatch.run_id
         self._local = Path(dispatch.local_directory)
         configuration = Configuration.from_dict(dispatch.configuration)
         self._inline_bytes = configuration.get(CHECKPOINT_INLINE_THRESHOLD)
@@ -50,6 +50,7 @@ class SubtaskState:
             self._memory_bytes,
             operator_uid=uid,
             subtask_index=self._subtask,
+            run_id=self._run_id,
         )
 
     def read(self, handle: StateHandle) -> bytes:

@@ -35,8 +35,7 @@ class KeyedStore(MemoryStore):
     """Keyed state over a local directory.
 
     Args:
-        directory: The subtask's own directory on a local disk; made when missing. A job that goes back to an older
-            checkpoint gets another one.
+        directory: The subtask's own directory on a local disk; made when missing.
         key_groups: The key groups of this subtask.
         max_parallelism: The number of all key groups.
         read: Reads the file of a handle.
@@ -44,6 +43,7 @@ class KeyedStore(MemoryStore):
             go. Changes of the running epoch stay in memory whatever they take.
         operator_uid: The operator, for errors.
         subtask_index: The subtask, for errors.
+        run_id: The start of the job that this is. A later one may go back to an older checkpoint, or begin anew.
 
     Raises:
         LocalStateError: The directory is not this user's own, or not on a local disk.
@@ -59,11 +59,13 @@ class KeyedStore(MemoryStore):
         *,
         operator_uid: str = "",
         subtask_index: int = 0,
+        run_id: str = "",
     ) -> None:
         super().__init__(key_groups, max_parallelism, read)
         self._directory = private_directory(directory)
         self._memory_bytes = memory_bytes
         self._owner = operator_uid, subtask_index
+        self._run_id = run_id
         self._local: LocalVersion | None = None
         #: Positions from the version below to the one in memory: the version may move among them.
         self._passed: list[Position] = []
@@ -82,7 +84,7 @@ class KeyedStore(MemoryStore):
             place = places.get(version.position, -1)
             if place > best:
                 best, self._local = place, version
-            elif place < 0 and way[-1].position in version.meta.history:
+            elif place < 0 and version.meta.run_id == self._run_id and way[-1].position in version.meta.history:
                 raise self._stale(version.position, way[-1].position)
         if self._local is not None:
             self._arrived_at(way[best].position)
@@ -140,7 +142,7 @@ class KeyedStore(MemoryStore):
         """Write what is pending to the local version; the pending entries are then free to leave memory."""
         local = self._local = self._furthest()
         try:
-            local.move(self._passed, list(self._panes()), list(self._timers.values()))
+            local.move(self._passed, list(self._panes()), list(self._timers.values()), self._run_id)
         except MovedError as moved:
             raise self._stale(moved.position) from moved
         del self._passed[:-1]

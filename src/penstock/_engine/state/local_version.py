@@ -61,6 +61,8 @@ class Meta(msgspec.Struct):
     #: Positions that it went through, oldest first.
     history: list[tuple[int, int]]
     next_pane: int
+    #: The run that moved it last.
+    run_id: str = ""
 
 
 class PaneRecord(msgspec.Struct, array_like=True):
@@ -173,7 +175,7 @@ class LocalVersion:
 
     # ---------------------------------------------------------------------------------------------------- writing
 
-    def move(self, passed: list[Position], panes: list[Pane], timers: list[Timers]) -> None:
+    def move(self, passed: list[Position], panes: list[Pane], timers: list[Timers], run_id: str) -> None:
         """Write all pending changes and move to the last position passed, in one transaction.
 
         Nothing is written when another process already moved there. Where it moved part of the way, the changes
@@ -183,15 +185,16 @@ class LocalVersion:
             passed: The positions from the version below to the caller's; empty to leave it without one.
             panes: All panes in memory.
             timers: All timers in memory.
+            run_id: The run that moves it.
 
         Raises:
             MovedError: It stands at a position that the caller did not pass.
         """
         self.release()
         self.passed = passed
-        self._environment.write(lambda transaction: self._move(transaction, panes, timers))
+        self._environment.write(lambda transaction: self._move(transaction, panes, timers, run_id))
 
-    def _move(self, transaction: lmdb.Transaction, panes: list[Pane], timers: list[Timers]) -> None:
+    def _move(self, transaction: lmdb.Transaction, panes: list[Pane], timers: list[Timers], run_id: str) -> None:
         passed = self.passed
         self._check(transaction)
         self._read_directory(transaction)
@@ -204,7 +207,7 @@ class LocalVersion:
             if domain.pending:
                 self._write_timers(transaction, domain)
         meta = self.meta
-        meta.position = passed[-1] if passed else NOWHERE
+        meta.position, meta.run_id = passed[-1] if passed else NOWHERE, run_id
         meta.history = [*meta.history, *(position for position in passed if position not in meta.history)][-_HISTORY:]
         transaction.put(_VERSION_KEY, msgspec.msgpack.encode(meta), db=self._environment.meta)
 
