@@ -122,7 +122,7 @@ def test_restart_drops_the_cache_entries_of_the_attempt_before(name: str) -> Non
 
 @pytest.mark.parametrize("trouble", [{}, {2: failing}])
 @pytest.mark.behaviour(45)
-def test_workers_are_released_once_when_the_job_has_ended_and_before_anybody_hears_of_it(
+def test_workers_are_released_once_when_the_job_has_ended_and_before_its_result_is_there(
     name: str, trouble: dict[int, Any]
 ) -> None:
     world = World(numbers_job(name), patience=3, trouble=trouble)

@@ -115,7 +115,6 @@ def assemble(
     )
 
     def clean_up(ending: Ending) -> None:
-        surroundings.runner.release(identity.run_id)
         if ending.status.is_globally_terminal_state() and coordinator.job_id:
             shutil.rmtree(surroundings.state_directory / coordinator.job_id, ignore_errors=True)
             if ending.checkpoint is None and epochs.program_path is not None:
@@ -146,6 +145,7 @@ def assemble(
         watch=watch,
         full_path=full_path,
         clean_up=clean_up,
+        close_functions=lambda: surroundings.runner.release(identity.run_id),
     )
     enumerators = Enumerators(program.sources, mailbox, background)
     listeners: list[JobListener] = [watch]

@@ -46,7 +46,9 @@ class JobDriver:
         watch: Keeps the job's view up to date.
         full_path: Turns a path below the checkpoint directory into one for people; None where that directory goes
             with the job.
-        clean_up: Runs when the job has ended: removes what it needed in this process and on the local disk.
+        clean_up: Runs when the job has ended, before anybody hears of it: removes what it needed on the local disk.
+        close_functions: Runs before the job has its result; it takes as long as the functions do, and whoever asked for
+            a stop has heard by then.
     """
 
     def __init__(
@@ -60,6 +62,7 @@ class JobDriver:
         watch: JobWatch,
         full_path: Callable[[str], str] | None,
         clean_up: Callable[[Ending], None],
+        close_functions: Callable[[], None],
     ) -> None:
         self.job_name = job_name
         self.results = results
@@ -75,6 +78,7 @@ class JobDriver:
         self.interruption = Interruption(job_name, self)
         self._full_path = full_path
         self._clean_up = clean_up
+        self._close_functions = close_functions
         self._started_ms = 0
 
     # ------------------------------------------------------------------------------------------- JobControl, any thread
@@ -160,6 +164,7 @@ class JobDriver:
         self.watch.ended(ending.status, error)
         self._savepoints.end(ending.status.name)
         self._checkpoints.end(ending.status.name)
+        self._close_functions()
         self.results.end(error)
         _log.info("Job %r (%s) ended: %s", self.job_name, self.view.job_id, ending.status.name)
         if error is not None:
