@@ -26,7 +26,12 @@ os._exit(3)
 
 
 def leave(how: str) -> tuple[int, str]:
-    result = subprocess.run([sys.executable, "-c", PROGRAM, how], capture_output=True, text=True, check=False)
+    result = subprocess.run(
+        [sys.executable, "-W", "ignore:This process:DeprecationWarning", "-c", PROGRAM, how],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
     assert not result.stderr
     return result.returncode, result.stdout
 
