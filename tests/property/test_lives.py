@@ -311,23 +311,22 @@ def test_lives_of_jobs_leave_the_truth_and_nothing_else(data: st.DataObject, rol
             CLOCK.advance(data.draw(st.sampled_from([0, 10_000_000])))
             if data.draw(st.booleans()):
                 lives.clean()
-        cancelled_early = set[str]()
+        stuck = set[str]()  # without a checkpoint to go on from
         for last in (*(other for other in JOBS if other != job_id), job_id):
             for _ in range(2):  # the first one may only bring a stop to its end
                 status = lives.run([2, 1, 2], {}, None, job_id=last, recover="latest")
             if status is JobStatus.FAILED:
-                cancelled_early.add(last)
+                stuck.add(last)
         lives.files.turn_to(job_id)
         complete = job_id not in drained and status is not JobStatus.FAILED
         lives.files.check(complete=complete)
         assert not complete or set(lives.seen) == set(range(SPLITS * LENGTH))
         lives.dispose_all()
         lives.clean()
-        left = {str(file) for file in lives.checkpoints.rglob("*") if file.is_file() and file.name != "_metadata"}
-        # A start from the beginning that was cancelled before its first checkpoint leaves those of the run before it.
-        chains = read_chains(open_storage(str(lives.checkpoints)))
-        kept = (chain.state_files for chain in chains if chain.job_id in cancelled_early)
-        assert left <= {str(lives.checkpoints / name) for name in frozenset[str]().union(*kept)}
-        assert all(any(job in file.name for job in cancelled_early) for file in lives.files.staged())
+        # What such a job, or the one before it under its id, has left could still be needed: somebody has to say that
+        # it has ended.
+        files = [file for file in lives.checkpoints.rglob("*") if file.is_file() and file.name != "_metadata"]
+        left = [str(file) for file in (*files, *lives.files.staged())]
+        assert not [path for path in left if not any(job in path for job in stuck)]
     finally:
         shutil.rmtree(place)
