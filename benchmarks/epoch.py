@@ -152,9 +152,9 @@ class PairedRunner(SparkEpochRunner):
         self._timings.append(timing)
         return outcome
 
-    def _frame(self, widths: tuple[int, ...]) -> DataFrame:
+    def _frame(self, plan: EpochPlan) -> DataFrame:
         start = time.perf_counter()
-        self._last = super()._frame(widths)
+        self._last = super()._frame(plan)
         self._build_s = time.perf_counter() - start
         return self._last
 

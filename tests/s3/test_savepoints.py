@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import shutil
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import TYPE_CHECKING
 
 import pytest
 from tests.fault.job import HastyClock, assembled, counting_graph, is_truth
 from tests.fault.points import Points
 from tests.fault.support import CrashError, crash, run_here
+from tests.unit.cli.conftest import Command, Done
 
 from penstock._engine.cli.main import main
 from penstock._engine.protocol.control import Stop
@@ -29,18 +30,6 @@ pytestmark = pytest.mark.s3
 
 #: The first checkpoint is complete.
 CHECKPOINTED = "publish-1-before"
-
-
-class Done(NamedTuple):
-    """How a command ended."""
-
-    code: int
-    out: str
-    err: str
-
-
-class Command(Protocol):
-    def __call__(self, *words: str) -> Done: ...
 
 
 @pytest.fixture

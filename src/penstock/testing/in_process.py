@@ -85,7 +85,6 @@ class InProcessEpochRunner:
         self._random = random.Random(seed)  # noqa: S311 - no secret
         self._cancelled = threading.Event()
         self._tasks_done = 0
-        self._storage_options: dict[str, str] = {}
 
     def run(self, plan: EpochPlan) -> EpochOutcome:
         """Run one epoch to its end and return what its subtasks acknowledged.
@@ -119,7 +118,7 @@ class InProcessEpochRunner:
             worker.close()
 
     def _run(self, plan: EpochPlan) -> EpochOutcome:
-        self._tasks_done, self._storage_options = 0, plan.storage_options
+        self._tasks_done = 0
         inputs: list[list[Row]] = [[] for _ in range(plan.levels[0].widths[0])]
         for level in plan.levels:
             outputs = [self._run_task(plan, level, slot, rows) for slot, rows in enumerate(inputs)]
@@ -136,16 +135,16 @@ class InProcessEpochRunner:
         if self._happens(self.chaos.losses):
             raise EpochInfrastructureError("an executor was lost (simulated)")
         if self._happens(self.chaos.mixtures):
-            return [self._attempt(level, slot, rows) for _ in range(2)]
+            return [self._attempt(plan, level, slot, rows) for _ in range(2)]
         if self._happens(self.chaos.retries):
-            self._attempt(level, slot, rows)
-        return [self._attempt(level, slot, rows)]
+            self._attempt(plan, level, slot, rows)
+        return [self._attempt(plan, level, slot, rows)]
 
-    def _attempt(self, level: LevelDispatch, slot: int, rows: list[Row]) -> list[Row]:
+    def _attempt(self, plan: EpochPlan, level: LevelDispatch, slot: int, rows: list[Row]) -> list[Row]:
         number = self._random.randrange(len(self.workers))
         local = replace(level, local_directory=f"{level.local_directory}/host-{number % self._hosts}")
         batches = iter([record_batch(rows)])
-        output = list(rows_of(run_level(encode(local), slot, batches, self.workers[number], self._storage_options)))
+        output = list(rows_of(run_level(encode(local), slot, batches, self.workers[number], plan.storage_options)))
         self._tasks_done += 1
         return output
 

@@ -145,12 +145,12 @@ class StartMachine:
         return [ReadRecord(checkpoint_path(self.job_id, self._unseen.pop()))]
 
     def _looked(self, event: RecordRead | StepFailed, now_ms: int) -> list[Instruction]:
-        if isinstance(event, RecordRead) and (event.record is not None or self._settings.latest):
+        if isinstance(event, StepFailed):
+            if self._settings.latest or not isinstance(event.error, CorruptCheckpointError):
+                raise event.error
+        elif event.record is not None or self._settings.latest:
             self._newest = event.record
             return self._go_on(event, now_ms)
-        is_damaged = isinstance(event, RecordRead) or isinstance(event.error, CorruptCheckpointError)
-        if isinstance(event, StepFailed) and (self._settings.latest or not is_damaged):
-            raise event.error
         # Who starts from elsewhere may do so because the newest is damaged. Those before it say what the job owns, too.
         return self._look() if self._unseen else self._go_on(None, now_ms)
 

@@ -20,7 +20,7 @@ from pyspark.sql.types import BinaryType, IntegerType, LongType, StructField, St
 
 from penstock._engine.plan.epoch_plan import EpochOutcome, EpochProgress
 from penstock._engine.protocol.control import decode, encode
-from penstock._engine.spark.workers import close_at_exit, closing_plan, release
+from penstock._engine.spark.workers import close_at_exit, release
 from penstock.errors import EpochCancelledError, EpochInfrastructureError, InternalError, SparkGoneError
 
 if TYPE_CHECKING:
@@ -84,32 +84,26 @@ class SparkEpochRunner:
         self._runs = count(1)
         #: The job group of the epoch at hand, and the epoch.
         self._running: tuple[str, EpochPlan] | None = None
-        #: Of the job, the same in all epochs: they are part of the plan, where nobody can read them.
-        self._storage_options: dict[str, str] = {}
         #: By the slots of its levels: the plan of the last epoch.
         self._plans: dict[tuple[int, ...], DataFrame] = {}
         #: Whether workers may keep something of the job.
         self._kept = False
-        #: Closes what they keep; there once they may.
-        self._closing: DataFrame | None = None
 
     def run(self, plan: EpochPlan) -> EpochOutcome:
         """Run one epoch to its end and return what its subtasks acknowledged."""
         kept, self._kept = self._kept, True
         # A group of its own, and named before the look at the flag: then `cancel` meets one of the two.
         group = f"penstock-{id(self):x}-{next(self._runs)}"
-        self._running, self._storage_options = (group, plan), plan.storage_options
+        self._running = group, plan
         if self._cancelled.is_set():
             self._cancelled.clear()  # a cancellation is for one epoch: after a restart the job goes on
             raise EpochCancelledError(plan.checkpoint_id)
         context = self._spark.session.sparkContext
         dispatches = pack_dispatches(plan)
         try:
-            if kept and self._closing is None:
-                self._closing = closing_plan(self._spark)
             context.setJobGroup(group, f"epoch {plan.checkpoint_id}, attempt {plan.attempt}", interruptOnCancel=False)
             context.setLocalProperty(_DISPATCHES, dispatches)
-            rows = self._frame(plan.levels[0].widths).collect()
+            rows = self._frame(plan).collect()
         except Exception as error:
             if self._cancelled.is_set():
                 self._cancelled.clear()
@@ -136,7 +130,7 @@ class SparkEpochRunner:
         if not self._kept:
             return
         try:
-            release(self._spark, self._closing or closing_plan(self._spark), run_id)
+            release(self._spark, run_id)
         except Exception:
             _logger.debug("Functions stay open until their workers end", exc_info=True)
 
@@ -150,15 +144,16 @@ class SparkEpochRunner:
             _logger.debug("Spark did not report the progress of the epoch", exc_info=True)
             return EpochProgress()
 
-    def _frame(self, widths: tuple[int, ...]) -> DataFrame:
-        """Return the frame of an epoch with so many slots in each level."""
+    def _frame(self, plan: EpochPlan) -> DataFrame:
+        """Return the frame of an epoch, the same for all that have so many slots in each level."""
+        widths = plan.levels[0].widths
         if widths not in self._plans:  # it is the first epoch, or subtasks have finished
-            self._plans = {widths: self._build(widths)}
+            self._plans = {widths: self._build(widths, plan.storage_options)}
         # The same frame again would find its shuffle files of last time and run half of its tasks; an alias is new.
         return self._plans[widths].alias("epoch")
 
-    def _build(self, widths: tuple[int, ...]) -> DataFrame:
-        tasks = [partial(_task, level, self._storage_options) for level in range(len(widths))]
+    def _build(self, widths: tuple[int, ...], storage_options: dict[str, str]) -> DataFrame:
+        tasks = [partial(_task, level, storage_options) for level in range(len(widths))]
         frame = self._spark.session.range(widths[0], numPartitions=widths[0]).mapInArrow(tasks[0], _SCHEMA)
         for task, width in zip(tasks[1:], widths[1:], strict=True):
             frame = frame.repartitionById(width, "slot").mapInArrow(task, _SCHEMA)

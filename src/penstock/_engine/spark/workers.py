@@ -6,11 +6,11 @@ Called by the epoch runner, on the driver and in tasks. Why it takes this: decis
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 import tempfile
 import threading
 import time
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, NoReturn
 
@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     import pyarrow as pa
-    from pyspark.sql import DataFrame
 
     from penstock._engine.spark.session import SparkHandle
 
@@ -27,57 +26,48 @@ _PATIENCE_S: Final = 10
 #: Each task of `release` stays until it sees that Spark has started the others, in other workers, or for so long.
 _TOGETHER_S: Final = 0.1
 _LOOK_S: Final = 0.002
-#: The property of a Spark job that its tasks read the run to close from.
-_RELEASE: Final = "penstock.release"
 
 _leave: Final = os._exit
 _worker: int | None = None
 
 
-def closing_plan(spark: SparkHandle) -> DataFrame:
-    """Return the plan of `release`, the same for all runs; building it takes as long as running it."""
-    return spark.session.range(spark.slots, numPartitions=spark.slots).mapInArrow(_release, "id long")
-
-
-def release(spark: SparkHandle, plan: DataFrame, run_id: str) -> None:
+def release(spark: SparkHandle, run_id: str) -> None:
     """Have the idle workers close what they keep of a run: one task for each slot, all at the same time."""
-    context = spark.session.sparkContext
+    context, slots = spark.session.sparkContext, spark.slots
     group = f"penstock-release-{run_id}"
     context.setJobGroup(group, "closing functions", interruptOnCancel=False)
     timer = threading.Timer(_PATIENCE_S, context.cancelJobGroup, (group,))
     timer.start()
     try:
         with tempfile.TemporaryDirectory(prefix="penstock-release-") as meeting:
-            context.setLocalProperty(_RELEASE, json.dumps([run_id, spark.slots, meeting]))
-            plan.collect()
+            frame = spark.session.range(slots, numPartitions=slots)
+            frame.mapInArrow(partial(_release, run_id, slots, Path(meeting)), "id long").collect()
     finally:
         timer.cancel()
 
 
-def _release(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+def _release(run_id: str, slots: int, meeting: Path, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     from pyspark import TaskContext
 
     from penstock._engine.runtime.worker_cache import CACHE
 
     context = TaskContext.get()
     assert context is not None
-    run_id, slots, meeting = json.loads(context.getLocalProperty(_RELEASE) or "")
     started = time.monotonic()
     CACHE.release(run_id)
-    place = Path(meeting)
     with contextlib.suppress(OSError):  # the driver is on another host
-        (place / str(context.partitionId())).touch()
-    while time.monotonic() - started < _TOGETHER_S and not _all_here(place, slots):
+        (meeting / str(context.partitionId())).touch()
+    while time.monotonic() - started < _TOGETHER_S and not _all_here(meeting, slots):
         time.sleep(_LOOK_S)
     for _ in batches:  # else Spark does not keep the worker
         pass
     yield from ()
 
 
-def _all_here(place: Path, slots: int) -> bool:
+def _all_here(meeting: Path, slots: int) -> bool:
     """Tell whether all tasks of a release have begun, as far as they can be seen from this host."""
     try:
-        return len(list(place.iterdir())) >= slots
+        return len(list(meeting.iterdir())) >= slots
     except OSError:
         return False
 

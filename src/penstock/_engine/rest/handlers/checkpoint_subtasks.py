@@ -10,6 +10,7 @@ from penstock._engine.gateway.checkpoint_view import Spread
 from penstock._engine.rest.handlers.checkpoints import (
     UNKNOWN,
     Distribution,
+    TaskStatistics,
     distribution,
     find_checkpoint,
     task_statistics,
@@ -85,20 +86,9 @@ class SubtaskSummary(msgspec.Struct):
     start_delay: Distribution
 
 
-class VertexCheckpoint(msgspec.Struct):
+class VertexCheckpoint(TaskStatistics):
     """What each subtask of a vertex added to a checkpoint."""
 
-    id: int
-    status: str
-    latest_ack_timestamp: int
-    checkpointed_size: int
-    state_size: int
-    end_to_end_duration: int
-    alignment_buffered: int
-    processed_data: int
-    persisted_data: int
-    num_subtasks: int
-    num_acknowledged_subtasks: int
     summary: SubtaskSummary
     subtasks: list[SubtaskStatistics]
 
