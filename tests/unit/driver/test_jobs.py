@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import pytest
-from tests.unit.driver.world import TARGETS, Numbers, TargetCommitter, TargetSink, World, numbers_job, published
+from tests.unit.driver.world import TARGETS, TargetCommitter, TargetSink, World, numbers_job, published
 
 from penstock._engine.coordinator import events as ev
 from penstock._engine.coordinator import instructions as do
@@ -568,35 +568,3 @@ def test_client_answers_what_it_is_asked(name: str) -> None:
     for answer in (client.stop_with_savepoint(True, "/savepoints"), client.trigger_savepoint("/savepoints")):
         with pytest.raises(SavepointError, match="FINISHED"):
             answer.result()
-
-
-# ------------------------------------------------------------------------------------------------------------- the pace
-
-
-class OldNumbers(Numbers):
-    """Numbers that are old news."""
-
-    def create_enumerator(self, enum_context: Any) -> Any:
-        enum_context.set_is_processing_backlog(True)
-        return super().create_enumerator(enum_context)
-
-
-@pytest.mark.parametrize(
-    ("during_backlog", "length_ms"), [("1 min", 60_000), ("0", None), (None, 1_000)], ids=["longer", "none", "unset"]
-)
-def test_source_that_reports_a_backlog_gets_epochs_of_their_own_length(
-    name: str, during_backlog: str | None, length_ms: int | None
-) -> None:
-    world = World(numbers_job(name, source=OldNumbers(40, 5)), patience=5)
-    backlog = {} if during_backlog is None else {"backlog": during_backlog}
-    driver, loop, _ = start(name, world, interval="1 s", **backlog)
-    driver.run(loop)
-    assert loop.coordinator.state.epoch_ms == length_ms
-
-
-@pytest.mark.behaviour(161)
-def test_least_pause_between_checkpoints_lengthens_the_epochs(name: str) -> None:
-    driver, loop, _ = start(name, World(numbers_job(name), patience=5), interval="1 s", pause="5 s")
-    driver.run(loop)
-    assert driver.status is JobStatus.FINISHED
-    assert loop.coordinator.state.epoch_ms == 5_000
