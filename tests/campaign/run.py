@@ -31,6 +31,10 @@ RECOVERIES = "test_driver_kills.py::test_kill_of_the_driver_that_recovers_leaves
 SAVEPOINTS = "test_driver_kills.py::test_kill_at_any_point_of_a_stop_with_savepoint_loses_neither_the_job_nor_a_record"
 DRAINS = "test_driver_kills.py::test_kill_at_any_point_of_a_drain_loses_neither_the_job_nor_a_record"
 RESTORES = "test_driver_kills.py::test_kill_of_a_driver_that_restores_a_savepoint_leaves_the_truth_to_the_next"
+SIGNALS = "test_signals.py::test_signal_leaves_no_process_and_the_next_start_goes_on_to_the_truth"
+GROUP_STOPS = "test_signals.py::test_sigterm_to_the_process_group_ends_with_a_savepoint_that_starts"
+#: How often a stop by a signal to the process group is tried.
+SIGTERMS = 20
 #: Random jobs that are stopped and restored; random lives of jobs; random orders of events.
 RESTORED_JOBS = 500
 LIVES = 500
@@ -77,10 +81,21 @@ def cases(seed: int) -> list[Case]:
             ("kill-savepoint", SAVEPOINTS, "the same for a driver that stops with a savepoint"),
             ("kill-drain", DRAINS, "the same for a driver that is drained"),
             ("kill-restore", RESTORES, "the same for a driver that goes on from a savepoint"),
+            (
+                "signals",
+                SIGNALS,
+                "on Spark: four signals to the process or its group, at three moments: no process is left",
+            ),
             ("stop", "test_fencing.py", "SIGSTOP at each step while another driver does the job: fenced, says so"),
         )
         for part in range(1, PARTS + 1)
     ]
+    sigterms = Case(
+        "sigterms",
+        f"on Spark: SIGTERM to the process group {SIGTERMS} times: a savepoint that starts, and the truth, each time",
+        [*pytest, f"tests/fault/{GROUP_STOPS}"],
+        {"PENSTOCK_TEST_SIGTERMS": str(SIGTERMS), "PENSTOCK_TEST_SEED": str(seed)},
+    )
     spark = Case(
         "spark-faults",
         "on Spark: a worker, an executor, the driver's process alone are killed",
@@ -158,7 +173,7 @@ def cases(seed: int) -> list[Case]:
         and subprocess.run([python, "--version"], capture_output=True, check=False).returncode == 0
     ]
     tests = [properties, restores, restores_on_spark, lives, orders]
-    return [*points, spark, matrix, *kills, *chaos, hostile, *tests, mutants, *pythons]
+    return [*points, sigterms, spark, matrix, *kills, *chaos, hostile, *tests, mutants, *pythons]
 
 
 def code_version() -> str:
