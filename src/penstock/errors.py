@@ -54,7 +54,8 @@
     │   ├── SplitFetchError                 a source's reader could not fetch
     │   ├── StaleAttemptError               a task that outlived its attempt stopped itself
     │   ├── UnpicklableAccumulatorError     an accumulator that cannot be written to a checkpoint
-    │   └── UnpicklableStateError           a value in keyed state that cannot be written to a checkpoint
+    │   ├── UnpicklableStateError           a value in keyed state that cannot be written to a checkpoint
+    │   └── UnreadableOutputError           what was printed or collected cannot be read back
     ├── CommandError                    fix the call: the command penstock could not do it
     │   ├── CommandTimeoutError             what was asked for takes longer, and continues
     │   ├── JobNotFoundError                no running job, or more than one, is called that
@@ -124,6 +125,7 @@ from penstock._errors.run import (
     StopTimeoutError,
     UnpicklableAccumulatorError,
     UnpicklableStateError,
+    UnreadableOutputError,
 )
 from penstock._errors.start import (
     CheckpointStorageError,
@@ -203,6 +205,7 @@ __all__ = [
     "UnpicklableAccumulatorError",
     "UnpicklableFunctionError",
     "UnpicklableStateError",
+    "UnreadableOutputError",
     "UnsupportedFormatError",
     "UnsupportedJavaError",
     "UnsupportedOperationError",
