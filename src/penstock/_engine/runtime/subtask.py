@@ -317,6 +317,8 @@ class SubtaskRuntime:
                 yield from self._end_input(position, 0)
             for tag, batch in self._outputs(position, node.operator.finish):
                 yield from self._forward(position, tag, batch)
+            for edge in chain.from_iterable(node.edges.values()):
+                self._call(position, edge.finish)
 
     def acknowledge(self) -> SubtaskAck:
         """Snapshot all operators and return the ack of the epoch."""
