@@ -42,6 +42,7 @@
     │   ├── FencedError                     another driver has taken the job over
     │   ├── JobCancelledError               somebody cancelled the job
     │   ├── JobExecutionError               the job failed, mostly in a user's function
+    │   ├── LostCommittableError            what a sink staged is gone before its first commit
     │   ├── PartitionError                  a custom partitioner named a subtask that does not exist
     │   ├── SavepointError                  a savepoint that was asked for could not be written
     │   │   ├── StopIncompleteError             it was written, and the job failed after that
@@ -110,6 +111,7 @@ from penstock._errors.run import (
     JobCancelledError,
     JobExecutionError,
     JobRunError,
+    LostCommittableError,
     PartitionError,
     SavepointError,
     SinkFileError,
@@ -172,6 +174,7 @@ __all__ = [
     "LocalDirectoryError",
     "LocalStateError",
     "LoopbackError",
+    "LostCommittableError",
     "MaxParallelismError",
     "MixedChainError",
     "NoCheckpointError",

@@ -162,6 +162,29 @@ class StagedFileError(SinkFileError):
         )
 
 
+class LostCommittableError(JobRunError):
+    """What a sink's writer staged is gone before its first commit, so it can be published no more.
+
+    Committers raise it. The job ends with it: a second try could not tell what is lost from what an earlier try has
+    published.
+
+    Args:
+        what: What was to be published.
+        reason: What is gone, a clause without a full stop.
+    """
+
+    def __init__(self, what: str, reason: str) -> None:
+        super().__init__(what, reason)
+        self.what, self.reason = what, reason
+
+    def __str__(self) -> str:
+        return (
+            f"{self.what} cannot be published, and was not published before: {self.reason}. Its records are in no "
+            "output. To have them, start the job from a checkpoint or savepoint before that; a start from the newest "
+            "checkpoint goes on without them."
+        )
+
+
 class SavepointError(JobRunError):
     """A savepoint that was asked for could not be made; the job keeps running unless it ends for another reason.
 

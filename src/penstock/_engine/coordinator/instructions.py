@@ -198,6 +198,8 @@ class Commit:
     """Have a sink's committer publish in the background: later Committed or CommitFailed."""
 
     commit: OutstandingCommit
+    #: Whether an earlier try, in this driver or one before it, may have done it.
+    may_be_done: bool
 
 
 @dataclass(frozen=True, slots=True)

@@ -30,7 +30,15 @@ from penstock._engine.coordinator.start import StartMachine, StartPhase
 from penstock._engine.protocol.control import Failure, Stop
 from penstock._engine.protocol.metadata import RecordKind
 from penstock.common.job_status import JobStatus
-from penstock.errors import CorruptCheckpointError, FencedError, InternalError, PenstockError, SparkGoneError
+from penstock.errors import (
+    CorruptCheckpointError,
+    DriverCodeError,
+    FencedError,
+    InternalError,
+    LostCommittableError,
+    PenstockError,
+    SparkGoneError,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -535,7 +543,9 @@ class JobCoordinator:
 
 
 def _is_lasting(cause: Cause) -> bool:
-    """Tell whether a restart would end the same way: a bug, damage, no Spark, or state that does not fit."""
+    """Tell whether a restart would end the same way: a bug, damage, loss, no Spark, or state that does not fit."""
     if isinstance(cause, Failure):
         return cause.lasting
+    if isinstance(cause, DriverCodeError):
+        return isinstance(cause.__cause__, LostCommittableError)
     return isinstance(cause, InternalError | CorruptCheckpointError | SparkGoneError)

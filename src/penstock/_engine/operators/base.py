@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from penstock._engine.operators.batch import Batch
 from penstock._engine.operators.opened import OpenedFunctions
@@ -92,6 +92,8 @@ class Operator(ABC):
     """
 
     context: OperatorContext
+    #: Whether it puts out the records of side outputs apart from those of the main output.
+    parts_tagged: ClassVar[bool] = False
 
     def __init__(self) -> None:
         self.functions = OpenedFunctions()

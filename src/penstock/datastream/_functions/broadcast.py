@@ -65,7 +65,7 @@ class BaseBroadcastProcessFunction(Function):
 
         @abstractmethod
         def get_broadcast_state(self, state_descriptor: MapStateDescriptor) -> ReadOnlyBroadcastState[Any, Any]:
-            """Return a broadcast map to be read: what is written here would be on this subtask alone, so that raises.
+            """Return a broadcast map to be read; what was written here would be on this subtask alone.
 
             Args:
                 state_descriptor: One of those that were given to ``broadcast``.
