@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 from penstock._engine.operators.context import EngineRuntimeContext, refuse_time_to_live
-from penstock._engine.operators.copies import separate
 from penstock._engine.state.declared import declared
 from penstock._engine.state.value_state import KeyContext, StoredValueState
 from penstock.datastream.functions import ProcessWindowFunction, WindowFunction
@@ -15,6 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from penstock._engine.operators.base import OperatorContext
+    from penstock._engine.operators.side_outputs import SideOutputs
     from penstock._engine.protocol.keys import NormalKey
     from penstock._engine.state.memory_store import MemoryStore
     from penstock.datastream.state import StateDescriptor
@@ -38,12 +38,15 @@ class WindowResults:
     def begin(self, window: TimeWindow, watermark: int) -> None:
         """Turn to a window."""
 
-    def of_pane(self, entries: Iterable[Entry]) -> Iterable[Any]:
-        """Yield the results of (normal key, key, value) entries."""
+    def leave_keys(self) -> None:
+        """Have no key at hand."""
+
+    def emit(self, entries: Iterable[Entry], out: SideOutputs, timestamp: int) -> None:
+        """Put out the results of (normal key, key, value) entries, all with one timestamp."""
         result = self._result
-        if result is None:
-            return (value for _, _, value in entries)
-        return (result(value) for _, _, value in entries)
+        results = [value if result is None else result(value) for _, _, value in entries]
+        out.main.records.extend(results)
+        out.main.timestamps.extend([timestamp] * len(results))
 
     def clear(self, entries: Iterable[Entry]) -> None:
         """See the end of a window for the keys of these entries."""
@@ -69,7 +72,10 @@ class FunctionResults(WindowResults):
     def begin(self, window: TimeWindow, watermark: int) -> None:
         self._context.at, self._context.watermark = window, watermark
 
-    def of_pane(self, entries: Iterable[Entry]) -> Iterable[Any]:
+    def leave_keys(self) -> None:
+        self._context.key.leave()
+
+    def emit(self, entries: Iterable[Entry], out: SideOutputs, timestamp: int) -> None:
         context, apply, result = self._context, self._apply, self._result
         for normal, key, value in entries:
             context.turn_to(normal, key)
@@ -79,7 +85,7 @@ class FunctionResults(WindowResults):
             else:
                 produced = self._function.process(key, context, elements)
             if produced is not None:
-                yield from map(separate, produced)
+                out.extend(produced, timestamp)
 
     def clear(self, entries: Iterable[Entry]) -> None:
         for normal, key, _ in entries:
