@@ -426,6 +426,8 @@ _pack_double: Final = Struct(">d").pack
 _NAN: Final = b"f" + _pack_double(float("nan"))
 _FIRST_MOMENT: Final = datetime(1, 1, 1)  # noqa: DTZ001 - naive on purpose
 
+#: A subclass of tuple may iterate in a way of its own, and is equal by its contents all the same.
+_tuple_parts: Final[Callable[[Any], Iterable[object]]] = tuple.__iter__  # pyright: ignore[reportUnknownMemberType]
 _TUPLES: Final = {tuple}
 #: Types of which values that are equal in Python are one key, and do not change; enums join it.
 _EQUAL_AS_ENCODED: Final[set[type[Any]]] = {
@@ -452,7 +454,7 @@ _BY_BASE: Final[tuple[tuple[type[Any], Callable[[Any], bytes]], ...]] = (
     (bytes, lambda key: _encode_bytes(b"".join((key,)))),
     (int, lambda key: _encode_int(int.__int__(key))),
     (float, lambda key: _encode_float(float.__float__(key))),
-    (tuple, lambda key: _encode_tuple(tuple.__iter__(cast("tuple[Any, ...]", key)))),
+    (tuple, lambda key: _encode_tuple(_tuple_parts(key))),
     (Row, _encode_row),
     (Decimal, _encode_decimal),
     (Rational, _encode_rational),

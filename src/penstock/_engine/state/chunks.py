@@ -5,7 +5,7 @@ from __future__ import annotations
 import reprlib
 from itertools import compress, repeat
 from operator import is_
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 from penstock._engine.protocol.key_frames import may_lack_names
 from penstock._engine.protocol.key_values import key_value
@@ -212,7 +212,7 @@ def check_key_groups(name: str, normals: Collection[NormalKey], own: range, max_
 
 def _originals(pane: Pane, keys: list[NormalKey]) -> list[Any]:
     """Return the keys behind keys in memory, None where none is kept."""
-    get: Callable[[Any], Any] = pane.originals.get
+    get = cast("dict[Any, Any]", pane.originals).get
     return [get(normal) for normal in keys] if pane.originals else [None] * len(keys)
 
 

@@ -21,7 +21,7 @@ from __future__ import annotations
 
 from enum import Enum
 from itertools import starmap
-from typing import TYPE_CHECKING, Any, Final, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, Protocol, TypeAlias, cast
 
 from penstock._engine.protocol.key_values import key_value
 from penstock._engine.protocol.keys import normal_key
@@ -110,7 +110,7 @@ class Pane:
         Meanwhile entries may be written, and leave memory: large panes are gone through bit by bit. A normal key is
         what its key is encoded to today, see `old_keys`.
         """
-        get: Callable[[Any], Any] = self.originals.get
+        get = cast("dict[Any, Any]", self.originals).get
         hot = [(normal, get(normal), value) for normal, value in self.hot.items() if value is not ABSENT]
         known = set(self.hot) if self.stored else ()
         yield from starmap(self._entry, hot)
