@@ -103,7 +103,8 @@ def run_tests(
             if process.poll() is None:
                 os.killpg(process.pid, signal.SIGKILL)
                 process.wait()
-    return None if code == 0 else next(iter(failed_tests()), f"exit code {code}")
+    # 4 and 5: there are no such tests, or no longer.
+    return None if code in (0, 4, 5) else next(iter(failed_tests()), f"exit code {code}")
 
 
 def failed_tests() -> list[str]:
