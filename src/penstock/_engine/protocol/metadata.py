@@ -10,7 +10,7 @@ A savepoint is a record beside the chain, in a directory of its own together wit
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import TYPE_CHECKING, Final, TypeAlias
 
@@ -244,8 +244,12 @@ class Record:
     keeps_checkpoints: bool = True
     #: Checkpoints and savepoints from elsewhere that the job has claimed and not yet deleted, as `Parent.path`.
     claimed: tuple[str, ...] = ()
-    #: Checkpoints of this job that it was started from without owning them.
-    spared: tuple[int, ...] = ()
+    #: The first id of what the job owns here. Below it are checkpoints of runs that it does not go on from: the user's.
+    begins: int = 0
+    #: This run, and those that it goes on from, oldest first: what they have staged, and nothing names, may go.
+    runs: tuple[str, ...] = ()
+    #: Read from older documents alone, as `begins` behind the last of them: what the job was started from unclaimed.
+    spared: tuple[int, ...] | UnsetType = UNSET
     #: Where the job has come to its end: what it has counted, by operator uid and name.
     accumulators: dict[str, dict[str, AccumulatorRecord]] | UnsetType = UNSET
 
@@ -308,7 +312,10 @@ def decode_record(data: bytes, path: str) -> Record:
     body = bytes(document.record)
     if _digest(body) != document.sha256:
         raise CorruptCheckpointError(path, "its checksum does not match, so it was altered after it was written")
-    return msgspec.json.decode(body, type=Record)
+    record = msgspec.json.decode(body, type=Record)
+    if record.spared is UNSET:
+        return record
+    return replace(record, begins=max((0, *record.spared)) + 1 if record.spared else 0, spared=UNSET)
 
 
 def _digest(body: bytes) -> str:
