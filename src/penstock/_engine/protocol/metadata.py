@@ -246,6 +246,8 @@ class Record:
     claimed: tuple[str, ...] = ()
     #: Checkpoints of this job that it was started from without owning them.
     spared: tuple[int, ...] = ()
+    #: Its writer goes on from the parent, and brings no stop to its end that the parent was to be the last step of.
+    resumes: bool = False
     #: Where the job has come to its end: what it has counted, by operator uid and name.
     accumulators: dict[str, dict[str, AccumulatorRecord]] | UnsetType = UNSET
 
