@@ -20,6 +20,7 @@
     │   ├── LocalStateError                 the local directory for keyed state cannot be used
     │   ├── MaxParallelismError             keyed state was written with another number of key groups
     │   ├── MixedChainError                 operators that run as one have finished to different extents
+    │   ├── MovedOperatorError              an operator without a uid may have changed places with another
     │   ├── NoCheckpointError               nothing to go on from
     │   ├── ParallelismLimitError           more subtasks than keyed state has key groups
     │   ├── SavepointChangeError            a savepoint that cannot be written, changed or deleted
@@ -42,6 +43,7 @@
     │   ├── FencedError                     another driver has taken the job over
     │   ├── JobCancelledError               somebody cancelled the job
     │   ├── JobExecutionError               the job failed, mostly in a user's function
+    │   ├── LostCommittableError            what a sink staged is gone before its first commit
     │   ├── PartitionError                  a custom partitioner named a subtask that does not exist
     │   ├── SavepointError                  a savepoint that was asked for could not be written
     │   │   ├── StopIncompleteError             it was written, and the job failed after that
@@ -53,7 +55,8 @@
     │   ├── SplitFetchError                 a source's reader could not fetch
     │   ├── StaleAttemptError               a task that outlived its attempt stopped itself
     │   ├── UnpicklableAccumulatorError     an accumulator that cannot be written to a checkpoint
-    │   └── UnpicklableStateError           a value in keyed state that cannot be written to a checkpoint
+    │   ├── UnpicklableStateError           a value in keyed state that cannot be written to a checkpoint
+    │   └── UnreadableOutputError           what was printed or collected cannot be read back
     ├── CommandError                    fix the call: the command penstock could not do it
     │   ├── CommandTimeoutError             what was asked for takes longer, and continues
     │   ├── JobNotFoundError                no running job, or more than one, is called that
@@ -110,6 +113,7 @@ from penstock._errors.run import (
     JobCancelledError,
     JobExecutionError,
     JobRunError,
+    LostCommittableError,
     PartitionError,
     SavepointError,
     SinkFileError,
@@ -122,6 +126,7 @@ from penstock._errors.run import (
     StopTimeoutError,
     UnpicklableAccumulatorError,
     UnpicklableStateError,
+    UnreadableOutputError,
 )
 from penstock._errors.start import (
     CheckpointStorageError,
@@ -130,6 +135,7 @@ from penstock._errors.start import (
     LocalStateError,
     MaxParallelismError,
     MixedChainError,
+    MovedOperatorError,
     NoCheckpointError,
     ParallelismLimitError,
     RestoreError,
@@ -172,8 +178,10 @@ __all__ = [
     "LocalDirectoryError",
     "LocalStateError",
     "LoopbackError",
+    "LostCommittableError",
     "MaxParallelismError",
     "MixedChainError",
+    "MovedOperatorError",
     "NoCheckpointError",
     "ParallelismLimitError",
     "PartitionError",
@@ -200,6 +208,7 @@ __all__ = [
     "UnpicklableAccumulatorError",
     "UnpicklableFunctionError",
     "UnpicklableStateError",
+    "UnreadableOutputError",
     "UnsupportedFormatError",
     "UnsupportedJavaError",
     "UnsupportedOperationError",

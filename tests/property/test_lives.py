@@ -6,6 +6,7 @@ behind it out of the sink's folder; here, that happens with the claim of the new
 
 from __future__ import annotations
 
+import itertools
 import os
 import pickle
 import shutil
@@ -61,6 +62,13 @@ class KilledError(BaseException):
 def all_state_lies_in_files(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let no state be so small that it stands in the metadata."""
     monkeypatch.setattr("penstock._engine.coordinator.job_state._MAX_INLINE", 0)
+
+
+@pytest.fixture(autouse=True)
+def names_rise(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let what is made later have a later name: examples choose by place, and choose the same when run again."""
+    made = itertools.count()
+    monkeypatch.setattr("secrets.token_hex", lambda size: f"{next(made):0{2 * size}x}")
 
 
 class Numbered(KeyedProcessFunction):
@@ -243,7 +251,7 @@ class Lives:
         return status
 
     def _look_at_savepoints(self) -> None:
-        complete = [str(path) for path in self.savepoints.iterdir() if (path / "_metadata").exists()]
+        complete = [str(path) for path in sorted(self.savepoints.iterdir()) if (path / "_metadata").exists()]
         for path in complete:
             self.untouched.setdefault(path, contents(Path(path)))
         for path in self._given:

@@ -220,6 +220,8 @@ class Commit:
     """Have a sink's committer publish in the background: later Committed or CommitFailed."""
 
     commit: OutstandingCommit
+    #: Whether an earlier try, in this driver or one before it, may have done it.
+    may_be_done: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -235,7 +237,10 @@ class Output:
 
 @dataclass(frozen=True, slots=True)
 class HandOver:
-    """Hand outputs to the program: their epoch's checkpoint has completed."""
+    """Hand outputs to the program: their epoch's checkpoint has completed. HandedOver, or DriverFailed.
+
+    The same instruction again goes on where the try before broke off.
+    """
 
     outputs: tuple[Output, ...]
 

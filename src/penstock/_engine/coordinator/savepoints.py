@@ -144,7 +144,7 @@ class Savepoints:
         of = chain.parent.checkpoint_id
         record = chain.savepoint(_with_own_names(snapshot), self._desk.now_ms, of=of)
         for request in requests:
-            pinned = self._desk.retention.pin(of, snapshot)
+            pinned = self._desk.retention.pin(of, state_files(snapshot))
             self._copying[request.path] = request, pinned
             self._desk.emit(do.WriteSavepoint(request.path, _copies(snapshot), record))
 

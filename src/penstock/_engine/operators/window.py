@@ -8,10 +8,10 @@ from __future__ import annotations
 from heapq import heappop, heappush
 from typing import TYPE_CHECKING, Any
 
-from penstock._engine.operators.batch import Batch, BatchBuilder
 from penstock._engine.operators.context import EngineRuntimeContext
 from penstock._engine.operators.copies import separate
 from penstock._engine.operators.keyed import KeyedOperator
+from penstock._engine.operators.side_outputs import SideOutputs
 from penstock._engine.operators.window_function import WindowResults, window_results
 from penstock._engine.operators.window_strategy import PaneStrategy
 from penstock._engine.protocol.rows import MAX_WATERMARK, MIN_WATERMARK, NO_TIMESTAMP
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from penstock._engine.operators.base import EpochContext, OperatorContext, Output
+    from penstock._engine.operators.batch import Batch
     from penstock._engine.protocol.keys import NormalKey
     from penstock._engine.state.table import Pane, Table
     from penstock.common.typeinfo import TypeInformation
@@ -37,6 +38,8 @@ class WindowOperator(KeyedOperator):
         strategy: What a pane holds per key, see `window_strategy`.
         results: What a fired pane gives, see `window_function`.
     """
+
+    parts_tagged = True
 
     def __init__(
         self,
@@ -76,23 +79,24 @@ class WindowOperator(KeyedOperator):
         self.open_function(self.strategy.function, EngineRuntimeContext(self.context), epoch)
         function = self.results.prepare(self.context, self.store)
         if function is not None:
-            self.open_function(*function, epoch)
+            self.open_function(*function, epoch, yields=True)
+
+    def leave_keys(self) -> None:
+        self.results.leave_keys()
 
     def process(self, batch: Batch, input_index: int) -> Iterable[Output]:
-        out, late = BatchBuilder(), BatchBuilder()
+        out = SideOutputs(with_timestamps=True)
         for start, stop, watermark in batch.segments():
             if start < stop:
-                self._add(batch, start, stop, out, late)
+                self._add(batch, start, stop, out)
             if watermark is not None:
                 self._advance(watermark, out)
-                out.add_watermark(watermark)
-        if self.late_tag is not None and late.records:
-            yield self.late_tag, late.build()
-        yield None, out.build()
+                out.watermark(watermark)
+        return out.outputs()
 
     # ------------------------------------------------------------------------------------------------- into the panes
 
-    def _add(self, batch: Batch, start: int, stop: int, out: BatchBuilder, late: BatchBuilder) -> None:
+    def _add(self, batch: Batch, start: int, stop: int, out: SideOutputs) -> None:
         records = batch.records[start:stop]
         stamps = batch.timestamps[start:stop] if batch.timestamps is not None else [NO_TIMESTAMP]
         if NO_TIMESTAMP in stamps:
@@ -102,7 +106,7 @@ class WindowOperator(KeyedOperator):
         distinct = set(starts)
         closed = {first for first in distinct if first + size - 1 + self.lateness_ms <= self.watermark}
         if closed:
-            self._set_aside(records, stamps, starts, closed, late)
+            self._set_aside(records, stamps, starts, closed, out)
             kept = [place for place, first in enumerate(starts) if first not in closed]
             records, starts = [records[place] for place in kept], [starts[place] for place in kept]
             distinct -= closed
@@ -124,13 +128,14 @@ class WindowOperator(KeyedOperator):
             self.strategy.add_each([panes[first] for first in starts], normals, cursor)
 
     def _set_aside(
-        self, records: list[Any], stamps: list[int], starts: list[int], closed: set[int], late: BatchBuilder
+        self, records: list[Any], stamps: list[int], starts: list[int], closed: set[int], out: SideOutputs
     ) -> None:
         """Take out the records whose window is gone."""
         gone = [place for place, first in enumerate(starts) if first in closed]
         if self.late_tag is None:
             self._late_counter.inc(len(gone))
             return
+        late = out.side(self.late_tag)
         late.records.extend(records[place] for place in gone)
         late.timestamps.extend(stamps[place] for place in gone)
 
@@ -147,7 +152,7 @@ class WindowOperator(KeyedOperator):
 
     # --------------------------------------------------------------------------------------------------------- firing
 
-    def _advance(self, watermark: int, out: BatchBuilder) -> None:
+    def _advance(self, watermark: int, out: SideOutputs) -> None:
         """Fire and clear what is due by a watermark, in time order."""
         self.watermark = watermark
         self.iterate([])
@@ -161,12 +166,10 @@ class WindowOperator(KeyedOperator):
             end, first = heappop(self.fired_windows)
             self._clear(TimeWindow(first, end))
 
-    def _emit(self, window: TimeWindow, entries: Iterable[tuple[Any, Any]], out: BatchBuilder) -> None:
-        before = len(out.records)
-        out.records.extend(self.results.of_pane(entries))
-        out.timestamps.extend([window.max_timestamp()] * (len(out.records) - before))
+    def _emit(self, window: TimeWindow, entries: Iterable[tuple[Any, Any]], out: SideOutputs) -> None:
+        self.results.emit(entries, out, window.max_timestamp())
 
-    def _emit_key(self, pane: Pane, normal: NormalKey, out: BatchBuilder) -> None:
+    def _emit_key(self, pane: Pane, normal: NormalKey, out: SideOutputs) -> None:
         """Fire one key of a window that has fired before, for a record that came late but not too late."""
         window = TimeWindow(*pane.namespace)
         self.results.begin(window, self.watermark)

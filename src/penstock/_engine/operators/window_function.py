@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, cast
 
 from penstock._engine.operators.context import EngineRuntimeContext, refuse_time_to_live
-from penstock._engine.operators.copies import separate
 from penstock._engine.protocol.keys import normal_key
 from penstock._engine.state.declared import declared
 from penstock._engine.state.value_state import KeyContext, StoredValueState
@@ -16,6 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from penstock._engine.operators.base import OperatorContext
+    from penstock._engine.operators.side_outputs import SideOutputs
     from penstock._engine.state.memory_store import MemoryStore
     from penstock.datastream.state import StateDescriptor
 
@@ -35,12 +35,15 @@ class WindowResults:
     def begin(self, window: TimeWindow, watermark: int) -> None:
         """Turn to a window."""
 
-    def of_pane(self, entries: Iterable[tuple[Any, Any]]) -> Iterable[Any]:
-        """Yield the results of (key, value) entries."""
+    def leave_keys(self) -> None:
+        """Have no key at hand."""
+
+    def emit(self, entries: Iterable[tuple[Any, Any]], out: SideOutputs, timestamp: int) -> None:
+        """Put out the results of (key, value) entries, all with one timestamp."""
         result = self._result
-        if result is None:
-            return [value for _, value in entries]
-        return [result(value) for _, value in entries]
+        results = [value if result is None else result(value) for _, value in entries]
+        out.main.records.extend(results)
+        out.main.timestamps.extend([timestamp] * len(results))
 
     def clear(self, keys: list[Any]) -> None:
         """See the end of a window for these keys."""
@@ -66,7 +69,10 @@ class FunctionResults(WindowResults):
     def begin(self, window: TimeWindow, watermark: int) -> None:
         self._context.at, self._context.watermark = window, watermark
 
-    def of_pane(self, entries: Iterable[tuple[Any, Any]]) -> Iterable[Any]:
+    def leave_keys(self) -> None:
+        self._context.key.leave()
+
+    def emit(self, entries: Iterable[tuple[Any, Any]], out: SideOutputs, timestamp: int) -> None:
         context, apply, result = self._context, self._apply, self._result
         for key, value in entries:
             context.turn_to(key)
@@ -76,7 +82,7 @@ class FunctionResults(WindowResults):
             else:
                 produced = self._function.process(key, context, elements)
             if produced is not None:
-                yield from map(separate, produced)
+                out.extend(produced, timestamp)
 
     def clear(self, keys: list[Any]) -> None:
         for key in keys:
