@@ -20,6 +20,7 @@
     │   ├── LocalStateError                 the local directory for keyed state cannot be used
     │   ├── MaxParallelismError             keyed state was written with another number of key groups
     │   ├── MixedChainError                 operators that run as one have finished to different extents
+    │   ├── MovedOperatorError              an operator without a uid may have changed places with another
     │   ├── NoCheckpointError               nothing to go on from
     │   ├── ParallelismLimitError           more subtasks than keyed state has key groups
     │   ├── SavepointChangeError            a savepoint that cannot be written, changed or deleted
@@ -134,6 +135,7 @@ from penstock._errors.start import (
     LocalStateError,
     MaxParallelismError,
     MixedChainError,
+    MovedOperatorError,
     NoCheckpointError,
     ParallelismLimitError,
     RestoreError,
@@ -179,6 +181,7 @@ __all__ = [
     "LostCommittableError",
     "MaxParallelismError",
     "MixedChainError",
+    "MovedOperatorError",
     "NoCheckpointError",
     "ParallelismLimitError",
     "PartitionError",

@@ -112,6 +112,17 @@ def test_two_signals_within_a_second_are_one(first: int, second: int) -> None:
     assert (len(driver.stops), driver.cancelled) == (1, 0)
 
 
+def test_second_signal_in_the_middle_of_the_handler_of_the_first_is_the_same_one() -> None:
+    class Interrupted(Driver):
+        def savepoint(self, directory: str | None, stop: Stop) -> Future[str]:
+            get(signal.SIGTERM)
+            return super().savepoint(directory, stop)
+
+    driver = Interrupted("/savepoints")
+    wait(driver, lambda: get(signal.SIGTERM))
+    assert (len(driver.stops), driver.cancelled) == (1, 0)
+
+
 def test_signal_that_comes_within_the_second_and_after_the_end_of_the_job_does_not_disturb_the_exit() -> None:
     driver = Driver("/savepoints")
     with pytest.raises(SystemExit):

@@ -37,7 +37,8 @@ class Interruption:
 
     def __init__(self, job_name: str, job: JobControl, clock: Callable[[], float] = time.monotonic) -> None:
         self._job_name, self._job = job_name, job
-        self._clock, self._taken_at = clock, 0.0
+        self._clock = clock
+        self._taken_at: float | None = None
         self._cancelled = False
         self._savepoint: Future[str] | None = None
         #: The first signal.
@@ -54,9 +55,11 @@ class Interruption:
     def on_signal(self, number: int, _: FrameType | None) -> None:
         """Take a signal."""
         now = self._clock()
-        if self.number and now - self._taken_at < _TOGETHER_S:
+        # From here to the assignment there is no call, so no other signal's handler runs in between.
+        if self._taken_at is not None and now - self._taken_at < _TOGETHER_S:
             return
         self._taken_at = now
+        self.number = self.number or number
         if self._cancelled or self.over:
             signal.signal(number, signal.SIG_DFL)
             os.kill(os.getpid(), number)
@@ -68,7 +71,6 @@ class Interruption:
             say(f"Cancelling job {self._job_name!r}; once more ends it at once.")
             self._cancelled = True
             self._job.cancel()
-        self.number = self.number or number
 
 
 def _say_failure(savepoint: Future[str]) -> None:

@@ -52,6 +52,10 @@ class EdgeWriter:
         for function in self._router.functions:
             self._functions.open(function, runtime_context)
 
+    def finish(self) -> None:
+        """Tell the functions that nothing more is to be sent."""
+        self._functions.finish()
+
     def begin_epoch(self, rows: RowBuffer, token: int, slots: Mapping[int, int]) -> None:
         """Turn to a new epoch.
 
@@ -87,7 +91,7 @@ class EdgeWriter:
         elif start < len(batch.records):
             self._router.route(batch.records[start:], None if stamps is None else stamps[start:])
         for place, outlet in enumerate(self._outlets):
-            if len(outlet.records) >= self._block_records:
+            if len(outlet.records) >= self._block_records or len(outlet.watermarks) >= _BLOCK_RECORDS:
                 self._send(place)
 
     def _be_stamped(self, stamped: bool) -> None:
