@@ -148,6 +148,7 @@ class SubtaskRuntime:
         node, vertex = self.vertex.operators[position], self.vertex
         return OperatorContext(
             job_id=dispatch.job_id,
+            run_id=dispatch.run_id,
             job_name=dispatch.job_name,
             operator_name=node.name,
             uid=node.uid,
