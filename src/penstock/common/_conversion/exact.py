@@ -9,8 +9,10 @@ from __future__ import annotations
 
 import datetime
 import struct
+from array import array
 from collections.abc import Callable, Iterable
 from decimal import Decimal
+from math import inf
 from typing import Annotated, Any, Final, TypeAlias
 
 import msgspec
@@ -33,7 +35,7 @@ from penstock.common.typeinfo import (
     TupleTypeInfo,
     TypeInformation,
 )
-from penstock.common.types import Row, bare_row
+from penstock.common.types import Row, RowKind, bare_row, make_row
 
 Quick: TypeAlias = Callable[[list[Any]], "list[Any] | None"]
 """Takes records and returns them in their type; None where one by one has to be looked at."""
@@ -43,10 +45,17 @@ _CHECKED: Final[dict[BasicType, Any]] = {
     kind: list[Annotated[int, msgspec.Meta(ge=low, le=high)] | None] for kind, (low, high) in RANGES.items()
 } | {BasicType.BIG_INT: list[int | None], BasicType.DOUBLE: list[float | None], BasicType.BOOLEAN: list[bool | None]}
 
+#: What an int of Python has in one digit: it compares them much faster.
+_DIGIT: Final = (1 << 30) - 1
+_SMALL: Final = f"{{v}} <= {_DIGIT} and {{v}} >= -{_DIGIT}"
+
 #: Types whose values are of one Python class, with what else is asked of a value `v`.
 _CLASSES: Final[dict[TypeInformation, tuple[type, str]]] = {
     **{
-        BasicTypeInfo(kind): (int, f"{low} <= {{v}} <= {high}")
+        BasicTypeInfo(kind): (
+            int,
+            f"({_SMALL} or {low} <= {{v}} <= {high})" if high > _DIGIT else f"{low} <= {{v}} <= {high}",
+        )
         for kind, (low, high) in RANGES.items()
     },
     BasicTypeInfo(BasicType.BIG_INT): (int, ""),
@@ -72,6 +81,8 @@ def quick_check(type_info: TypeInformation) -> Quick:
     """Return what finds out quickly that records are of a type."""
     if isinstance(type_info, BasicTypeInfo) and type_info.basic_type in _CHECKED:
         return _checked(_CHECKED[type_info.basic_type])
+    if type_info == BasicTypeInfo.FLOAT_TYPE_INFO():
+        return _singles
     if type_info == BasicTypeInfo.STRING_TYPE_INFO():
         return _of_class(str)
     holds = _Source().block(type_info)
@@ -93,6 +104,15 @@ def _checked(wanted: Any) -> Quick:
             return None
 
     return check
+
+
+def _singles(records: list[Any]) -> list[Any] | None:
+    """Return floats rounded to 32 bits; those that are infinite, or become so, are left to the converter."""
+    try:
+        rounded = array("f", msgspec.convert(records, list[float])).tolist()
+    except msgspec.ValidationError:
+        return None
+    return None if inf in rounded or -inf in rounded else rounded
 
 
 def _of_class(kind: type) -> Quick:
@@ -134,6 +154,7 @@ class _Source:
 
     def rows(self, type_info: RowTypeInfo, convert: Converter) -> Callable[[Iterable[Any]], list[Any]]:
         """Return the function that gives rows their names."""
+        make_row(type_info.get_field_names(), (), RowKind.INSERT)  # so that rows have these names, see `bare_row`
         names, fields = self._constant(type_info.get_field_names()), self._fields(type_info.get_field_types())
         convert_name = self._constant(convert)
         return self._compile(
