@@ -100,6 +100,8 @@ def figures(progress: JobProgress) -> str:
         f"watermark {_watermark(progress.watermark)}",
         f"chk {progress.checkpoint_id}",
     ]
+    if progress.late_records:
+        parts.append(f"{progress.late_records:,} late records dropped")
     if progress.restarts:
         parts.append(f"{progress.restarts} restarts")
     return " · ".join(parts)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from penstock._engine.operators.context import EngineRuntimeContext
 from penstock._engine.operators.copies import separate
 from penstock._engine.operators.keyed import KeyedOperator
+from penstock._engine.operators.late_records import LateRecords
 from penstock._engine.operators.side_outputs import SideOutputs
 from penstock._engine.operators.window_function import WindowResults, window_results
 from penstock._engine.operators.window_strategy import PaneStrategy
@@ -66,7 +67,7 @@ class WindowOperator(KeyedOperator):
     def open(self, context: OperatorContext) -> None:
         super().open(context)
         self.table = self.store.table("window-contents", kind=self.strategy.kind, keep_keys=True)
-        self._late_counter = context.metrics.counter("numLateRecordsDropped")
+        self._late = LateRecords(context)
 
     def begin_epoch(self, epoch: EpochContext) -> None:
         super().begin_epoch(epoch)
@@ -130,7 +131,7 @@ class WindowOperator(KeyedOperator):
         """Take out the records whose window is gone."""
         gone = [place for place, first in enumerate(starts) if first in closed]
         if self.late_tag is None:
-            self._late_counter.inc(len(gone))
+            self._late.drop(len(gone), records[gone[0]], stamps[gone[0]], self.watermark)
             return
         late = out.side(self.late_tag)
         late.records.extend(records[place] for place in gone)
