@@ -20,6 +20,7 @@
     │   ├── LocalStateError                 the local directory for keyed state cannot be used
     │   ├── MaxParallelismError             keyed state was written with another number of key groups
     │   ├── MixedChainError                 operators that run as one have finished to different extents
+    │   ├── MovedOperatorError              an operator without a uid may have changed places with another
     │   ├── NoCheckpointError               nothing to go on from
     │   ├── ParallelismLimitError           more subtasks than keyed state has key groups
     │   ├── SavepointChangeError            a savepoint that cannot be written, changed or deleted
@@ -54,7 +55,8 @@
     │   ├── SplitFetchError                 a source's reader could not fetch
     │   ├── StaleAttemptError               a task that outlived its attempt stopped itself
     │   ├── UnpicklableAccumulatorError     an accumulator that cannot be written to a checkpoint
-    │   └── UnpicklableStateError           a value in keyed state that cannot be written to a checkpoint
+    │   ├── UnpicklableStateError           a value in keyed state that cannot be written to a checkpoint
+    │   └── UnreadableOutputError           what was printed or collected cannot be read back
     ├── CommandError                    fix the call: the command penstock could not do it
     │   ├── CommandTimeoutError             what was asked for takes longer, and continues
     │   ├── JobNotFoundError                no running job, or more than one, is called that
@@ -124,6 +126,7 @@ from penstock._errors.run import (
     StopTimeoutError,
     UnpicklableAccumulatorError,
     UnpicklableStateError,
+    UnreadableOutputError,
 )
 from penstock._errors.start import (
     CheckpointStorageError,
@@ -132,6 +135,7 @@ from penstock._errors.start import (
     LocalStateError,
     MaxParallelismError,
     MixedChainError,
+    MovedOperatorError,
     NoCheckpointError,
     ParallelismLimitError,
     RestoreError,
@@ -177,6 +181,7 @@ __all__ = [
     "LostCommittableError",
     "MaxParallelismError",
     "MixedChainError",
+    "MovedOperatorError",
     "NoCheckpointError",
     "ParallelismLimitError",
     "PartitionError",
@@ -203,6 +208,7 @@ __all__ = [
     "UnpicklableAccumulatorError",
     "UnpicklableFunctionError",
     "UnpicklableStateError",
+    "UnreadableOutputError",
     "UnsupportedFormatError",
     "UnsupportedJavaError",
     "UnsupportedOperationError",

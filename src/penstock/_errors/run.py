@@ -238,6 +238,29 @@ class StopTimeoutError(SavepointError):
         )
 
 
+class UnreadableOutputError(JobRunError):
+    """What a job printed or collected cannot be read back, to be given to the program.
+
+    The job tries it again when it restarts, unless the output is gone or damaged.
+
+    Args:
+        operator_name: The operator that printed or collected.
+        operator_uid: Its uid.
+        reason: What happened, with the file.
+    """
+
+    def __init__(self, operator_name: str, operator_uid: str, reason: str) -> None:
+        super().__init__(operator_name, operator_uid, reason)
+        self.operator_name, self.operator_uid, self.reason = operator_name, operator_uid, reason
+
+    def __str__(self) -> str:
+        return (
+            f"What operator {self.operator_name!r} (uid {self.operator_uid!r}) has printed or collected cannot be read "
+            f"back: {self.reason.removesuffix('.')}. Where the job ends with this error, the program has not got all "
+            "of it; start the job from an older checkpoint, or from the beginning, to have it made again."
+        )
+
+
 class SplitFetchError(JobRunError):
     """A thread of a source's reader failed to fetch; ``__cause__`` is its exception.
 

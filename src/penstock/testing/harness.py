@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from penstock._engine.operators.accumulators import Accumulators
 from penstock._engine.operators.base import EpochContext, Operator, OperatorContext
 from penstock._engine.operators.batch import Batch, watermark_only
+from penstock._engine.operators.clocks import InputClock, TaskClock
 from penstock._engine.operators.keyed import KeyedOperator
 from penstock._engine.operators.process import KeyedProcessOperator, ProcessOperator
 from penstock._engine.operators.reduce import ReduceOperator
@@ -112,6 +113,8 @@ class OperatorHarness:
     ) -> None:
         #: The processing time.
         self.clock = ManualClock()
+        #: Time that a test lets pass is time in which there could have been input.
+        self._input_clock = InputClock(TaskClock.by_hand(self.clock.now_ms))
         self.metrics = InMemoryMetricGroup()
         self._accumulators = Accumulators()
         self._operator = operator
@@ -279,7 +282,9 @@ class OperatorHarness:
             ValueError: The clock would go back.
         """
         self.open()
+        before_ms = self.clock.now_ms()
         self.clock.set(now_ms)
+        self._input_clock.advance(now_ms - before_ms)
         self._take(self._operator.on_processing_time(now_ms))
 
     def end_input(self) -> None:
@@ -423,6 +428,8 @@ class OperatorHarness:
                 job_attempt=0,
                 configuration={},
                 clock=self.clock.now_ms,
+                input_clock=self._input_clock,
+                task_clock=TaskClock.by_hand(self.clock.now_ms),
                 metrics=self.metrics,
                 accumulators=self._accumulators,
                 keyed_store=lambda: MemoryStore(self._key_groups, self._max_parallelism, _inline),
@@ -464,6 +471,7 @@ class OperatorHarness:
             token=self._checkpoint_id,
             restore=OperatorRestore(start.lineage, start.state, operator_state=start.operator_state),
             current=current,
+            starts=not current,
             completed_checkpoint=self._checkpoint_id - 1,
             watermark=self._watermark,
             full_snapshot=True,

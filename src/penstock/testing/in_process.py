@@ -12,11 +12,11 @@ import threading
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from penstock._engine.operators.clocks import TaskClock
 from penstock._engine.plan.epoch_plan import EpochOutcome, EpochProgress
 from penstock._engine.protocol.control import encode
 from penstock._engine.runtime.level import run_level
 from penstock._engine.runtime.row_buffer import record_batch, rows_of
-from penstock._engine.runtime.subtask import now_ms
 from penstock._engine.runtime.worker_cache import WorkerCache
 from penstock.errors import EpochCancelledError, EpochInfrastructureError
 
@@ -61,7 +61,10 @@ class InProcessEpochRunner:
         hosts: The number of simulated machines over which they are spread, each with a local disk of its own.
         chaos: What goes wrong.
         seed: Of all that is left to chance.
-        clock: Returns the time in milliseconds since the epoch, for processing time; the real one when left out.
+        clock: Returns the time in milliseconds since the epoch, for all that depends on time in tasks; the machine's
+            clocks when left out.
+        passed: Returns milliseconds that only ever grow, for how long something takes, where ``clock`` is one that may
+            jump; ``clock`` when left out.
 
     Example:
         >>> runner = InProcessEpochRunner(workers=3, chaos=Chaos(retries=0.1), seed=7)
@@ -78,8 +81,10 @@ class InProcessEpochRunner:
         chaos: Chaos | None = None,
         seed: int = 0,
         clock: Callable[[], int] | None = None,
+        passed: Callable[[], float] | None = None,
     ) -> None:
-        self.workers = [WorkerCache(clock or now_ms) for _ in range(workers)]
+        clocks = TaskClock() if clock is None else TaskClock.by_hand(clock, passed)
+        self.workers = [WorkerCache(clocks) for _ in range(workers)]
         self.chaos = chaos or Chaos()
         self._hosts = hosts
         self._random = random.Random(seed)  # noqa: S311 - no secret

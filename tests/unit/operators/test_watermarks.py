@@ -120,15 +120,19 @@ def test_an_input_without_records_for_the_idle_time_is_idle_and_wakes_with_a_rec
     assert not operator.is_idle(upstream_idle=False)
 
 
-def test_idleness_counts_on_after_a_restore() -> None:
+def test_idleness_begins_anew_after_a_restore() -> None:
     strategy = bounded(0).with_idleness(Duration.of_millis(100))
     before = marking(strategy)
     before.process_element(1)
     operator = WatermarksOperator(strategy)
     after = OperatorHarness(operator)
     after.restore(before.snapshot())
-    after.clock.set(100)
+    after.clock.set(3_600_000)
     after.open()
+    assert not operator.is_idle(upstream_idle=False)
+    after.set_processing_time(3_600_099)
+    assert not operator.is_idle(upstream_idle=False)
+    after.set_processing_time(3_600_100)
     assert operator.is_idle(upstream_idle=False)
 
 

@@ -159,6 +159,11 @@ class Committed:
 
 
 @dataclass(frozen=True, slots=True)
+class HandedOver:
+    """Answers HandOver: the program has all of it."""
+
+
+@dataclass(frozen=True, slots=True)
 class CommitFailed:
     """Answers Commit: the committer raised, or gave a committable up for a reason that it does not know."""
 
@@ -242,6 +247,7 @@ Event: TypeAlias = (
     | EpochBroke
     | Committed
     | CommitFailed
+    | HandedOver
     | Woken
     | StepFailed
     | DriverFailed

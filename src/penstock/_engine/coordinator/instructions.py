@@ -215,7 +215,10 @@ class Output:
 
 @dataclass(frozen=True, slots=True)
 class HandOver:
-    """Hand outputs to the program: their epoch's checkpoint has completed."""
+    """Hand outputs to the program: their epoch's checkpoint has completed. HandedOver, or DriverFailed.
+
+    The same instruction again goes on where the try before broke off.
+    """
 
     outputs: tuple[Output, ...]
 

@@ -11,13 +11,14 @@ if TYPE_CHECKING:
     from penstock._engine.coordinator.desk import Desk
 
 
-def check(desk: Desk, *, has_cut: bool, uncommitted: bool, finished: bool) -> None:
+def check(desk: Desk, *, has_cut: bool, uncommitted: bool, undelivered: bool, finished: bool) -> None:
     """Check the rules.
 
     Args:
         desk: The coordinator's desk.
         has_cut: An epoch is between its end and its commit point.
         uncommitted: Commits are outstanding.
+        undelivered: The program has not got all output.
         finished: The job has finished in this driver.
 
     Raises:
@@ -35,6 +36,7 @@ def check(desk: Desk, *, has_cut: bool, uncommitted: bool, finished: bool) -> No
             desk.phase is Phase.OPENING and uncommitted
         ),
         "a job that has finished has committed everything": not (finished and uncommitted),
+        "a job that has finished has handed over everything": not (finished and undelivered),
     }
     broken = [rule for rule, holds in rules.items() if not holds]
     if broken:

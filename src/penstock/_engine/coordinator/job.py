@@ -19,6 +19,7 @@ from penstock._engine.coordinator.commit_cycle import CommitCycle
 from penstock._engine.coordinator.cycle import Cause, EpochCycle
 from penstock._engine.coordinator.desk import Desk
 from penstock._engine.coordinator.ending import JobEnding, text_of
+from penstock._engine.coordinator.handover import HandingOver
 from penstock._engine.coordinator.invariants import check
 from penstock._engine.coordinator.job_state import JobState
 from penstock._engine.coordinator.origin import take_up
@@ -38,6 +39,7 @@ from penstock.errors import (
     LostCommittableError,
     PenstockError,
     SparkGoneError,
+    UnreadableOutputError,
 )
 
 if TYPE_CHECKING:
@@ -69,6 +71,7 @@ class JobCoordinator:
         self._state = JobState(topology, settings, slots)
         self._savepoints = Savepoints(self._desk, self._state, cancel=self._cancel)
         self._requests = CheckpointRequests(self._desk)
+        self._output = HandingOver(self._desk)
         self._cycle = EpochCycle(
             self._desk,
             self._state,
@@ -161,7 +164,13 @@ class JobCoordinator:
     def validate(self) -> None:
         """Check what must hold between two events; raises InternalError."""
         finished = self._desk.status is JobStatus.FINISHED and self._start.already_ended is None
-        check(self._desk, has_cut=self._cycle.cut is not None, uncommitted=bool(self._state.ledger), finished=finished)
+        check(
+            self._desk,
+            has_cut=self._cycle.cut is not None,
+            uncommitted=bool(self._state.ledger),
+            undelivered=self._output.is_due,
+            finished=finished,
+        )
 
     # ------------------------------------------------------------------------------------------------------- reactions
 
@@ -180,8 +189,8 @@ class JobCoordinator:
                 self._cycle.assigned(assigned)
             case ev.DriverFailed(error):
                 self._fail(error)
-            case ev.Committed() | ev.CommitFailed():
-                self._commits.answered(event)
+            case ev.Committed() | ev.CommitFailed() | ev.HandedOver():
+                self._about_output(event)
             case ev.EpochObserved() | ev.EpochEnded() | ev.EpochLost() | ev.EpochBroke():
                 self._about_epoch(event)
             case ev.RecordStored() | ev.RecordTaken() | ev.RecordUncertain() if self._desk.record is not None:
@@ -199,6 +208,12 @@ class JobCoordinator:
             self._check_stopped()
         else:
             self._cycle.over(event)
+
+    def _about_output(self, event: ev.Committed | ev.CommitFailed | ev.HandedOver) -> None:
+        if isinstance(event, ev.HandedOver):
+            self._output.done()
+        else:
+            self._commits.answered(event)
 
     def _about_savepoint(self, event: ev.SavepointRequested | ev.SavepointWritten | ev.SavepointFailed) -> None:
         match event:
@@ -268,9 +283,10 @@ class JobCoordinator:
             self._recover()
 
     def _recover(self) -> None:
-        """Take up the last completed checkpoint: first its commits, then its sources."""
+        """Take up the last completed checkpoint: first its output and commits, then its sources."""
         self._desk.go(Phase.RECOVERING)
         self._state.reset()
+        self._output.again()
         self._commits.start()
         if self._stopping is not None:
             self._save()
@@ -373,9 +389,7 @@ class JobCoordinator:
         self._stopping = record if record.savepoint is not None else None
         self._commits.start()
         self._savepoints.completed()
-        outputs = self._state.outputs(cut.acks)
-        if outputs:
-            self._desk.emit(do.HandOver(outputs))
+        self._output.begin(record.checkpoint_id, self._state.outputs(cut.acks))
         self._desk.emit(do.Publish(self._state.progress, cut.acks, record.snapshot))
         self._tidy()
 
@@ -546,6 +560,6 @@ def _is_lasting(cause: Cause) -> bool:
     """Tell whether a restart would end the same way: a bug, damage, loss, no Spark, or state that does not fit."""
     if isinstance(cause, Failure):
         return cause.lasting
-    if isinstance(cause, DriverCodeError):
-        return isinstance(cause.__cause__, LostCommittableError)
+    if isinstance(cause, DriverCodeError | UnreadableOutputError):
+        return isinstance(cause.__cause__, LostCommittableError | CorruptCheckpointError)
     return isinstance(cause, InternalError | CorruptCheckpointError | SparkGoneError)

@@ -133,7 +133,7 @@ class Savepoints:
         snapshot = replace(self._state.snapshot, outstanding=())
         record = chain.savepoint(_with_own_names(snapshot), self._desk.now_ms)
         for request in requests:
-            pinned = self._desk.retention.pin(chain.parent.checkpoint_id, snapshot)
+            pinned = self._desk.retention.pin(chain.parent.checkpoint_id, state_files(snapshot))
             self._copying[request.path] = request, pinned
             self._desk.emit(do.WriteSavepoint(request.path, _copies(snapshot), record))
 

@@ -45,6 +45,11 @@ _DRAINED: Final = (
     "that was open then makes a second result of it. Suspend a job (stop without drain) to go on without a seam."
 )
 
+_BY_RANK: Final = (
+    "{} does not say where operators without a uid stood in the program, as an older version wrote it. Each takes the "
+    "state of its rank among those of its kind on its input; that is another one's if the program has changed there: {}"
+)
+
 
 class StartPhase(Enum):
     """What a starting driver waits for."""
@@ -196,6 +201,8 @@ class StartMachine:
         fitted = fit_snapshot(again.snapshot, self._graph, path, ignore_unclaimed=ignore, stops=stopping is not None)
         drained = stopping is None and any(operator.drained for operator in record.snapshot.operators.values())
         remarks = (Log(_DRAINED.format(path), unexpected=True),) if drained else ()
+        if fitted.by_rank:
+            remarks = (*remarks, Log(_BY_RANK.format(path, ", ".join(fitted.by_rank)), unexpected=True))
         self.restored = Restored(record, path, fitted, stopping, (*remarks, *_remarks(fitted, again)))
         return self._claim(now_ms)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import shutil
 import uuid
 from dataclasses import dataclass, replace
@@ -49,6 +50,9 @@ if TYPE_CHECKING:
     from penstock.common.configuration import Configuration
 
 
+_log = logging.getLogger(__name__)
+
+
 @dataclass(frozen=True, slots=True)
 class Surroundings:
     """What a job runs in."""
@@ -82,6 +86,8 @@ def assemble(
     """
     settings = _settings(configuration, graph)
     directory = configuration.get(option_table.CHECKPOINT_DIRECTORY)
+    if directory is not None:
+        _name_those_without_uid(graph)
     temporary = None if directory else ScratchDirectory("penstock-checkpoints-")
     options = storage_options(configuration)
     storage = open_storage(str(temporary.path) if temporary is not None else str(directory), options)
@@ -169,6 +175,17 @@ def assemble(
         listeners=listeners,
     )
     return driver, loop
+
+
+def _name_those_without_uid(graph: JobGraph) -> None:
+    """Say which operators a changed program may not find the state of."""
+    unnamed = [str(node) for node in graph.operators.values() if node.stateful and not node.explicit_uid]
+    if unnamed:
+        _log.warning(
+            "Operators of job %r that keep state and have no uid(...): %s. Their state is found by their place in the "
+            "program alone; give them a uid, so that the program may change around them",
+            *(graph.name, ", ".join(unnamed)),
+        )
 
 
 def _splits_left(enumerators: Enumerators, coordinator: JobCoordinator) -> int | None:

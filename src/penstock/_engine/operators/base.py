@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any
 
 from penstock._engine.operators.batch import Batch
 from penstock._engine.operators.opened import OpenedFunctions
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
     from penstock._engine.operators.accumulators import Accumulators
+    from penstock._engine.operators.clocks import InputClock, TaskClock
     from penstock._engine.protocol.control import OperatorRestore
     from penstock._engine.protocol.state_handle import StateHandle, StatePart
     from penstock._engine.state.memory_store import MemoryStore
@@ -49,6 +50,8 @@ class EpochContext:
     full_snapshot: bool = False
     #: Operator state is written although it has not changed.
     write_all: bool = False
+    #: The first epoch of a start or restart of the job: time has passed since the state was written.
+    starts: bool = False
     #: For those who listen: the checkpoint that has completed, and the one that came to nothing; 0 for none.
     notify_complete: int = 0
     notify_aborted: int = 0
@@ -71,6 +74,10 @@ class OperatorContext:
     configuration: dict[str, str]
     #: Milliseconds since the epoch, the clock of processing time.
     clock: Callable[[], int]
+    #: Milliseconds in which the subtask could have read: what idleness goes by.
+    input_clock: InputClock
+    #: The clocks of the machine: how long something takes.
+    task_clock: TaskClock
     metrics: MetricGroup
     accumulators: Accumulators
     #: Makes the operator's keyed store; only keyed operators call it.
@@ -93,7 +100,7 @@ class Operator(ABC):
 
     context: OperatorContext
     #: Whether it puts out the records of side outputs apart from those of the main output.
-    parts_tagged: ClassVar[bool] = False
+    parts_tagged: bool = False
 
     def __init__(self) -> None:
         self.functions = OpenedFunctions()

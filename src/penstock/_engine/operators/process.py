@@ -48,7 +48,7 @@ class ProcessOperator(UserFunctionOperator):
         super().begin_epoch(epoch)
 
     def open_functions(self, epoch: EpochContext) -> None:
-        self.open_function(self.function, EngineRuntimeContext(self.context), epoch)
+        self.open_function(self.function, EngineRuntimeContext(self.context), epoch, yields=True)
 
     def process(self, batch: Batch, input_index: int) -> Iterable[Output]:
         context, call = self.record_context(input_index), self.calls[input_index]
@@ -75,13 +75,14 @@ class ProcessOperator(UserFunctionOperator):
 class KeyedProcessOperator(KeyedOperator):
     """A KeyedProcessFunction: keyed state, event-time and processing-time timers."""
 
-    parts_tagged = True
     #: The function's method for the records of each input.
     methods: ClassVar[tuple[str, ...]] = ("process_element",)
 
     def __init__(self, function: Any, key_selector: Any, *more_key_selectors: Any) -> None:
         super().__init__(key_selector, *more_key_selectors)
         self.function = function
+        #: Not where it stands for a map, a flat map or a filter that may keep keyed state.
+        self.parts_tagged = getattr(function, "parts_tagged", True)
         self.calls: list[Callable[..., Any]] = [getattr(function, method) for method in self.methods]
         self.key = KeyContext()
         self.event_timers: Timers
@@ -99,14 +100,15 @@ class KeyedProcessOperator(KeyedOperator):
         super().begin_epoch(epoch)
 
     def open_functions(self, epoch: EpochContext) -> None:
-        self.open_function(self.function, self.runtime_context(), epoch)
+        yields = getattr(self.function, "yields", True)
+        self.open_function(self.function, self.runtime_context(), epoch, yields=yields)
 
     def runtime_context(self) -> EngineRuntimeContext:
         """Return what the function is opened with."""
         return EngineRuntimeContext(self.context, self.store, self.key)
 
     def process(self, batch: Batch, input_index: int) -> Iterable[Output]:
-        out = SideOutputs(with_timestamps=batch.timestamps is not None)
+        out = self._collector(with_timestamps=batch.timestamps is not None)
         for start, stop, watermark in batch.segments():
             if start < stop:
                 self.process_run(batch, start, stop, input_index, out)
@@ -115,6 +117,12 @@ class KeyedProcessOperator(KeyedOperator):
                 self._fire(self.event_timers, watermark, TimeDomain.EVENT_TIME, out)
                 out.watermark(watermark)
         return out.outputs()
+
+    def _collector(self, *, with_timestamps: bool) -> SideOutputs:
+        return SideOutputs(with_timestamps=with_timestamps, parts_tagged=self.parts_tagged)
+
+    def leave_keys(self) -> None:
+        self.key.leave()
 
     def process_run(self, batch: Batch, start: int, stop: int, input_index: int, out: SideOutputs) -> None:
         """Work on a run of records between two watermarks."""
@@ -155,12 +163,12 @@ class KeyedProcessOperator(KeyedOperator):
         due = self.processing_timers.next()
         if due is None or due > now_ms:
             return ()
-        out = SideOutputs(with_timestamps=True)
+        out = self._collector(with_timestamps=True)
         self._fire(self.processing_timers, now_ms, TimeDomain.PROCESSING_TIME, out)
         return out.outputs()
 
     def fire_left_timers(self) -> Iterable[Output]:
-        out = SideOutputs(with_timestamps=True)
+        out = self._collector(with_timestamps=True)
         self._call_timers(self.processing_timers.pop_left(), TimeDomain.PROCESSING_TIME, out)
         return out.outputs()
 

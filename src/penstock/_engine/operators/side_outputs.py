@@ -22,11 +22,17 @@ if TYPE_CHECKING:
 
 
 class SideOutputs:
-    """Splits what a function yielded into the main output and the side outputs."""
+    """Splits what a function yielded into the main output and the side outputs.
 
-    __slots__ = ("main", "sides", "stamps_main")
+    Args:
+        with_timestamps: Whether the records of the main output get timestamps.
+        parts_tagged: False keeps pairs of a tag and a value in the main output.
+    """
 
-    def __init__(self, *, with_timestamps: bool) -> None:
+    __slots__ = ("main", "parts_tagged", "sides", "stamps_main")
+
+    def __init__(self, *, with_timestamps: bool, parts_tagged: bool = True) -> None:
+        self.parts_tagged = parts_tagged
         self.main = BatchBuilder()
         self.sides: dict[str, BatchBuilder] = {}
         self.stamps_main = with_timestamps
@@ -39,7 +45,7 @@ class SideOutputs:
             kind = item.__class__
             if kind in IMMUTABLE or (kind is tuple and all_immutable(map(type, item))):
                 main.append(item)
-            elif isinstance(item, tuple) and is_tagged(item):
+            elif isinstance(item, tuple) and is_tagged(item) and self.parts_tagged:
                 side = self.side(item[0].tag_id)
                 side.records.append(separate(item[1]))
                 side.timestamps.append(timestamp)

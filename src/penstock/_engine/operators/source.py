@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pickle
 import sys
-import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -33,7 +32,8 @@ if TYPE_CHECKING:
 
     from penstock.metrics.metricbase import MetricGroup
 
-#: Longest wait for a reader that has splits but nothing ready, before its share of the epoch ends.
+#: Longest wait for a reader that has nothing ready, before its share of the epoch ends. Where idleness is still to be
+#: found out, it waits on: that time is all that counts for it.
 _PATIENCE_MS = 50
 #: Records that are collected one by one are handed on in batches of this many.
 _BATCH_RECORDS = 2048
@@ -86,8 +86,9 @@ class _SplitOutput(SourceOutput[Any]):
         self._stamps: list[int] = []
         self.emitted = MIN_WATERMARK
         self.idle = False
-        #: Whether anything came out of it yet.
+        #: Whether anything came out of it yet, and a record in this epoch.
         self.used = False
+        self.had_records = False
 
     @property
     def wanted(self) -> int:
@@ -181,8 +182,12 @@ class _Output(ReaderOutput[Any]):
         """Take a batch of one split; its watermarks count as far as no other split holds them back."""
         self.records += len(batch.records)
         origin.idle, origin.used = False, True
-        if origin.marker is not None and batch.records:
-            origin.marker.see(active=True, now_ms=self.operator.context.clock())
+        if batch.records:
+            origin.had_records = True
+            # The reader as a whole is active, too: it counts as long as it has no split.
+            for marker in (origin.marker, self.main.marker):
+                if marker is not None:
+                    marker.see()
         if batch.watermarks:
             others = [split.watermark for split in self._speaking() if split is not origin]
             bound = min(others, default=None)
@@ -199,16 +204,17 @@ class _Output(ReaderOutput[Any]):
 
     def _speaking(self) -> list[_SplitOutput]:
         """Return the outputs that have a say in the watermark."""
-        now_ms = self.operator.context.clock()
+        outputs = self._in_use()
+        return [output for output in outputs if not (output.idle or (output.marker and output.marker.is_idle()))]
+
+    def _in_use(self) -> list[_SplitOutput]:
         if self.main.used:  # then a split that is still silent may have no output of its own at all
-            outputs = [self.main, *(split for split in self.splits.values() if split.used)]
-        else:
-            outputs = list(self.splits.values()) or [self.main]
-        return [output for output in outputs if not (output.idle or (output.marker and output.marker.is_idle(now_ms)))]
+            return [self.main, *(split for split in self.splits.values() if split.used)]
+        return list(self.splits.values()) or [self.main]
 
     def periodic(self) -> int | None:
         """Let generators emit without a record, and look anew at splits that ended or fell idle; None for no rise."""
-        for output in (self.main, *self.splits.values()):
+        for output in self._all():
             if output.marker is not None:
                 output.marker.periodic()
         combined = min((output.watermark for output in self._speaking()), default=MIN_WATERMARK)
@@ -218,9 +224,24 @@ class _Output(ReaderOutput[Any]):
         """Return whether no split has a say in the watermark."""
         return not self._speaking()
 
+    def begin_epoch(self, limit: int) -> None:
+        """Begin to count what an epoch reads, of which so many records are wanted; 0 for any number."""
+        self.records, self.limit = 0, limit
+        for output in self._all():
+            output.had_records = False
+
+    @property
+    def undecided_ms(self) -> float:
+        """How much longer a split without a record in this epoch has to be quiet until it is idle; 0 for none."""
+        quiet = [output for output in self._in_use() if not (output.had_records or output.idle)]
+        return max((output.marker.left_ms for output in quiet if output.marker is not None), default=0.0)
+
+    def _all(self) -> tuple[_SplitOutput, ...]:
+        return (self.main, *self.splits.values())
+
     def drain(self) -> list[Batch]:
         """Return the batches since the last call."""
-        for output in (self.main, *self.splits.values()):
+        for output in self._all():
             output.flush()
         batches, self.batches = self.batches, []
         return batches
@@ -231,15 +252,15 @@ class _Output(ReaderOutput[Any]):
         main = None if self.main.marker is None else self.main.marker.state()
         return pickle.dumps((self.top, main, markers))
 
-    def restore(self, state: bytes) -> None:
-        """Go on from a state."""
+    def restore(self, state: bytes, *, starts: bool) -> None:
+        """Go on from a state; `starts` when the job has just started from it."""
         self.top, main, markers = pickle.loads(state)
         if main is not None and self.main.marker is not None:
-            self.main.marker.restore(main)
+            self.main.marker.restore(main, starts=starts)
         for name, marker_state in markers.items():
             marker = self.create_output_for_split(name).marker
             if marker is not None:
-                marker.restore(marker_state)
+                marker.restore(marker_state, starts=starts)
 
 
 class SourceOperator(Operator):
@@ -252,6 +273,11 @@ class SourceOperator(Operator):
         super().__init__()
         self.source = source
         self.strategy = watermark_strategy
+        #: The longest time after which anything behind the source counts as idle, 0 without any: so long is a source
+        #: that has nothing waited for, as far as its share of the epoch goes.
+        self.idleness_behind_ms = 0
+        self._quiet_since_ms = 0.0
+        self._starts = False
         self.reader: SourceReader[Any, Any] | None = None
         self.ended = False
         self.more_available = False
@@ -264,14 +290,14 @@ class SourceOperator(Operator):
         """Return what stamps one input, None for a strategy that does nothing."""
         if self.strategy.kind is WatermarkKind.NONE and self.strategy.timestamp_assigner is None:
             return None
-        return Watermarker(self.strategy, self.context.subtask, periodic=self._periodic)
+        return Watermarker(self.strategy, self.context.subtask, self.context.input_clock, periodic=self._periodic)
 
     def open(self, context: OperatorContext) -> None:
         super().open(context)
         self._periodic = periodic_watermarks(context)
 
     def begin_epoch(self, epoch: EpochContext) -> None:
-        self.more_available = False
+        self.more_available, self._starts = False, epoch.starts
         if self.reader is None or not epoch.current:
             self._make_reader(epoch)
         assert self.reader is not None
@@ -287,9 +313,6 @@ class SourceOperator(Operator):
                     self.reader.handle_source_events(pickle.loads(payload))
                 case EndOfInput():
                     self.ended = True
-        for split in (self._output.main, *self._output.splits.values()):
-            if split.marker is not None:
-                split.marker.see(active=False, now_ms=self.context.clock())
 
     @property
     def listens(self) -> bool:
@@ -314,7 +337,7 @@ class SourceOperator(Operator):
         if epoch.restore.state is not None:
             state = msgspec.msgpack.decode(epoch.restore.state, type=ReaderState)
             if state.extra:
-                self._output.restore(state.extra)
+                self._output.restore(state.extra, starts=epoch.starts)
             serializer = self.source.get_split_serializer()
             splits = [serializer.deserialize(state.version, split) for split in state.splits]
             if splits:
@@ -341,24 +364,54 @@ class SourceOperator(Operator):
             size: Returns the bytes that have become of what was yielded so far.
         """
         assert self.reader is not None
-        output, start = self._output, time.monotonic()
-        output.records, output.limit = 0, limits.max_records
+        output, input_clock, passed_ms = self._output, self.context.input_clock, self.context.task_clock.passed_ms
+        start = passed_ms()
+        output.begin_epoch(limits.max_records)
         while not (self.ended or self._reader_context.ends_input):
+            polled_at, before = passed_ms(), output.records
             status = self.reader.poll_next(output)
-            for batch in output.drain():
+            batches = output.drain()
+            if output.records > before:  # what the reader spent on these records it could not wait for others
+                self._quiet_since_ms = input_clock.now_ms()
+            else:
+                input_clock.advance(passed_ms() - polled_at)
+            for batch in batches:
                 yield None, batch
             self.more_available = False
             if status is InputStatus.END_OF_INPUT:
                 self.ended = True
                 return
-            elapsed_ms = (time.monotonic() - start) * 1000
+            elapsed_ms = passed_ms() - start
             if status is InputStatus.NOTHING_AVAILABLE:
-                left = min(_PATIENCE_MS, limits.max_time_ms - elapsed_ms)
-                if left <= 0 or not self.reader.is_available(int(left)):
+                left = min(self._patience_ms, limits.max_time_ms - elapsed_ms)
+                if left <= 0 or not self._wait(left):
                     return
             self.more_available = True
             if limits.reached(output.records, size(), elapsed_ms):
                 return
+
+    @property
+    def _patience_ms(self) -> float:
+        """How long to wait for a reader that has nothing: until all that may be idle is known to be."""
+        if self._starts:  # a reader that has just begun may be about to get its first splits
+            return _PATIENCE_MS
+        behind = 0.0
+        if not self._output.records:
+            behind = self.idleness_behind_ms - (self.context.input_clock.now_ms() - self._quiet_since_ms)
+        return max(_PATIENCE_MS, self._output.undecided_ms, behind)
+
+    def _wait(self, most_ms: float) -> bool:
+        """Wait for the reader; one that has no split says at once that nothing will come in this epoch."""
+        assert self.reader is not None
+        clock = self.context.task_clock
+        start = clock.passed_ms()
+        with self.context.input_clock.waiting():
+            if self.reader.is_available(int(most_ms)):
+                return True
+            left = most_ms - (clock.passed_ms() - start)
+            if most_ms > _PATIENCE_MS and left > 0:
+                clock.sleep_ms(left)
+        return False
 
     def process(self, batch: Batch, input_index: int) -> Iterator[Output]:
         """Pass on what the runtime puts in: the last watermark."""

@@ -19,6 +19,8 @@ from penstock.common.watermark_strategy import WatermarkKind, WatermarkOutput, W
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from penstock._engine.operators.clocks import InputClock
+
 
 @dataclass(frozen=True, slots=True)
 class GeneratorContext:
@@ -53,15 +55,24 @@ class _Collected(WatermarkOutput):
 
 
 class Watermarker:
-    """Stamps the records of one input and follows its watermark."""
+    """Stamps the records of one input and follows its watermark.
 
-    def __init__(self, strategy: WatermarkStrategy, subtask: int, *, periodic: bool) -> None:
+    Args:
+        strategy: How timestamps and watermarks are made.
+        subtask: What the generator's supplier is told.
+        input_clock: The time in which the input could have been read.
+        periodic: Watermarks are also emitted between records.
+    """
+
+    def __init__(self, strategy: WatermarkStrategy, subtask: int, input_clock: InputClock, *, periodic: bool) -> None:
         self._strategy = strategy
         self._extract = None if strategy.timestamp_assigner is None else strategy.timestamp_assigner.extract_timestamp
         self._periodic = periodic
         self._output = _Collected()
         self._greatest = MIN_WATERMARK
-        self._active_ms: int | None = None
+        #: When the last record came, by the clock of the input.
+        self._active_ms = input_clock.now_ms()
+        self._input_clock = input_clock
         self._generator: Any = None
         if strategy.kind is WatermarkKind.GENERATOR and strategy.generator_supplier is not None:
             self._generator = strategy.generator_supplier(GeneratorContext(subtask))
@@ -110,28 +121,47 @@ class Watermarker:
         self._generator.on_periodic_emit(self._output)
         return self._output.marks[-1][1] if self._output.marks else None
 
-    def see(self, *, active: bool, now_ms: int) -> None:
-        """Note whether the input had records just now."""
-        if active or self._active_ms is None:
-            self._active_ms = now_ms
+    def see(self) -> None:
+        """Take note of records just now."""
+        self._active_ms = self._input_clock.now_ms()
 
-    def is_idle(self, now_ms: int) -> bool:
+    @property
+    def left_ms(self) -> float:
+        """How much longer it takes without a record until the input is idle; 0 when it is, or never will be."""
+        timeout = self._strategy.idleness_ms
+        if timeout is None or self._output.idle:
+            return 0.0
+        return max(0.0, timeout - self._quiet_ms)
+
+    @property
+    def _quiet_ms(self) -> float:
+        return self._input_clock.now_ms() - self._active_ms
+
+    def is_idle(self) -> bool:
         """Return whether the input had no record for the strategy's time, or its generator says that it is idle."""
         timeout = self._strategy.idleness_ms
-        quiet = timeout is not None and self._active_ms is not None and now_ms - self._active_ms >= timeout
-        return quiet or self._output.idle
+        return self._output.idle or (timeout is not None and self._quiet_ms >= timeout)
 
     def state(self) -> bytes:
-        """Return what a watermarker made anew goes on from."""
+        """Return what a watermarker made anew goes on from: times as lengths, which mean the same in any process."""
         try:
             generator = cloudpickle.dumps(self._generator)  # pyright: ignore[reportUnknownMemberType]
         except Exception:  # noqa: BLE001 - a generator that does not pickle starts again: watermarks never go back
             generator = b""
-        return pickle.dumps((self._greatest, self._output.top, self._active_ms, generator))
+        return pickle.dumps((self._greatest, self._output.top, (self._quiet_ms, self._output.idle), generator))
 
-    def restore(self, state: bytes) -> None:
-        """Go on from a state."""
-        self._greatest, self._output.top, self._active_ms, generator = pickle.loads(state)
+    def restore(self, state: bytes, *, starts: bool) -> None:
+        """Go on from a state.
+
+        Args:
+            state: The state.
+            starts: The job has just started from it. Idleness begins anew then: what has come meanwhile is to be read
+                first, and a time from before says nothing about it.
+        """
+        self._greatest, self._output.top, quiet, generator = pickle.loads(state)
+        if not starts:
+            quiet_ms, self._output.idle = quiet
+            self._active_ms = self._input_clock.now_ms() - quiet_ms
         if generator and self._generator is not None:
             self._generator = pickle.loads(generator)
 
@@ -146,17 +176,18 @@ class WatermarksOperator(Operator):
 
     def open(self, context: OperatorContext) -> None:
         super().open(context)
-        self.marker = Watermarker(self.strategy, context.subtask, periodic=periodic_watermarks(context))
+        self.marker = Watermarker(
+            self.strategy, context.subtask, context.input_clock, periodic=periodic_watermarks(context)
+        )
 
     def begin_epoch(self, epoch: EpochContext) -> None:
         if not epoch.current and epoch.restore.state is not None:
-            self.marker.restore(epoch.restore.state)
-        self.marker.see(active=False, now_ms=self.context.clock())
+            self.marker.restore(epoch.restore.state, starts=epoch.starts)
 
     def process(self, batch: Batch, input_index: int) -> Iterable[Output]:
         stamped = self.marker.stamp(batch.records, self.iterate(batch.records), batch.timestamps)
         if batch.records:
-            self.marker.see(active=True, now_ms=self.context.clock())
+            self.marker.see()
         if batch.watermarks and batch.watermarks[-1][1] == MAX_WATERMARK:
             stamped.watermarks = [*stamped.watermarks, (len(batch.records), MAX_WATERMARK)]
         return ((None, stamped),)
@@ -169,7 +200,7 @@ class WatermarksOperator(Operator):
         return self.marker.watermark
 
     def is_idle(self, *, upstream_idle: bool) -> bool:
-        return self.marker.is_idle(self.context.clock())
+        return self.marker.is_idle()
 
     def snapshot(self, epoch: EpochContext, *, finished: bool) -> OperatorAck:
         return OperatorAck(state=self.marker.state())

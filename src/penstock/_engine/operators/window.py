@@ -80,7 +80,10 @@ class WindowOperator(KeyedOperator):
         self.open_function(self.strategy.function, EngineRuntimeContext(self.context), epoch)
         function = self.results.prepare(self.context, self.store)
         if function is not None:
-            self.open_function(*function, epoch)
+            self.open_function(*function, epoch, yields=True)
+
+    def leave_keys(self) -> None:
+        self.results.leave_keys()
 
     def process(self, batch: Batch, input_index: int) -> Iterable[Output]:
         out = SideOutputs(with_timestamps=True)

@@ -35,6 +35,9 @@ class WindowResults:
     def begin(self, window: TimeWindow, watermark: int) -> None:
         """Turn to a window."""
 
+    def leave_keys(self) -> None:
+        """Have no key at hand."""
+
     def emit(self, entries: Iterable[tuple[Any, Any]], out: SideOutputs, timestamp: int) -> None:
         """Put out the results of (key, value) entries, all with one timestamp."""
         result = self._result
@@ -65,6 +68,9 @@ class FunctionResults(WindowResults):
 
     def begin(self, window: TimeWindow, watermark: int) -> None:
         self._context.at, self._context.watermark = window, watermark
+
+    def leave_keys(self) -> None:
+        self._context.key.leave()
 
     def emit(self, entries: Iterable[tuple[Any, Any]], out: SideOutputs, timestamp: int) -> None:
         context, apply, result = self._context, self._apply, self._result

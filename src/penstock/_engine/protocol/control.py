@@ -132,6 +132,8 @@ class Closing:
     channels: dict[int, ChannelStatus]
     #: (channel, receiver) -> number of rows sent; pairs without rows are left out.
     rows: list[tuple[int, int, int]]
+    #: By channel number: milliseconds of the epoch in which its sender could have read; channels without are left out.
+    read_ms: dict[int, float] = field(default_factory=dict[int, float])
     #: True when a subtask of the sending slot failed: receivers run nothing more.
     failed: bool = False
 

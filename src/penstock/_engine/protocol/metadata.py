@@ -154,6 +154,33 @@ class OperatorRecord:
 
 
 @dataclass(frozen=True, slots=True)
+class PlaceInput:
+    """One edge into an operator: which output of which operator it brings to which input."""
+
+    sender: str
+    input_index: int = 0
+    #: The side output, None for the main output.
+    tag: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class OperatorPlace:
+    """Where an operator stands in the program, so that one without a uid of its own is not taken for another."""
+
+    kind: str
+    #: Whether the program gave it its uid; else its place alone says which one it is.
+    has_own_uid: bool
+    inputs: tuple[PlaceInput, ...] = ()
+    #: Its name, and a digest of what its functions do: they tell that operators have changed places.
+    name: str = ""
+    likeness: str = ""
+
+
+#: Places by operator uid in the order of the program; left out in documents from before there were any.
+Places: TypeAlias = dict[str, OperatorPlace] | UnsetType
+
+
+@dataclass(frozen=True, slots=True)
 class VertexSubtask:
     """Where one subtask of a vertex stands."""
 
@@ -205,6 +232,8 @@ class JobSnapshot:
     operators: dict[str, OperatorRecord]
     #: Oldest first.
     outstanding: tuple[OutstandingCommit, ...] = ()
+    #: Also of operators whose state somebody has taken out of a savepoint.
+    places: Places = UNSET
 
     @property
     def finished(self) -> bool:

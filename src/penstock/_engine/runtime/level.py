@@ -194,7 +194,7 @@ class LevelTask:
             for channel, status in closing.channels.items():
                 if channel in runtime.valve:
                     self._turn_to(runtime)
-                    for _ in runtime.close_channel(channel, status, token):
+                    for _ in runtime.close_channel(channel, status, token, closing.read_ms.get(channel, 0.0)):
                         yield from self._ready()
 
     def _check_complete(self, target: int, runtime: SubtaskRuntime) -> None:
@@ -260,6 +260,8 @@ class LevelTask:
                 way = (level, *(edge.channel % width for width in dispatch.widths[below:level]))
                 closing = closings.setdefault(way, Closing({}, []))
                 closing.channels[edge.channel] = statuses[edge.channel]
+                if runtime.read_ms:
+                    closing.read_ms[edge.channel] = runtime.read_ms
                 closing.rows.extend(edge.counts())
         for (level, *_), closing in closings.items():
             channel, payload = next(iter(closing.channels)), encode(closing)

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 from penstock._engine.operators.accumulators import Accumulators
 from penstock._engine.operators.base import EpochContext, Operator, OperatorContext, Output
 from penstock._engine.operators.batch import Batch, watermark_only
+from penstock._engine.operators.clocks import InputClock
 from penstock._engine.operators.context import EngineRuntimeContext
 from penstock._engine.operators.factory import create_operator
 from penstock._engine.operators.side_outputs import parted
@@ -29,6 +30,7 @@ from penstock._engine.protocol.paths import shared_path
 from penstock._engine.protocol.rows import MAX_WATERMARK
 from penstock._engine.runtime.edge_writer import EdgeWriter
 from penstock._engine.runtime.failures import OperatorError
+from penstock._engine.runtime.idleness import longest_idleness
 from penstock._engine.runtime.subtask_state import SubtaskState
 from penstock._engine.runtime.valve import Valve
 from penstock.common.configuration import Configuration
@@ -39,6 +41,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
     from penstock._engine.graph.job_graph import JobVertex, OperatorNode
+    from penstock._engine.operators.clocks import TaskClock
     from penstock._engine.plan.levels import ExecutionPlan
     from penstock._engine.storage.checkpoint_storage import CheckpointStorage
 
@@ -74,14 +77,17 @@ class SubtaskRuntime:
         dispatch: LevelDispatch,
         place: tuple[int, int],
         storage: CheckpointStorage,
-        clock: Callable[[], int],
+        clock: TaskClock,
     ) -> None:
         self.place = place
         self.vertex: JobVertex = plan.graph.vertices[place[0]]
         self.edges: list[EdgeWriter] = []
         self._plan = plan
         self._storage = storage
-        self._clock = clock
+        self._clock, self._now_ms = clock, clock.now_ms
+        #: The time in which there could have been input; that of the running epoch began there.
+        self._input_clock = InputClock(clock)
+        self._input_began_ms = 0.0
         self._job_id = dispatch.job_id
         configuration = Configuration.from_dict(dispatch.configuration)
         self._drain_fires_timers = configuration.get(DRAIN_FIRES_PROCESSING_TIME_TIMERS)
@@ -90,6 +96,9 @@ class SubtaskRuntime:
         self._accumulators = [Accumulators() for _ in self.vertex.operators]
         self._nodes = [_Node(_create(node)) for node in self.vertex.operators]
         self._connect()
+        head = self._nodes[0].operator
+        if isinstance(head, SourceOperator):
+            head.idleness_behind_ms = longest_idleness(plan.graph, place[0])
         #: Positions in the chain.
         self._opened: list[int] = []
         self._running = 0
@@ -147,7 +156,9 @@ class SubtaskRuntime:
             max_parallelism=vertex.max_parallelism,
             job_attempt=dispatch.job_attempt,
             configuration=dispatch.configuration,
-            clock=self._clock,
+            clock=self._clock.now_ms,
+            input_clock=self._input_clock,
+            task_clock=self._clock,
             metrics=self.metrics[position],
             accumulators=self._accumulators[position],
             keyed_store=partial(self._state.keyed_store, node.uid),
@@ -164,7 +175,8 @@ class SubtaskRuntime:
         has_run = self.position is not None
         self.position = None  # void until the epoch is accepted
         self._dispatch, self._token, self._checkpoint_id = dispatch, token, level.checkpoint_id
-        self._started_ms, self._busy, self._records_in, self._bytes_in = self._clock(), 0.0, 0, 0
+        self._started_ms, self._busy, self._records_in, self._bytes_in = self._now_ms(), 0.0, 0, 0
+        self._input_began_ms, self._read_ms = self._input_clock.now_ms(), dict[int, tuple[bool, float]]()
         self._finished = False
         self.reads: dict[int, int] = {}
         self._inputs = self._plan.channels_into(*self.place)
@@ -246,9 +258,10 @@ class SubtaskRuntime:
         yield from self._on_processing_time()
         self._busy += time.perf_counter() - start
 
-    def close_channel(self, channel: int, status: ChannelStatus, token: int) -> Iterator[None]:
-        """Take a channel's control row."""
+    def close_channel(self, channel: int, status: ChannelStatus, token: int, read_ms: float = 0.0) -> Iterator[None]:
+        """Take a channel's control row; `read_ms` is the time in which its sender could have read."""
         self.reads[channel] = token
+        self._read_ms[channel] = (status.idle, read_ms)
         risen = self.valve.close(channel, status)
         if risen is not None:
             yield from self._push(0, watermark_only(risen), 0)
@@ -267,6 +280,7 @@ class SubtaskRuntime:
             if self._finished:
                 yield from self._push(0, watermark_only(MAX_WATERMARK), 0)
         else:
+            self._input_clock.advance(self._time_of_senders())
             self._finished = self.valve.has_ended()
             for index in sorted(self._ended_inputs() - self._told):
                 yield from self._end_input(0, index)
@@ -275,6 +289,12 @@ class SubtaskRuntime:
         for edge in self.edges:
             edge.flush()
         self._busy += time.perf_counter() - start
+
+    def _time_of_senders(self) -> float:
+        """Return for how long all senders could have read; one that counts as idle holds nobody up."""
+        known = [self._read_ms[channel] for channel in self.valve.open_channels() if channel in self._read_ms]
+        active = [read_ms for idle, read_ms in known if not idle]
+        return min(active or [read_ms for _, read_ms in known], default=0.0)
 
     def _ended_inputs(self) -> set[int]:
         """Return the inputs of which all channels have ended."""
@@ -297,6 +317,8 @@ class SubtaskRuntime:
                 yield from self._end_input(position, 0)
             for tag, batch in self._outputs(position, node.operator.finish):
                 yield from self._forward(position, tag, batch)
+            for edge in chain.from_iterable(node.edges.values()):
+                self._call(position, edge.finish)
 
     def acknowledge(self) -> SubtaskAck:
         """Snapshot all operators and return the ack of the epoch."""
@@ -334,7 +356,7 @@ class SubtaskRuntime:
             bytes_out=sum(edge.bytes_out for edge in self.edges),
             busy_ms=int(self._busy * 1000),
             started_ms=self._started_ms,
-            ended_ms=self._clock(),
+            ended_ms=self._now_ms(),
             next_timer_ms=min(timers, default=None),
             bytes_in=self._bytes_in,
         )
@@ -346,6 +368,11 @@ class SubtaskRuntime:
         path = shared_path(self._job_id, uid, self.place[1], self._checkpoint_id, self._token, suffix=".out")
         self._storage.put(path, encode(ack.outputs))
         return replace(ack, outputs=(), outputs_path=path)
+
+    @property
+    def read_ms(self) -> float:
+        """For how long of the epoch there could have been input."""
+        return self._input_clock.now_ms() - self._input_began_ms
 
     def edge_statuses(self) -> dict[int, ChannelStatus]:
         """Return the status of each edge's channels at the end of the epoch."""
@@ -379,7 +406,7 @@ class SubtaskRuntime:
     # ---------------------------------------------------------------------------------------------------- the chain
 
     def _on_processing_time(self) -> Iterator[None]:
-        now_ms = self._clock()
+        now_ms = self._now_ms()
         for position, node in enumerate(self._nodes):
             for tag, batch in self._outputs(position, node.operator.on_processing_time, now_ms):
                 yield from self._forward(position, tag, batch)
@@ -450,6 +477,7 @@ def _epoch(dispatch: SubtaskDispatch, level: LevelDispatch, uid: str, token: int
         token=token,
         restore=dispatch.operators.get(uid, OperatorRestore()),
         current=False,
+        starts=not dispatch.history,
         completed_checkpoint=dispatch.completed_checkpoint,
         full_snapshot=dispatch.full_snapshot,
         write_all=dispatch.write_all,
@@ -468,8 +496,3 @@ def _figures(metrics: InMemoryMetricGroup) -> dict[str, float]:
         for figure, value in metric.items()
         if isinstance(value, int | float)
     }
-
-
-def now_ms() -> int:
-    """Return the time in milliseconds since the epoch: the clock of processing time."""
-    return time.time_ns() // 1_000_000

@@ -13,12 +13,12 @@ import pickle
 import sys
 from typing import TYPE_CHECKING, Any
 
+from penstock._engine.operators.clocks import TaskClock
 from penstock._engine.plan.levels import ExecutionPlan, build_plan
-from penstock._engine.runtime.subtask import now_ms
 from penstock._engine.storage.opening import open_storage
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Mapping
 
     from penstock._engine.graph.job_graph import JobGraph
     from penstock._engine.protocol.control import LevelDispatch, SubtaskDispatch
@@ -32,11 +32,11 @@ class WorkerCache:
     """The entries of this process; tests simulate several processes with several caches.
 
     Args:
-        clock: The time in milliseconds since the epoch, for the processing time of what runs here.
+        clock: The clocks of what runs here; the machine's when left out.
     """
 
-    def __init__(self, clock: Callable[[], int] = now_ms) -> None:
-        self.clock = clock
+    def __init__(self, clock: TaskClock | None = None) -> None:
+        self.clock = clock or TaskClock()
         self._plans: dict[str, ExecutionPlan] = {}
         #: Of one run and attempt, by vertex and subtask.
         self._subtasks: dict[tuple[int, int], SubtaskRuntime] = {}

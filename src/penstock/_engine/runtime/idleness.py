@@ -1,0 +1,33 @@
+"""For how long a source that has nothing is waited for: until all that counts as idle behind it can be known to be."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from penstock._engine.graph.job_graph import OperatorKind
+from penstock._engine.operators.factory import create_operator
+from penstock._engine.operators.watermarks import WatermarksOperator
+
+if TYPE_CHECKING:
+    from penstock._engine.graph.job_graph import JobGraph
+
+
+def longest_idleness(graph: JobGraph, vertex: int) -> int:
+    """Return the longest `with_idleness` in a vertex and behind it, in milliseconds; 0 without any.
+
+    Args:
+        graph: The job.
+        vertex: The vertex; what its head has for itself does not count.
+    """
+    reached, waiting, longest = {vertex}, [vertex], 0
+    while waiting:
+        sender = waiting.pop()
+        for node in graph.vertices[sender].operators:
+            if node.kind is OperatorKind.WATERMARKS:
+                operator = create_operator(node.kind.value, node.payload)
+                assert isinstance(operator, WatermarksOperator)
+                longest = max(longest, operator.strategy.idleness_ms or 0)
+        found = {edge.target for edge in graph.edges if edge.source == sender} - reached
+        reached |= found
+        waiting += found
+    return longest
