@@ -217,7 +217,6 @@ def _check_machine() -> Path:
     package = Path(pyspark.__file__).parent
     home = installation.spark_home(package, pyspark.__version__)
     installation.warn_of_second_pyspark(package)
-    installation.quieten_pandas()
     installation.require_loopback()
     return home
 
