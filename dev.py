@@ -104,7 +104,7 @@ def digest(*parts: object) -> str:
 
 
 def ready(lock: Path = DEV_LOCK) -> Path:
-    """The interpreter of an environment that has at least what a lock says, which is made or completed now if need be."""
+    """The interpreter of an environment with at least what a lock says, which is made or completed now if need be."""
     for needed in (BUILD_LOCK, DEMO_LOCK, DEV_LOCK):
         if not needed.is_file():
             give_up(f"{needed.relative_to(ROOT)} is missing; it belongs to the repository.")
