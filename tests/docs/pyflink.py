@@ -40,8 +40,8 @@ HEADER = """\
 
 A DataStream program of PyFlink {version} runs after its imports change from `pyflink` to `penstock`, if it uses what is
 here. Of {total:,} public names (classes, methods, functions and exports of `pyflink.common`, `pyflink.datastream` and
-`pyflink.metrics`) {present:,} are here and take the same arguments; {missing:,} are missing so far; {java:,} belong to Java
-or are deprecated in Flink. The Table API is no part of Penstock.
+`pyflink.metrics`) {present:,} are here and take the same arguments; {missing:,} are missing so far; {java:,} belong to
+Java or are deprecated in Flink. The Table API is no part of Penstock.
 
 ## Missing
 """
