@@ -289,6 +289,8 @@ class Record:
     runs: tuple[str, ...] = ()
     #: Read from older documents alone, as `begins` behind the last of them: what the job was started from unclaimed.
     spared: tuple[int, ...] | UnsetType = UNSET
+    #: Its writer goes on from the parent, and brings no stop to its end that the parent was to be the last step of.
+    resumes: bool = False
     #: Where the job has come to its end: what it has counted, by operator uid and name.
     accumulators: dict[str, dict[str, AccumulatorRecord]] | UnsetType = UNSET
 
