@@ -225,7 +225,7 @@ class Story:
                         blocks = tuple(msgspec.msgpack.decode(storage.read(output.path), type=list[bytes]))
                     records = chapter.outputs.setdefault(names[output.uid], [])
                     records += [record for block in blocks for record in pickle.loads(block)]
-                loop._mailbox.post(ev.HandedOver())
+                loop._answers.append(ev.HandedOver())
             elif step is not None:
                 step(instruction, perform)
             else:
