@@ -25,6 +25,7 @@ from penstock._engine.coordinator.snapshots import (
 from penstock._engine.coordinator.sources import EnumeratorSnapshot, SourceCoordination
 from penstock._engine.gateway.progress import JobProgress
 from penstock._engine.protocol.control import Stop
+from penstock._engine.protocol.metadata import late_records
 from penstock._engine.protocol.paths import shared_path
 
 if TYPE_CHECKING:
@@ -289,6 +290,7 @@ class JobState:
             epoch_records=read,
             epoch_ms=cut.wall_ms,
             watermark=min(subtask.watermark for subtask in ends),
+            late_records=sum(late_records(self.snapshot.counted).values()),
             finished_subtasks=before.subtasks - len(unfinished(self.snapshot)),
             subtasks=before.subtasks,
         )
