@@ -123,7 +123,7 @@ def ready(lock: Path = DEV_LOCK) -> Path:
     if "demo" not in made:
         install(BUILD_LOCK, DEMO_LOCK)
     if lock == DEV_LOCK and "dev" not in made:
-        print("Adding what tests and checks need: about 200 MB, this once.", flush=True)
+        print("Adding what tests and checks need: 500 MB on the disk, this once.", flush=True)
         install(DEV_LOCK)
         made["dev"] = wanted["dev"]
     if made.get("project") != wanted["project"]:
