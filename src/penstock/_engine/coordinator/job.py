@@ -29,18 +29,14 @@ from penstock._engine.coordinator.retention import Retention
 from penstock._engine.coordinator.savepoints import Savepoints
 from penstock._engine.coordinator.start import DRAINED, StartMachine, StartPhase
 from penstock._engine.protocol.control import Failure, Stop
+from penstock._engine.protocol.lasting import is_lasting
 from penstock._engine.protocol.metadata import RecordKind
 from penstock.common.job_status import JobStatus
 from penstock.errors import (
-    CorruptCheckpointError,
-    DriverCodeError,
     FencedError,
     InternalError,
-    LostCommittableError,
     PenstockError,
     SavepointError,
-    SparkGoneError,
-    UnreadableOutputError,
 )
 
 if TYPE_CHECKING:
@@ -620,9 +616,5 @@ class JobCoordinator:
 
 
 def _is_lasting(cause: Cause) -> bool:
-    """Tell whether a restart would end the same way: a bug, damage, loss, no Spark, or state that does not fit."""
-    if isinstance(cause, Failure):
-        return cause.lasting
-    if isinstance(cause, DriverCodeError | UnreadableOutputError):
-        return isinstance(cause.__cause__, LostCommittableError | CorruptCheckpointError)
-    return isinstance(cause, InternalError | CorruptCheckpointError | SparkGoneError)
+    """Tell whether a restart would end the same way."""
+    return cause.lasting if isinstance(cause, Failure) else is_lasting(cause)

@@ -14,31 +14,15 @@ from typing import TYPE_CHECKING, Any, Final
 import cloudpickle  # pyright: ignore[reportMissingTypeStubs]
 
 from penstock._engine.protocol.control import Failure
+from penstock._engine.protocol.lasting import is_lasting
 from penstock._engine.protocol.short_repr import short_repr
 from penstock._engine.protocol.tracebacks import Travelling, linked, own_lines
-from penstock.errors import (
-    AccumulatorSizeError,
-    AccumulatorTypeError,
-    DeclaredTypeError,
-    StagedFileError,
-    StateClassError,
-    StateDescriptorError,
-)
 
 if TYPE_CHECKING:
     from penstock._engine.graph.job_graph import OperatorNode
 
 #: Where libraries are, in which the line that raised says less than the user's line that called them.
 _LIBRARIES: Final = tuple({sysconfig.get_paths()[name] + os.sep for name in ("stdlib", "purelib", "platlib")})
-#: What a restart does not heal.
-_LASTING: Final = (
-    AccumulatorSizeError,
-    AccumulatorTypeError,
-    DeclaredTypeError,
-    StateClassError,
-    StateDescriptorError,
-    StagedFileError,
-)
 
 
 class OperatorError(Exception):
@@ -74,7 +58,7 @@ def describe_failure(
         error=text,
         traceback="".join([*lines, text] if frames and node is not None else traceback.format_exception(error)),
         exception=_pickled(Travelling(error)) or _pickled(error),
-        lasting=isinstance(error, _LASTING),
+        lasting=is_lasting(error),
     )
 
 
