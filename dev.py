@@ -261,7 +261,7 @@ def check(_: list[str]) -> int:
 
 
 #: What `bench` measures when told so; else it compares with other systems.
-BENCHMARKS = ("epoch", "state", "savepoint", "stop", "latency", "rest", "endurance")
+BENCHMARKS = ("epoch", "state", "savepoint", "stop", "latency", "rest", "declared_types", "endurance")
 
 
 def bench(arguments: list[str]) -> int:

@@ -19,7 +19,7 @@ class Identity:
 
     #: One start of the job in one driver.
     run_id: str
-    #: The job's id when nothing else gives it one.
+    #: The job's id when nothing else gives it one, and the mark of a checkpoint directory that has none.
     fresh_job_id: str
     penstock_version: str
 

@@ -27,6 +27,14 @@ class ListJobs:
 
 
 @dataclass(frozen=True, slots=True)
+class ReadMark:
+    """Read the mark of the checkpoint directory, or give it one: MarkFound or StepFailed."""
+
+    #: The mark that it gets where it has none.
+    fresh: str
+
+
+@dataclass(frozen=True, slots=True)
 class ListRecords:
     """Look up the ids of a job's chain: RecordsListed or StepFailed."""
 
@@ -330,6 +338,7 @@ class End:
 
 Instruction: TypeAlias = (
     ListJobs
+    | ReadMark
     | ListRecords
     | ReadRecord
     | PutRecord
@@ -365,6 +374,7 @@ Instruction: TypeAlias = (
 #: Calls: the coordinator waits for the answer, which is StepFailed when they fail.
 ANSWERED: Final = (
     ListJobs,
+    ReadMark,
     ListRecords,
     ReadRecord,
     CopyState,

@@ -46,7 +46,7 @@ from penstock.errors import (
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from penstock._engine.coordinator.chain import Identity
+    from penstock._engine.coordinator.chain import Chain, Identity
     from penstock._engine.coordinator.job_state import Cut
     from penstock._engine.coordinator.restore import Restored
     from penstock._engine.coordinator.settings import JobSettings
@@ -149,6 +149,11 @@ class JobCoordinator:
     def job_id(self) -> str:
         """The job's id; empty while it is being looked for."""
         return self._start.job_id
+
+    @property
+    def chain(self) -> Chain:
+        """The job's place on its chain of records, once it is claimed."""
+        return self._desk.chain
 
     @property
     def counted(self) -> Mapping[str, Mapping[str, AccumulatorRecord]]:

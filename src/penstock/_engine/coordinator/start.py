@@ -13,6 +13,7 @@ from penstock._engine.coordinator.chain import Chain, Identity
 from penstock._engine.coordinator.events import (
     Event,
     JobsListed,
+    MarkFound,
     RecordRead,
     RecordsListed,
     RecordStored,
@@ -20,7 +21,15 @@ from penstock._engine.coordinator.events import (
     RecordUncertain,
     StepFailed,
 )
-from penstock._engine.coordinator.instructions import Instruction, ListJobs, ListRecords, Log, PutRecord, ReadRecord
+from penstock._engine.coordinator.instructions import (
+    Instruction,
+    ListJobs,
+    ListRecords,
+    Log,
+    PutRecord,
+    ReadMark,
+    ReadRecord,
+)
 from penstock._engine.coordinator.origin import possessions
 from penstock._engine.coordinator.reopening import Reopened, reopen
 from penstock._engine.coordinator.restore import Fitted, Restored, fit_snapshot
@@ -58,11 +67,19 @@ _ANEW: Final = (
 )
 
 
+_NAMELESS: Final = (
+    "none of its records can be read, so it may be job {!r}, and latest would begin that anew; where it is another "
+    "one, move it away, or set penstock.job-id for this one"
+)
+
+
 class StartPhase(Enum):
     """What a starting driver waits for."""
 
     NEW = auto()
     FINDING_JOB = auto()
+    #: There is no job of that name yet.
+    NAMING_JOB = auto()
     LISTING = auto()
     #: The newest record of the chain: it says what a job owns that goes on from there.
     LOOKING = auto()
@@ -116,7 +133,7 @@ class StartMachine:
             PenstockError: The job cannot start; the error says why.
         """
         match self.phase, event:
-            case StartPhase.FINDING_JOB, JobsListed():
+            case ((StartPhase.FINDING_JOB | StartPhase.NAMING_JOB), (JobsListed() | MarkFound())):
                 return self._found(event)
             case StartPhase.LISTING, RecordsListed(ids):
                 self._ids = ids
@@ -134,11 +151,18 @@ class StartMachine:
             case _:
                 raise InternalError(f"A starting driver got {event} while {self.phase.name}.")
 
-    def _found(self, event: JobsListed) -> list[Instruction]:
+    def _found(self, event: JobsListed | MarkFound) -> list[Instruction]:
+        if isinstance(event, MarkFound):
+            self.job_id = job_id_of_name(self._settings.job_name, event.mark)
+            return self._list()
         named = [job for job in event.jobs if job.job_name == self._settings.job_name]
-        newest = max(named, key=lambda job: job.created_ms, default=None)
-        self.job_id = job_id_of_name(self._settings.job_name) if newest is None else newest.job_id
-        return self._list()
+        if named:
+            self.job_id = max(named, key=lambda job: job.created_ms).job_id
+            return self._list()
+        if event.nameless:  # one of them may be this job, which would begin anew
+            raise CorruptCheckpointError(event.nameless[0], _NAMELESS.format(self._settings.job_name))
+        self.phase = StartPhase.NAMING_JOB
+        return [ReadMark(self._identity.fresh_job_id)]
 
     def _list(self) -> list[Instruction]:
         self.phase = StartPhase.LISTING

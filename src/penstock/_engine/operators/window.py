@@ -37,7 +37,6 @@ if TYPE_CHECKING:
     from penstock._engine.operators.window_function import Entry
     from penstock._engine.protocol.keys import NormalKey
     from penstock._engine.state.table import Pane, Table
-    from penstock.common.typeinfo import TypeInformation
 
 
 class WindowOperator(KeyedOperator):
@@ -244,10 +243,8 @@ def window_operator(
     strategy: str,
     function: Any,
     window_function: Any,
-    accumulator_type: TypeInformation | None = None,
 ) -> WindowOperator:
     """Return the operator for a node's payload."""
-    del accumulator_type  # accumulators are pickled as they are
     panes = PaneStrategy.named(strategy, function)
     results = window_results(strategy, function, window_function)
     return WindowOperator(

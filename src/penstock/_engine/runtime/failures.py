@@ -19,6 +19,7 @@ from penstock._engine.protocol.tracebacks import Travelling, linked, own_lines
 from penstock.errors import (
     AccumulatorSizeError,
     AccumulatorTypeError,
+    DeclaredTypeError,
     StagedFileError,
     StateClassError,
     StateDescriptorError,
@@ -33,6 +34,7 @@ _LIBRARIES: Final = tuple({sysconfig.get_paths()[name] + os.sep for name in ("st
 _LASTING: Final = (
     AccumulatorSizeError,
     AccumulatorTypeError,
+    DeclaredTypeError,
     StateClassError,
     StateDescriptorError,
     StagedFileError,
