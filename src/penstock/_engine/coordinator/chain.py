@@ -36,7 +36,8 @@ class Chain:
     parent: Parent | None = None
     #: See `Record`.
     claimed: tuple[str, ...] = ()
-    spared: tuple[int, ...] = ()
+    begins: int = 1
+    runs: tuple[str, ...] = ()
     _writes: Iterator[int] = field(default_factory=lambda: count(1))
 
     def make(
@@ -65,14 +66,15 @@ class Chain:
             savepoint=savepoint,
             keeps_checkpoints=keeps_checkpoints,
             claimed=self.claimed,
-            spared=self.spared,
+            begins=self.begins,
+            runs=self.runs,
         )
 
     def savepoint(self, snapshot: JobSnapshot, now_ms: int) -> Record:
         """Make the record of a savepoint of the last checkpoint."""
         assert self.parent is not None
         record = self.make(RecordKind.SAVEPOINT, now_ms, snapshot)
-        return replace(record, checkpoint_id=self.parent.checkpoint_id, claimed=(), spared=())
+        return replace(record, checkpoint_id=self.parent.checkpoint_id, claimed=(), begins=0, runs=())
 
     def stored(self, record: Record) -> None:
         """Take note that a record of this driver is on the chain."""

@@ -274,8 +274,12 @@ class Record:
     keeps_checkpoints: bool = True
     #: Checkpoints and savepoints from elsewhere that the job has claimed and not yet deleted, as `Parent.path`.
     claimed: tuple[str, ...] = ()
-    #: Checkpoints of this job that it was started from without owning them.
-    spared: tuple[int, ...] = ()
+    #: The first id of what the job owns here. Below it are checkpoints of runs that it does not go on from: the user's.
+    begins: int = 0
+    #: This run, and those that it goes on from, oldest first: what they have staged, and nothing names, may go.
+    runs: tuple[str, ...] = ()
+    #: Read from older documents alone, as `begins` behind the last of them: what the job was started from unclaimed.
+    spared: tuple[int, ...] | UnsetType = UNSET
     #: Where the job has come to its end: what it has counted, by operator uid and name.
     accumulators: dict[str, dict[str, AccumulatorRecord]] | UnsetType = UNSET
 
@@ -340,7 +344,11 @@ def decode_record(data: bytes, path: str) -> Record:
     if _digest(body) != document.sha256:
         raise CorruptCheckpointError(path, "its checksum does not match, so it was altered after it was written")
     record = msgspec.json.decode(body, type=Record)
-    return _from_format_1(record) if document.format == 1 else record
+    if document.format == 1:
+        record = _from_format_1(record)
+    if record.spared is UNSET:
+        return record
+    return replace(record, begins=max((0, *record.spared)) + 1 if record.spared else 0, spared=UNSET)
 
 
 def document_format(data: bytes) -> int:
