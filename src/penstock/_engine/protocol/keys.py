@@ -427,7 +427,7 @@ _NAN: Final = b"f" + _pack_double(float("nan"))
 _FIRST_MOMENT: Final = datetime(1, 1, 1)  # noqa: DTZ001 - naive on purpose
 
 #: A subclass of tuple may iterate in a way of its own, and is equal by its contents all the same.
-_tuple_parts: Final[Callable[[Any], Iterable[object]]] = tuple.__iter__  # pyright: ignore[reportUnknownMemberType]
+_tuple_parts: Final = cast("Callable[[Any], Iterable[object]]", tuple.__iter__)  # pyright: ignore[reportUnknownMemberType]
 #: Types of which values that are equal in Python are one key, and do not change; enums join it.
 _EQUAL_AS_ENCODED: Final[set[type[Any]]] = {
     *(str, int, bool, float, complex, bytes, type(None)),
