@@ -43,6 +43,7 @@
     │   ├── JobCancelledError               somebody cancelled the job
     │   ├── JobExecutionError               the job failed, mostly in a user's function
     │   ├── PartitionError                  a custom partitioner named a subtask that does not exist
+    │   ├── RecordFieldError                a record has a field that its file has no column for
     │   ├── SavepointError                  a savepoint that was asked for could not be written
     │   │   ├── StopIncompleteError             it was written, and the job failed after that
     │   │   └── StopTimeoutError                the job did not stop in time, and was cancelled
@@ -111,6 +112,7 @@ from penstock._errors.run import (
     JobExecutionError,
     JobRunError,
     PartitionError,
+    RecordFieldError,
     SavepointError,
     SinkFileError,
     SourceFileError,
@@ -179,6 +181,7 @@ __all__ = [
     "PartitionError",
     "PenstockError",
     "PySparkVersionError",
+    "RecordFieldError",
     "RestoreError",
     "RetryableError",
     "SavepointChangeError",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import datetime
 from decimal import Decimal
+from io import BytesIO
 from typing import TYPE_CHECKING, Any
 
 import duckdb
@@ -16,7 +17,7 @@ from penstock.common.typeinfo import Types
 from penstock.common.types import Row
 from penstock.datastream.connectors.file_system import BucketAssigner, FileSink, FileSource
 from penstock.datastream.formats.csv import CsvBulkWriters, CsvEncoder, CsvReaderFormat, CsvSchema
-from penstock.errors import SourceFileError
+from penstock.errors import RecordFieldError, SourceFileError
 from penstock.testing.connector_contexts import TestEnumeratorContext
 from penstock.testing.sink_contract import SinkContract, SinkRun, SinkUnderTest
 from penstock.testing.source_contract import SourceContract, SourceRun
@@ -209,3 +210,11 @@ def test_bulk_files_have_a_header_and_duckdb_reads_them(tmp_path: Path) -> None:
         params=[f"{tmp_path}/part-*"],
     ).fetchall()
     assert found == rows
+
+
+@pytest.mark.parametrize("record", [{"name": "a", "age": 1, "city": "b"}, Row(name="a", age=1, city="b")])
+def test_a_field_that_is_no_column_is_told_with_its_record(record: Any) -> None:
+    with pytest.raises(
+        RecordFieldError, match=r"has a field 'city'.*it has name, age.*Add the column to the CsvSchema"
+    ):
+        CsvEncoder(PEOPLE.build()).encode(record, BytesIO())
