@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import glob
 import os
@@ -55,8 +56,14 @@ class LocalFileSystem:
         local = _local(path)
         missing = [folder for folder in local.parents if not folder.exists()]
         local.parent.mkdir(parents=True, exist_ok=True)
-        for folder in missing:
-            _sync_folder(folder.parent)
+        try:
+            for folder in missing:
+                _sync_folder(folder.parent)
+        except OSError:  # else the next try would find them, and take them for durable
+            for folder in missing:
+                with contextlib.suppress(OSError):
+                    folder.rmdir()
+            raise
         return local.open("xb", buffering=1024 * 1024)
 
     def finish(self, path: str, stream: BinaryIO) -> None:
