@@ -50,6 +50,7 @@ STAMP = VENV / "made-from.json"
 INSTALL_LOG = ROOT / ".venv-install.log"
 REQUIREMENTS = ROOT / "requirements"
 BUILD_LOCK, DEV_LOCK = REQUIREMENTS / "build.txt", REQUIREMENTS / "dev.txt"
+CAMPAIGN_LOCK = REQUIREMENTS / "campaign.txt"
 FLINK_LOCK = REQUIREMENTS / "flink.txt"
 GO_LOCK = REQUIREMENTS / "go.txt"
 #: The environment has 1.3 GB; while PySpark is unpacked and built there is nearly as much again beside it.
@@ -274,7 +275,8 @@ def lock(arguments: list[str]) -> int:
 
         venv.EnvBuilder(with_pip=True, symlinks=os.name != "nt").create(VENV)
     pip("install", "--quiet", "uv")
-    for group, path in (("build", BUILD_LOCK), ("dev", DEV_LOCK), ("flink", FLINK_LOCK), ("go", GO_LOCK)):
+    aside = (("campaign", CAMPAIGN_LOCK), ("flink", FLINK_LOCK), ("go", GO_LOCK))
+    for group, path in (("build", BUILD_LOCK), ("dev", DEV_LOCK), *aside):
         wanted = ["pyproject.toml", "--group", group] if group == "dev" else ["--group", group]
         code = call(
             environment_python(), "-m", "uv", "pip", "compile", *wanted, "--universal", "--python-version", "3.11",

@@ -1,7 +1,7 @@
 """Kills the job's processes without warning, starts the job again from its last checkpoint, and compares the files.
 
-The job runs in a process group of its own: driver, Java and Python tasks. SIGKILL to the group is to them what a power
-cut is to a machine; none of them gets to tidy up.
+SIGKILL of the driver takes Java and the Python tasks along. That is to them what a power cut is to a machine; none of
+them gets to tidy up.
 """
 
 import os

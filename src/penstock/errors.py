@@ -20,6 +20,7 @@
     │   ├── LocalStateError                 the local directory for keyed state cannot be used
     │   ├── MaxParallelismError             keyed state was written with another number of key groups
     │   ├── MixedChainError                 operators that run as one have finished to different extents
+    │   ├── MovedOperatorError              an operator without a uid may have changed places with another
     │   ├── NoCheckpointError               nothing to go on from
     │   ├── ParallelismLimitError           more subtasks than keyed state has key groups
     │   ├── SavepointChangeError            a savepoint that cannot be written, changed or deleted
@@ -42,6 +43,7 @@
     │   ├── FencedError                     another driver has taken the job over
     │   ├── JobCancelledError               somebody cancelled the job
     │   ├── JobExecutionError               the job failed, mostly in a user's function
+    │   ├── LostCommittableError            what a sink staged is gone before its first commit
     │   ├── PartitionError                  a custom partitioner named a subtask that does not exist
     │   ├── RecordFieldError                a record has a field that its file has no column for
     │   ├── SavepointError                  a savepoint that was asked for could not be written
@@ -54,7 +56,8 @@
     │   ├── SplitFetchError                 a source's reader could not fetch
     │   ├── StaleAttemptError               a task that outlived its attempt stopped itself
     │   ├── UnpicklableAccumulatorError     an accumulator that cannot be written to a checkpoint
-    │   └── UnpicklableStateError           a value in keyed state that cannot be written to a checkpoint
+    │   ├── UnpicklableStateError           a value in keyed state that cannot be written to a checkpoint
+    │   └── UnreadableOutputError           what was printed or collected cannot be read back
     ├── CommandError                    fix the call: the command penstock could not do it
     │   ├── CommandTimeoutError             what was asked for takes longer, and continues
     │   ├── JobNotFoundError                no running job, or more than one, is called that
@@ -111,6 +114,7 @@ from penstock._errors.run import (
     JobCancelledError,
     JobExecutionError,
     JobRunError,
+    LostCommittableError,
     PartitionError,
     RecordFieldError,
     SavepointError,
@@ -124,6 +128,7 @@ from penstock._errors.run import (
     StopTimeoutError,
     UnpicklableAccumulatorError,
     UnpicklableStateError,
+    UnreadableOutputError,
 )
 from penstock._errors.start import (
     CheckpointStorageError,
@@ -132,6 +137,7 @@ from penstock._errors.start import (
     LocalStateError,
     MaxParallelismError,
     MixedChainError,
+    MovedOperatorError,
     NoCheckpointError,
     ParallelismLimitError,
     RestoreError,
@@ -174,8 +180,10 @@ __all__ = [
     "LocalDirectoryError",
     "LocalStateError",
     "LoopbackError",
+    "LostCommittableError",
     "MaxParallelismError",
     "MixedChainError",
+    "MovedOperatorError",
     "NoCheckpointError",
     "ParallelismLimitError",
     "PartitionError",
@@ -203,6 +211,7 @@ __all__ = [
     "UnpicklableAccumulatorError",
     "UnpicklableFunctionError",
     "UnpicklableStateError",
+    "UnreadableOutputError",
     "UnsupportedFormatError",
     "UnsupportedJavaError",
     "UnsupportedOperationError",

@@ -31,12 +31,18 @@ RECOVERIES = "test_driver_kills.py::test_kill_of_the_driver_that_recovers_leaves
 SAVEPOINTS = "test_driver_kills.py::test_kill_at_any_point_of_a_stop_with_savepoint_loses_neither_the_job_nor_a_record"
 DRAINS = "test_driver_kills.py::test_kill_at_any_point_of_a_drain_loses_neither_the_job_nor_a_record"
 RESTORES = "test_driver_kills.py::test_kill_of_a_driver_that_restores_a_savepoint_leaves_the_truth_to_the_next"
+SIGNALS = "test_signals.py::test_signal_leaves_no_process_and_the_next_start_goes_on_to_the_truth"
+GROUP_STOPS = "test_signals.py::test_sigterm_to_the_process_group_ends_with_a_savepoint_that_starts"
+#: How often a stop by a signal to the process group is tried.
+SIGTERMS = 20
 #: Random jobs that are stopped and restored; random lives of jobs; random orders of events.
 RESTORED_JOBS = 500
 LIVES = 500
 ORDERS = 1_500
 RESTORED_JOBS_ON_SPARK = 100
 CASE_LIMIT_S = 1800
+#: A mutant takes its tests seconds to a minute; one that they let live takes the time of the whole suite.
+MUTANTS_LIMIT_S = 6 * 3600
 
 
 @dataclass(frozen=True)
@@ -47,6 +53,7 @@ class Case:
     shows: str
     command: list[str]
     environment: dict[str, str]
+    limit_s: int = CASE_LIMIT_S
 
 
 def cases(seed: int) -> list[Case]:
@@ -74,10 +81,21 @@ def cases(seed: int) -> list[Case]:
             ("kill-savepoint", SAVEPOINTS, "the same for a driver that stops with a savepoint"),
             ("kill-drain", DRAINS, "the same for a driver that is drained"),
             ("kill-restore", RESTORES, "the same for a driver that goes on from a savepoint"),
+            (
+                "signals",
+                SIGNALS,
+                "on Spark: four signals to the process or its group, at three moments: no process is left",
+            ),
             ("stop", "test_fencing.py", "SIGSTOP at each step while another driver does the job: fenced, says so"),
         )
         for part in range(1, PARTS + 1)
     ]
+    sigterms = Case(
+        "sigterms",
+        f"on Spark: SIGTERM to the process group {SIGTERMS} times: a savepoint that starts, and the truth, each time",
+        [*pytest, f"tests/fault/{GROUP_STOPS}"],
+        {"PENSTOCK_TEST_SIGTERMS": str(SIGTERMS), "PENSTOCK_TEST_SEED": str(seed)},
+    )
     spark = Case(
         "spark-faults",
         "on Spark: a worker, an executor, the driver's process alone are killed",
@@ -126,7 +144,7 @@ def cases(seed: int) -> list[Case]:
     lives = Case(
         "lives",
         "random lives: stopped, killed, started from anywhere, cleaned up after: files hold the truth, nothing is left",
-        [*pytest, "tests/property/test_lives.py"],
+        [*pytest, f"--hypothesis-seed={seed}", "tests/property/test_lives.py"],
         {"HYPOTHESIS_PROFILE": "campaign", "PENSTOCK_LIVES_EXAMPLES": str(LIVES)},
     )
     orders = Case(
@@ -134,6 +152,13 @@ def cases(seed: int) -> list[Case]:
         "a driver whose instructions fail, whose requests come at any step, and that is killed: the output is right",
         [*pytest, "tests/property/test_coordinator.py"],
         {"HYPOTHESIS_PROFILE": "campaign", "PENSTOCK_COORDINATOR_EXAMPLES": str(ORDERS)},
+    )
+    mutants = Case(
+        "mutants",
+        "60 small faults in what must not lose a record: the tests catch at least 55, and each other one has a reason",
+        [sys.executable, "tests/campaign/mutants.py", f"--seed={seed}"],
+        {},
+        MUTANTS_LIMIT_S,
     )
     pythons = [
         Case(
@@ -148,7 +173,7 @@ def cases(seed: int) -> list[Case]:
         and subprocess.run([python, "--version"], capture_output=True, check=False).returncode == 0
     ]
     tests = [properties, restores, restores_on_spark, lives, orders]
-    return [*points, spark, matrix, *kills, *chaos, hostile, *tests, *pythons]
+    return [*points, sigterms, spark, matrix, *kills, *chaos, hostile, *tests, mutants, *pythons]
 
 
 def code_version() -> str:
@@ -170,14 +195,16 @@ def run_case(case: Case) -> dict[str, object]:
             env={**os.environ, **case.environment},
             capture_output=True,
             text=True,
-            timeout=CASE_LIMIT_S,
+            timeout=case.limit_s,
             check=False,
         )
         # A case whose tests were all skipped shows nothing.
-        passed = done.returncode == 0 and re.search(r"\b[1-9]\d* passed\b", done.stdout) is not None
+        passed = (
+            done.returncode == 0 and re.search(r"\b[1-9]\d* (passed|of \d+ mutants caught)\b", done.stdout) is not None
+        )
         tail = done.stdout[-2000:] + done.stderr[-2000:]
     except subprocess.TimeoutExpired:
-        passed, tail = False, f"not done after {CASE_LIMIT_S} s"
+        passed, tail = False, f"not done after {case.limit_s} s"
     seconds = round(time.monotonic() - start)
     return {"passed": passed, "seconds": seconds, "date": datetime.now(UTC).date().isoformat(), "tail": tail}
 

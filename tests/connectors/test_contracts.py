@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from tests.connectors.staged import lose_staged
 
 from penstock.common.serialization import Encoder
 from penstock.datastream.connectors.datagen import DataGeneratorSource, RateLimiterStrategy
@@ -94,6 +95,6 @@ def test_row_file_sink(
         targets += 1
         target = tmp_path / str(targets)
         builder = configure(FileSink.for_row_format(str(target), Encoder.simple_string_encoder()))
-        return SinkUnderTest(builder.build(), lambda: visible_lines(target))
+        return SinkUnderTest(builder.build(), lambda: visible_lines(target), lambda: lose_staged(target))
 
     SinkContract(make, [f"{'x' * (number % 5)}{number}" for number in range(4000)]).check_all()

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import pytest
+from tests.connectors.staged import lose_staged
 
 from penstock._connectors.files.committer import FileCommitter
 from penstock._connectors.files.staging import FinishedPart
@@ -125,6 +126,8 @@ class BrokenCommitter(FileCommitter):
                     with open(segment, "rb") as source, open(copy, "wb") as target:  # noqa: PTH123
                         target.write(source.read())
             return
+        if self._fault == "takes what is missing for done":
+            requests = [replace(request, may_be_committed=True) for request in cast("Any", requests)]
         super().commit(requests)
 
 
@@ -140,7 +143,9 @@ class ByParity(BucketAssigner):
         return str(int(element) % 2)
 
 
-@pytest.mark.parametrize("fault", ["commits nothing", "drops all but the first", "commits copies"])
+@pytest.mark.parametrize(
+    "fault", ["commits nothing", "drops all but the first", "commits copies", "takes what is missing for done"]
+)
 def test_contract_finds_a_broken_committer(tmp_path: Path, fault: str) -> None:
     targets = 0
 
@@ -152,7 +157,9 @@ def test_contract_finds_a_broken_committer(tmp_path: Path, fault: str) -> None:
         sink = BrokenSink(built.with_bucket_assigner(ByParity()).build()._options)
         sink.fault = fault
         return SinkUnderTest(
-            sink, lambda: [line for path in folder.rglob("part-*") for line in path.read_text().split()]
+            sink,
+            lambda: [line for path in folder.rglob("part-*") for line in path.read_text().split()],
+            lambda: lose_staged(folder),
         )
 
     with pytest.raises(AssertionError):

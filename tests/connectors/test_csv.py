@@ -12,6 +12,7 @@ import duckdb
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.connectors.staged import lose_staged
 
 from penstock.common.typeinfo import Types
 from penstock.common.types import Row
@@ -186,7 +187,7 @@ def test_row_encoder_passes_the_sink_contract(tmp_path: Path) -> None:
         targets += 1
         folder = tmp_path / str(targets)
         sink = FileSink.for_row_format(str(folder), CsvEncoder(PEOPLE.build())).build()
-        return SinkUnderTest(sink, lambda: csv_rows(folder))
+        return SinkUnderTest(sink, lambda: csv_rows(folder), lambda: lose_staged(folder))
 
     SinkContract(make, [Row(name=f'a,"{number}"\n', age=number) for number in range(600)]).check_all()
 

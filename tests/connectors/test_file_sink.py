@@ -3,6 +3,7 @@ from __future__ import annotations
 import os
 import pickle
 import re
+import shutil
 import subprocess
 import sys
 from datetime import UTC, datetime
@@ -25,7 +26,7 @@ from penstock.datastream.connectors.file_system import (
     RollingPolicy,
 )
 from penstock.datastream.formats.parquet import ParquetBulkWriters
-from penstock.errors import SinkFileError
+from penstock.errors import LostCommittableError, SinkFileError
 from penstock.testing.connector_contexts import TestCommitRequest, TestCommitterContext, TestWriterContext, requests_for
 from penstock.testing.sink_contract import SinkRun
 
@@ -61,8 +62,8 @@ def epoch_of(writer: FileWriter, *elements: Any) -> tuple[list[FinishedPart], li
     return parts, writer.snapshot_state(1)
 
 
-def commit(sink: FileSink, parts: Iterable[FinishedPart]) -> list[TestCommitRequest]:
-    requests = requests_for(list(parts))
+def commit(sink: FileSink, parts: Iterable[FinishedPart], *, may_be_committed: bool = False) -> list[TestCommitRequest]:
+    requests = requests_for(list(parts), may_be_committed=may_be_committed)
     sink.create_committer(TestCommitterContext()).commit(requests)
     return requests
 
@@ -259,10 +260,41 @@ def test_published_file_that_somebody_took_away_is_not_written_again(
     part = two_segments(sink)
     commit(sink, [part])
     Path(part.target).unlink()
-    requests = commit(sink, [part])
+    requests = commit(sink, [part], may_be_committed=True)
     assert requests[0].already_committed
     assert visible(tmp_path) == []
     assert "gone since" in caplog.text
+
+
+@pytest.mark.parametrize("lost", [[0], [1], [0, 1]])
+def test_part_that_is_gone_before_its_first_commit_is_an_error_that_names_it(tmp_path: Path, lost: list[int]) -> None:
+    sink = builder_for(tmp_path).build()
+    part = two_segments(sink)
+    for number in lost:
+        Path(part.segments[number]).unlink()
+    with pytest.raises(LostCommittableError) as raised:
+        commit(sink, [part])
+    assert raised.value.what == part.target
+    assert all((segment in raised.value.reason) is (number in lost) for number, segment in enumerate(part.segments))
+    assert visible(tmp_path) == []
+
+
+def test_part_whose_folder_is_gone_before_its_first_commit_is_an_error(tmp_path: Path) -> None:
+    sink = builder_for(tmp_path / "out").build()
+    part = two_segments(sink)
+    shutil.rmtree(tmp_path / "out")
+    with pytest.raises(LostCommittableError):
+        commit(sink, [part])
+
+
+@pytest.mark.parametrize("may_be_committed", [False, True])
+def test_part_of_which_bytes_are_missing_is_never_published(tmp_path: Path, may_be_committed: bool) -> None:
+    sink = builder_for(tmp_path).build()
+    part = two_segments(sink)
+    Path(part.segments[1]).write_text("sec")
+    with pytest.raises(LostCommittableError, match=f"of its {part.size} bytes {part.size - 4} are staged"):
+        commit(sink, [part], may_be_committed=may_be_committed)
+    assert visible(tmp_path) == []
 
 
 def test_foreign_file_under_a_parts_name_is_an_error_and_nothing_is_lost(tmp_path: Path) -> None:
@@ -292,7 +324,7 @@ def count(event, args):
         if steps == kill_at:
             os._exit(9)  # as kill -9: nothing is flushed, no finally runs
 
-def commit(folder, at):
+def commit(folder, at, may_be_committed=False):
     global steps, kill_at
     moved = [
         replace(part, target=part.target.replace(template, folder),
@@ -302,7 +334,8 @@ def commit(folder, at):
     child = os.fork()
     if child == 0:
         steps, kill_at = 0, at
-        FileCommitter(folder, TestCommitterContext()).commit([TestCommitRequest(part) for part in moved])
+        FileCommitter(folder, TestCommitterContext()).commit(
+            [TestCommitRequest(part, may_be_committed=may_be_committed) for part in moved])
         os._exit(0)
     return os.waitpid(child, 0)[1]
 
@@ -313,7 +346,7 @@ for step in range(1, 1000):
     folder = shutil.copytree(template, f"{template}-{step}")
     died = commit(folder, step) != 0
     shutil.copytree(folder, f"{template}-{step}-killed")
-    assert commit(folder, None) == 0
+    assert commit(folder, None, may_be_committed=True) == 0
     if not died:
         break
 """

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from tests.connectors.staged import lose_staged
 
 from penstock._connectors.files.staging import list_segments
 from penstock._engine.coordinator import instructions as do
@@ -19,7 +20,7 @@ from penstock.common.job_status import JobStatus
 from penstock.datastream import StreamExecutionEnvironment
 from penstock.datastream.connectors.file_system import BucketAssigner, FileSink, RollingPolicy
 from penstock.datastream.functions import MapFunction
-from penstock.errors import SinkFileError
+from penstock.errors import LostCommittableError, SinkFileError
 from penstock.testing.connector_contexts import TestCommitterContext, TestWriterContext, requests_for
 from penstock.testing.in_process import Chaos, InProcessEpochRunner
 from penstock.testing.sources import ListSource
@@ -191,3 +192,23 @@ def test_driver_killed_before_a_record_leaves_segments_that_the_next_one_removes
     driver.run(loop)
     assert published(tmp_path) == sorted(LINES)
     assert staged(tmp_path / "out") == {}
+
+
+def test_job_whose_staged_files_are_gone_before_their_first_commit_ends_and_names_them(tmp_path: Path) -> None:
+    driver, loop = job(tmp_path)
+    perform = loop.perform
+
+    def watched(instruction: do.Instruction) -> None:
+        if isinstance(instruction, do.Commit):
+            lose_staged(tmp_path / "out")
+        perform(instruction)
+
+    loop.perform = watched
+    driver.run(loop)
+    error = driver.result.exception()
+    assert driver.status is JobStatus.FAILED
+    assert driver.progress.restarts == 0
+    assert "(uid '" in str(error)
+    assert isinstance(error.__cause__, LostCommittableError)
+    assert str(tmp_path / "out") in error.__cause__.what
+    assert published(tmp_path) == []

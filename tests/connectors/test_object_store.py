@@ -6,6 +6,7 @@ import itertools
 
 import obstore
 import pytest
+from tests.connectors.staged import lose_staged
 
 from penstock._connectors.files.object_store import ObjectFileSystem, _store
 from penstock._connectors.files.opening import FoundFile, filesystem_of
@@ -73,7 +74,7 @@ def test_row_sink_contract(policy: RollingPolicy) -> None:
     def make() -> SinkUnderTest:
         folder = new_folder()
         builder = FileSink.for_row_format(folder, Encoder.simple_string_encoder()).with_rolling_policy(policy)
-        return SinkUnderTest(builder.build(), lambda: visible_lines(folder))
+        return SinkUnderTest(builder.build(), lambda: visible_lines(folder), lambda: lose_staged(folder))
 
     SinkContract(make, [str(number) for number in range(2500)]).check_all()
 

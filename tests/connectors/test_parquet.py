@@ -11,6 +11,7 @@ import duckdb
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from tests.connectors.staged import lose_staged
 
 from penstock.common.typeinfo import Types
 from penstock.common.types import Row
@@ -103,7 +104,7 @@ def test_sink_contract(tmp_path: Path, factory: BulkWriterFactory) -> None:
         folder = tmp_path / str(targets)
         folder.mkdir()
         sink = FileSink.for_bulk_format(str(folder), factory).build()
-        return SinkUnderTest(sink, lambda: read(folder, ParquetFormat()))
+        return SinkUnderTest(sink, lambda: read(folder, ParquetFormat()), lambda: lose_staged(folder))
 
     SinkContract(make, table(900).to_pylist()).check_all()
 

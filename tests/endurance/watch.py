@@ -41,7 +41,7 @@ def sample(checkpoint: int, checkpoints: Path) -> Sample:
     jvm = context._jvm
     jvm.java.lang.System.gc()
     heap = jvm.java.lang.management.ManagementFactory.getMemoryMXBean().getHeapMemoryUsage().getUsed()
-    java = context._gateway.proc.pid
+    java = int(jvm.java.lang.ProcessHandle.current().pid())
     workers = [pid for pid in descendants(java) if b"pyspark.daemon" in _read(pid, "cmdline")]
     sizes = [private_mib(pid) for pid in workers]
     files = [path.stat().st_size for path in checkpoints.rglob("*") if path.is_file()]

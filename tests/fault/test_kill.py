@@ -1,4 +1,4 @@
-"""Real kills: the process group of a job gets SIGKILL, the job starts again, and its files hold exactly the truth."""
+"""Real kills: a job gets SIGKILL with all it has started, starts again, and its files hold exactly the truth."""
 
 import os
 import random

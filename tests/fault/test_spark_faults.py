@@ -32,7 +32,7 @@ pytestmark = [
 ]
 
 #: A driver that was killed is gone with its JVM and their workers after this time.
-END_S = 30
+END_S = 10
 
 
 @dataclass

@@ -6,6 +6,7 @@ behind it out of the sink's folder; here, that happens with the claim of the new
 
 from __future__ import annotations
 
+import itertools
 import os
 import pickle
 import shutil
@@ -61,6 +62,13 @@ class KilledError(BaseException):
 def all_state_lies_in_files(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let no state be so small that it stands in the metadata."""
     monkeypatch.setattr("penstock._engine.coordinator.job_state._MAX_INLINE", 0)
+
+
+@pytest.fixture(autouse=True)
+def names_rise(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let what is made later have a later name: examples choose by place, and choose the same when run again."""
+    made = itertools.count()
+    monkeypatch.setattr("secrets.token_hex", lambda size: f"{next(made):0{2 * size}x}")
 
 
 class Numbered(KeyedProcessFunction):
@@ -173,7 +181,9 @@ class Life:
         if isinstance(instruction, do.PutRecord):
             self._files.stored(instruction.record)
             self.has_claimed = True
-        elif isinstance(instruction, do.WriteSavepoint) and instruction.record is not None:
+        elif isinstance(instruction, do.WriteSavepoint) and instruction.is_staged:
+            pass  # it gets its name later
+        elif isinstance(instruction, do.WriteSavepoint | do.CompleteSavepoint):
             self._files.saved(instruction.path, instruction.record)
 
 
@@ -241,7 +251,7 @@ class Lives:
         return status
 
     def _look_at_savepoints(self) -> None:
-        complete = [str(path) for path in self.savepoints.iterdir() if (path / "_metadata").exists()]
+        complete = [str(path) for path in sorted(self.savepoints.iterdir()) if (path / "_metadata").exists()]
         for path in complete:
             self.untouched.setdefault(path, contents(Path(path)))
         for path in self._given:
@@ -272,7 +282,8 @@ class Lives:
         for path in self.untouched:
             dispose(path, [str(self.checkpoints)])
         for chain in read_chains(open_storage(str(self.checkpoints))):
-            for number in chain.newest.spared if chain.newest else ():
+            begins = chain.newest.begins if chain.newest else 0
+            for number in (number for number in chain.records if number < begins):
                 shutil.rmtree(self.checkpoints / chain.job_id / f"chk-{number}", ignore_errors=True)
 
     def clean(self) -> None:

@@ -96,13 +96,14 @@ class DataGeneratorReader(SourceReader[Any, IndexSplit]):
     def poll_next(self, output: ReaderOutput[Any]) -> InputStatus:
         """Make the records that the rate allows now, at most a block."""
         if self.is_available():
-            split = min(self._splits, key=self._due)
+            now = self._clock()
+            split = min(self._splits, key=lambda split: self._due(split, now))
             self._splits.remove(split)
-            indices = self._due_indices(split, min(_BLOCK, output.wanted))
+            indices = self._due_indices(split, min(_BLOCK, output.wanted), now)
             split_output = output.create_output_for_split(split.id)
             call = self._call
             split_output.collect_all([call(index) for index in indices])
-            split = self._moved(split, len(indices))
+            split = self._moved(split, len(indices), now)
             if split.end is None or split.next < split.end:
                 self._splits.append(split)
             else:
@@ -123,7 +124,8 @@ class DataGeneratorReader(SourceReader[Any, IndexSplit]):
         """Wait until a record is due."""
         if not self._splits or self._left_of_checkpoint == 0:
             return False
-        wait = min(self._due(split) for split in self._splits) - self._clock()
+        now = self._clock()
+        wait = min(self._due(split, now) for split in self._splits) - now
         if wait <= 0:
             return True
         self._sleep(min(wait, timeout_ms / 1000))
@@ -156,29 +158,28 @@ class DataGeneratorReader(SourceReader[Any, IndexSplit]):
         readers, index, rate = self._context.current_parallelism, self._context.index_of_subtask, self._strategy.rate
         return int(rate) * (index + 1) // readers - int(rate) * index // readers
 
-    def _due(self, split: IndexSplit) -> float:
-        """Return when a split's next record is due."""
+    def _due(self, split: IndexSplit, now: float) -> float:
+        """Return when a split's next record is due: at once for the first."""
         if self._strategy.unit is not RateUnit.SECOND:
             return 0.0
-        now = self._clock()
         return now if split.due is None else max(split.due, now - _MOST_CATCH_UP_SECONDS)
 
-    def _due_indices(self, split: IndexSplit, count: int) -> range:
+    def _due_indices(self, split: IndexSplit, count: int, now: float) -> range:
         """Return the indices of the records that are due, at most ``count``."""
         if self._strategy.unit is RateUnit.SECOND:
-            late = self._clock() - self._due(split)
+            late = now - self._due(split, now)
             count = min(count, int(late * self._strategy.rate / split.step) + 1 if late >= 0 else 0)
         if self._left_of_checkpoint is not None:
             count = min(count, self._left_of_checkpoint)
         behind = split.next + count * split.step
         return range(split.next, behind if split.end is None else min(behind, split.end), split.step)
 
-    def _moved(self, split: IndexSplit, made: int) -> IndexSplit:
+    def _moved(self, split: IndexSplit, made: int, now: float) -> IndexSplit:
         """Return a split positioned after the records just made."""
         if self._left_of_checkpoint is not None:
             self._left_of_checkpoint -= made
         due = split.due
         if self._strategy.unit is RateUnit.SECOND and made:
             # A split has one of `step` shares of the rate, also when one reader holds several.
-            due = self._due(split) + made * split.step / self._strategy.rate
+            due = self._due(split, now) + made * split.step / self._strategy.rate
         return replace(split, next=split.next + made * split.step, due=due)

@@ -184,6 +184,29 @@ class StagedFileError(SinkFileError):
         )
 
 
+class LostCommittableError(JobRunError):
+    """What a sink's writer staged is gone before its first commit, so it can be published no more.
+
+    Committers raise it. The job ends with it: a second try could not tell what is lost from what an earlier try has
+    published.
+
+    Args:
+        what: What was to be published.
+        reason: What is gone, a clause without a full stop.
+    """
+
+    def __init__(self, what: str, reason: str) -> None:
+        super().__init__(what, reason)
+        self.what, self.reason = what, reason
+
+    def __str__(self) -> str:
+        return (
+            f"{self.what} cannot be published, and was not published before: {self.reason}. Its records are in no "
+            "output. To have them, start the job from a checkpoint or savepoint before that; a start from the newest "
+            "checkpoint goes on without them."
+        )
+
+
 class SavepointError(JobRunError):
     """A savepoint that was asked for could not be made; the job keeps running unless it ends for another reason.
 
@@ -234,6 +257,29 @@ class StopTimeoutError(SavepointError):
         return (
             f"There is no savepoint {self.path}: the job did not stop within {self.timeout_ms} ms ({at}). It was "
             "cancelled; it can go on from its last checkpoint."
+        )
+
+
+class UnreadableOutputError(JobRunError):
+    """What a job printed or collected cannot be read back, to be given to the program.
+
+    The job tries it again when it restarts, unless the output is gone or damaged.
+
+    Args:
+        operator_name: The operator that printed or collected.
+        operator_uid: Its uid.
+        reason: What happened, with the file.
+    """
+
+    def __init__(self, operator_name: str, operator_uid: str, reason: str) -> None:
+        super().__init__(operator_name, operator_uid, reason)
+        self.operator_name, self.operator_uid, self.reason = operator_name, operator_uid, reason
+
+    def __str__(self) -> str:
+        return (
+            f"What operator {self.operator_name!r} (uid {self.operator_uid!r}) has printed or collected cannot be read "
+            f"back: {self.reason.removesuffix('.')}. Where the job ends with this error, the program has not got all "
+            "of it; start the job from an older checkpoint, or from the beginning, to have it made again."
         )
 
 

@@ -176,6 +176,32 @@ class UnclaimedStateError(RestoreError):
         )
 
 
+class MovedOperatorError(RestoreError):
+    """The program has changed around an operator without a uid, so that it cannot be known by its place any more.
+
+    Args:
+        path: The checkpoint or savepoint.
+        operator: The operator whose state is there: its name and the uid that was generated for it.
+        now: The operators that may continue it: the one that would get the state, else those of the same kind; each by
+            its name and the user's file and line.
+        reason: What has changed, a clause without a full stop.
+    """
+
+    def __init__(self, path: str, operator: tuple[str, str], now: tuple[str, ...], reason: str) -> None:
+        super().__init__(path, operator, now, reason)
+        self.path, self.operator, self.now, self.reason = path, operator, now, reason
+
+    def __str__(self) -> str:
+        name, uid = self.operator
+        return (
+            f"{self.path} holds state of operator {name!r}, which had no uid and is known by its place in the program "
+            f"alone. That has changed: {self.reason}. The state might now go to {' or '.join(self.now) or 'none'}. "
+            f"Give the operator that continues {name!r} the uid({uid!r}), and each other one with state a uid(...) of "
+            "its own; or set execution.state-recovery.ignore-unclaimed-state to true (penstock run -n) to drop that "
+            "state."
+        )
+
+
 class FinishedOperatorError(RestoreError):
     """The job was changed so that something which may still send records stands before an operator that has finished.
 

@@ -22,6 +22,7 @@ from penstock.common.typeinfo import TypeInformation, Types
 from penstock.common.watermark_strategy import WatermarkStrategy
 from penstock.datastream._streams.checks import check_watermark_strategy
 from penstock.datastream._streams.pipeline import Pipeline
+from penstock.datastream._streams.program import watch_program
 from penstock.datastream._streams.stream import DataStream
 from penstock.datastream.checkpoint_config import CheckpointConfig
 from penstock.datastream.connectors.base import Boundedness, Source
@@ -67,6 +68,7 @@ class StreamExecutionEnvironment:
         self._configuration = configuration
         self._pipeline = Pipeline()
         self._job_listeners: list[JobListener] = configured_listeners(configuration)
+        watch_program()
 
     @staticmethod
     def get_execution_environment(configuration: Configuration | None = None) -> StreamExecutionEnvironment:

@@ -233,6 +233,7 @@ class TestCommitRequest:
     retry: bool = False
     known_failure: BaseException | None = None
     unknown_failure: BaseException | None = None
+    may_be_committed: bool = False
 
     def get_committable(self) -> Any:
         """Return the committable."""
@@ -263,6 +264,10 @@ class TestCommitRequest:
         self.already_committed = True
 
 
-def requests_for(committables: Sequence[Any], checkpoint_id: int = 1) -> list[TestCommitRequest]:
+def requests_for(
+    committables: Sequence[Any], checkpoint_id: int = 1, *, may_be_committed: bool = False
+) -> list[TestCommitRequest]:
     """Return requests of one checkpoint."""
-    return [TestCommitRequest(committable, checkpoint_id) for committable in committables]
+    return [
+        TestCommitRequest(committable, checkpoint_id, may_be_committed=may_be_committed) for committable in committables
+    ]

@@ -1,6 +1,10 @@
 """The checks that every exactly-once sink must pass; a connector's author runs them on a sink with a target to look at.
 
-    SinkContract(lambda: SinkUnderTest(make_sink(path), lambda: read_rows(path))).check_all()
+    def make():
+        path = a_new_place()
+        return SinkUnderTest(make_sink(path), lambda: read_rows(path), lambda: wipe_staging(path))
+
+    SinkContract(make, records).check_all()
 
 A :class:`SinkRun` plays the engine, one epoch after the other, with states and committables going through the sink's
 own serializers.
@@ -41,10 +45,18 @@ class SinkCheckpoint:
 
 @dataclass(frozen=True, slots=True)
 class SinkUnderTest:
-    """A sink with a new, empty target, and what reads that target as others see it."""
+    """A sink with a new, empty target.
+
+    Attributes:
+        sink: The sink.
+        read: Reads the target as others see it.
+        lose_staged: Takes away all that is staged for it, as a cleaner of temporary files would do; does nothing for a
+            sink whose committables hold all that they publish.
+    """
 
     sink: Sink[Any]
     read: Callable[[], Iterable[Any]]
+    lose_staged: Callable[[], None]
 
 
 class SinkRun:
@@ -131,8 +143,12 @@ class SinkRun:
         states = cast("StatefulSinkWriter[Any, Any]", writer).snapshot_state(checkpoint_id)
         return tuple(_all_serialized(serializer, states))
 
-    def commit(self, checkpoint: SinkCheckpoint) -> list[TestCommitRequest]:
+    def commit(self, checkpoint: SinkCheckpoint, *, may_be_committed: bool = False) -> list[TestCommitRequest]:
         """Commit a checkpoint with a new committer and return what it said.
+
+        Args:
+            checkpoint: The checkpoint.
+            may_be_committed: What the requests say: whether an earlier try may have committed it.
 
         Raises:
             AssertionError: A committable was not committed.
@@ -142,7 +158,9 @@ class SinkRun:
         sink = cast("SupportsCommitter[Any]", self._sink)
         serializer = sink.get_committable_serializer()
         requests = [
-            TestCommitRequest(serializer.deserialize(*data), checkpoint.checkpoint_id)
+            TestCommitRequest(
+                serializer.deserialize(*data), checkpoint.checkpoint_id, may_be_committed=may_be_committed
+            )
             for data in checkpoint.committables
         ]
         committer = sink.create_committer(TestCommitterContext(_JOB_ID))
@@ -181,6 +199,7 @@ class SinkContract:
         self.check_records_appear_once()
         self.check_nothing_appears_before_its_commit()
         self.check_committing_twice_is_committing_once()
+        self.check_what_is_lost_before_its_commit_is_an_error()
         self.check_aborted_epoch_leaves_nothing()
         self.check_only_the_accepted_attempt_counts()
         self.check_commits_left_over_from_before_a_crash()
@@ -214,12 +233,24 @@ class SinkContract:
         run = SinkRun(test.sink)
         first = run.epoch(self._epochs[0])
         run.commit(first)
-        run.commit(first)
+        run.commit(first, may_be_committed=True)
         second = run.epoch([*self._epochs[1], *self._epochs[2]], end_of_input=True)
         run.commit(second)
-        run.commit(first)
-        run.commit(second)
+        run.commit(first, may_be_committed=True)
+        run.commit(second, may_be_committed=True)
         self._same(test, self._records, "after repeated commits")
+
+    def check_what_is_lost_before_its_commit_is_an_error(self) -> None:
+        """A first commit that misses what was staged does not count as done: it raises, or has all records."""
+        test = self._make()
+        run = SinkRun(test.sink)
+        checkpoint = run.epoch(self._records, end_of_input=True)
+        test.lose_staged()
+        try:
+            run.commit(checkpoint)
+        except Exception:  # noqa: BLE001 - whatever the committer raises, the job hears of the loss
+            return
+        self._same(test, self._records, "after a commit that raised nothing, though what was staged had gone")
 
     def check_aborted_epoch_leaves_nothing(self) -> None:
         """An epoch that is aborted after prepare_commit, or in the middle, counts only when it is run again."""
@@ -256,7 +287,7 @@ class SinkContract:
         checkpoint = run.epoch([*self._epochs[0], *self._epochs[1]])
         del run  # killed: nothing is closed
         again = SinkRun(test.sink, checkpoint=checkpoint)
-        again.commit(checkpoint)
+        again.commit(checkpoint, may_be_committed=True)
         again.commit(again.epoch(self._epochs[2], end_of_input=True))
         self._same(test, self._records, "after a crash between checkpoint and commit")
 

@@ -95,21 +95,6 @@ def test_error_of_the_library_ends_in_the_line_of_the_program() -> None:
     assert lines[-1].startswith("penstock.errors.EmptyJobError")
 
 
-BUILT = """
-from penstock.datastream import StreamExecutionEnvironment
-def main():
-    env = StreamExecutionEnvironment.get_execution_environment()
-    env.from_collection([1]).print()
-main()
-"""
-
-
-def test_program_that_forgets_to_execute_is_told_so() -> None:
-    done = run("run", program(BUILT))
-    assert done.code == 0
-    assert "execute()" in done.err
-
-
 def test_program_without_a_stream_ends_silently() -> None:
     text = "from penstock.datastream import StreamExecutionEnvironment as E\nE.get_execution_environment()\n"
     assert run("run", program(text)) == Done(0, "", "")

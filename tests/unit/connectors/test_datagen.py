@@ -54,6 +54,21 @@ def test_rate_per_second_makes_what_is_due_and_no_more() -> None:
     assert len(output.records) == 51  # the first one is due at once
 
 
+class BusyClock(Clock):
+    """Moves whenever it is read, as it does on a busy machine."""
+
+    def time(self) -> float:
+        self.now += 0.001
+        return self.now
+
+
+def test_first_record_is_due_at_once_also_where_time_passes_within_the_poll() -> None:
+    output = RecordingOutput()
+    reader = reader_of(deal_indices(None, 1), RateLimiterStrategy.per_second(100), BusyClock())
+    reader.poll_next(output)
+    assert output.records
+
+
 def test_rate_is_kept_by_readers_made_anew_at_each_epoch() -> None:
     clock, output = Clock(), RecordingOutput()
     splits = deal_indices(None, 1)

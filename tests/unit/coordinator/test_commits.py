@@ -78,3 +78,15 @@ def test_one_that_was_put_off_is_tried_again_while_the_job_runs(phase: Phase, ag
 def test_outstanding_ones_are_told_oldest_checkpoint_first() -> None:
     ledger = CommitLedger(OutstandingCommit(uid, number, ()) for uid, number in COMMITS)
     assert [(commit.uid, commit.checkpoint_id) for commit in ledger.outstanding] == COMMITS
+
+
+def test_only_what_this_driver_has_completed_and_not_begun_is_known_not_to_be_done() -> None:
+    ledger = CommitLedger([OutstandingCommit("a", 1, ())])
+    ledger.add([OutstandingCommit("a", 2, ()), OutstandingCommit("b", 2, ())])
+    assert [(commit.uid, may_be_done) for commit, may_be_done in ledger.start()] == [("a", True), ("b", False)]
+    ledger.failed("b")
+    ledger.done("a")
+    assert [(commit.uid, may_be_done) for commit, may_be_done in ledger.start()] == [("a", False), ("b", True)]
+    ledger.put_off("a", ())
+    ledger.retry("a")
+    assert [may_be_done for _, may_be_done in ledger.start()] == [True]

@@ -35,9 +35,8 @@ def test_newest_checkpoints_stay_and_files_go_with_the_last_that_names_them() ->
 def test_files_that_are_being_copied_stay_with_whoever_else_needs_them() -> None:
     retention = Retention(1, 0)
     first = checkpoint(1, "a", "b")
-    assert first.snapshot is not None
     retention.keep(first)
-    one, other = retention.pin(1, first.snapshot), retention.pin(1, first.snapshot)
+    one, other = (retention.pin(1, frozenset({"a", "b"})) for _ in range(2))
     assert not retention.unpin(one)
     retention.keep(checkpoint(2, "b"))
     assert retention.drop() == Garbage((1,))
@@ -49,7 +48,7 @@ def test_files_that_a_job_begins_with_stay_until_newer_ones_are_there() -> None:
     origin = checkpoint(1, "copy").snapshot
     assert origin is not None
     retention.keep_origin(origin)
-    assert not retention.unpin(retention.pin(1, origin))
+    assert not retention.unpin(retention.pin(1, frozenset({"copy"})))
     retention.keep(checkpoint(2, "a"))
     assert retention.drop() == Garbage((), ("copy",))
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import msgspec
 from tests.unit.driver.by_hand import CLOCK, Threads
 
+from penstock._engine.coordinator import events as ev
 from penstock._engine.coordinator import instructions as do
 from penstock._engine.driver.assembly import Surroundings, assemble
 from penstock._engine.graph.chaining import build_job_graph
@@ -224,6 +225,7 @@ class Story:
                         blocks = tuple(msgspec.msgpack.decode(storage.read(output.path), type=list[bytes]))
                     records = chapter.outputs.setdefault(names[output.uid], [])
                     records += [record for block in blocks for record in pickle.loads(block)]
+                loop._mailbox.post(ev.HandedOver())
             elif step is not None:
                 step(instruction, perform)
             else:

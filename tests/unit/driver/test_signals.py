@@ -1,9 +1,12 @@
-"""What SIGINT and SIGTERM do to a job, by the number of times that they come."""
+"""What SIGINT, SIGTERM and SIGHUP do to a job, by the number of times that they come."""
 
 from __future__ import annotations
 
+import errno
+import io
 import os
 import signal
+import sys
 from concurrent.futures import Future
 from typing import TYPE_CHECKING, Any
 
@@ -15,7 +18,9 @@ from penstock._engine.protocol.control import Stop
 from penstock.errors import JobCancelledError, SavepointError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
+
+ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 class Driver:
@@ -27,7 +32,8 @@ class Driver:
         self.savepoint_directory, self.checkpoint = directory, checkpoint
         self.stops: list[Future[str]] = []
         self.cancelled = 0
-        self.interruption = Interruption(self.job_name, self)  # type: ignore[arg-type]
+        self.now_s = 0.0
+        self.interruption = Interruption(self.job_name, self, lambda: self.now_s)  # type: ignore[arg-type]
 
     def savepoint(self, directory: str | None, stop: Stop) -> Future[str]:
         assert (directory, stop) == (None, Stop.SUSPEND)
@@ -57,7 +63,15 @@ def end_cancelled() -> None:
     raise JobCancelledError("0" * 32, "prices")
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.fixture(autouse=True)
+def handlers_as_before() -> Iterator[None]:
+    before = {number: signal.getsignal(number) for number in ENDING}
+    yield
+    for number, handler in before.items():
+        signal.signal(number, handler)
+
+
+@pytest.mark.parametrize("number", ENDING)
 def test_first_signal_stops_with_a_savepoint_and_the_last_line_names_it(
     capfd: pytest.CaptureFixture[str], number: int
 ) -> None:
@@ -80,9 +94,61 @@ def test_first_signal_cancels_where_no_savepoint_has_a_place_to_go(capfd: pytest
 def test_second_signal_cancels_a_job_that_is_stopping_also_between_two_waits() -> None:
     driver = Driver("/savepoints")
     wait(driver, interrupt)
+    driver.now_s += 1
     with pytest.raises(SystemExit):
         wait(driver, interrupt, end_cancelled)
     assert (len(driver.stops), driver.cancelled) == (1, 1)
+
+
+@pytest.mark.parametrize("first", ENDING)
+@pytest.mark.parametrize("second", ENDING)
+def test_two_signals_within_a_second_are_one(first: int, second: int) -> None:
+    driver = Driver("/savepoints")
+    wait(driver, lambda: get(first))
+    driver.now_s += 0.9
+    with pytest.raises(SystemExit) as exit_:
+        wait(driver, lambda: get(second), lambda: driver.stops[0].set_result("/savepoints/savepoint-1"))
+    assert exit_.value.code == 128 + first
+    assert (len(driver.stops), driver.cancelled) == (1, 0)
+
+
+def test_second_signal_in_the_middle_of_the_handler_of_the_first_is_the_same_one() -> None:
+    class Interrupted(Driver):
+        def savepoint(self, directory: str | None, stop: Stop) -> Future[str]:
+            get(signal.SIGTERM)
+            return super().savepoint(directory, stop)
+
+    driver = Interrupted("/savepoints")
+    wait(driver, lambda: get(signal.SIGTERM))
+    assert (len(driver.stops), driver.cancelled) == (1, 0)
+
+
+def test_signal_that_comes_within_the_second_and_after_the_end_of_the_job_does_not_disturb_the_exit() -> None:
+    driver = Driver("/savepoints")
+    with pytest.raises(SystemExit):
+        wait(driver, interrupt, lambda: driver.stops[0].set_result("/savepoints/savepoint-1"))
+    interrupt()  # else this would be a KeyboardInterrupt
+    assert (len(driver.stops), driver.cancelled) == (1, 0)
+
+
+def test_signal_that_the_process_ignores_stays_ignored() -> None:
+    signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    driver = Driver("/savepoints")
+    wait(driver, lambda: get(signal.SIGHUP))
+    assert driver.stops == []
+    assert signal.getsignal(signal.SIGHUP) is signal.SIG_IGN
+
+
+def test_last_words_into_a_terminal_that_was_closed_do_not_stand_in_the_way(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Closed(io.StringIO):
+        def write(self, _: str) -> int:
+            raise OSError(errno.EIO, "Input/output error")
+
+    driver = Driver("/savepoints")
+    monkeypatch.setattr(sys, "stderr", Closed())
+    with pytest.raises(SystemExit):
+        wait(driver, lambda: get(signal.SIGHUP), lambda: driver.stops[0].set_result("/savepoints/savepoint-1"))
+    assert len(driver.stops) == 1
 
 
 def test_job_that_cannot_stop_goes_on_and_says_why(capfd: pytest.CaptureFixture[str]) -> None:

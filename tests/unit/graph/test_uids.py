@@ -6,15 +6,34 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from tests.unit.graph.graphs import environment, job_graph, operator, uids
 
-from penstock.common import Configuration, Types
-from penstock.datastream import StreamExecutionEnvironment
+from penstock.common import Configuration, Encoder, Time, Types
+from penstock.datastream import CheckpointedFunction, MapFunction, StreamExecutionEnvironment
+from penstock.datastream.connectors.file_system import FileSink
+from penstock.datastream.window import TumblingEventTimeWindows
 from penstock.errors import ConfigurationError, DuplicateUidError
 
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
 SOURCES = Path(__file__).parents[3] / "src"
+
+DAYS = TumblingEventTimeWindows.of(Time.days(1))
+
+
+class Listed(MapFunction, CheckpointedFunction):
+    def initialize_state(self, context: Any) -> None:
+        pass
+
+    def snapshot_state(self, context: Any) -> None:
+        pass
+
+    def map(self, value: Any) -> Any:
+        return value
 
 
 def sample(parallelism: int = 2) -> StreamExecutionEnvironment:
@@ -145,13 +164,45 @@ def test_two_equal_uids_are_refused_with_both_lines() -> None:
         job_graph(env)
 
 
-def test_without_generated_uids_an_operator_needs_one() -> None:
+def test_without_generated_uids_an_operator_with_state_needs_one() -> None:
     env = StreamExecutionEnvironment.get_execution_environment(
         Configuration().set_string("pipeline.auto-generate-uids", "false")
     )
     typed = env.from_collection([1]).uid("source").map(lambda n: (n,), output_type=Types.TUPLE([Types.INT()]))
-    typed.uid("typed")
-    assert [node.uid for node in job_graph(env).vertices[0].operators] == ["source", "typed"]
-    typed.filter(bool)
-    with pytest.raises(ConfigurationError, match=r"pipeline.auto-generate-uids .* 'Filter' at test_uids.py:\d+ has no"):
+    typed.filter(bool).print()
+    assert operator(job_graph(env), "Map").uid
+    typed.key_by(lambda row: row[0]).reduce(max)
+    with pytest.raises(ConfigurationError, match=r"pipeline.auto-generate-uids .* 'Reduce' at test_uids.py:\d+ keeps"):
         job_graph(env)
+
+
+def test_a_uid_that_was_generated_can_be_given_to_an_operator_that_has_moved() -> None:
+    env = environment()
+    env.from_collection(["a"]).map(str.upper).name("upper")
+    generated = uids(job_graph(env))["upper"]
+    changed = environment()
+    stream = changed.from_collection(["a"])
+    stream.map(str.lower).name("lower")
+    stream.map(str.upper).name("upper").uid(generated)
+    found = uids(job_graph(changed))
+    assert found["upper"] == generated != found["lower"]
+
+
+@pytest.mark.parametrize(
+    ("write", "stateful"),
+    [
+        (lambda stream: stream.map(str), False),
+        (lambda stream: stream.map(Listed()), True),
+        (lambda stream: stream.key_by(str).map(str), False),
+        (lambda stream: stream.key_by(str).map(Listed()), True),
+        (lambda stream: stream.key_by(str).sum(), True),
+        (lambda stream: stream.key_by(str).window(DAYS).reduce(max), True),
+        (lambda stream: stream.print(), False),
+        (lambda stream: stream.sink_to(FileSink.for_row_format("out", Encoder.simple_string_encoder()).build()), True),
+    ],
+)
+def test_an_operator_is_known_to_keep_state_before_it_runs(write: Callable[[Any], Any], stateful: bool) -> None:
+    env = environment()
+    write(env.from_collection(["a"]))
+    *_, last = job_graph(env).operators.values()
+    assert last.stateful == stateful

@@ -84,22 +84,45 @@ def test_what_broadcast_records_store_is_there_for_the_others() -> None:
 
 
 @pytest.mark.parametrize(
-    ("write", "call"),
+    "write",
     [
-        (lambda state: state.put("a", 1), "put"),
-        (lambda state: state.put_all({"a": 1}), "put_all"),
-        (lambda state: state.remove("a"), "remove"),
-        (lambda state: state.clear(), "clear"),
-        (lambda state: state.__setitem__("a", 1), "put"),
-        (lambda state: state.__delitem__("a"), "remove"),
+        lambda state: state.put("a", 1),
+        lambda state: state.put_all({"a": 1}),
+        lambda state: state.remove("a"),
+        lambda state: state.__setitem__("a", 1),
+        lambda state: state.__delitem__("a"),
     ],
 )
 @pytest.mark.behaviour(188)
-def test_only_broadcast_records_may_write(write: Callable[[Any], None], call: str) -> None:
+def test_maps_have_no_method_that_writes_outside_of_broadcast_records(write: Callable[[Any], None]) -> None:
     with rules() as harness:
         harness.process_element2(("a", 0))
-        with pytest.raises(UnsupportedOperationError, match=rf"{call}\(\) on the broadcast state 'rules'"):
+        with pytest.raises(AttributeError):
             harness.process_element(lambda ctx: write(ctx.get_broadcast_state(RULES)))
+        harness.process_element("a")
+        assert harness.values() == [("a", 0)]
+
+
+def test_timers_see_maps_without_methods_that_write() -> None:
+    class Writing(KeyedRules):
+        def on_timer(self, timestamp: int, ctx: Any) -> Any:
+            yield dir(ctx.get_broadcast_state(RULES))
+
+    writing = {"put", "put_all", "remove", "__setitem__", "__delitem__"}
+    with TwoInputHarness.for_keyed_broadcast_process(Writing(), lambda key: key, RULES) as harness:
+        harness.process_element("a")
+        harness.clear_output()
+        harness.process_watermark(50)
+        harness.process_watermark2(50)
+        (names,) = harness.values()
+        assert writing.isdisjoint(names)
+
+
+def test_the_clear_that_all_states_have_is_refused_outside_of_broadcast_records() -> None:
+    with rules() as harness:
+        harness.process_element2(("a", 0))
+        with pytest.raises(UnsupportedOperationError, match=r"clear\(\) on the broadcast state 'rules'"):
+            harness.process_element(lambda ctx: ctx.get_broadcast_state(RULES).clear())
         harness.process_element("a")
         assert harness.values() == [("a", 0)]
 

@@ -68,11 +68,17 @@ def test_finished_job_without_a_checkpoint_of_its_own_needs_its_start_where_it_m
     assert found.start() == needed
 
 
+def test_drained_job_needs_no_savepoint_also_where_a_crash_has_left_its_last_checkpoint(tmp_path: Path) -> None:
+    found = chain(tmp_path, (CHECKPOINT, None, ELSEWHERE), (RecordKind.DRAINED, f"{JOB}/chk-1", ELSEWHERE))
+    found.records[2] = replace(found.records[2], keeps_checkpoints=False)
+    assert found.start() == ()
+
+
 @pytest.mark.parametrize(
     ("kind", "said", "doomed"),
     [
         (RecordKind.FINISHED, {"keeps_checkpoints": False}, {1, 2}),
-        (RecordKind.FINISHED, {"keeps_checkpoints": False, "spared": (1,)}, {2}),
+        (RecordKind.FINISHED, {"keeps_checkpoints": False, "begins": 2}, {2}),
         (RecordKind.FINISHED, {"keeps_checkpoints": True}, set[int]()),
         (TAKEOVER, {}, set[int]()),
     ],

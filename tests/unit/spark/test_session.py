@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import gc
 import os
 import sys
 from typing import TYPE_CHECKING
@@ -65,7 +64,6 @@ def test_connect_is_refused_before_anything_starts(monkeypatch: pytest.MonkeyPat
         session.get_session()
 
 
-@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")  # PySpark leaves a pipe open there
 def test_failed_launch_names_the_line_that_says_most_and_leaves_no_directory(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -77,7 +75,6 @@ def test_failed_launch_names_the_line_that_says_most_and_leaves_no_directory(
     monkeypatch.setattr(jvm, "_check_machine", lambda: home)
     with pytest.raises(SparkLaunchError, match=r"start: Error: Could not find or load main class\. All of its output"):
         jvm.Jvm({}, "WARN", tmp_path)
-    gc.collect()
     (user_directory,) = tmp_path.glob("penstock-*")
     assert [path.name for path in user_directory.iterdir()] == ["logs"]
 

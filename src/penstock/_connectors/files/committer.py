@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from penstock._connectors.files.opening import filesystem_of
 from penstock._connectors.files.staging import FileCommittable, FinishedPart, list_segments, sink_name
 from penstock.datastream.connectors.base import Committer
-from penstock.errors import SinkFileError
+from penstock.errors import LostCommittableError, SinkFileError
 
 if TYPE_CHECKING:
     from collections.abc import Collection
@@ -40,6 +40,7 @@ class FileCommitter(Committer[FileCommittable]):
 
         Raises:
             SinkFileError: Another file has the name of a part.
+            LostCommittableError: What was staged of a part is gone before its first try.
         """
         checkpoint_id, held = 0, frozenset[str]()
         for request in requests:
@@ -55,13 +56,32 @@ class FileCommitter(Committer[FileCommittable]):
 
     def _publish(self, request: CommitRequest[FileCommittable], part: FinishedPart) -> None:
         filesystem = filesystem_of(part.target)
+        if filesystem.size_of(part.target) is None:
+            self._check_staged(request, part)
         if not filesystem.publish(part.segments, part.target):
+            self._check_published(request, part)
             request.signal_already_committed()
-            self._check_published(part, filesystem.size_of(part.target))
         for segment in part.segments:
             filesystem.delete(segment)
 
-    def _check_published(self, part: FinishedPart, size: int | None) -> None:
+    def _check_staged(self, request: CommitRequest[FileCommittable], part: FinishedPart) -> None:
+        """Make sure that all bytes of a part are there; what an earlier try may have published need not be."""
+        sizes = {segment: filesystem_of(segment).size_of(segment) for segment in part.segments}
+        missing = [segment for segment, size in sizes.items() if size is None]
+        found = sum(size or 0 for size in sizes.values())
+        if missing and not request.may_be_committed:
+            reason = f"what was staged of it in {', '.join(missing)} is gone: something else deletes hidden files there"
+            raise LostCommittableError(part.target, reason)
+        if not missing and found != part.size:
+            reason = (
+                f"of its {part.size} bytes {found} are staged in {', '.join(sizes)}, which something else has changed"
+            )
+            raise LostCommittableError(part.target, reason)
+
+    def _check_published(self, request: CommitRequest[FileCommittable], part: FinishedPart) -> None:
+        size = filesystem_of(part.target).size_of(part.target)
+        if size is None and not request.may_be_committed:
+            raise LostCommittableError(part.target, f"its folder is gone, or {', '.join(part.segments)}")
         if size is None:
             # Committed before a crash and then taken away by whoever reads the folder; there is nothing to repeat.
             _LOG.warning("%s was published before and is gone since; it is not written again.", part.target)

@@ -50,7 +50,7 @@ class CommitCycle:
     def start(self) -> None:
         """Begin what may be committed now; a job that breaks off because of an error leaves that to its next start."""
         if self._desk.phase not in {Phase.TEARDOWN, Phase.FAILING}:
-            self._desk.emit(*(Commit(commit) for commit in self._state.ledger.start()))
+            self._desk.emit(*(Commit(*begun) for begun in self._state.ledger.start()))
 
     def answered(self, event: ev.Committed | ev.CommitFailed) -> None:
         """Go on after a commit."""

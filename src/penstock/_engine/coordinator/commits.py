@@ -18,26 +18,39 @@ if TYPE_CHECKING:
 
 
 class CommitLedger:
-    """The commits that are not known to be done."""
+    """The commits that are not known to be done.
+
+    Args:
+        outstanding: Those of the checkpoint that a job starts from; the driver before may have done them.
+    """
 
     def __init__(self, outstanding: Iterable[OutstandingCommit] = ()) -> None:
         #: By sink uid, oldest first.
         self._queues: dict[str, list[OutstandingCommit]] = {}
+        #: Those that no committer has had: completed by this driver, and not begun since. All others may be done.
+        self._untried: set[tuple[str, int]] = set()
         #: Sinks whose oldest commit is in the committer's hands, and those where it waits for its next try.
         self._running: set[str] = set()
         self._waiting: set[str] = set()
-        self.add(outstanding)
+        self._append(outstanding)
 
     def add(self, commits: Iterable[OutstandingCommit]) -> None:
-        """Append the commits of a checkpoint that has completed."""
+        """Append the commits of a checkpoint that this driver has completed: nobody has tried them."""
+        added = tuple(commits)
+        self._untried.update((commit.uid, commit.checkpoint_id) for commit in added)
+        self._append(added)
+
+    def _append(self, commits: Iterable[OutstandingCommit]) -> None:
         for commit in commits:
             self._queues.setdefault(commit.uid, []).append(commit)
 
-    def start(self) -> list[OutstandingCommit]:
-        """Return the commits that may begin now, and count them as running."""
+    def start(self) -> list[tuple[OutstandingCommit, bool]]:
+        """Return the commits that may begin now, and count them as running; each with whether it may be done."""
         ready = [queue[0] for uid, queue in self._queues.items() if uid not in self._running | self._waiting]
         self._running.update(commit.uid for commit in ready)
-        return ready
+        begun = [(commit, (commit.uid, commit.checkpoint_id) not in self._untried) for commit in ready]
+        self._untried.difference_update((commit.uid, commit.checkpoint_id) for commit in ready)
+        return begun
 
     def done(self, uid: str) -> None:
         """Take note that the oldest commit of a sink is done."""

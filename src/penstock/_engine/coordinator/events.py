@@ -161,6 +161,11 @@ class Committed:
 
 
 @dataclass(frozen=True, slots=True)
+class HandedOver:
+    """Answers HandOver: the program has all of it."""
+
+
+@dataclass(frozen=True, slots=True)
 class CommitFailed:
     """Answers Commit: the committer raised, or gave a committable up for a reason that it does not know."""
 
@@ -198,14 +203,14 @@ class SavepointRequested:
 
 @dataclass(frozen=True, slots=True)
 class SavepointWritten:
-    """Answers WriteSavepoint."""
+    """Answers WriteSavepoint and CompleteSavepoint."""
 
     path: str
 
 
 @dataclass(frozen=True, slots=True)
 class SavepointFailed:
-    """Answers WriteSavepoint: nobody can restore it."""
+    """Answers WriteSavepoint and CompleteSavepoint: nobody can restore it."""
 
     path: str
     error: Exception
@@ -244,6 +249,7 @@ Event: TypeAlias = (
     | EpochBroke
     | Committed
     | CommitFailed
+    | HandedOver
     | Woken
     | StepFailed
     | DriverFailed

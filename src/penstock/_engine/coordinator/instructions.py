@@ -159,8 +159,30 @@ class WriteSavepoint:
     path: str
     #: State files below the checkpoint directory, each with its name in the savepoint.
     files: tuple[tuple[str, str], ...]
-    #: Written last; None leaves the savepoint incomplete for now.
-    record: Record | None
+    #: Written last.
+    record: Record
+    #: The record gets its name later, by CompleteSavepoint: until then there is no savepoint.
+    is_staged: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class CompleteSavepoint:
+    """Give the record of a staged savepoint its name in the background: later SavepointWritten or SavepointFailed.
+
+    What was staged may be gone, or be of another attempt at the same checkpoint. Then all of it is written anew.
+    """
+
+    path: str
+    #: As in WriteSavepoint.
+    files: tuple[tuple[str, str], ...]
+    record: Record
+
+
+@dataclass(frozen=True, slots=True)
+class DiscardSavepoint:
+    """Delete in the background what there is of a savepoint that will not be."""
+
+    path: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -198,6 +220,8 @@ class Commit:
     """Have a sink's committer publish in the background: later Committed or CommitFailed."""
 
     commit: OutstandingCommit
+    #: Whether an earlier try, in this driver or one before it, may have done it.
+    may_be_done: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -213,7 +237,10 @@ class Output:
 
 @dataclass(frozen=True, slots=True)
 class HandOver:
-    """Hand outputs to the program: their epoch's checkpoint has completed."""
+    """Hand outputs to the program: their epoch's checkpoint has completed. HandedOver, or DriverFailed.
+
+    The same instruction again goes on where the try before broke off.
+    """
 
     outputs: tuple[Output, ...]
 
@@ -232,24 +259,24 @@ class Delete:
 
     job_id: str
     garbage: Garbage
-    #: Checkpoints of the job that are not its own: what they name stays.
-    spared: tuple[int, ...]
+    #: Checkpoints below this id are not the job's own: they stay, with what they name.
+    begins: int
 
 
 @dataclass(frozen=True, slots=True)
 class SweepOrphans:
     """Delete in the background what no kept checkpoint needs and no running epoch can.
 
-    That is: checkpoints older than `before` that are not in `checkpoints`, and shared files that were written for a
-    checkpoint up to `before`, are older than a minute and not in `files`.
+    That is: checkpoints from `begins` on and older than `before` that are not in `checkpoints`, and shared files that
+    were written for a checkpoint from `begins` up to `before`, are older than a minute and not in `files`.
     """
 
     job_id: str
     before: int
     checkpoints: frozenset[int]
     files: frozenset[str]
-    #: Checkpoints of the job that are not its own: they stay, with what they name.
-    spared: tuple[int, ...]
+    #: What is below this id is not the job's own.
+    begins: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -319,6 +346,8 @@ Instruction: TypeAlias = (
     | ObserveEpoch
     | CancelEpoch
     | WriteSavepoint
+    | CompleteSavepoint
+    | DiscardSavepoint
     | AnswerSavepoint
     | AnswerCheckpoint
     | Commit

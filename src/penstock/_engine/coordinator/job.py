@@ -19,6 +19,7 @@ from penstock._engine.coordinator.commit_cycle import CommitCycle
 from penstock._engine.coordinator.cycle import Cause, EpochCycle
 from penstock._engine.coordinator.desk import Desk
 from penstock._engine.coordinator.ending import JobEnding, text_of
+from penstock._engine.coordinator.handover import HandingOver
 from penstock._engine.coordinator.invariants import check
 from penstock._engine.coordinator.job_state import JobState
 from penstock._engine.coordinator.origin import take_up
@@ -26,11 +27,21 @@ from penstock._engine.coordinator.phases import RUNNING, STOPPING, Phase
 from penstock._engine.coordinator.restarts import restart_strategy
 from penstock._engine.coordinator.retention import Retention
 from penstock._engine.coordinator.savepoints import Savepoints
-from penstock._engine.coordinator.start import StartMachine, StartPhase
+from penstock._engine.coordinator.start import DRAINED, StartMachine, StartPhase
 from penstock._engine.protocol.control import Failure, Stop
 from penstock._engine.protocol.metadata import RecordKind
 from penstock.common.job_status import JobStatus
-from penstock.errors import CorruptCheckpointError, FencedError, InternalError, PenstockError, SparkGoneError
+from penstock.errors import (
+    CorruptCheckpointError,
+    DriverCodeError,
+    FencedError,
+    InternalError,
+    LostCommittableError,
+    PenstockError,
+    SavepointError,
+    SparkGoneError,
+    UnreadableOutputError,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -59,8 +70,11 @@ class JobCoordinator:
         self._desk = Desk()
         self._start = StartMachine(settings, identity, topology.graph)
         self._state = JobState(topology, settings, slots)
-        self._savepoints = Savepoints(self._desk, self._state, cancel=self._cancel)
+        self._savepoints = Savepoints(
+            self._desk, self._state, cancel=self._cancel, is_decided=lambda: self._stop_is_decided
+        )
         self._requests = CheckpointRequests(self._desk)
+        self._output = HandingOver(self._desk)
         self._cycle = EpochCycle(
             self._desk,
             self._state,
@@ -90,6 +104,8 @@ class JobCoordinator:
         self._stopping: Record | None = None
         #: The savepoint that a job which ends as cancelled has stopped into, once all of that is done.
         self._stopped_into: str | None = None
+        #: Why the savepoint that the job was to stop into is not there.
+        self._not_saved = SavepointError("", "")
         #: A record that was given up as uncertain, and its epoch: it may be found to have arrived.
         self._given_up: tuple[Record, Cut | None] | None = None
 
@@ -153,7 +169,13 @@ class JobCoordinator:
     def validate(self) -> None:
         """Check what must hold between two events; raises InternalError."""
         finished = self._desk.status is JobStatus.FINISHED and self._start.already_ended is None
-        check(self._desk, has_cut=self._cycle.cut is not None, uncommitted=bool(self._state.ledger), finished=finished)
+        check(
+            self._desk,
+            has_cut=self._cycle.cut is not None,
+            uncommitted=bool(self._state.ledger),
+            undelivered=self._output.is_due,
+            finished=finished,
+        )
 
     # ------------------------------------------------------------------------------------------------------- reactions
 
@@ -172,8 +194,8 @@ class JobCoordinator:
                 self._cycle.assigned(assigned)
             case ev.DriverFailed(error):
                 self._fail(error)
-            case ev.Committed() | ev.CommitFailed():
-                self._commits.answered(event)
+            case ev.Committed() | ev.CommitFailed() | ev.HandedOver():
+                self._about_output(event)
             case ev.EpochObserved() | ev.EpochEnded() | ev.EpochLost() | ev.EpochBroke():
                 self._about_epoch(event)
             case ev.RecordStored() | ev.RecordTaken() | ev.RecordUncertain() if self._desk.record is not None:
@@ -191,6 +213,12 @@ class JobCoordinator:
             self._check_stopped()
         else:
             self._cycle.over(event)
+
+    def _about_output(self, event: ev.Committed | ev.CommitFailed | ev.HandedOver) -> None:
+        if isinstance(event, ev.HandedOver):
+            self._output.done()
+        else:
+            self._commits.answered(event)
 
     def _about_savepoint(self, event: ev.SavepointRequested | ev.SavepointWritten | ev.SavepointFailed) -> None:
         match event:
@@ -246,10 +274,11 @@ class JobCoordinator:
         self._desk.go(Phase.CREATED)
         restored = self._start.restored
         if restored is None:
+            self._desk.emit(*self._start.remarks)
             self._recover()
             return
         self._desk.emit(do.Log(f"Resuming from checkpoint {restored.record.checkpoint_id} ({restored.path})"))
-        self._desk.emit(*restored.remarks)
+        self._desk.emit(*self._start.remarks)
         self._desk.emit(do.AdoptGraph(restored.fitted.graph))
         self._stopping = restored.record if restored.stopping else None
         origin = take_up(restored, chain, self._desk.retention)
@@ -260,9 +289,10 @@ class JobCoordinator:
             self._recover()
 
     def _recover(self) -> None:
-        """Take up the last completed checkpoint: first its commits, then its sources."""
+        """Take up the last completed checkpoint: first its output and commits, then its sources."""
         self._desk.go(Phase.RECOVERING)
         self._state.reset()
+        self._output.again()
         self._commits.start()
         if self._stopping is not None:
             self._save()
@@ -299,10 +329,13 @@ class JobCoordinator:
             case _:
                 self._desk.record = None
                 self._desk.chain.stored(record)
-                if record.kind is RecordKind.CHECKPOINT:
-                    self._stored(record)
-                else:
-                    self._ending.closed()
+                match record.kind:
+                    case RecordKind.CHECKPOINT:
+                        self._stored(record)
+                    case RecordKind.TAKEOVER:
+                        self._resumed()
+                    case _:
+                        self._ending.closed()
 
     def _record_uncertain(self, record: Record, error: Exception) -> None:
         if self._desk.put_again():
@@ -314,7 +347,7 @@ class JobCoordinator:
                 self._desk.emit(
                     do.Log("The end of the job could not be recorded; a start with 'latest' would resume it", error)
                 )
-                self._ending.closed()
+                self._ending.closed(recorded=False)
             case _ if self._desk.phase in STOPPING:
                 self._check_stopped()
             case _:
@@ -365,9 +398,7 @@ class JobCoordinator:
         self._stopping = record if record.savepoint is not None else None
         self._commits.start()
         self._savepoints.completed()
-        outputs = self._state.outputs(cut.acks)
-        if outputs:
-            self._desk.emit(do.HandOver(outputs))
+        self._output.begin(record.checkpoint_id, self._state.outputs(cut.acks))
         self._desk.emit(do.Publish(self._state.progress, cut.acks, record.snapshot))
         self._tidy()
 
@@ -393,19 +424,40 @@ class JobCoordinator:
         """Whether the savepoint that the job stops into is complete."""
         return self._stopping is not None and self._desk.phase in {Phase.NOTIFYING, Phase.FINISHING}
 
+    @property
+    def _stop_is_decided(self) -> bool:
+        """Whether the record that the job stops with is there, or may be: it is on its way, or got lost there."""
+        if self._stopping is not None:
+            return True
+        record = self._desk.record or (self._given_up and self._given_up[0])
+        if record is None or record.kind is not RecordKind.CHECKPOINT or record.savepoint is None:
+            return False
+        return record.checkpoint_id == self._desk.chain.next_id
+
+    @property
+    def _stop_is_open(self) -> bool:
+        """Whether it is not known yet if there will be the savepoint that the job stops into."""
+        return self._stop_is_decided and not self._stop_is_saved
+
     def _savepoint_written(self, path: str) -> None:
         stop = self._savepoints.stop
+        self._desk.saving = self._desk.saving and path != self._stop_path
         match self._desk.phase:
             case Phase.EXPORTING if stop is not None and stop.path == path:
                 self._cycle.record()
             case Phase.SAVING if path == self._stop_path:
+                self._desk.chain.resumes = False
                 self._cycle.stopped()
+            case _ if self._desk.phase in STOPPING and path == self._stop_path:
+                self._savepoints.give_up_stop(text_of(self._error or "the job was cancelled"), complete=True)
+                self._check_stopped()
             case _:
                 self._savepoints.written(path)
                 self._end_with_savepoints()
 
     def _savepoint_failed(self, path: str, error: Exception) -> None:
         stop = self._savepoints.stop
+        self._desk.saving = self._desk.saving and path != self._stop_path
         match self._desk.phase:
             case Phase.EXPORTING if stop is not None and stop.path == path:
                 self._savepoints.give_up_stop(error)
@@ -417,10 +469,37 @@ class JobCoordinator:
                     self._desk.go(Phase.TEARDOWN)
                     self._check_stopped()
             case Phase.SAVING if path == self._stop_path:
-                self._fail(error)
+                if not self._savepoints.save_again(path):
+                    self._resume(path, error)
+            case _ if self._desk.phase in STOPPING and path == self._stop_path:
+                self._check_stopped()
             case _:
                 self._savepoints.failed(path, error)
                 self._end_with_savepoints()
+
+    def _resume(self, path: str, error: Exception) -> None:
+        """Put the record that the job goes on from the checkpoint with which it was to stop."""
+        self._not_saved = SavepointError(path, text_of(error))
+        self._desk.go(Phase.RESUMING)
+        chain = self._desk.chain
+        chain.resumes = True
+        self._desk.put(chain.make(RecordKind.TAKEOVER, self._desk.now_ms))
+
+    def _resumed(self) -> None:
+        """Go on from the checkpoint with which the job was to stop: what its savepoint lacks is all there."""
+        assert self._stopping is not None
+        checkpoint, drained = self._desk.chain.parent, self._state.resume()
+        path = "" if checkpoint is None else checkpoint.path
+        text = f"The job does not stop and goes on from checkpoint {path}: its savepoint could not be completed"
+        self._desk.emit(do.Log(text, self._not_saved))
+        if drained:
+            self._desk.emit(do.Log(DRAINED.format(path), unexpected=True))
+        self._stopping = None
+        if self._desk.phase not in STOPPING:  # else its end is the answer
+            self._savepoints.give_up_stop(self._not_saved.reason)
+            self._backoff_ms = 0
+            self._desk.go(Phase.TEARDOWN)
+        self._check_stopped()
 
     def _end_with_savepoints(self) -> None:
         """End a job that has waited for the copies of its last checkpoint."""
@@ -448,7 +527,7 @@ class JobCoordinator:
         self._desk.note_failure(cause, counted=True)
         self._desk.retention.orphans_possible(self._desk.now_ms)
         delay_ms = self._restarts.on_failure(self._desk.now_ms, self._random.random())
-        self._savepoints.give_up(text_of(cause), complete=self._stop_is_saved)
+        self._savepoints.give_up(text_of(cause), complete=self._stop_is_saved, is_open=self._stop_is_open)
         self._requests.give_up(text_of(cause))
         self._release()
         if _is_lasting(cause):
@@ -476,7 +555,8 @@ class JobCoordinator:
             case Phase.CANCELLING | Phase.CLOSING:
                 pass
             case _:
-                self._savepoints.give_up("the job was cancelled", complete=self._stop_is_saved)
+                reason, saved = "the job was cancelled", self._stop_is_saved
+                self._savepoints.give_up(reason, complete=saved, is_open=self._stop_is_open)
                 self._requests.give_up("the job was cancelled")
                 if self._desk.phase not in STOPPING:
                     self._release()
@@ -535,7 +615,9 @@ class JobCoordinator:
 
 
 def _is_lasting(cause: Cause) -> bool:
-    """Tell whether a restart would end the same way: a bug, damage, no Spark, or state that does not fit."""
+    """Tell whether a restart would end the same way: a bug, damage, loss, no Spark, or state that does not fit."""
     if isinstance(cause, Failure):
         return cause.lasting
+    if isinstance(cause, DriverCodeError | UnreadableOutputError):
+        return isinstance(cause.__cause__, LostCommittableError | CorruptCheckpointError)
     return isinstance(cause, InternalError | CorruptCheckpointError | SparkGoneError)

@@ -10,9 +10,12 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from msgspec import UNSET
+
 from penstock._engine.coordinator.finished import Extent, extents
 from penstock._engine.coordinator.max_parallelism import take_over_max_parallelism
 from penstock._engine.coordinator.operator_state import redistribute
+from penstock._engine.coordinator.places import differences
 from penstock._engine.coordinator.snapshots import fresh_snapshot
 from penstock._engine.graph.job_graph import OperatorKind
 from penstock._engine.protocol.control import decode, encode
@@ -23,15 +26,18 @@ from penstock._engine.protocol.metadata import (
     JobSnapshot,
     OperatorRecord,
     OperatorSubtask,
+    RecordKind,
     ReturnedSplits,
     VertexRecord,
     VertexSubtask,
 )
 from penstock._engine.protocol.rows import MAX_WATERMARK
 from penstock._engine.protocol.state_handle import rescale
-from penstock.errors import RestoreError, UnclaimedStateError
+from penstock.errors import MovedOperatorError, RestoreError, UnclaimedStateError
 
 if TYPE_CHECKING:
+    from collections.abc import Collection
+
     from penstock._engine.coordinator.instructions import Log
     from penstock._engine.graph.job_graph import JobGraph, OperatorNode
     from penstock._engine.protocol.metadata import Record
@@ -46,6 +52,8 @@ class Fitted:
     graph: JobGraph
     #: The operators whose state was dropped, by name and uid.
     dropped: tuple[str, ...] = ()
+    #: Operators without a uid that took state by their rank alone, as the checkpoint does not say where they stood.
+    by_rank: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +70,11 @@ class Restored:
     #: What whoever starts the job should know of it.
     remarks: tuple[Log, ...] = ()
 
+    @property
+    def resumes(self) -> bool:
+        """Whether the job was to stop with this checkpoint, and goes on from it instead."""
+        return self.stopping is None and self.record.kind is RecordKind.CHECKPOINT and self.record.savepoint is not None
+
 
 def fit_snapshot(stored: JobSnapshot, graph: JobGraph, path: str, *, ignore_unclaimed: bool, stops: bool) -> Fitted:
     """Return a checkpoint's state as the state of a job.
@@ -74,18 +87,21 @@ def fit_snapshot(stored: JobSnapshot, graph: JobGraph, path: str, *, ignore_uncl
         stops: The job was stopping with this checkpoint: only what is left of that is to be done.
 
     Raises:
+        MovedOperatorError: An operator without a uid of its own is not where the one was whose state is there.
         UnclaimedStateError: The job lacks an operator whose state is there.
         RestoreError: The job has changed in a way that the state does not fit.
     """
-    nodes = {operator.uid: operator for vertex in graph.vertices for operator in vertex.operators}
-    unclaimed = _unclaimed(stored, nodes)
+    nodes = graph.operators
+    unclaimed = _unclaimed(stored, graph)
     if unclaimed and not ignore_unclaimed:
-        raise UnclaimedStateError(path, unclaimed[0], tuple(nodes))
+        raise _refusal(stored, graph, path, *next(iter(unclaimed.items())))
+    dropped = tuple(f"{stored.operators[uid].name!r} (uid {uid!r})" for uid in unclaimed)
+    stored = _without(stored, unclaimed)
     graph = take_over_max_parallelism(stored, graph, path)
     fresh = fresh_snapshot(graph)
-    if _shape(stored) == _shape(fresh):
+    if not unclaimed and _shape(stored) == _shape(fresh):
         renamed = {uid: replace(stored.operators[uid], name=new.name) for uid, new in fresh.operators.items()}
-        return Fitted(JobSnapshot(stored.vertices, renamed, stored.outstanding), graph)
+        return Fitted(replace(stored, operators=renamed, places=fresh.places), graph, by_rank=_by_rank(stored, graph))
     if stops:
         raise RestoreError(
             f"{path} is the checkpoint with which this job was stopping when its process ended, and the job has "
@@ -98,9 +114,8 @@ def fit_snapshot(stored: JobSnapshot, graph: JobGraph, path: str, *, ignore_uncl
         uid: _fit(nodes[uid], stored.operators.get(uid), wanted, found[wanted.vertex])
         for uid, wanted in fresh.operators.items()
     }
-    outstanding = tuple(commit for commit in stored.outstanding if commit.uid in nodes)
-    dropped = tuple(f"{stored.operators[uid].name!r} (uid {uid!r})" for uid in unclaimed)
-    return Fitted(JobSnapshot(vertices, operators, outstanding), graph, dropped)
+    snapshot = replace(fresh, vertices=vertices, operators=operators, outstanding=stored.outstanding)
+    return Fitted(snapshot, graph, dropped, _by_rank(stored, graph))
 
 
 def _shape(snapshot: JobSnapshot) -> object:
@@ -110,14 +125,48 @@ def _shape(snapshot: JobSnapshot) -> object:
     return [(vertex.operators, vertex.inputs) for vertex in snapshot.vertices], sizes
 
 
-def _unclaimed(stored: JobSnapshot, nodes: dict[str, OperatorNode]) -> list[str]:
-    """Return the uids of the operators that the job does not have, and whose state would be lost."""
+def _unclaimed(stored: JobSnapshot, graph: JobGraph) -> dict[str, str]:
+    """Return the uids of the operators whose state no operator of the job may have, each with the reason."""
+    nodes = graph.operators
+    moved = {} if stored.places is UNSET else differences(stored.places, graph.places)
     outstanding = {commit.uid for commit in stored.outstanding}
-    return [
-        uid
-        for uid, operator in stored.operators.items()
-        if uid not in nodes and (uid in outstanding or _has_state(operator))
-    ]
+    unclaimed: dict[str, str] = {}
+    for uid, operator in stored.operators.items():
+        keeps = uid in outstanding or _has_state(operator)
+        if uid not in nodes and keeps:
+            unclaimed[uid] = "no operator is at that place"
+        elif uid in moved and (keeps or any(part.finished for part in operator.subtasks)):
+            unclaimed[uid] = moved[uid]
+    return unclaimed
+
+
+def _refusal(stored: JobSnapshot, graph: JobGraph, path: str, uid: str, reason: str) -> RestoreError:
+    """Return the error about state that no operator may have."""
+    nodes = graph.operators
+    place = None if stored.places is UNSET else stored.places.get(uid)
+    if uid not in nodes and (place is None or place.has_own_uid):
+        return UnclaimedStateError(path, uid, tuple(nodes))
+    kind = place and place.kind
+    alike = (node for node in nodes.values() if node.kind == kind and not node.explicit_uid)
+    now = (nodes[uid],) if uid in nodes else tuple(node for node in alike if node.uid not in stored.operators)
+    return MovedOperatorError(path, (stored.operators[uid].name, uid), tuple(map(str, now)), reason)
+
+
+def _without(stored: JobSnapshot, uids: Collection[str]) -> JobSnapshot:
+    operators = {uid: operator for uid, operator in stored.operators.items() if uid not in uids}
+    outstanding = tuple(commit for commit in stored.outstanding if commit.uid in operators)
+    return replace(stored, operators=operators, outstanding=outstanding)
+
+
+def _by_rank(stored: JobSnapshot, graph: JobGraph) -> tuple[str, ...]:
+    """Return the operators that are known by their rank alone, as the checkpoint does not say where they stood."""
+    placed = {} if stored.places is UNSET else stored.places
+    return tuple(
+        str(node)
+        for uid, node in graph.operators.items()
+        if not node.explicit_uid and uid in graph.places and uid not in placed
+        if uid in stored.operators and _has_state(stored.operators[uid])
+    )
 
 
 def _has_state(operator: OperatorRecord) -> bool:

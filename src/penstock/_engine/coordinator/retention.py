@@ -58,7 +58,7 @@ class Retention:
         self._retained = retained
         #: Oldest first.
         self._kept = [Kept(None, frozenset(), path) for path in claimed]
-        #: What is being copied.
+        #: What is being copied or handed over.
         self._pinned: list[Kept] = []
         #: When orphans are to be looked for, rising.
         self._sweeps_ms = deque([now_ms, now_ms + ORPHAN_AGE_MS])
@@ -82,9 +82,9 @@ class Retention:
         """Keep the files that a job begins with whose checkpoint is not its own, until newer ones are there."""
         self._kept.append(Kept(None, state_files(snapshot)))
 
-    def pin(self, checkpoint_id: int, snapshot: JobSnapshot) -> Kept:
-        """Keep the files of a checkpoint until it is unpinned."""
-        self._pinned.append(Kept(checkpoint_id, state_files(snapshot)))
+    def pin(self, checkpoint_id: int, files: frozenset[str]) -> Kept:
+        """Keep a checkpoint and files of its epoch until they are unpinned."""
+        self._pinned.append(Kept(checkpoint_id, files))
         return self._pinned[-1]
 
     def unpin(self, pinned: Kept) -> Garbage:

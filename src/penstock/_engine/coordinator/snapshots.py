@@ -9,6 +9,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final, TypeAlias
 
+from msgspec import UNSET
+
 from penstock._engine.coordinator.operator_state import visible_state
 from penstock._engine.protocol.control import OperatorRestore, SubtaskDispatch
 from penstock._engine.protocol.metadata import (
@@ -59,7 +61,7 @@ def fresh_snapshot(graph: JobGraph) -> JobSnapshot:
         for position, vertex in enumerate(graph.vertices)
         for operator in vertex.operators
     }
-    return JobSnapshot(vertices, operators)
+    return JobSnapshot(vertices, operators, places=graph.places or UNSET)
 
 
 def _meaning(graph: JobGraph, edge: JobEdge) -> str:
@@ -120,12 +122,13 @@ def advance(
             operators[uid][ack.subtask] = _advance_operator(
                 operators[uid][ack.subtask], ack, uid, drain=drain, keep=uid in kept
             )
-    return JobSnapshot(
-        tuple(
+    return replace(
+        snapshot,
+        vertices=tuple(
             replace(vertex, subtasks=tuple(subtasks))
             for vertex, subtasks in zip(snapshot.vertices, vertices, strict=True)
         ),
-        {
+        operators={
             uid: _without_needless(
                 replace(
                     operator,
@@ -137,7 +140,7 @@ def advance(
             )
             for uid, operator in snapshot.operators.items()
         },
-        outstanding,
+        outstanding=outstanding,
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import shutil
 import uuid
 from dataclasses import dataclass, replace
@@ -49,6 +50,9 @@ if TYPE_CHECKING:
     from penstock.common.configuration import Configuration
 
 
+_log = logging.getLogger(__name__)
+
+
 @dataclass(frozen=True, slots=True)
 class Surroundings:
     """What a job runs in."""
@@ -80,8 +84,10 @@ def assemble(
         ConfigurationError: A key has a value that it cannot have.
         CheckpointStorageError: The checkpoint directory cannot be used.
     """
-    settings = _settings(configuration, graph)
+    settings = check_settings(graph, configuration)
     directory = configuration.get(option_table.CHECKPOINT_DIRECTORY)
+    if directory is not None:
+        _name_those_without_uid(graph)
     temporary = None if directory else ScratchDirectory("penstock-checkpoints-")
     options = storage_options(configuration)
     storage = open_storage(str(temporary.path) if temporary is not None else str(directory), options)
@@ -171,6 +177,17 @@ def assemble(
     return driver, loop
 
 
+def _name_those_without_uid(graph: JobGraph) -> None:
+    """Say which operators a changed program may not find the state of."""
+    unnamed = [str(node) for node in graph.operators.values() if node.stateful and not node.explicit_uid]
+    if unnamed:
+        _log.warning(
+            "Operators of job %r that keep state and have no uid(...): %s. Their state is found by their place in the "
+            "program alone; give them a uid, so that the program may change around them",
+            *(graph.name, ", ".join(unnamed)),
+        )
+
+
 def _splits_left(enumerators: Enumerators, coordinator: JobCoordinator) -> int | None:
     return splits_left(enumerators, coordinator.state.snapshot)
 
@@ -184,8 +201,12 @@ def _for_tasks(configuration: Configuration) -> dict[str, str]:
     }
 
 
-def _settings(configuration: Configuration, graph: JobGraph) -> JobSettings:
-    """Read the settings; a path to restore from is relative to the working directory."""
+def check_settings(graph: JobGraph, configuration: Configuration) -> JobSettings:
+    """Return the settings of a job; a path to restore from is relative to the working directory.
+
+    Raises:
+        ConfigurationError: A key has a value that it cannot have.
+    """
     settings = JobSettings.read(configuration, graph.name)
     sources = [vertex.operators[0].uid for vertex in graph.vertices if vertex.is_source]
     unknown = set(settings.reopened_sources).difference(sources)
@@ -194,6 +215,10 @@ def _settings(configuration: Configuration, graph: JobGraph) -> JobSettings:
         reason = f"the job has no such source; the uids of its sources are {', '.join(map(repr, sources))}"
         raise ConfigurationError(key, ", ".join(sorted(unknown)), reason)
     path = settings.recovery_path
+    if path == LATEST and configuration.get(option_table.CHECKPOINT_DIRECTORY) is None:
+        key = option_table.CHECKPOINT_DIRECTORY.key
+        reason = f"there is no directory in which the job's newest checkpoint could be; set {key} to it"
+        raise ConfigurationError(option_table.RECOVERY_PATH.key, LATEST, reason)
     if path is None or path == LATEST:
         return settings
     path = local_path(path)

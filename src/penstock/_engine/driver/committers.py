@@ -37,8 +37,9 @@ class CommitterContext:
 class Request:
     """One committable in a committer's hands: ``CommitRequest`` of the connectors."""
 
-    def __init__(self, checkpoint_id: int, committable: Any, retries: int) -> None:
+    def __init__(self, checkpoint_id: int, committable: Any, retries: int, *, may_be_committed: bool) -> None:
         self.checkpoint_id = checkpoint_id
+        self.may_be_committed = may_be_committed
         self.put_off = False
         self.changed = False
         self.unknown_failure: BaseException | None = None
@@ -100,24 +101,31 @@ class Committers:
 
         def work() -> None:
             try:
-                retry = self._commit(commit, context)
+                retry = self._commit(commit, context, may_be_done=instruction.may_be_done)
             except Exception as error:  # noqa: BLE001 - whatever the committer raises fails the job
                 name, _ = self._sinks[commit.uid]
-                where = f"the committer of {name!r}, checkpoint {commit.checkpoint_id}"
+                where = f"the committer of {name!r} (uid {commit.uid!r}), checkpoint {commit.checkpoint_id}"
                 self._mailbox.post(ev.CommitFailed(commit.uid, driver_code_error(where, error)))
             else:
                 self._mailbox.post(ev.Committed(commit.uid, retry))
 
         self._background.run(work)
 
-    def _commit(self, commit: OutstandingCommit, context: CommitterContext) -> tuple[Committable, ...]:
+    def _commit(
+        self, commit: OutstandingCommit, context: CommitterContext, *, may_be_done: bool
+    ) -> tuple[Committable, ...]:
         """Call the committer, and return what it put off."""
         name, sink = self._sinks[commit.uid]
         if commit.uid not in self._committers:
             self._committers[commit.uid] = sink.create_committer(context)
         serializer = sink.get_committable_serializer()
         requests = [
-            Request(commit.checkpoint_id, serializer.deserialize(*unpack(item.payload)), item.retries)
+            Request(
+                commit.checkpoint_id,
+                serializer.deserialize(*unpack(item.payload)),
+                item.retries,
+                may_be_committed=may_be_done,
+            )
             for item in commit.committables
         ]
         self._committers[commit.uid].commit(requests)

@@ -2,37 +2,49 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import sys
-from typing import TYPE_CHECKING
+import time
+from typing import TYPE_CHECKING, Final
 
 from penstock._engine.protocol.control import Stop
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from concurrent.futures import Future
     from types import FrameType
 
     from penstock._engine.gateway.job_control import JobControl
+
+#: A supervisor may signal a process and then its group: signals so close together are one.
+_TOGETHER_S: Final = 1.0
 
 
 class Interruption:
     """The signals that a job got so far, and what came of them.
 
     The first one stops the job with a savepoint where ``execution.checkpointing.savepoint-dir`` is set, and else
-    cancels it. The next one cancels a job that was to stop. Whatever comes then ends the process.
+    cancels it. The next one cancels a job that was to stop. Whatever comes then ends the process. Two within a second
+    are one.
 
     Args:
         job_name: The job.
         job: Steers it.
+        clock: Seconds that pass.
     """
 
-    def __init__(self, job_name: str, job: JobControl) -> None:
+    def __init__(self, job_name: str, job: JobControl, clock: Callable[[], float] = time.monotonic) -> None:
         self._job_name, self._job = job_name, job
+        self._clock = clock
+        self._taken_at: float | None = None
         self._cancelled = False
         self._savepoint: Future[str] | None = None
         #: The first signal.
         self.number = 0
+        #: Whether the job has ended by it, and the process is about to.
+        self.over = False
 
     @property
     def savepoint(self) -> str | None:
@@ -42,7 +54,13 @@ class Interruption:
 
     def on_signal(self, number: int, _: FrameType | None) -> None:
         """Take a signal."""
-        if self._cancelled:
+        now = self._clock()
+        # From here to the assignment there is no call, so no other signal's handler runs in between.
+        if self._taken_at is not None and now - self._taken_at < _TOGETHER_S:
+            return
+        self._taken_at = now
+        self.number = self.number or number
+        if self._cancelled or self.over:
             signal.signal(number, signal.SIG_DFL)
             os.kill(os.getpid(), number)
         elif self._savepoint is None and self._job.savepoint_directory is not None:
@@ -53,7 +71,6 @@ class Interruption:
             say(f"Cancelling job {self._job_name!r}; once more ends it at once.")
             self._cancelled = True
             self._job.cancel()
-        self.number = self.number or number
 
 
 def _say_failure(savepoint: Future[str]) -> None:
@@ -63,6 +80,7 @@ def _say_failure(savepoint: Future[str]) -> None:
 
 
 def say(text: str) -> None:
-    """Write a line to whoever sits at the terminal."""
-    sys.stderr.write(f"{text}\n")
-    sys.stderr.flush()
+    """Write a line to the terminal; one that has been closed takes none."""
+    with contextlib.suppress(OSError, ValueError):
+        sys.stderr.write(f"{text}\n")
+        sys.stderr.flush()

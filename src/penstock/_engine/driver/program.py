@@ -27,13 +27,13 @@ class Program:
         self.sources: dict[str, tuple[str, Source[Any, Any, Any]]] = {}
         #: Name and sink, of those that have a committer.
         self.committing_sinks: dict[str, tuple[str, SupportsCommitter[Any]]] = {}
-        #: Whether what is collected are lines to print.
-        self.collectors: dict[str, bool] = {}
+        #: Name, and whether what is collected are lines to print.
+        self.collectors: dict[str, tuple[str, bool]] = {}
         for node, members in _members(graph):
             if node.kind is OperatorKind.SOURCE:
                 self.sources[node.uid] = node.name, members["source"]
             elif node.kind is OperatorKind.COLLECT:
-                self.collectors[node.uid] = members["as_text"]
+                self.collectors[node.uid] = node.name, members["as_text"]
             elif isinstance(members["sink"], SupportsCommitter):
                 self.committing_sinks[node.uid] = node.name, members["sink"]
 

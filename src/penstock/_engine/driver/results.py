@@ -10,8 +10,11 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from penstock._engine.coordinator import events as ev
+from penstock.errors import CheckpointStorageError, CorruptCheckpointError, UnreadableOutputError
+
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from penstock._engine.coordinator import instructions as do
     from penstock._engine.storage.checkpoint_storage import CheckpointStorage
@@ -24,38 +27,65 @@ class Results:
     """The outputs of one job, between the driver and the program.
 
     Args:
-        printed: By uid of the operators whose output goes somewhere: True where that is standard output.
+        collectors: By uid of the operators whose output goes somewhere: their name, and whether it goes to standard
+            output.
         storage: Holds outputs that are too large for an ack.
     """
 
-    def __init__(self, printed: Mapping[str, bool], storage: CheckpointStorage) -> None:
-        self._printed = printed
+    def __init__(self, collectors: Mapping[str, tuple[str, bool]], storage: CheckpointStorage) -> None:
+        self._collectors = collectors
         self._storage = storage
         self._changed = threading.Condition()
-        self._blocks: dict[str, deque[bytes]] = {uid: deque() for uid, as_text in printed.items() if not as_text}
+        self._blocks: dict[str, deque[bytes]] = {
+            uid: deque() for uid, (_, as_text) in collectors.items() if not as_text
+        }
+        #: What is being handed over, and how many blocks of it have been given away.
+        self._begun: do.HandOver | None = None
+        self._given = 0
         self._waiting_bytes = 0
         self._interrupted = False
         self._ended = False
         self._error: Exception | None = None
 
-    def hand_over(self, instruction: do.HandOver) -> None:
-        """Print lines, and put collected records where `results` finds them."""
-        for output in instruction.outputs:
-            blocks = output.blocks
-            if output.path is not None:
-                blocks = tuple(msgspec.msgpack.decode(self._storage.read(output.path), type=list[bytes]))
-                self._storage.delete([output.path])
-            if self._printed[output.uid]:
-                for block in blocks:
-                    sys.stdout.writelines(f"{line}\n" for line in pickle.loads(block))
+    def hand_over(self, instruction: do.HandOver) -> ev.Event:
+        """Print lines, and put collected records where `results` finds them.
+
+        All of it is read before any of it is given away, and a second try goes on where the first one broke off.
+
+        Raises:
+            UnreadableOutputError: Some of it cannot be read.
+        """
+        if instruction != self._begun:
+            self._begun, self._given = instruction, 0
+        blocks = [(output.uid, block) for output in instruction.outputs for block in self._blocks_of(output)]
+        for uid, block in blocks[self._given :]:
+            _, as_text = self._collectors[uid]
+            if as_text:
+                sys.stdout.write("".join(f"{line}\n" for line in pickle.loads(block)))
                 sys.stdout.flush()
             else:
-                self._keep(output.uid, blocks)
+                self._keep(uid, block)
+            self._given += 1
+        self._begun = None
+        return ev.HandedOver()
 
-    def _keep(self, uid: str, blocks: tuple[bytes, ...]) -> None:
+    def _blocks_of(self, output: do.Output) -> Sequence[bytes]:
+        if output.path is None:
+            return output.blocks
+        try:
+            data = self._storage.read(output.path)
+            try:
+                return msgspec.msgpack.decode(data, type=list[bytes])
+            except msgspec.MsgspecError as error:
+                raise CorruptCheckpointError(self._storage.full_path(output.path), "it is damaged") from error
+        except (CheckpointStorageError, CorruptCheckpointError) as error:
+            name, _ = self._collectors[output.uid]
+            raise UnreadableOutputError(name, output.uid, f"{error.path}: {error.reason}") from error
+
+    def _keep(self, uid: str, block: bytes) -> None:
         with self._changed:
-            self._blocks[uid].extend(blocks)
-            self._waiting_bytes += sum(map(len, blocks))
+            self._blocks[uid].append(block)
+            self._waiting_bytes += len(block)
             self._changed.notify_all()
 
     def wait_for_room(self) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import signal
 import threading
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final, NoReturn
 
 from penstock._engine.driver.interruption import say
 from penstock.errors import JobCancelledError
@@ -14,14 +14,19 @@ if TYPE_CHECKING:
     from collections.abc import Generator
 
     from penstock._engine.driver.driver import JobDriver
+    from penstock._engine.driver.interruption import Interruption
+
+#: Ctrl-C, supervisors, a terminal that is closed.
+_ENDING: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 @contextmanager
 def ending_on_signals(driver: JobDriver) -> Generator[None]:
-    """End a job when SIGINT or SIGTERM arrives while the main thread waits for it.
+    """End a job when SIGINT, SIGTERM or SIGHUP arrives while the main thread waits for it.
 
-    The process then exits as if the signal had ended it, and the last line says where the job can go on from. In any
-    other thread than the main one nothing changes.
+    The process then exits as if the signal had ended it, and the last line says where the job can go on from. Signals
+    that the process ignores, as SIGHUP below ``nohup``, stay ignored. In any other thread than the main one nothing
+    changes.
 
     Args:
         driver: The job.
@@ -30,23 +35,30 @@ def ending_on_signals(driver: JobDriver) -> Generator[None]:
         yield
         return
     interruption = driver.interruption
-    before = {number: signal.signal(number, interruption.on_signal) for number in (signal.SIGINT, signal.SIGTERM)}
+    heard = [number for number in _ENDING if signal.getsignal(number) is not signal.SIG_IGN]
+    before = {number: signal.signal(number, interruption.on_signal) for number in heard}
     try:
         yield
+        if interruption.savepoint is not None:
+            _exit(
+                interruption,
+                f"Job {driver.job_name!r} has stopped. To go on, set execution.state-recovery.path to 'latest' or to "
+                f"{interruption.savepoint}",
+            )
     except JobCancelledError:
         if not interruption.number:
             raise
-        say(_how_to_go_on(driver))
-        raise SystemExit(128 + interruption.number) from None
+        _exit(interruption, _how_to_go_on(driver))
     finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
-    if interruption.savepoint is not None:
-        say(
-            f"Job {driver.job_name!r} has stopped. To go on, set execution.state-recovery.path to 'latest' or to "
-            f"{interruption.savepoint}"
-        )
-        raise SystemExit(128 + interruption.number)
+        if not interruption.over:
+            for number, handler in before.items():
+                signal.signal(number, handler)
+
+
+def _exit(interruption: Interruption, last_words: str) -> NoReturn:
+    interruption.over = True
+    say(last_words)
+    raise SystemExit(128 + interruption.number) from None
 
 
 def _how_to_go_on(driver: JobDriver) -> str:

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any
 
 from penstock._engine.coordinator import events as ev
 from penstock._engine.coordinator import instructions as do
-from penstock._engine.coordinator.phases import Phase
 from penstock._engine.driver.accumulators import totals
 from penstock._engine.driver.checkpoint_history import CheckpointHistory
 from penstock._engine.gateway.checkpoint_view import RestoredView
@@ -197,9 +196,8 @@ class JobWatch:
         self._show()
 
     def _write_savepoint(self, instruction: do.WriteSavepoint) -> None:
-        record = instruction.record
-        if record is not None and self._coordinator.phase is not Phase.SAVING:  # then it is the one of the stop
-            self._checkpoints.savepoint_begun(instruction.path, record.checkpoint_id, self._clock())
+        if not instruction.is_staged:  # else it is the one of the stop, which shows as its checkpoint
+            self._checkpoints.savepoint_begun(instruction.path, instruction.record.checkpoint_id, self._clock())
             self._show()
 
     def _answer_savepoint(self, instruction: do.AnswerSavepoint) -> None:

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 from penstock._engine.graph.job_graph import JobEdge, JobGraph, JobVertex, OperatorNode, PartitionerKind
 from penstock._engine.graph.stream_graph import Chaining, Partitioning, StreamEdge, StreamGraph, StreamNode
-from penstock._engine.graph.uids import assign_uids
+from penstock._engine.graph.uids import assign_uids, places_of
 from penstock._engine.protocol.keys import default_max_parallelism
 from penstock.common.option_table import MAX_PARALLELISM
 from penstock.errors import ConfigurationError, ForwardParallelismError
@@ -46,7 +46,7 @@ def build_job_graph(graph: StreamGraph) -> JobGraph:
         chain.nodes.append(node)
         chain_of[node.id] = chain
     vertices = tuple(_vertex(graph, chain, uids) for chain in chains)
-    return JobGraph(graph.job_name, vertices, _edges(graph, chains, chain_of))
+    return JobGraph(graph.job_name, vertices, _edges(graph, chains, chain_of), places_of(graph, uids))
 
 
 def partitioning(graph: StreamGraph, edge: StreamEdge, target: StreamNode) -> Partitioning:
@@ -96,6 +96,7 @@ def _vertex(graph: StreamGraph, chain: _Chain, uids: dict[int, str]) -> JobVerte
             input_tag=None if node is head else node.inputs[0].tag,
             created_at=node.created_at,
             explicit_uid=node.uid is not None,
+            stateful=node.stateful,
         )
         for node in chain.nodes
     )

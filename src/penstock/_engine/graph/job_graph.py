@@ -6,8 +6,10 @@ Frozen data made by `chaining` from the stream graph. An operator is described b
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
+
+from penstock._engine.protocol.metadata import OperatorPlace
 
 
 class OperatorKind(StrEnum):
@@ -69,6 +71,11 @@ class OperatorNode:
     created_at: str = ""
     #: True when the uid was given by the user.
     explicit_uid: bool = False
+    #: Whether it may have state that a checkpoint holds.
+    stateful: bool = False
+
+    def __str__(self) -> str:
+        return f"{self.name!r} at {self.created_at}" if self.created_at else repr(self.name)
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,6 +120,13 @@ class JobGraph:
     name: str
     vertices: tuple[JobVertex, ...]
     edges: tuple[JobEdge, ...]
+    #: By operator uid, in the order of the program: where each operator stands in it.
+    places: dict[str, OperatorPlace] = field(default_factory=dict[str, OperatorPlace])
+
+    @property
+    def operators(self) -> dict[str, OperatorNode]:
+        """All operators by their uids."""
+        return {operator.uid: operator for vertex in self.vertices for operator in vertex.operators}
 
     def inputs(self, vertex: int) -> list[JobEdge]:
         """Return the edges into a vertex, in order of their ids."""

@@ -124,7 +124,7 @@ def _parts(value: object) -> Iterator[tuple[str, object]]:
         case type():
             yield from ((f".{name}", part) for name, part in list(vars(value).items()))
         case _:
-            for name, part in _attributes(value):
+            for name, part in attributes(value):
                 yield f".{name}", part
             yield f"class {type(value).__qualname__}", type(value)
 
@@ -167,7 +167,7 @@ def _parts_of_partial(partial: functools.partial[Any]) -> Iterator[tuple[str, ob
         yield f"partial's argument {name!r}", part
 
 
-def _attributes(value: object) -> Iterator[tuple[str, object]]:
+def attributes(value: object) -> Iterator[tuple[str, object]]:
     yield from list(getattr(value, "__dict__", {}).items())
     for kind in type(value).__mro__:
         slots = kind.__dict__.get("__slots__", ())

@@ -71,6 +71,10 @@ class StreamNode:
     description: str | None = None
     #: Sources: whether they come to an end by themselves.
     bounded: bool = True
+    #: Whether it may have state that a checkpoint holds.
+    stateful: bool = False
+    #: What its functions do, as a digest (`likeness`).
+    likeness: str = ""
 
     def operator(self) -> StreamNode:
         """Return the operator that the program made: this node, or the one that it is attached to."""

@@ -1,10 +1,12 @@
 """Operator uids: the user's own, else a hash of the operator's place in the graph.
 
 The hash of an operator is made of its kind, the uids of what it reads, and its rank among operators of which these are
-equal. Names, parallelism, chaining and the functions do not count, nor does anything after the operator or beside it:
-so a program that grows another branch, or changes its parallelism, finds its state again. (Flink's StreamGraphHasherV2
-counts positions over the whole graph and looks at chains, so there such changes lose state.) What the hashes are made
-of can never change: checkpoints name state by them.
+equal. Names, parallelism, chaining and the functions do not count, nor does anything after the operator. What the
+hashes are made of can never change: checkpoints name state by them. (Flink's StreamGraphHasherV2 counts positions over
+the whole graph and looks at chains, so there more changes lose state.)
+
+A rank says little: an operator that is put before another takes its hash. So checkpoints also hold each operator's
+*place*, and a start compares them (`coordinator.places`).
 """
 
 from __future__ import annotations
@@ -13,11 +15,12 @@ from collections import Counter
 from hashlib import sha256
 from typing import TYPE_CHECKING
 
+from penstock._engine.protocol.metadata import OperatorPlace, PlaceInput
 from penstock.common.option_table import AUTO_GENERATE_UIDS
 from penstock.errors import ConfigurationError, DuplicateUidError
 
 if TYPE_CHECKING:
-    from penstock._engine.graph.stream_graph import StreamGraph, StreamNode
+    from penstock._engine.graph.stream_graph import StreamEdge, StreamGraph, StreamNode
 
 
 def assign_uids(graph: StreamGraph) -> dict[int, str]:
@@ -25,19 +28,20 @@ def assign_uids(graph: StreamGraph) -> dict[int, str]:
 
     Raises:
         DuplicateUidError: The user gave one uid to two operators.
-        ConfigurationError: Generated uids are off and an operator has none.
+        ConfigurationError: Generated uids are off and an operator with state has none.
     """
+    given = {node.uid for node in graph.nodes if node.uid is not None}
     uids: dict[int, str] = {}
     ranks: Counter[str] = Counter()
     owners: dict[str, StreamNode] = {}
     for node in graph.nodes:
         if node.uid is not None:
             uid = node.uid
-        elif node.owner is None and not graph.auto_generate_uids:
-            reason = f"operator {node} has no uid; give it one with uid(...), or let uids be generated"
+        elif node.stateful and not graph.auto_generate_uids:
+            reason = f"operator {node} keeps state and has no uid; give it one with uid(...), or let uids be generated"
             raise ConfigurationError(AUTO_GENERATE_UIDS.key, "false", reason)
         else:
-            uid = _generated_uid(node, uids, ranks)
+            uid = _generated_uid(node, uids, ranks, given)
         if uid in owners:
             raise DuplicateUidError(uid, str(owners[uid]), str(node))
         owners[uid] = node
@@ -45,18 +49,41 @@ def assign_uids(graph: StreamGraph) -> dict[int, str]:
     return uids
 
 
-def _generated_uid(node: StreamNode, uids: dict[int, str], ranks: Counter[str]) -> str:
+def places_of(graph: StreamGraph, uids: dict[int, str]) -> dict[str, OperatorPlace]:
+    """Return the place of each operator of the program, by its uid.
+
+    Args:
+        graph: The program.
+        uids: What `assign_uids` has found.
+    """
+    return {
+        uids[node.id]: OperatorPlace(
+            node.kind.value,
+            node.uid is not None,
+            tuple(PlaceInput(uids[edge.source.operator().id], edge.input_index, _tag(edge)) for edge in node.inputs),
+            node.name,
+            node.likeness,
+        )
+        for node in graph.nodes
+        if node.owner is None
+    }
+
+
+def _generated_uid(node: StreamNode, uids: dict[int, str], ranks: Counter[str], given: set[str]) -> str:
     parts = [node.kind.value]
     for edge in node.inputs:
         # A type declared for an output must not change the uids after it.
         source = edge.source if node.owner is not None else edge.source.operator()
-        tag = edge.tag if edge.source.owner is None else _tag_of_attached(edge.source)
-        parts.append(f"{edge.input_index} {uids[source.id]} {'' if tag is None else tag}")
+        parts.append(f"{edge.input_index} {uids[source.id]} {_tag(edge) or ''}")
     place = "\n".join(parts)
-    rank = ranks[place]
-    ranks[place] += 1
-    return sha256(f"{place}\n{rank}".encode()).hexdigest()[:32]
+    while True:
+        rank = ranks[place]
+        ranks[place] += 1
+        uid = sha256(f"{place}\n{rank}".encode()).hexdigest()[:32]
+        if uid not in given:  # as where a moved operator was given the uid that had been generated for it
+            return uid
 
 
-def _tag_of_attached(node: StreamNode) -> str | None:
-    return node.inputs[0].tag
+def _tag(edge: StreamEdge) -> str | None:
+    """Return the side output that an edge begins at; one with a declared type is that of the operator before."""
+    return edge.tag if edge.source.owner is None else edge.source.inputs[0].tag

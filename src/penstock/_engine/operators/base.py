@@ -99,6 +99,8 @@ class Operator(ABC):
     """
 
     context: OperatorContext
+    #: Whether it puts out the records of side outputs apart from those of the main output.
+    parts_tagged: bool = False
 
     def __init__(self) -> None:
         self.functions = OpenedFunctions()
@@ -128,6 +130,9 @@ class Operator(ABC):
 
     def notify(self, epoch: EpochContext) -> None:  # noqa: B027 - most operators have nobody who listens
         """Tell those who listen what became of the checkpoints before the epoch."""
+
+    def make_room(self) -> None:  # noqa: B027 - most operators have nothing that could fill memory
+        """Let memory go that is needed no more; comes before each call that works on batches, timers or the end."""
 
     @abstractmethod
     def process(self, batch: Batch, input_index: int) -> Iterable[Output]:

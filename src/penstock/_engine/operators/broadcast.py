@@ -12,12 +12,12 @@ from penstock.datastream.state import ReadOnlyBroadcastState
 from penstock.errors import UnsupportedOperationError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Callable, Iterable
 
     from penstock._engine.operators.base import EpochContext, OperatorContext
     from penstock._engine.operators.batch import Batch
     from penstock._engine.operators.context import EngineTimerService, KeyedTimerService
-    from penstock._engine.operators.process import SideOutputs
+    from penstock._engine.operators.side_outputs import SideOutputs
     from penstock._engine.state.operator_state import OperatorState, StoredBroadcastState
     from penstock._engine.state.value_state import KeyContext
     from penstock.datastream.state import MapStateDescriptor, StateDescriptor
@@ -27,7 +27,10 @@ BROADCAST_INPUT = 1
 
 
 class ReadOnlyView(ReadOnlyBroadcastState[Any, Any]):
-    """A broadcast map as the other input sees it."""
+    """A broadcast map as the other input sees it, without methods that write but for the `clear` of all states.
+
+    What one subtask's records wrote would be on that subtask alone.
+    """
 
     def __init__(self, name: str, state: StoredBroadcastState) -> None:
         self._name = name
@@ -51,29 +54,8 @@ class ReadOnlyView(ReadOnlyBroadcastState[Any, Any]):
     def is_empty(self) -> bool:
         return not self._entries
 
-    def clear(self) -> None:
-        self._refuse("clear")
-
-    def put(self, key: Any, value: Any) -> None:
-        """Refuse, as all writing here does."""
-        self._refuse("put")
-
-    def put_all(self, dict_value: Mapping[Any, Any] | Iterable[tuple[Any, Any]]) -> None:
-        """Refuse, as all writing here does."""
-        self._refuse("put_all")
-
-    def remove(self, key: Any) -> None:
-        """Refuse, as all writing here does."""
-        self._refuse("remove")
-
-    def __setitem__(self, key: Any, value: Any) -> None:
-        self._refuse("put")
-
-    def __delitem__(self, key: Any) -> None:
-        self._refuse("remove")
-
-    def _refuse(self, call: str) -> NoReturn:
-        operation = f"{call}() on the broadcast state {self._name!r} outside of process_broadcast_element"
+    def clear(self) -> NoReturn:
+        operation = f"clear() on the broadcast state {self._name!r} outside of process_broadcast_element"
         reason = "one subtask's records would change it on that subtask alone; let a broadcast record do it"
         raise UnsupportedOperationError(operation, reason)
 
@@ -239,7 +221,7 @@ class KeyedBroadcastProcessOperator(KeyedProcessOperator):
         """Call a function for each key that has a value in a state."""
         state = self._runtime_context.state_of(descriptor)
         pane, key = self.store.table(descriptor.get_name()).pane(), self.key
-        for normal in [normal for normal, _ in pane.items()]:
-            key.normal, key.key = normal, pane.key_of(normal)
+        for key.normal, key.key, _ in pane.entries():
+            self.store.turn_to(key.normal)
             function(key.key, state)
         key.leave()

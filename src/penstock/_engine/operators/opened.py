@@ -5,6 +5,7 @@ from __future__ import annotations
 from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any
 
+from penstock.datastream._functions.endings import call_silent
 from penstock.datastream.functions import Function
 
 if TYPE_CHECKING:
@@ -18,6 +19,8 @@ class OpenedFunctions:
 
     def __init__(self) -> None:
         self._closing = ExitStack()
+        #: In the order of their opening.
+        self.opened: list[Any] = []
 
     def open(self, function: Any, runtime_context: RuntimeContext, first: Callable[[], None] = lambda: None) -> None:
         """Open a function object; a plain callable has no life of its own.
@@ -33,6 +36,12 @@ class OpenedFunctions:
         first()
         if is_object:
             function.open(runtime_context)
+            self.opened.append(function)
+
+    def finish(self) -> None:
+        """Tell functions that yield nothing, such as key selectors, that all input has ended."""
+        for function in self.opened:
+            call_silent(function, "finish")
 
     def close(self) -> None:
         """Close all, the last one first; an error of one does not keep the others open."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from penstock._engine.operators.batch import Batch, BatchBuilder
 from penstock._engine.operators.context import (
     EngineRuntimeContext,
     EngineTimerService,
@@ -12,69 +11,25 @@ from penstock._engine.operators.context import (
     KeyedTimerService,
     RecordContext,
 )
-from penstock._engine.operators.copies import IMMUTABLE, all_immutable, separate
 from penstock._engine.operators.keyed import KeyedOperator
+from penstock._engine.operators.side_outputs import SideOutputs
 from penstock._engine.operators.user_functions import UserFunctionOperator
 from penstock._engine.protocol.rows import NO_TIMESTAMP
 from penstock._engine.state.value_state import KeyContext
-from penstock.datastream.output_tag import OutputTag
 from penstock.datastream.time_domain import TimeDomain
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
     from penstock._engine.operators.base import EpochContext, OperatorContext, Output
+    from penstock._engine.operators.batch import Batch
     from penstock._engine.state.timers import DueTimer, Timers
-
-
-class SideOutputs:
-    """Splits what a function yielded into the main output and the side outputs."""
-
-    __slots__ = ("main", "sides", "stamps_main")
-
-    def __init__(self, *, with_timestamps: bool) -> None:
-        self.main = BatchBuilder()
-        self.sides: dict[str, BatchBuilder] = {}
-        self.stamps_main = with_timestamps
-
-    def extend(self, results: Iterable[Any], timestamp: int) -> None:
-        """Take what one call yielded; all of it gets the timestamp of the record or timer."""
-        main = self.main.records
-        before = len(main)
-        for item in results:
-            kind = item.__class__
-            if kind in IMMUTABLE or (kind is tuple and all_immutable(map(type, item))):
-                main.append(item)
-            elif kind is tuple and len(item) == 2 and item[0].__class__ is OutputTag:
-                self._side(item[0].tag_id, item[1], timestamp)
-            else:
-                main.append(separate(item))
-        if self.stamps_main and len(main) > before:
-            self.main.timestamps.extend([timestamp] * (len(main) - before))
-
-    def _side(self, tag_id: str, value: Any, timestamp: int) -> None:
-        side = self.sides.get(tag_id)
-        if side is None:
-            side = self.sides[tag_id] = BatchBuilder()
-        side.records.append(separate(value))
-        side.timestamps.append(timestamp)
-
-    def watermark(self, value: int) -> None:
-        """Put a watermark after what was emitted so far, on the main output."""
-        self.main.add_watermark(value)
-
-    def outputs(self) -> Iterator[Output]:
-        """Yield the side outputs, each closed by the last watermark, then the main output."""
-        for tag_id, side in self.sides.items():
-            if self.main.watermarks:
-                side.add_watermark(self.main.watermarks[-1][1])
-            yield tag_id, side.build()
-        yield None, self.main.build()
 
 
 class ProcessOperator(UserFunctionOperator):
     """A ProcessFunction on a stream that has no key."""
 
+    parts_tagged = True
     #: The function's method for the records of each input.
     methods: ClassVar[tuple[str, ...]] = ("process_element",)
 
@@ -93,7 +48,7 @@ class ProcessOperator(UserFunctionOperator):
         super().begin_epoch(epoch)
 
     def open_functions(self, epoch: EpochContext) -> None:
-        self.open_function(self.function, EngineRuntimeContext(self.context), epoch)
+        self.open_function(self.function, EngineRuntimeContext(self.context), epoch, yields=True)
 
     def process(self, batch: Batch, input_index: int) -> Iterable[Output]:
         context, call = self.record_context(input_index), self.calls[input_index]
@@ -126,6 +81,8 @@ class KeyedProcessOperator(KeyedOperator):
     def __init__(self, function: Any, key_selector: Any, *more_key_selectors: Any) -> None:
         super().__init__(key_selector, *more_key_selectors)
         self.function = function
+        #: Not where it stands for a map, a flat map or a filter that may keep keyed state.
+        self.parts_tagged = getattr(function, "parts_tagged", True)
         self.calls: list[Callable[..., Any]] = [getattr(function, method) for method in self.methods]
         self.key = KeyContext()
         self.event_timers: Timers
@@ -143,14 +100,15 @@ class KeyedProcessOperator(KeyedOperator):
         super().begin_epoch(epoch)
 
     def open_functions(self, epoch: EpochContext) -> None:
-        self.open_function(self.function, self.runtime_context(), epoch)
+        yields = getattr(self.function, "yields", True)
+        self.open_function(self.function, self.runtime_context(), epoch, yields=yields)
 
     def runtime_context(self) -> EngineRuntimeContext:
         """Return what the function is opened with."""
         return EngineRuntimeContext(self.context, self.store, self.key)
 
     def process(self, batch: Batch, input_index: int) -> Iterable[Output]:
-        out = SideOutputs(with_timestamps=batch.timestamps is not None)
+        out = self._collector(with_timestamps=batch.timestamps is not None)
         for start, stop, watermark in batch.segments():
             if start < stop:
                 self.process_run(batch, start, stop, input_index, out)
@@ -159,6 +117,12 @@ class KeyedProcessOperator(KeyedOperator):
                 self._fire(self.event_timers, watermark, TimeDomain.EVENT_TIME, out)
                 out.watermark(watermark)
         return out.outputs()
+
+    def _collector(self, *, with_timestamps: bool) -> SideOutputs:
+        return SideOutputs(with_timestamps=with_timestamps, parts_tagged=self.parts_tagged)
+
+    def leave_keys(self) -> None:
+        self.key.leave()
 
     def process_run(self, batch: Batch, start: int, stop: int, input_index: int, out: SideOutputs) -> None:
         """Work on a run of records between two watermarks."""
@@ -190,6 +154,7 @@ class KeyedProcessOperator(KeyedOperator):
         missing = len(out.main.records) - len(out.main.timestamps)
         out.main.timestamps.extend([NO_TIMESTAMP] * missing)
         for timestamp, self.key.normal, _namespace, self.key.key in due:
+            self.store.turn_to(self.key.normal)
             context.at = timestamp
             results = self.function.on_timer(timestamp, context)
             if results is not None:
@@ -199,12 +164,12 @@ class KeyedProcessOperator(KeyedOperator):
         due = self.processing_timers.next()
         if due is None or due > now_ms:
             return ()
-        out = SideOutputs(with_timestamps=True)
+        out = self._collector(with_timestamps=True)
         self._fire(self.processing_timers, now_ms, TimeDomain.PROCESSING_TIME, out)
         return out.outputs()
 
     def fire_left_timers(self) -> Iterable[Output]:
-        out = SideOutputs(with_timestamps=True)
+        out = self._collector(with_timestamps=True)
         self._call_timers(self.processing_timers.pop_left(), TimeDomain.PROCESSING_TIME, out)
         return out.outputs()
 

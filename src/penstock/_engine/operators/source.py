@@ -266,6 +266,9 @@ class _Output(ReaderOutput[Any]):
 class SourceOperator(Operator):
     """Runs a source's reader for the share of an epoch that the driver allots."""
 
+    #: No function of the user's could mean a side output here.
+    parts_tagged = True
+
     def __init__(self, source: Source[Any, Any, Any], watermark_strategy: WatermarkStrategy) -> None:
         super().__init__()
         self.source = source

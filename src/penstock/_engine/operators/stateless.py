@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from penstock._engine.operators.base import NOTHING, EpochContext, Operator, Output
 from penstock._engine.operators.batch import Batch
@@ -22,13 +22,16 @@ _STAYS_AS_IT_IS: Final = IMMUTABLE | {tuple}
 class FunctionOperator(UserFunctionOperator):
     """An operator around one user function: a callable, or a Function object with a method of the given name."""
 
+    #: Whether the function yields records, and does not return one.
+    yields: ClassVar[bool] = False
+
     def __init__(self, function: Any, method: str) -> None:
         super().__init__()
         self.function = function
         self.call: Callable[..., Any] = getattr(function, method, function)
 
     def open_functions(self, epoch: EpochContext) -> None:
-        self.open_function(self.function, EngineRuntimeContext(self.context), epoch)
+        self.open_function(self.function, EngineRuntimeContext(self.context), epoch, yields=self.yields)
 
 
 class MapOperator(FunctionOperator):
@@ -61,6 +64,8 @@ class FilterOperator(FunctionOperator):
 
 class FlatMapOperator(FunctionOperator):
     """Any number of records for one record in; None is none (PyFlink fails on it)."""
+
+    yields = True
 
     def __init__(self, function: Any) -> None:
         super().__init__(function, "flat_map")

@@ -10,9 +10,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from penstock._engine.operators.base import EpochContext, Operator
+from penstock._engine.operators.side_outputs import SideOutputs
 from penstock._engine.protocol.control import OperatorAck
+from penstock._engine.protocol.rows import NO_TIMESTAMP
 from penstock._engine.protocol.state_handle import StateMode
 from penstock._engine.state.operator_state import OperatorState
+from penstock.datastream._functions.endings import call_silent, ending
 from penstock.datastream.functions import (
     CheckpointedFunction,
     CheckpointListener,
@@ -22,6 +25,9 @@ from penstock.datastream.functions import (
 from penstock.datastream.state import OperatorStateStore
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from penstock._engine.operators.base import Output
     from penstock._engine.protocol.state_handle import StateHandle
     from penstock.datastream.functions import KeyedStateStore, RuntimeContext
     from penstock.datastream.state import BroadcastState, ListState, ListStateDescriptor, MapStateDescriptor
@@ -40,6 +46,8 @@ class UserFunctionOperator(Operator):
         self._checkpointed: list[CheckpointedFunction] = []
         self._listeners: list[CheckpointListener] = []
         self._has_begun = False
+        #: Those whose `finish` and `end_input` may yield.
+        self._yielding: list[Any] = []
 
     def begin_epoch(self, epoch: EpochContext) -> None:
         if not epoch.current:
@@ -51,8 +59,19 @@ class UserFunctionOperator(Operator):
     def open_functions(self, epoch: EpochContext) -> None:
         """Open the functions, each with `open_function`; runs once, when the state of the first epoch is there."""
 
-    def open_function(self, function: Any, runtime_context: RuntimeContext, epoch: EpochContext) -> None:
-        """Initialize and open one function."""
+    def open_function(
+        self, function: Any, runtime_context: RuntimeContext, epoch: EpochContext, *, yields: bool = False
+    ) -> None:
+        """Initialize and open one function.
+
+        Args:
+            function: The function.
+            runtime_context: What it is opened with.
+            epoch: The epoch that begins.
+            yields: Whether it may yield records when it hears of an end.
+        """
+        if yields:
+            self._yielding.append(function)
         inner = getattr(function, "wrapped_function", function)
         if isinstance(inner, CheckpointListener):
             self._listeners.append(inner)
@@ -77,6 +96,30 @@ class UserFunctionOperator(Operator):
 
     def can_go_on(self, *, current: bool) -> bool:
         return not self._checkpointed or (current and not self.operator_state.has_union)
+
+    def end_input(self, input_index: int) -> Iterable[Output]:
+        return self._tell("end_input", input_index)
+
+    def finish(self) -> Iterable[Output]:
+        return self._tell("finish")
+
+    def _tell(self, name: str, *arguments: int) -> Iterable[Output]:
+        """Tell the functions of an end, and return what they yield: without timestamps, behind the last watermark."""
+        self.iterate([])
+        self.leave_keys()
+        out = SideOutputs(with_timestamps=False, parts_tagged=self.parts_tagged)
+        for function in self.functions.opened:
+            if not any(function is yielding for yielding in self._yielding):
+                call_silent(function, name, *arguments)
+                continue
+            method = ending(function, name)
+            results = None if method is None else method(*arguments)
+            if results is not None:
+                out.extend(results, NO_TIMESTAMP)
+        return out.outputs()
+
+    def leave_keys(self) -> None:
+        """Have no key at hand."""
 
     def save_operator_state(self, epoch: EpochContext) -> StateHandle | None:
         """Let the functions note their state, and put it into the checkpoint."""

@@ -12,6 +12,8 @@ from typing import Final
 from urllib.parse import quote
 
 METADATA: Final = "_metadata"
+#: The record of a savepoint that a job is to stop into, until the stop has its commit point.
+STAGED_METADATA: Final = "_metadata.staged"
 
 _CHECKPOINT: Final = re.compile(r"chk-([1-9]\d*)")
 _JOB: Final = re.compile(r"[0-9a-f]{32}")

@@ -52,6 +52,10 @@ class EdgeWriter:
         for function in self._router.functions:
             self._functions.open(function, runtime_context)
 
+    def finish(self) -> None:
+        """Tell the functions that nothing more is to be sent."""
+        self._functions.finish()
+
     def begin_epoch(self, rows: RowBuffer, token: int, slots: Mapping[int, int]) -> None:
         """Turn to a new epoch.
 

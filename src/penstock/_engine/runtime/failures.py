@@ -10,13 +10,12 @@ import pickle
 import reprlib
 import sysconfig
 import traceback
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import cloudpickle  # pyright: ignore[reportMissingTypeStubs]
 
-import penstock
 from penstock._engine.protocol.control import Failure
+from penstock._engine.protocol.tracebacks import Travelling, linked, own_lines
 from penstock.errors import (
     AccumulatorSizeError,
     AccumulatorTypeError,
@@ -26,11 +25,8 @@ from penstock.errors import (
 )
 
 if TYPE_CHECKING:
-    from types import TracebackType
-
     from penstock._engine.graph.job_graph import OperatorNode
 
-_HERE: Final = str(Path(penstock.__file__).parent) + os.sep
 #: Where libraries are, in which the line that raised says less than the user's line that called them.
 _LIBRARIES: Final = tuple({sysconfig.get_paths()[name] + os.sep for name in ("stdlib", "purelib", "platlib")})
 #: What a restart does not heal.
@@ -74,14 +70,9 @@ def describe_failure(
         record: The record in hand, as text.
         place: Vertex and subtask.
     """
-    frames = _user_frames(error.__traceback__)
+    frames = traceback.extract_tb(linked(own_lines(error.__traceback__)))
     lines = ["Traceback (most recent call last):\n", *traceback.format_list(frames)]
     text = "".join(traceback.format_exception_only(error)).strip()
-    try:
-        pickled: bytes | None = cloudpickle.dumps(error)  # pyright: ignore[reportUnknownMemberType]
-        pickle.loads(pickled)  # some exceptions pickle and then do not load  # pyright: ignore[reportArgumentType]
-    except Exception:  # noqa: BLE001 - then the text alone has to do
-        pickled = None
     return Failure(
         operator="" if node is None else node.name,
         uid="" if node is None else node.uid,
@@ -91,7 +82,7 @@ def describe_failure(
         record=record,
         error=text,
         traceback="".join([*lines, text] if frames and node is not None else traceback.format_exception(error)),
-        exception=pickled,
+        exception=_pickled(Travelling(error)) or _pickled(error),
         lasting=isinstance(error, _LASTING),
     )
 
@@ -104,8 +95,10 @@ def _location(frames: list[traceback.FrameSummary], node: OperatorNode | None) -
     return "" if node is None else node.created_at
 
 
-def _user_frames(trace: TracebackType | None) -> list[traceback.FrameSummary]:
-    """Return the frames from the user's function on, without those of ours that lie between; none if none is theirs."""
-    frames = list(traceback.extract_tb(trace))
-    first = next((start for start, frame in enumerate(frames) if not frame.filename.startswith(_HERE)), len(frames))
-    return [frame for frame in frames[first:] if not frame.filename.startswith(_HERE)]
+def _pickled(error: Travelling | BaseException) -> bytes | None:
+    try:
+        pickled: bytes = cloudpickle.dumps(error)  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
+        pickle.loads(pickled)  # some exceptions pickle and then do not load  # pyright: ignore[reportUnknownArgumentType]
+    except Exception:  # noqa: BLE001 - then the text alone has to do
+        return None
+    return pickled  # pyright: ignore[reportUnknownVariableType]

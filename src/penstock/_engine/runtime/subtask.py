@@ -15,6 +15,7 @@ from penstock._engine.operators.batch import Batch, watermark_only
 from penstock._engine.operators.clocks import InputClock
 from penstock._engine.operators.context import EngineRuntimeContext
 from penstock._engine.operators.factory import create_operator
+from penstock._engine.operators.side_outputs import parted
 from penstock._engine.operators.source import ReadLimits, SourceOperator
 from penstock._engine.protocol.control import (
     ChannelStatus,
@@ -60,6 +61,11 @@ class _Node:
     #: By side output tag, None for the main output: positions in the chain, and edges.
     children: dict[str | None, list[int]] = field(default_factory=dict[str | None, list[int]])
     edges: dict[str | None, list[EdgeWriter]] = field(default_factory=dict[str | None, list[EdgeWriter]])
+
+    @property
+    def parts_tagged(self) -> bool:
+        """Whether what comes out has to be searched for records of side outputs, which the program asks for."""
+        return not self.operator.parts_tagged and any(tag is not None for tag in chain(self.children, self.edges))
 
 
 class SubtaskRuntime:
@@ -311,6 +317,8 @@ class SubtaskRuntime:
                 yield from self._end_input(position, 0)
             for tag, batch in self._outputs(position, node.operator.finish):
                 yield from self._forward(position, tag, batch)
+            for edge in chain.from_iterable(node.edges.values()):
+                self._call(position, edge.finish)
 
     def acknowledge(self) -> SubtaskAck:
         """Snapshot all operators and return the ack of the epoch."""
@@ -432,10 +440,15 @@ class SubtaskRuntime:
 
     def _outputs(self, position: int, run: Callable[..., Iterable[Output]], *arguments: Any) -> Iterator[Output]:
         """Iterate an operator's outputs, naming the operator in what it raises."""
+        self._call(position, self._nodes[position].operator.make_room)
         outputs = iter(self._call(position, run, *arguments))
         step: Callable[[], Output | None] = partial(next, outputs, None)
+        parts_tagged = self._nodes[position].parts_tagged
         while (output := self._guard(position, step)) is not None:
-            yield output
+            if parts_tagged and output[0] is None:
+                yield from parted(output[1])
+            else:
+                yield output
 
     def _call(self, position: int, run: Callable[..., T], *arguments: Any) -> T:
         """Call an operator that has no record in hand yet."""

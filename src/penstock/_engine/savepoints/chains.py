@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 
 #: Records that, where they name a savepoint, lead to it: the job stops into it, or goes on from it.
 _INTO_SAVEPOINT: Final = frozenset({RecordKind.CHECKPOINT, RecordKind.SUSPENDED, RecordKind.CANCELED})
+#: Records after which there is nothing left to do.
+_DONE: Final = frozenset({RecordKind.FINISHED, RecordKind.DRAINED})
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,8 +47,8 @@ class JobChain:
         last = self.newest
         if last is None or not last.is_terminal or last.keeps_checkpoints:
             return frozenset()
-        own = (number for number, record in self.records.items() if record.kind is RecordKind.CHECKPOINT)
-        return frozenset(own) - frozenset(last.spared)
+        checkpoints = (number for number, record in self.records.items() if record.kind is RecordKind.CHECKPOINT)
+        return frozenset(number for number in checkpoints if number >= last.begins)
 
     @property
     def living(self) -> list[Record]:
@@ -67,13 +69,13 @@ class JobChain:
         has no checkpoint of its own.
         """
         record, needed, stops = self.newest, list[str](), True
-        if record is not None and record.kind is RecordKind.FINISHED and not record.keeps_checkpoints:
-            return ()  # nothing starts from there any more
+        if record is not None and record.kind in _DONE and not record.keeps_checkpoints:
+            return ()  # nothing starts from there any more, also where a crash has left a checkpoint that was to go
         while record is not None:
             if record.savepoint is not None and record.kind in _INTO_SAVEPOINT and stops:
                 needed.append(record.savepoint)
                 break
-            stops = stops and record.kind is not RecordKind.CANCELED  # that goes on, and no longer stops
+            stops = stops and record.kind is not RecordKind.CANCELED and not record.resumes  # else it goes on
             if record.kind is RecordKind.CHECKPOINT or record.parent is None:
                 break
             above, _, _ = record.parent.path.rpartition("/")

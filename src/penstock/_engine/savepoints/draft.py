@@ -10,6 +10,7 @@ import uuid
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+from penstock._engine.coordinator.places import renamed
 from penstock._engine.coordinator.snapshots import with_other_sender
 from penstock._engine.protocol.metadata import (
     JobSnapshot,
@@ -83,6 +84,7 @@ class Draft:
         self._vertices = list(snapshot.vertices)
         self.operators = {uid: OperatorDraft(record) for uid, record in snapshot.operators.items()}
         self._outstanding = list(snapshot.outstanding)
+        self._places = snapshot.places
         self.job_id = uuid.uuid4().hex if located is None else located.record.job_id
         self.checkpoint_id = 1 if located is None else located.record.checkpoint_id
 
@@ -122,6 +124,7 @@ class Draft:
             raise SavepointChangeError(self._path, f"there is an operator of uid {new_uid!r} already")
         self.operators[new_uid] = self.operators.pop(uid)
         self._replace_in_vertices(uid, (new_uid,))
+        self._places = renamed(self._places, uid, new_uid)
         self._vertices = [
             replace(vertex, inputs=tuple(with_other_sender(text, uid, new_uid) for text in vertex.inputs))
             for vertex in self._vertices
@@ -158,5 +161,5 @@ class Draft:
             nonce=secrets.token_hex(8),
             created_ms=now_ms,
             penstock_version=penstock_version,
-            snapshot=JobSnapshot(tuple(self._vertices), placed, tuple(self._outstanding)),
+            snapshot=JobSnapshot(tuple(self._vertices), placed, tuple(self._outstanding), self._places),
         )

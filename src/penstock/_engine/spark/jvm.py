@@ -1,7 +1,7 @@
 """The JVM of a Spark session of our own: started with its noise in a file, ended with its files gone.
 
-Called by the session. What a JVM inherits from its environment is fixed here and put back at once, so the program's own
-environment is as it was.
+Called by the session. The JVM runs below a keeper, in a process session of their own (decision 16). What it inherits
+from its environment is fixed here and put back at once, so the program's own environment is as it was.
 """
 
 from __future__ import annotations
@@ -9,18 +9,21 @@ from __future__ import annotations
 import contextlib
 import logging
 import os
+import shlex
+import signal
+import struct
 import subprocess
 import sys
+import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, cast
+from typing import TYPE_CHECKING, Final
 
 import pyspark
 from pyspark.conf import SparkConf
 from pyspark.core.context import SparkContext
-from pyspark.errors import PySparkRuntimeError
 from pyspark.java_gateway import launch_gateway  # pyright: ignore[reportUnknownVariableType]  # it has no annotations
 
-from penstock._engine.spark import installation
+from penstock._engine.spark import installation, keeper
 from penstock._engine.spark.directories import RunDirectory
 from penstock._engine.spark.java import find_java
 from penstock.errors import SparkLaunchError
@@ -32,7 +35,9 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-_END_TIMEOUT_S = 10
+#: The keeper has ended the JVM and its workers by then.
+_END_TIMEOUT_S: Final = keeper.JVM_END_S + 2 * keeper.WORKERS_END_S + 3
+_LOOK_S: Final = 0.02
 
 #: Everything into one file that does not grow for ever, nothing to the console.
 _LOG4J = """\
@@ -76,13 +81,16 @@ class Jvm:
         home = _check_machine()
         java = find_java(pyspark.__version__)
         self._run = RunDirectory(local_dir or _local_dir_of_environment())
+        self._process: subprocess.Popen[bytes] | None = None
         try:
             self.conf = self._complete(conf, log_level)
-            self.gateway: JavaGateway = self._launch(
-                # Spark takes its local directory from here before any setting.
-                {"SPARK_HOME": str(home), "JAVA_HOME": str(java.home), "SPARK_LOCAL_DIRS": str(self._run.path)}
-            )
+            # Spark takes its local directory from here before any setting.
+            places = {"SPARK_HOME": str(home), "JAVA_HOME": str(java.home), "SPARK_LOCAL_DIRS": str(self._run.path)}
+            with launch_environment(places):
+                self._process = self._start(home)
+                self.gateway: JavaGateway = self._connect(self._process)
         except BaseException:
+            self._kill()  # it has nothing to end yet, and Ctrl-C is to be heard at once
             self._run.remove()
             raise
         log.debug("Spark %s on Java %s (%s), log in %s", pyspark.__version__, java.version, java.origin, self.log_file)
@@ -92,21 +100,32 @@ class Jvm:
         """The file with all that the JVM and its Python workers print."""
         return self._run.log_file
 
+    @property
+    def pid(self) -> int:
+        """The process that keeps the JVM, and leads the process session that all of Spark's processes are in."""
+        assert self._process is not None
+        return self._process.pid
+
     def end(self) -> None:
         """End the JVM and remove its files. Doing it twice does no harm."""
-        process = cast("subprocess.Popen[bytes]", self.gateway.proc)  # pyright: ignore[reportUnknownMemberType]  # PySpark sets it
         with contextlib.suppress(Exception):  # py4j raises many types on a JVM that is already gone
             self.gateway.shutdown()
-        if process.stdin:
-            process.stdin.close()  # the JVM ends by itself when this pipe does, also when we are killed
-        try:
-            process.wait(_END_TIMEOUT_S)
-        except subprocess.TimeoutExpired:
-            process.kill()
-            process.wait()
+        if self._process is not None:
+            if self._process.stdin:
+                self._process.stdin.close()  # keeper and JVM end by themselves then, also when it is we who were killed
+            try:
+                self._process.wait(_END_TIMEOUT_S)
+            except subprocess.TimeoutExpired:
+                self._kill()
         if SparkContext._gateway is self.gateway:
             SparkContext._gateway = SparkContext._jvm = None
         self._run.remove()
+
+    def _kill(self) -> None:
+        if self._process is not None:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(self._process.pid, signal.SIGKILL)
+            self._process.wait()
 
     def _complete(self, conf: Mapping[str, str], log_level: str) -> SparkConf:
         """Return the settings, completed with those that name files of this run."""
@@ -119,13 +138,41 @@ class Jvm:
         complete.set("spark.driver.extraJavaOptions", f"{_JAVA_OPTIONS} -Dlog4j2.configurationFile={log4j.as_uri()}")
         return complete
 
-    def _launch(self, environment: Mapping[str, str]) -> JavaGateway:
-        with self.log_file.open("ab") as output, launch_environment(environment):
+    @property
+    def _connection(self) -> Path:
+        """The file in which the JVM tells how to reach it."""
+        return self._run.path / "gateway"
+
+    def _start(self, home: Path) -> subprocess.Popen[bytes]:
+        """Start the JVM below its keeper, as PySpark starts one, but in a process session of its own."""
+        settings = [word for key, value in self.conf.getAll() for word in ("--conf", f"{key}={value}")]
+        arguments = shlex.split(os.environ.get("PYSPARK_SUBMIT_ARGS", "pyspark-shell"))
+        command = [str(home / "bin" / "spark-submit"), *settings, *arguments]
+        told = {"_PYSPARK_DRIVER_CONN_INFO_PATH": str(self._connection), "SPARK_CONNECT_MODE": "0"}
+        with self.log_file.open("ab") as output:
             try:
-                return launch_gateway(self.conf, {"stdout": output, "stderr": output})
-            except (OSError, PySparkRuntimeError) as error:
-                reason = _telling_line(self.log_file) or str(error)
-                raise SparkLaunchError(reason, str(self.log_file)) from error
+                return subprocess.Popen(
+                    [sys.executable, "-I", "-S", keeper.__file__, str(os.getpid()), *command],
+                    stdin=subprocess.PIPE,
+                    stdout=output,
+                    stderr=output,
+                    env={**os.environ, **told},
+                    start_new_session=True,
+                )
+            except OSError as error:
+                raise SparkLaunchError(str(error), str(self.log_file)) from error
+
+    def _connect(self, process: subprocess.Popen[bytes]) -> JavaGateway:
+        """Wait until the JVM can be reached, and connect with it."""
+        while process.poll() is None and not self._connection.is_file():
+            time.sleep(_LOOK_S)
+        if not self._connection.is_file():
+            reason = _telling_line(self.log_file) or f"it ended with code {process.returncode}"
+            raise SparkLaunchError(reason, str(self.log_file))
+        port, length = struct.unpack(">ii", (told := self._connection.read_bytes())[:8])
+        # PySpark's way to a JVM that is there already: spark-submit tells a program the same.
+        with _environment({"PYSPARK_GATEWAY_PORT": str(port), "PYSPARK_GATEWAY_SECRET": told[8 : 8 + length].decode()}):
+            return launch_gateway()
 
 
 @contextlib.contextmanager
@@ -147,8 +194,14 @@ def launch_environment(environment: Mapping[str, str]) -> Generator[None]:
         "SPARK_LOCAL_IP": installation.LOOPBACK,
         "SPARK_LOCAL_HOSTNAME": None,  # would win over that
     }
-    before = {name: os.environ.get(name) for name in wanted}
-    _update(wanted)
+    with _environment(wanted):
+        yield
+
+
+@contextlib.contextmanager
+def _environment(variables: Mapping[str, str | None]) -> Generator[None]:
+    before = {name: os.environ.get(name) for name in variables}
+    _update(variables)
     try:
         yield
     finally:

@@ -14,6 +14,7 @@ import sys
 import threading
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from pyspark.core.context import SparkContext
 from pyspark.sql import SparkSession
@@ -184,9 +185,26 @@ def _beside_program_session() -> SparkHandle:
     log.info("Running in the program's Spark session %s on %s.", context.applicationId, context.master)
     if changed:
         log.info("Set for Penstock's own plans only: %s.", ", ".join(changed))
-    for problem in unsuitable(dict(context.getConf().getAll()), context.master or "", context.pythonExec):
+    problems = unsuitable(dict(context.getConf().getAll()), context.master or "", context.pythonExec)
+    if _shares_process_group(context):
+        problems.append(
+            "runs in the program's process group: a signal to that group (a closed terminal, `timeout`, many "
+            "supervisors) ends Spark before a job can stop with a savepoint. Signal the program alone, or leave the "
+            "session to Penstock."
+        )
+    for problem in problems:
         log.warning("The program's Spark session %s", problem)
     return SparkHandle(ours, context.defaultParallelism)
+
+
+def _shares_process_group(context: SparkContext) -> bool:
+    """Tell whether a signal to this process's group reaches the JVM of a session that is not ours."""
+    started: Any = getattr(context._gateway, "proc", None)
+    jvm = os.getppid() if started is None else started.pid  # else spark-submit has started both
+    try:
+        return os.getpgid(jvm) == os.getpgrp()
+    except ProcessLookupError:
+        return False
 
 
 def unsuitable(conf: dict[str, str], master: str, python: str) -> list[str]:

@@ -30,8 +30,11 @@ class KeyContext:
         del self.key, self.normal
 
     def __getattr__(self, name: str) -> NoReturn:  # of a slot that is empty
-        operation = "Keyed state where no record of a key is at hand"
-        reason = "in process_broadcast_element, apply_to_keyed_state of the context reaches the state of all keys"
+        operation = "Keyed state or a timer where no key is at hand"
+        reason = (
+            "records and timers have a key, finish() and end_input() have none; in process_broadcast_element, "
+            "apply_to_keyed_state of the context reaches the state of all keys"
+        )
         raise UnsupportedOperationError(operation, reason)
 
 

@@ -127,7 +127,7 @@ class RuntimeContext(KeyedStateStore):
         """Return the counts of values, as ``get_int_counter`` does."""
 
 
-class Function(ABC):  # noqa: B024 - both methods are there to be overridden, neither has to be
+class Function(ABC):  # noqa: B024 - its methods are there to be overridden, none has to be
     """A function object: opened before its first record and closed after its last.
 
     A job runs in epochs, and any of them may run in another process: ``open`` may run again at each, and every opened
@@ -143,8 +143,58 @@ class Function(ABC):  # noqa: B024 - both methods are there to be overridden, ne
             runtime_context: Where the function runs, and where its state and metrics come from.
         """
 
+    def finish(self) -> Iterable[Any] | None:
+        """See the end of all input, and yield what is left where the class yields records; PyFlink has no such method.
+
+        Runs once all input has ended or the job is drained, behind the last watermark and the last timers, and before
+        the last checkpoint, which covers what it yields; never when a job is suspended, cancelled or fails. It runs
+        again in another object where that checkpoint does not complete. What it yields has no timestamp; no key is at
+        hand. Only a method without parameters counts.
+
+        Source: FLIP-147, org.apache.flink.streaming.api.operators.StreamOperator.finish.
+
+        Example:
+            >>> from penstock.testing import OperatorHarness
+            >>> class Pairs(FlatMapFunction):
+            ...     def __init__(self):
+            ...         self.waiting = []
+            ...
+            ...     def flat_map(self, value):
+            ...         self.waiting.append(value)
+            ...         if len(self.waiting) == 2:
+            ...             yield tuple(self.waiting)
+            ...             self.waiting.clear()
+            ...
+            ...     def finish(self):
+            ...         if self.waiting:
+            ...             yield tuple(self.waiting)
+            >>> harness = OperatorHarness.for_flat_map(Pairs())
+            >>> harness.process_elements([1, 2, 3])
+            >>> harness.end_input()
+            >>> harness.values()
+            [(1, 2), (3,)]
+        """
+        return None
+
     def close(self) -> None:  # noqa: B027
-        """Release what ``open`` took."""
+        """Release what ``open`` took; it cannot yield records."""
+
+
+class TwoInputFunction(Function):
+    """What functions of two inputs have beside."""
+
+    def end_input(self, input_index: int) -> Iterable[Any] | None:
+        """See the end of one input, and yield records where the class yields them; PyFlink has no such method.
+
+        Runs once for each input, at the end of the epoch in which it ended, and before ``finish``. Only a method with
+        one parameter counts.
+
+        Args:
+            input_index: 0 for the first input, 1 for the second, which is the broadcast one where there is one.
+
+        Source: org.apache.flink.streaming.api.operators.BoundedMultiInput.
+        """
+        return None
 
 
 class MapFunction(Function):

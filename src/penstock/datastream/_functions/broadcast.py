@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
-from penstock.datastream._functions.basic import Function
+from penstock.datastream._functions.basic import TwoInputFunction
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -25,7 +25,7 @@ OUT = TypeVar("OUT")
 KEY = TypeVar("KEY")
 
 
-class BaseBroadcastProcessFunction(Function):
+class BaseBroadcastProcessFunction(TwoInputFunction):
     """What both kinds of broadcast functions have.
 
     Source: org.apache.flink.streaming.api.functions.co.BaseBroadcastProcessFunction.
@@ -65,7 +65,7 @@ class BaseBroadcastProcessFunction(Function):
 
         @abstractmethod
         def get_broadcast_state(self, state_descriptor: MapStateDescriptor) -> ReadOnlyBroadcastState[Any, Any]:
-            """Return a broadcast map to be read: what is written here would be on this subtask alone, so that raises.
+            """Return a broadcast map to be read; what was written here would be on this subtask alone.
 
             Args:
                 state_descriptor: One of those that were given to ``broadcast``.

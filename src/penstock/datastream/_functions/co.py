@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, Any
 
-from penstock.datastream._functions.basic import Function
+from penstock.datastream._functions.basic import TwoInputFunction
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from penstock.datastream.timerservice import TimerService
 
 
-class CoMapFunction(Function):
+class CoMapFunction(TwoInputFunction):
     """At most one record out for each record of either stream; None is no record, as in PyFlink.
 
     Source: org.apache.flink.streaming.api.functions.co.CoMapFunction.
@@ -39,7 +39,7 @@ class CoMapFunction(Function):
         """Return what becomes of a record of the second stream; None stands for nothing."""
 
 
-class CoFlatMapFunction(Function):
+class CoFlatMapFunction(TwoInputFunction):
     """Any number of records out for each record of either stream.
 
     Source: org.apache.flink.streaming.api.functions.co.CoFlatMapFunction.
@@ -64,7 +64,7 @@ class CoFlatMapFunction(Function):
         """Return, or yield, what becomes of a record of the second stream; None stands for nothing."""
 
 
-class CoProcessFunction(Function):
+class CoProcessFunction(TwoInputFunction):
     """Any number of records out for each record of either stream, to the main output and to side outputs.
 
     What is returned or yielded goes to the main output; a pair of an :class:`~penstock.datastream.OutputTag` and a
@@ -111,7 +111,7 @@ class CoProcessFunction(Function):
         """
 
 
-class KeyedCoProcessFunction(Function):
+class KeyedCoProcessFunction(TwoInputFunction):
     """A process function over the records of one key of two streams, which share the key's state and timers.
 
     Source: org.apache.flink.streaming.api.functions.co.KeyedCoProcessFunction.

@@ -20,6 +20,9 @@ W2 = TypeVar("W2")
 class WindowFunction(Function, Generic[IN, OUT, KEY, W]):
     """Any number of records out for each window of a key.
 
+    What is returned or yielded goes to the main output; a pair of an :class:`~penstock.datastream.OutputTag` and a
+    value goes to that side output.
+
     Source: org.apache.flink.streaming.api.functions.windowing.WindowFunction.
 
     Example:
@@ -41,6 +44,9 @@ class WindowFunction(Function, Generic[IN, OUT, KEY, W]):
 
 class ProcessWindowFunction(Function, Generic[IN, OUT, KEY, W]):
     """Any number of records out for each window of a key, with the window's context.
+
+    What is returned or yielded goes to the main output; a pair of an :class:`~penstock.datastream.OutputTag` and a
+    value goes to that side output.
 
     Source: org.apache.flink.streaming.api.functions.windowing.ProcessWindowFunction.
 

@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 from penstock.common.watermark_strategy import WatermarkStrategy
+from penstock.datastream._functions.endings import check_endings
 from penstock.datastream.functions import Function
 from penstock.datastream.state import MapStateDescriptor
 from penstock.errors import UnsupportedOperationError
 
 
 def check_function(argument: str, function: object, *kinds: type[Function], or_callable: bool = True) -> None:
-    """Raise TypeError unless the argument is a function object of one of the kinds, or a callable where allowed."""
+    """Raise TypeError unless the argument is a function object of one of the kinds, or a callable where allowed.
+
+    Its `finish`, `end_input` and `close` are checked, too.
+    """
     if isinstance(function, kinds):
+        check_endings(function, kinds)
         return
     is_callable = callable(function)
     forgot_call = isinstance(function, type) and issubclass(function, Function)

@@ -74,6 +74,7 @@ class KeyedStream(DataStream):
     def map(self, func: MapFunction | Callable[[Any], Any], output_type: TypeInformation | None = None) -> DataStream:
         """Make one record out of each record; the ``open`` of a MapFunction may take keyed state."""
         if isinstance(func, MapFunction):
+            check_function("func", func, MapFunction)
             return self._keyed_process("Map", KeyedMap(func), output_type)
         return super().map(func, output_type)
 
@@ -84,12 +85,14 @@ class KeyedStream(DataStream):
     ) -> DataStream:
         """Make any number of records out of each one; the ``open`` of a FlatMapFunction may take keyed state."""
         if isinstance(func, FlatMapFunction):
+            check_function("func", func, FlatMapFunction)
             return self._keyed_process("FlatMap", KeyedFlatMap(func), output_type)
         return super().flat_map(func, output_type)
 
     def filter(self, func: FilterFunction | Callable[[Any], bool]) -> DataStream:
         """Keep the records for which a function is true; the ``open`` of a FilterFunction may take keyed state."""
         if isinstance(func, FilterFunction):
+            check_function("func", func, FilterFunction)
             return self._keyed_process("Filter", KeyedFilter(func), self._type_info, conform=False)
         return super().filter(func)
 

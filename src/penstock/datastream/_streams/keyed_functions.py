@@ -5,7 +5,7 @@ Tasks load this module.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 
 from penstock.datastream.functions import (
     CoFlatMapFunction,
@@ -29,6 +29,11 @@ F = TypeVar("F", bound=Function)
 
 
 class _Wrapping(Function, Generic[F]):
+    #: Whether a pair of a tag and a value that comes out of it always means a side output, as with process functions.
+    parts_tagged: ClassVar[bool] = False
+    #: Whether the function yields records, and does not return one.
+    yields: ClassVar[bool] = False
+
     def __init__(self, function: F) -> None:
         self.function = function
 
@@ -53,6 +58,8 @@ class KeyedMap(_Wrapping[MapFunction], KeyedProcessFunction):
 
 class KeyedFlatMap(_Wrapping[FlatMapFunction], KeyedProcessFunction):
     """A FlatMapFunction on a keyed stream."""
+
+    yields = True
 
     def process_element(self, value: Any, ctx: KeyedProcessFunction.Context) -> Iterable[Any] | None:
         return self.function.flat_map(value)
@@ -80,6 +87,8 @@ class KeyedCoMap(_Wrapping[CoMapFunction], KeyedCoProcessFunction):
 class KeyedCoFlatMap(_Wrapping[CoFlatMapFunction], KeyedCoProcessFunction):
     """A CoFlatMapFunction on keyed streams."""
 
+    yields = True
+
     def process_element1(self, value: Any, ctx: KeyedCoProcessFunction.Context) -> Iterable[Any] | None:
         return self.function.flat_map1(value)
 
@@ -89,6 +98,9 @@ class KeyedCoFlatMap(_Wrapping[CoFlatMapFunction], KeyedCoProcessFunction):
 
 class KeyedCoProcess(_Wrapping[CoProcessFunction], KeyedCoProcessFunction):
     """A CoProcessFunction on keyed streams; its context is the one of the key then, as in Flink."""
+
+    parts_tagged = True
+    yields = True
 
     def process_element1(self, value: Any, ctx: Any) -> Iterable[Any] | None:
         return self.function.process_element1(value, ctx)

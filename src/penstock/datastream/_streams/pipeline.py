@@ -6,10 +6,12 @@ from itertools import count
 from typing import TYPE_CHECKING
 
 from penstock._engine.graph.job_graph import OperatorKind
+from penstock._engine.graph.likeness import likeness
 from penstock._engine.graph.pickling import dumps_members
 from penstock._engine.graph.stream_graph import Chaining, StreamEdge, StreamNode, with_ancestors
 from penstock.common.record_shape import record_shaper
 from penstock.datastream._streams.origin import calling_line
+from penstock.datastream._streams.stateful import keeps_state
 from penstock.errors import UnsupportedOperationError
 
 if TYPE_CHECKING:
@@ -125,4 +127,6 @@ class Pipeline:
             chaining=Chaining.ALWAYS,
             owner=owner,
             bounded=bounded,
+            stateful=keeps_state(kind, members),
+            likeness=likeness(members),
         )

@@ -351,6 +351,10 @@ class DataStream(StreamSettings):
     def print(self, sink_identifier: str | None = None) -> DataStreamSink:
         """Write a line for each record to the standard output of the program.
 
+        Lines come once their checkpoint is complete. Restarts of the job neither repeat nor drop any, unless standard
+        output itself fails: then the lines that were being written come again. A program that is killed may not have
+        printed the lines of its last checkpoint; the one that goes on from there does not print them.
+
         Args:
             sink_identifier: Put before each line with ``> ``. At a parallelism above 1 the number of the subtask,
                 counted from 1, is there too.
@@ -372,6 +376,10 @@ class DataStream(StreamSettings):
     ) -> CloseableIterator | list[Any]:
         """Run everything that the environment has so far, and bring the records of this stream back.
 
+        Each record comes once, after the checkpoint that has it is complete, whatever restarts the job. Where the job
+        cannot hand over a record, the iterator raises. What a program has got is gone when it is killed: the one that
+        goes on from the checkpoint gets what comes after it. Use a sink for what has to outlive the program.
+
         Args:
             job_execution_name: The name of the job.
             limit: How many records to take at most; the job is cancelled when it has more.
@@ -382,7 +390,8 @@ class DataStream(StreamSettings):
 
         Raises:
             JobGraphError: The job cannot be run.
-            JobExecutionError: The job failed; without a limit, the iterator raises it.
+            JobExecutionError: The job failed, or what it collected cannot be read back; without a limit, the iterator
+                raises it.
         """
         members = {"type_info": self._declared_type(), "as_text": False, "prefix": None}
         node = self._add(OperatorKind.COLLECT, "Collect", members, keep_size=True)

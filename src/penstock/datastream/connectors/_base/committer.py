@@ -55,6 +55,16 @@ class CommitRequest(Protocol[CommittableT]):
         """Return the committable."""
         ...
 
+    @property
+    def may_be_committed(self) -> bool:
+        """Whether an earlier try may have committed it already.
+
+        True when it was put off, when its commit failed before, and when the job started from a checkpoint that lists
+        it. Where it is False this is the first try of all: what the committable names has to be there, and a committer
+        that misses any of it raises ``LostCommittableError``, which ends the job.
+        """
+        ...
+
     def get_number_of_retries(self) -> int:
         """Return how often it was put off, 0 at the first try."""
         ...
@@ -92,24 +102,30 @@ class Committer(ABC, Generic[CommittableT]):
 
         Runs on the driver once the checkpoint is durable, for the checkpoints of one sink in their order and never
         for two at the same time. After a crash between the two it runs again with the same committables, so
-        committing twice must equal committing once. A driver that was replaced may still be inside this method:
-        looking whether something was committed and committing it must be one step in the target.
+        committing twice must equal committing once. What is missing may only count as committed where
+        ``may_be_committed`` says that there was an earlier try; else records are lost, and nobody hears of it. A
+        driver that was replaced may still be inside this method: looking whether something was committed and
+        committing it must be one step in the target.
 
         Args:
             requests: The checkpoint's committables by subtask, each subtask's in the order of ``prepare_commit``.
 
         Raises:
-            Exception: Any error fails the job; it restarts from this checkpoint and commits again.
+            LostCommittableError: What a committable names is gone before its first try; the job ends.
+            Exception: Any other error fails the job; it restarts from this checkpoint and commits again.
 
         Example:
             >>> from pathlib import Path
+            >>> from penstock.errors import LostCommittableError
             >>> class RenameCommitter(Committer[Path]):
             ...     def commit(self, requests):
             ...         for request in requests:
             ...             staged = request.get_committable()
             ...             try:
             ...                 staged.rename(staged.with_suffix(""))
-            ...             except FileNotFoundError:  # an earlier try renamed it
+            ...             except FileNotFoundError:
+            ...                 if not request.may_be_committed:  # no earlier try can have renamed it
+            ...                     raise LostCommittableError(str(staged), "it is gone") from None
             ...                 request.signal_already_committed()
         """
 

@@ -1,0 +1,125 @@
+"""Whether operators without a uid of their own stand where they stood when a checkpoint was taken.
+
+Such an operator is found by its place alone: its kind, what it reads, and its rank among operators of which these are
+equal. An operator that is put before another, or between it and its input, would take its place and with it its state.
+So a start compares the program around each of them with what the checkpoint says of it:
+
+- all that it reads, up to the sources: the kinds of the operators, and which output leads to which input;
+- the operators of equal kind and input beside it, and beside each operator before it that has no uid either: how many
+  there are, and in which order;
+- what its functions do and its name, where an operator at another place did that before, or does it now: then they
+  have changed places.
+
+What comes after it, or stands on another input, does not count; nor do parallelism, chaining, how edges distribute
+records, and functions and names that have changed in their place.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import replace
+from hashlib import sha256
+from typing import TYPE_CHECKING, Final
+
+from msgspec import UNSET
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from penstock._engine.protocol.metadata import OperatorPlace, Places
+
+_BEFORE: Final = "before it, "
+
+
+def differences(before: Mapping[str, OperatorPlace], after: Mapping[str, OperatorPlace]) -> dict[str, str]:
+    """Return the generated uids whose operators are not known to be the same, each with the reason, a clause.
+
+    Args:
+        before: The places of a checkpoint, inputs first. A uid that it does not place is taken as it is.
+        after: Those of the program.
+    """
+    then, now = _Program(before), _Program(after)
+    near: dict[str, str | None] = {}
+    for uid, place in after.items():
+        if uid in before and not place.has_own_uid:
+            near[uid] = _difference(uid, then, now) or _inherited(place, near)
+    found: dict[str, str] = {}
+    for uid, reason in near.items():
+        if reason is not None:
+            found[uid] = reason
+        elif then.shapes[uid] != now.shapes[uid]:  # only beyond operators with uids of their own
+            found[uid] = f"{_BEFORE}there were {then.before(uid)}, and there are {now.before(uid)}"
+    return found
+
+
+def renamed(places: Places, uid: str, new_uid: str) -> Places:
+    """Return places in which an operator has got a uid of its own."""
+    if places is UNSET:
+        return places
+    return {
+        new_uid if old == uid else old: replace(
+            place,
+            has_own_uid=place.has_own_uid or old == uid,
+            inputs=tuple(replace(edge, sender=new_uid) if edge.sender == uid else edge for edge in place.inputs),
+        )
+        for old, place in places.items()
+    }
+
+
+def _difference(uid: str, then: _Program, now: _Program) -> str | None:
+    """Say what is different at an operator itself."""
+    before, after = then.places[uid], now.places[uid]
+    if before.has_own_uid:
+        return f"the program gave the uid {uid!r} itself, and does so no more"
+    if then.beside(uid) != now.beside(uid):
+        count = len(then.beside(uid)), len(now.beside(uid))
+        return (
+            f"of the operators without a uid on one input {count[0]} had the kind {after.kind}, and now {count[1]} have"
+        )
+    if before.likeness != after.likeness and (then.has_elsewhere(uid, after) or now.has_elsewhere(uid, before)):
+        return f"operators of kind {after.kind} have changed places"
+    return None
+
+
+def _inherited(place: OperatorPlace, near: Mapping[str, str | None]) -> str | None:
+    """Say what is different at an operator before this one, if that counts for the uid of this one."""
+    reason = next((reason for edge in place.inputs if (reason := near.get(edge.sender))), None)
+    return None if reason is None else _BEFORE + reason.removeprefix(_BEFORE)
+
+
+class _Program:
+    """One program by its places."""
+
+    def __init__(self, places: Mapping[str, OperatorPlace]) -> None:
+        self.places = places
+        #: By uid: a digest of the kinds of all that it reads, and the edges between them.
+        self.shapes: dict[str, str] = {}
+        self._beside: defaultdict[object, list[str]] = defaultdict(list)
+        self._by_likeness: defaultdict[object, set[str]] = defaultdict(set)
+        self._by_name: defaultdict[object, set[str]] = defaultdict(set)
+        for uid, place in places.items():
+            shape = (place.kind, *(replace(edge, sender=self.shapes[edge.sender]) for edge in place.inputs))
+            self.shapes[uid] = sha256(repr(shape).encode()).hexdigest()
+            self._by_likeness[place.kind, place.likeness].add(uid)
+            self._by_name[place.kind, place.name].add(uid)
+            if not place.has_own_uid:
+                self._beside[place.kind, place.inputs].append(uid)
+
+    def beside(self, uid: str) -> list[str]:
+        """Return the uids of the operators of equal kind and input that have none of their own, in order."""
+        place = self.places[uid]
+        return self._beside[place.kind, place.inputs]
+
+    def has_elsewhere(self, uid: str, place: OperatorPlace) -> bool:
+        """Tell whether the operator of a place seems to be here, but not at a uid: by what it does, or by its name."""
+        if self.places[uid].name != place.name and self._by_name[place.kind, place.name]:
+            return True
+        return bool(self._by_likeness[place.kind, place.likeness] - {uid})
+
+    def before(self, uid: str) -> str:
+        """Return the kinds of all that an operator reads, in the order of the program."""
+        reached = {uid}
+        for other in reversed(tuple(self.places)):
+            if other in reached:
+                reached.update(edge.sender for edge in self.places[other].inputs)
+        return ", ".join(place.kind for other, place in self.places.items() if other in reached - {uid}) or "nothing"

@@ -1,0 +1,106 @@
+"""What tells two operators of one kind apart: a digest of what their functions do.
+
+It is made of code without names of files and numbers of lines, of what functions have closed over and of the attributes
+of objects, so that it stays while a program is edited around a function, and in every process. It need not see all: a
+digest that stays although a function has changed, or the other way round, is as if there were none.
+"""
+
+from __future__ import annotations
+
+import enum
+import functools
+import types
+from hashlib import sha256
+from typing import TYPE_CHECKING, Any, Final, cast
+
+from penstock._engine.graph.pickling import attributes
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+#: How far it looks: values in values, and values in all.
+_MAX_DEPTH: Final = 12
+_MAX_VALUES: Final = 5_000
+_LETTERS: Final = 16
+
+
+def likeness(members: Mapping[str, object]) -> str:
+    """Return the digest of what an operator is made of.
+
+    Args:
+        members: Functions, selectors, sources and settings by name.
+    """
+    walk = _Walk()
+    parts = (walk.digest(name) + walk.digest(value) for name, value in sorted(members.items()))
+    return sha256(b"".join(parts)).hexdigest()[:_LETTERS]
+
+
+class _Walk:
+    """One look at a value and at what is in it."""
+
+    def __init__(self) -> None:
+        self._left = _MAX_VALUES
+        #: The ids of the values around the one at hand: a value may hold itself.
+        self._around: list[int] = []
+
+    def digest(self, value: object) -> bytes:
+        self._left -= 1
+        if self._left < 0 or len(self._around) > _MAX_DEPTH or id(value) in self._around:
+            return b"..."
+        self._around.append(id(value))
+        try:
+            return sha256(b"\0".join(self._parts(value))).digest()
+        finally:
+            self._around.pop()
+
+    def _parts(self, value: object) -> Iterator[bytes]:
+        """Yield what a value is made of, its kind first."""
+        yield type(value).__qualname__.encode()
+        match value:
+            case None | bool() | int() | float() | complex() | str() | enum.Enum():
+                yield repr(value).encode()
+            case bytes() | bytearray():
+                yield bytes(value)
+            case tuple() | list():
+                yield from map(self.digest, cast("list[object]", value))
+            case set() | frozenset():
+                yield from sorted(map(self.digest, cast("set[object]", value)))
+            case dict():
+                items = cast("dict[object, object]", value).items()
+                yield from sorted(self.digest(key) + self.digest(part) for key, part in items)
+            case types.BuiltinFunctionType() | type():
+                yield _name(value)
+            case types.CodeType():
+                yield value.co_code
+                yield repr(value.co_names).encode()
+                yield from map(self.digest, value.co_consts)
+            case _:
+                yield from self._parts_of_object(value)
+
+    def _parts_of_object(self, value: object) -> Iterator[bytes]:
+        match value:
+            case types.FunctionType():
+                yield from map(self.digest, _of_function(value))
+            case types.MethodType():
+                yield from map(self.digest, (value.__self__, value.__func__))
+            case functools.partial():
+                partial = cast("functools.partial[object]", value)
+                yield from map(self.digest, (partial.func, partial.args, partial.keywords))
+            case _:
+                yield _name(type(value))
+                yield from sorted(name.encode() + self.digest(part) for name, part in attributes(value))
+
+
+def _of_function(function: types.FunctionType) -> Iterator[object]:
+    yield function.__code__
+    yield function.__defaults__
+    yield function.__kwdefaults__
+    for cell in function.__closure__ or ():
+        try:
+            yield cell.cell_contents
+        except ValueError:  # not yet assigned
+            yield None
+
+
+def _name(value: Any) -> bytes:
+    return f"{value.__module__}.{value.__qualname__}".encode()

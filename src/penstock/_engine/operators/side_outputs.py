@@ -1,0 +1,99 @@
+"""What functions put out under a tag: parted from the main output.
+
+A function that yields a pair of an OutputTag and a value means the side output of that tag. Process functions and
+window functions always do. What another operator puts out is parted only where the program asks that operator for a
+side output, as in PyFlink, where every function runs as a process function; else such a pair is a record like others.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, TypeGuard
+
+from penstock._engine.operators.batch import BatchBuilder
+from penstock._engine.operators.copies import IMMUTABLE, all_immutable, separate
+from penstock._engine.protocol.rows import NO_TIMESTAMP
+from penstock.datastream.output_tag import OutputTag
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from penstock._engine.operators.base import Output
+    from penstock._engine.operators.batch import Batch
+
+
+class SideOutputs:
+    """Splits what a function yielded into the main output and the side outputs.
+
+    Args:
+        with_timestamps: Whether the records of the main output get timestamps.
+        parts_tagged: False keeps pairs of a tag and a value in the main output.
+    """
+
+    __slots__ = ("main", "parts_tagged", "sides", "stamps_main")
+
+    def __init__(self, *, with_timestamps: bool, parts_tagged: bool = True) -> None:
+        self.parts_tagged = parts_tagged
+        self.main = BatchBuilder()
+        self.sides: dict[str, BatchBuilder] = {}
+        self.stamps_main = with_timestamps
+
+    def extend(self, results: Iterable[Any], timestamp: int) -> None:
+        """Take what one call yielded; all of it gets the timestamp of the record or timer."""
+        main = self.main.records
+        before = len(main)
+        for item in results:
+            kind = item.__class__
+            if kind in IMMUTABLE or (kind is tuple and all_immutable(map(type, item))):
+                main.append(item)
+            elif isinstance(item, tuple) and is_tagged(item) and self.parts_tagged:
+                side = self.side(item[0].tag_id)
+                side.records.append(separate(item[1]))
+                side.timestamps.append(timestamp)
+            else:
+                main.append(separate(item))
+        if self.stamps_main and len(main) > before:
+            self.main.timestamps.extend([timestamp] * (len(main) - before))
+
+    def side(self, tag_id: str) -> BatchBuilder:
+        """Return a side output, to be added to; each of its records needs a timestamp."""
+        side = self.sides.get(tag_id)
+        if side is None:
+            side = self.sides[tag_id] = BatchBuilder()
+        return side
+
+    def watermark(self, value: int) -> None:
+        """Put a watermark after what was emitted so far, on the main output."""
+        self.main.add_watermark(value)
+
+    def outputs(self) -> Iterator[Output]:
+        """Yield the side outputs, each closed by the last watermark, then the main output."""
+        for tag_id, side in self.sides.items():
+            if self.main.watermarks:
+                side.add_watermark(self.main.watermarks[-1][1])
+            yield tag_id, side.build()
+        yield None, self.main.build()
+
+
+def is_tagged(item: Any) -> TypeGuard[tuple[OutputTag, Any]]:
+    """Return whether something that was yielded is a pair of an OutputTag and a value."""
+    return isinstance(item, tuple) and len(item) == 2 and isinstance(item[0], OutputTag)  # pyright: ignore[reportUnknownArgumentType]
+
+
+def parted(batch: Batch) -> Iterator[Output]:
+    """Yield a batch of a main output without the pairs that have a tag, and those as side outputs before it."""
+    tagged = list(map(is_tagged, batch.records))
+    if not any(tagged):
+        yield None, batch
+        return
+    sides: dict[str, BatchBuilder] = {}
+    stamps = batch.timestamps or [NO_TIMESTAMP] * len(tagged)
+    for item, is_side, stamp in zip(batch.records, tagged, stamps, strict=True):
+        if is_side:
+            side = sides.setdefault(item[0].tag_id, BatchBuilder())
+            side.records.append(item[1])
+            side.timestamps.append(stamp)
+    for tag_id, side in sides.items():
+        if batch.watermarks:
+            side.add_watermark(batch.watermarks[-1][1])
+        yield tag_id, side.build()
+    yield None, batch.keeping([not is_side for is_side in tagged], batch.records)
