@@ -19,7 +19,7 @@ from penstock._engine.coordinator.places import differences
 from penstock._engine.coordinator.snapshots import fresh_snapshot
 from penstock._engine.graph.job_graph import OperatorKind
 from penstock._engine.protocol.control import decode, encode
-from penstock._engine.protocol.events import AddSplits, EndOfInput, ReaderState, decode_event, encode_event
+from penstock._engine.protocol.events import AddSplits, EndOfInput, ReaderState, SourceEvent, decode_event, encode_event
 from penstock._engine.protocol.keys import key_group_range
 from penstock._engine.protocol.metadata import (
     EnumeratorRecord,
@@ -188,7 +188,8 @@ def _fit(node: OperatorNode, found: OperatorRecord | None, wanted: OperatorRecor
         return wanted
     wanted = replace(wanted, accumulators=found.accumulators)
     enumerator = found.enumerator and _for_readers_anew(found.enumerator, wanted.parallelism)
-    if extent is Extent.FINISHED:
+    if extent is Extent.FINISHED:  # nobody is left who would hear of an event
+        enumerator = enumerator and replace(enumerator, undelivered={}, unseen=())
         return replace(wanted, subtasks=(OperatorSubtask(finished=True),) * wanted.parallelism, enumerator=enumerator)
     if extent is Extent.RUNNING and found.parallelism == wanted.parallelism:
         return replace(wanted, subtasks=found.subtasks, enumerator=found.enumerator)
@@ -209,11 +210,32 @@ def _fit(node: OperatorNode, found: OperatorRecord | None, wanted: OperatorRecor
 
 
 def _for_readers_anew(enumerator: EnumeratorRecord, parallelism: int) -> EnumeratorRecord:
-    """Return what an enumerator goes on with whose readers all begin anew; what ends the input ends theirs, too."""
+    """Return what an enumerator goes on with whose readers all begin anew; what ends the input ends theirs, too.
+
+    Splits on the way go back to the enumerator, and readers ask for splits anew. Source events on the way are kept, in
+    their order: those from and to a subtask that is no more are from and to its heir.
+    """
     end = encode_event(EndOfInput())
     ends = any(end in events for events in enumerator.undelivered.values())
-    undelivered = dict.fromkeys(range(parallelism), (end,)) if ends else {}
-    return replace(enumerator, undelivered=undelivered, unseen=())
+    undelivered: dict[int, tuple[bytes, ...]] = {}
+    for subtask, events in sorted(enumerator.undelivered.items()):
+        kept = tuple(event for event in events if isinstance(decode_event(event), SourceEvent))
+        if kept:
+            heir = _heir(subtask, parallelism)
+            undelivered[heir] = (*undelivered.get(heir, ()), *kept)
+    if ends:
+        undelivered = {subtask: (*undelivered.get(subtask, ()), end) for subtask in range(parallelism)}
+    unseen = tuple(
+        replace(messages, subtask=_heir(messages.subtask, parallelism), split_requests=0)
+        for messages in enumerator.unseen
+        if messages.events
+    )
+    return replace(enumerator, undelivered=undelivered, unseen=unseen)
+
+
+def _heir(subtask: int, parallelism: int) -> int:
+    """Return who takes the place of a subtask: itself where it is still there."""
+    return subtask % parallelism
 
 
 def _deal(found: OperatorRecord, parallelism: int) -> list[bytes | None]:

@@ -84,6 +84,10 @@ class LocalStorage(CheckpointStorage):
         try:
             self._publish(path, _writer(data), os.link)
         except FileExistsError:
+            # The one who wrote it may have failed behind the link, and may be this process at its first try: who is
+            # told that the file is there takes it for durable.
+            with self._naming(path):
+                _sync_directory((self._root / path).parent)
             return False
         return True
 
@@ -226,7 +230,12 @@ def _make_directories(directory: Path) -> None:
     if not directory.parent.exists():
         _make_directories(directory.parent)
     directory.mkdir(exist_ok=True)
-    _sync_directory(directory.parent)
+    try:
+        _sync_directory(directory.parent)
+    except OSError:  # else the next try would find it, and take it for durable
+        with contextlib.suppress(OSError):
+            directory.rmdir()
+        raise
 
 
 def _sync_directory(directory: Path) -> None:
