@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 from penstock._engine.operators.clocks import TaskClock
 from penstock._engine.plan.levels import ExecutionPlan, build_plan
 from penstock._engine.protocol.rows import subtask_target
+from penstock._engine.runtime.failures import OperatorError
 from penstock._engine.storage.opening import open_storage
 
 if TYPE_CHECKING:
