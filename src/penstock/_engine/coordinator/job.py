@@ -493,8 +493,8 @@ class JobCoordinator:
         assert self._stopping is not None
         checkpoint, drained = self._desk.chain.parent, self._state.resume()
         path = "" if checkpoint is None else checkpoint.path
-        text = f"The job does not stop and goes on from checkpoint {path}: its savepoint could not be completed"
-        self._desk.emit(do.Log(text, self._not_saved))
+        text = f"The job does not stop and goes on from checkpoint {path}. {self._not_saved}"
+        self._desk.emit(do.Log(text, unexpected=True))
         if drained:
             self._desk.emit(do.Log(DRAINED.format(path), unexpected=True))
         self._stopping = None

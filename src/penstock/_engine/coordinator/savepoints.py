@@ -83,10 +83,10 @@ class Savepoints:
 
     def request(self, request: SavepointRequest) -> None:
         """Take up a request, or refuse it."""
-        if self._desk.phase not in RUNNING:
-            self._answer(request, f"the job is {self._desk.status.name}")
-        elif self._desk.phase in {Phase.SAVING, Phase.RESUMING, *_ENDING}:
+        if self._desk.phase in {Phase.SAVING, Phase.RESUMING, *_ENDING}:
             self._answer(request, "the job is ending")
+        elif self._desk.phase not in RUNNING:
+            self._answer(request, f"the job is {self._desk.status.name}")
         elif self.stop is not None:
             self._answer(request, f"the job is already stopping, into {self.stop.path}")
         elif request.stop is Stop.NO:
