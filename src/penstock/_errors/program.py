@@ -153,6 +153,30 @@ class StateDescriptorError(JobGraphError):
         return f"{found} {ways}"
 
 
+class DeclaredTypeError(JobGraphError, ValueError, TypeError):
+    """A value does not fit the type that the program declares for it.
+
+    Args:
+        declared_by: What the type is declared for, such as ``The output of 'Map'``.
+        type_info: The type.
+        value: The value's repr, shortened.
+        path: Where in the value the misfit stands, such as ``.scores[2]``; empty for the value itself.
+        reason: What is wrong there, a clause without a full stop.
+    """
+
+    def __init__(self, declared_by: str, type_info: str, value: str, path: str, reason: str) -> None:
+        super().__init__(declared_by, type_info, value, path, reason)
+        self.declared_by, self.type_info, self.value = declared_by, type_info, value
+        self.path, self.reason = path, reason
+
+    def __str__(self) -> str:
+        where = f" at {self.path.lstrip()}" if self.path else ""
+        return (
+            f"{self.declared_by} is declared as {self.type_info}, and {self.value} does not fit{where}: {self.reason}. "
+            "Let the function give a value of that type, declare another one, or leave the type out."
+        )
+
+
 class AccumulatorTypeError(JobGraphError):
     """One name stands for accumulators of two classes.
 

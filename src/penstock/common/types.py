@@ -69,9 +69,9 @@ class Row:
         if args and kwargs:
             msg = "A Row takes either positional or named values, not both."
             raise ValueError(msg)
-        _set(self, "_fields", list(kwargs) if kwargs else None)
-        _set(self, "_values", list(kwargs.values()) if kwargs else list(args))
-        _set(self, "_row_kind", RowKind.INSERT)
+        self._fields = list(kwargs) if kwargs else None
+        self._values = list(kwargs.values()) if kwargs else list(args)
+        self._row_kind = RowKind.INSERT
 
     @property
     def __dict__(self) -> dict[str, Any]:  # pyright: ignore[reportIncompatibleVariableOverride]
@@ -91,11 +91,11 @@ class Row:
 
     def set_row_kind(self, row_kind: RowKind) -> None:
         """Set what this row does to its table."""
-        _set(self, "_row_kind", row_kind)
+        self._row_kind = row_kind
 
     def set_field_names(self, field_names: list[str]) -> None:
         """Name the fields, in their order; rows may share one list of names, so leave it unchanged afterwards."""
-        _set(self, "_fields", field_names)
+        self._fields = field_names
 
     def get_fields_by_names(self, names: list[str]) -> list[Any]:
         """Return the values of some fields; all values in order when this row has no names.
@@ -164,11 +164,6 @@ class Row:
             raise AttributeError(item)
         return self._values[fields.index(item)]
 
-    def __setattr__(self, key: str, value: Any) -> None:
-        if key not in Row.__slots__:
-            raise AttributeError(key)
-        _set(self, key, value)
-
     def __contains__(self, item: Any) -> bool:
         return item in (self._values if self._fields is None else self._fields)
 
@@ -201,15 +196,17 @@ class Row:
         return make_row, (self._fields, tuple(self._values), self._row_kind)
 
 
-_set = object.__setattr__
+#: Makes a row without its parts, which have to be set then.
+bare_row = object.__new__
 
 
 def make_row(fields: list[str] | None, values: Sequence[Any], row_kind: RowKind) -> Row:
     """Build a row from its parts; pickles of rows name this function, so it keeps its name and place."""
-    row = Row(*values)
+    row = bare_row(Row)
     # No copy: rows of one origin share their names, and a pickled block of rows then holds them once.
-    _set(row, "_fields", fields)
-    _set(row, "_row_kind", row_kind)
+    row._fields = fields  # pyright: ignore[reportPrivateUsage]
+    row._values = list(values)  # pyright: ignore[reportPrivateUsage]
+    row._row_kind = row_kind  # pyright: ignore[reportPrivateUsage]
     return row
 
 

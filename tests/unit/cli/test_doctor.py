@@ -67,7 +67,8 @@ def test_port_of_a_running_job_is_told_with_its_owner(penstock: Command) -> None
         row = findings(penstock, "-D", f"rest.port={port}")["REST port"]
         registry.clear()
         stranger = findings(penstock, "-D", f"rest.port={port}")["REST port"]
-    assert (row["verdict"], "'prices'" in row["text"]) == ("ok", True)
+    assert (row["verdict"], "'prices'" in row["text"]) == ("warning", True)
+    assert "no job starts with it" in row["text"]
     assert stranger["verdict"] == "warning"
 
 

@@ -197,6 +197,7 @@ def _storage(subject: str, url: str | None, key: str, options: dict[str, str]) -
 
 def _port(values: dict[str, str | None]) -> Finding:
     port = int(values[option_table.REST_PORT.key] or 0)
+    is_default = port == option_table.REST_PORT.default
     host = values[option_table.REST_BIND_ADDRESS.key] or "127.0.0.1"
     try:
         with socket.create_server((host, port)):
@@ -204,5 +205,6 @@ def _port(values: dict[str, str | None]) -> Finding:
     except OSError as error:
         owner = next((job.name for job in registered_jobs() if job.address.endswith(f":{port}")), None)
         by = f"job {owner!r} has it" if owner else error.strerror or str(error)
-        text = f"{host}:{port} is not free ({by}); a job takes the next free one. Set rest.port for another."
-        return Finding("REST port", Verdict.OK if owner else Verdict.WARNING, text)
+        outcome = "a job for which it was not set takes the next free one" if is_default else "no job starts with it"
+        text = f"{host}:{port} is not free ({by}); {outcome}. Set rest.port for another."
+        return Finding("REST port", Verdict.OK if owner and is_default else Verdict.WARNING, text)

@@ -36,7 +36,8 @@ class Chain:
     parent: Parent | None = None
     #: See `Record`.
     claimed: tuple[str, ...] = ()
-    spared: tuple[int, ...] = ()
+    begins: int = 1
+    runs: tuple[str, ...] = ()
     #: Whether the job goes on from the parent although that was to be the last checkpoint before a stop.
     resumes: bool = False
     _writes: Iterator[int] = field(default_factory=lambda: count(1))
@@ -67,7 +68,8 @@ class Chain:
             savepoint=savepoint,
             keeps_checkpoints=keeps_checkpoints,
             claimed=self.claimed,
-            spared=self.spared,
+            begins=self.begins,
+            runs=self.runs,
             resumes=self.resumes,
         )
 
@@ -76,7 +78,7 @@ class Chain:
         is_last = self.parent is not None and self.parent.checkpoint_id == of
         parent = self.parent if is_last else Parent(of, checkpoint_path(self.job_id, of))
         record = self.make(RecordKind.SAVEPOINT, now_ms, snapshot)
-        return replace(record, checkpoint_id=of, parent=parent, claimed=(), spared=(), resumes=False)
+        return replace(record, checkpoint_id=of, parent=parent, claimed=(), begins=0, runs=(), resumes=False)
 
     def stored(self, record: Record) -> None:
         """Take note that a record of this driver is on the chain."""

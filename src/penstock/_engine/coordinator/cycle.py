@@ -231,6 +231,7 @@ class EpochCycle:
     def snapshotted(self, event: ev.EnumeratorsSnapshotted) -> None:
         """Go on with the enumerators' snapshots."""
         assert self.cut is not None
+        self.assigned(event.assigned)
         chain = self._desk.chain
         self.cut, files = self._state.snapshotted(self.cut, chain.job_id, chain.next_id, event.snapshots)
         if files:

@@ -90,13 +90,13 @@ class Desk:
         """Have deleted what is of no use any more."""
         if garbage:
             self.chain.claimed = tuple(path for path in self.chain.claimed if path not in garbage.claimed)
-            self.emit(Delete(self.chain.job_id, garbage, self.chain.spared))
+            self.emit(Delete(self.chain.job_id, garbage, self.chain.begins))
 
     def sweep(self) -> None:
         """Have deleted what drivers and attempts before left behind."""
         chain, retention = self.chain, self.retention
         before = chain.next_id - 1
-        self.emit(SweepOrphans(chain.job_id, before, retention.checkpoints, retention.files, chain.spared))
+        self.emit(SweepOrphans(chain.job_id, before, retention.checkpoints, retention.files, chain.begins))
 
     def call(self, instruction: Instruction) -> None:
         """Give an instruction whose answer the job waits for."""

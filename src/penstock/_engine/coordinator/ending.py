@@ -89,14 +89,18 @@ class JobEnding:
             record = replace(record, accumulators=counted)  # its checkpoints may be gone when somebody asks again
         self._desk.put(record)
 
-    def closed(self) -> None:
-        """Go on after the terminal record: drop what is not to be kept."""
-        if not self._keeps_checkpoints:
+    def closed(self, *, recorded: bool = True) -> None:
+        """Go on after the terminal record: drop what is not to be kept.
+
+        Args:
+            recorded: The record is there; else another driver may have taken the job over and need it all.
+        """
+        if recorded and not self._keeps_checkpoints:
             self._desk.delete(self._desk.retention.drop_all())
             self._desk.sweep()
         if self._savepoint is not None:
             self._savepoints.stopped()
-        self.end(_ENDS[self._kind], self._error, checkpoint=self._keeps_checkpoints)
+        self.end(_ENDS[self._kind], self._error, checkpoint=self._keeps_checkpoints or not recorded)
 
     @property
     def _keeps_checkpoints(self) -> bool:

@@ -5,7 +5,7 @@ Most events answer one instruction, which their docstrings name; the driver adds
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TypeAlias
 
 if TYPE_CHECKING:
@@ -103,6 +103,8 @@ class EnumeratorsSnapshotted:
     """Answers SnapshotEnumerators; sources whose readers have all finished are left out."""
 
     snapshots: Mapping[str, EnumeratorSnapshot]
+    #: What was decided before or during the snapshots: it is in none of them as something that is still to be done.
+    assigned: Assigned = field(default_factory=dict[str, dict[int, tuple[bytes, ...]]])
 
 
 @dataclass(frozen=True, slots=True)

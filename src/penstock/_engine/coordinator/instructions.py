@@ -259,24 +259,24 @@ class Delete:
 
     job_id: str
     garbage: Garbage
-    #: Checkpoints of the job that are not its own: what they name stays.
-    spared: tuple[int, ...]
+    #: Checkpoints below this id are not the job's own: they stay, with what they name.
+    begins: int
 
 
 @dataclass(frozen=True, slots=True)
 class SweepOrphans:
     """Delete in the background what no kept checkpoint needs and no running epoch can.
 
-    That is: checkpoints older than `before` that are not in `checkpoints`, and shared files that were written for a
-    checkpoint up to `before`, are older than a minute and not in `files`.
+    That is: checkpoints from `begins` on and older than `before` that are not in `checkpoints`, and shared files that
+    were written for a checkpoint from `begins` up to `before`, are older than a minute and not in `files`.
     """
 
     job_id: str
     before: int
     checkpoints: frozenset[int]
     files: frozenset[str]
-    #: Checkpoints of the job that are not its own: they stay, with what they name.
-    spared: tuple[int, ...]
+    #: What is below this id is not the job's own.
+    begins: int
 
 
 @dataclass(frozen=True, slots=True)

@@ -278,10 +278,11 @@ class JobCoordinator:
         self._desk.go(Phase.CREATED)
         restored = self._start.restored
         if restored is None:
+            self._desk.emit(*self._start.remarks)
             self._recover()
             return
         self._desk.emit(do.Log(f"Resuming from checkpoint {restored.record.checkpoint_id} ({restored.path})"))
-        self._desk.emit(*restored.remarks)
+        self._desk.emit(*self._start.remarks)
         self._desk.emit(do.AdoptGraph(restored.fitted.graph))
         self._stopping = restored.record if restored.stopping else None
         origin = take_up(restored, chain, self._desk.retention)
@@ -350,7 +351,7 @@ class JobCoordinator:
                 self._desk.emit(
                     do.Log("The end of the job could not be recorded; a start with 'latest' would resume it", error)
                 )
-                self._ending.closed()
+                self._ending.closed(recorded=False)
             case _ if self._desk.phase in STOPPING:
                 self._check_stopped()
             case _:

@@ -52,13 +52,19 @@ _BY_RANK: Final = (
 )
 
 
+_ANEW: Final = (
+    "Job {} begins anew, although an earlier run of that id has left checkpoints. They stay where they are, until you "
+    "remove them (`penstock clean --retained`); with execution.state-recovery.path: latest the job goes on from them."
+)
+
+
 class StartPhase(Enum):
     """What a starting driver waits for."""
 
     NEW = auto()
     FINDING_JOB = auto()
     LISTING = auto()
-    #: The newest record of the chain: it says what the job owns.
+    #: The newest record of the chain: it says what a job owns that goes on from there.
     LOOKING = auto()
     READING = auto()
     CLAIMING = auto()
@@ -87,8 +93,6 @@ class StartMachine:
         self.already_ended: Record | None = None
         self.chain: Chain | None = None
         self._ids: tuple[int, ...] = ()
-        #: Those that were not looked at.
-        self._unseen: list[int] = []
         #: What the newest records say of the job: whether it goes on where it was to stop, and whether it has finished.
         self._resumes = self._finished = False
         self._newest: Record | None = None
@@ -144,21 +148,17 @@ class StartMachine:
     def _choose(self, now_ms: int) -> list[Instruction]:
         if not self._ids:
             return self._go_on(None, now_ms)
-        self.phase, self._unseen = StartPhase.LOOKING, list(self._ids)
-        return self._look()
-
-    def _look(self) -> list[Instruction]:
-        return [ReadRecord(checkpoint_path(self.job_id, self._unseen.pop()))]
+        self.phase = StartPhase.LOOKING
+        return [ReadRecord(checkpoint_path(self.job_id, self._ids[-1]))]
 
     def _looked(self, event: RecordRead | StepFailed, now_ms: int) -> list[Instruction]:
-        if isinstance(event, StepFailed):
-            if self._settings.latest or not isinstance(event.error, CorruptCheckpointError):
-                raise event.error
-        elif event.record is not None or self._settings.latest:
+        if isinstance(event, RecordRead):
             self._newest = event.record
             return self._go_on(event, now_ms)
-        # Who starts from elsewhere may do so because the newest is damaged. Those before it say what the job owns, too.
-        return self._look() if self._unseen else self._go_on(None, now_ms)
+        # Who starts from elsewhere may do so because the newest is damaged.
+        if self._settings.latest or not isinstance(event.error, CorruptCheckpointError):
+            raise event.error
+        return self._go_on(None, now_ms)
 
     def _go_on(self, newest: RecordRead | None, now_ms: int) -> list[Instruction]:
         path = self._settings.recovery_path
@@ -213,10 +213,12 @@ class StartMachine:
         self._claims.clear()
         next_id = self._ids[-1] + 1 if self._ids else 1
         parent = self.restored and Parent(self.restored.record.checkpoint_id, self.restored.path)
-        claimed, spared = possessions(self._newest, self.restored, self._settings, self.job_id)
+        own = possessions(self._newest, self.restored, self._settings, next_id, self._identity.run_id)
         name = self._settings.job_name
         resumes = self.restored is not None and self.restored.resumes
-        self.chain = Chain(self._identity, self.job_id, name, next_id, parent, claimed, spared, resumes)
+        self.chain = Chain(
+            self._identity, self.job_id, name, next_id, parent, own.claimed, own.begins, own.runs, resumes
+        )
         return self._put_claim(self.chain, now_ms)
 
     def _put_claim(self, chain: Chain, now_ms: int) -> list[Instruction]:
@@ -257,6 +259,16 @@ class StartMachine:
             return self._list()
         self.phase = StartPhase.DONE
         return []
+
+    @property
+    def remarks(self) -> tuple[Log, ...]:
+        """What a person wants to know of the start."""
+        if self.restored is not None:
+            return self.restored.remarks
+        newest = self._newest
+        if newest is None or self._settings.latest or (newest.is_terminal and not newest.keeps_checkpoints):
+            return ()
+        return (Log(_ANEW.format(self._job), unexpected=True),)
 
     @property
     def _job(self) -> str:

@@ -84,7 +84,7 @@ def assemble(
         ConfigurationError: A key has a value that it cannot have.
         CheckpointStorageError: The checkpoint directory cannot be used.
     """
-    settings = _settings(configuration, graph)
+    settings = check_settings(graph, configuration)
     directory = configuration.get(option_table.CHECKPOINT_DIRECTORY)
     if directory is not None:
         _name_those_without_uid(graph)
@@ -201,8 +201,12 @@ def _for_tasks(configuration: Configuration) -> dict[str, str]:
     }
 
 
-def _settings(configuration: Configuration, graph: JobGraph) -> JobSettings:
-    """Read the settings; a path to restore from is relative to the working directory."""
+def check_settings(graph: JobGraph, configuration: Configuration) -> JobSettings:
+    """Return the settings of a job; a path to restore from is relative to the working directory.
+
+    Raises:
+        ConfigurationError: A key has a value that it cannot have.
+    """
     settings = JobSettings.read(configuration, graph.name)
     sources = [vertex.operators[0].uid for vertex in graph.vertices if vertex.is_source]
     unknown = set(settings.reopened_sources).difference(sources)
@@ -211,6 +215,10 @@ def _settings(configuration: Configuration, graph: JobGraph) -> JobSettings:
         reason = f"the job has no such source; the uids of its sources are {', '.join(map(repr, sources))}"
         raise ConfigurationError(key, ", ".join(sorted(unknown)), reason)
     path = settings.recovery_path
+    if path == LATEST and configuration.get(option_table.CHECKPOINT_DIRECTORY) is None:
+        key = option_table.CHECKPOINT_DIRECTORY.key
+        reason = f"there is no directory in which the job's newest checkpoint could be; set {key} to it"
+        raise ConfigurationError(option_table.RECOVERY_PATH.key, LATEST, reason)
     if path is None or path == LATEST:
         return settings
     path = local_path(path)

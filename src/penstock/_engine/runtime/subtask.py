@@ -441,6 +441,7 @@ class SubtaskRuntime:
 
     def _outputs(self, position: int, run: Callable[..., Iterable[Output]], *arguments: Any) -> Iterator[Output]:
         """Iterate an operator's outputs, naming the operator in what it raises."""
+        self._call(position, self._nodes[position].operator.make_room)
         outputs = iter(self._call(position, run, *arguments))
         step: Callable[[], Output | None] = partial(next, outputs, None)
         parts_tagged = self._nodes[position].parts_tagged

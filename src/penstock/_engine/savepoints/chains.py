@@ -47,8 +47,8 @@ class JobChain:
         last = self.newest
         if last is None or not last.is_terminal or last.keeps_checkpoints:
             return frozenset()
-        own = (number for number, record in self.records.items() if record.kind is RecordKind.CHECKPOINT)
-        return frozenset(own) - frozenset(last.spared)
+        checkpoints = (number for number, record in self.records.items() if record.kind is RecordKind.CHECKPOINT)
+        return frozenset(number for number in checkpoints if number >= last.begins)
 
     @property
     def living(self) -> list[Record]:

@@ -114,6 +114,11 @@ class LocalTimeTypeInfo(TypeInformation):
     def __init__(self, time_type: TimeType) -> None:
         self._time_type = time_type
 
+    @property
+    def time_type(self) -> TimeType:
+        """Which of the three it is."""
+        return self._time_type
+
     def _parts(self) -> tuple[Any, ...]:
         return (self._time_type,)
 

@@ -1,0 +1,1 @@
+"""The parts of :mod:`penstock.common.conversion`."""

@@ -1,0 +1,246 @@
+"""Tells of many values at once whether each is of its type as it stands; compiled once for each type.
+
+Most records need no conversion, and to find that out is all that a declared type costs. For rows, tuples, lists and
+dicts the source of a function is written, with the checks of all parts in one expression, and compiled: a call for each
+part of each record would cost several times as much. Single values are checked in C.
+"""
+
+from __future__ import annotations
+
+import datetime
+import struct
+from collections.abc import Callable, Iterable
+from decimal import Decimal
+from typing import Annotated, Any, Final, TypeAlias
+
+import msgspec
+
+from penstock.common._conversion.values import RANGES, Converter
+from penstock.common.time import Instant
+from penstock.common.typeinfo import (
+    BasicArrayTypeInfo,
+    BasicType,
+    BasicTypeInfo,
+    DateTypeInfo,
+    ListTypeInfo,
+    LocalTimeTypeInfo,
+    MapTypeInfo,
+    ObjectArrayTypeInfo,
+    PrimitiveArrayTypeInfo,
+    RowTypeInfo,
+    TimestampTypeInfo,
+    TimeTypeInfo,
+    TupleTypeInfo,
+    TypeInformation,
+)
+from penstock.common.types import Row, bare_row
+
+Quick: TypeAlias = Callable[[list[Any]], "list[Any] | None"]
+"""Takes records and returns them in their type; None where one by one has to be looked at."""
+
+#: What `msgspec` checks at once: exactly this type or None, and an int where a float is wanted.
+_CHECKED: Final[dict[BasicType, Any]] = {
+    kind: list[Annotated[int, msgspec.Meta(ge=low, le=high)] | None] for kind, (low, high) in RANGES.items()
+} | {BasicType.BIG_INT: list[int | None], BasicType.DOUBLE: list[float | None], BasicType.BOOLEAN: list[bool | None]}
+
+#: Types whose values are of one Python class, with what else is asked of a value `v`.
+_CLASSES: Final[dict[TypeInformation, tuple[type, str]]] = {
+    **{BasicTypeInfo(kind): (int, f"{low} <= {{v}} <= {high}") for kind, (low, high) in RANGES.items()},
+    BasicTypeInfo(BasicType.BIG_INT): (int, ""),
+    BasicTypeInfo(BasicType.DOUBLE): (float, ""),
+    BasicTypeInfo(BasicType.FLOAT): (float, "is_single({v})"),
+    BasicTypeInfo(BasicType.BOOLEAN): (bool, ""),
+    BasicTypeInfo(BasicType.STRING): (str, ""),
+    BasicTypeInfo(BasicType.CHAR): (str, "len({v}) == 1"),
+    BasicTypeInfo(BasicType.BIG_DEC): (Decimal, ""),
+    BasicTypeInfo(BasicType.INSTANT): (Instant, ""),
+    BasicTypeInfo.INSTANT_TYPE_INFO(): (Instant, ""),
+    DateTypeInfo(): (datetime.date, ""),
+    TimeTypeInfo(): (datetime.time, "{v}.tzinfo is None"),
+    TimestampTypeInfo(): (datetime.datetime, "{v}.tzinfo is None"),
+    LocalTimeTypeInfo(LocalTimeTypeInfo.TimeType.LOCAL_DATE): (datetime.date, ""),
+    LocalTimeTypeInfo(LocalTimeTypeInfo.TimeType.LOCAL_TIME): (datetime.time, "{v}.tzinfo is None"),
+    LocalTimeTypeInfo(LocalTimeTypeInfo.TimeType.LOCAL_DATE_TIME): (datetime.datetime, "{v}.tzinfo is None"),
+    PrimitiveArrayTypeInfo(BasicTypeInfo.BYTE_TYPE_INFO()): (bytes, ""),
+}
+
+
+def quick_check(type_info: TypeInformation) -> Quick:
+    """Return what finds out quickly that records are of a type."""
+    if isinstance(type_info, BasicTypeInfo) and type_info.basic_type in _CHECKED:
+        return _checked(_CHECKED[type_info.basic_type])
+    if type_info == BasicTypeInfo.STRING_TYPE_INFO():
+        return _of_class(str)
+    holds = _Source().block(type_info)
+    return lambda records: records if holds(records) else None
+
+
+def row_names(type_info: RowTypeInfo, convert: Converter) -> Callable[[Iterable[Any]], list[Any]]:
+    """Return what gives rows the names of their type, and leaves to a converter what is more than that."""
+    return _Source().rows(type_info, convert)
+
+
+def _checked(wanted: Any) -> Quick:
+    convert = msgspec.convert
+
+    def check(records: list[Any]) -> list[Any] | None:
+        try:
+            return convert(records, wanted)
+        except msgspec.ValidationError:
+            return None
+
+    return check
+
+
+def _of_class(kind: type) -> Quick:
+    def check(records: list[Any]) -> list[Any] | None:
+        kinds = list(map(type, records))
+        found = kinds.count(kind)
+        return records if found == len(kinds) or found + kinds.count(type(None)) == len(kinds) else None
+
+    return check
+
+
+def _is_single(value: float) -> bool:
+    try:
+        return struct.unpack("<f", struct.pack("<f", value))[0] == value or value != value  # noqa: PLR0124 - it is NaN
+    except OverflowError:
+        return False
+
+
+class _Source:
+    """The source of the functions that check one type."""
+
+    def __init__(self) -> None:
+        self._names: dict[str, Any] = {"Row": Row, "bare_row": bare_row, "is_single": _is_single}
+        self._count = 0
+
+    def block(self, type_info: TypeInformation) -> Callable[[list[Any]], bool]:
+        """Return the function that tells whether all records are of the type."""
+        value = self._new("value")
+        body = self._check(type_info, value, "        ")
+        holds = self._compile("holds", f"def holds(records):\n    for {value} in records:\n{body}    return True\n")
+
+        def check(records: list[Any]) -> bool:
+            try:
+                return holds(records)
+            except ValueError:  # a row with more or fewer values than it has names
+                return False
+
+        return check
+
+    def rows(self, type_info: RowTypeInfo, convert: Converter) -> Callable[[Iterable[Any]], list[Any]]:
+        """Return the function that gives rows their names."""
+        names, fields = self._constant(type_info.get_field_names()), self._fields(type_info.get_field_types())
+        convert_name = self._constant(convert)
+        return self._compile(
+            "named",
+            "def named(records):\n"
+            "    rows = []\n"
+            "    put = rows.append\n"
+            "    for record in records:\n"
+            "        if type(record) is Row and record._fields is None:\n"
+            "            values = record._values\n"
+            f"            if len(values) == {len(fields)}:\n"
+            f"                {_unpacked([name for name, _ in fields])} = values\n"
+            f"                if {_all(condition for _, condition in fields)}:\n"
+            "                    row = bare_row(Row)\n"
+            f"                    row._fields = {names}\n"
+            "                    row._values = values\n"
+            "                    row._row_kind = record._row_kind\n"
+            "                    put(row)\n"
+            "                    continue\n"
+            f"        put({convert_name}(record))\n"
+            "    return rows\n",
+        )
+
+    def _check(self, type_info: TypeInformation, value: str, indent: str) -> str:
+        """Return lines that return False where a value is not of its type."""
+        match type_info:
+            case RowTypeInfo():
+                names, fields = self._constant(type_info.get_field_names()), self._fields(type_info.get_field_types())
+                found = self._new("names")
+                head = [f"{found} = {value}._fields", f"if {found} is not {names} and {found} != {names}: return False"]
+                return _lines(indent, value, "Row", [*head, *_fields_fit(f"{value}._values", fields)])
+            case TupleTypeInfo():
+                fields = self._fields(type_info.get_field_types())
+                return _lines(indent, value, "tuple", _fields_fit(value, fields))
+            case ListTypeInfo() | BasicArrayTypeInfo() | ObjectArrayTypeInfo() | PrimitiveArrayTypeInfo():
+                item = self._new("item")
+                fits = self._condition(type_info.elem_type, item)
+                if isinstance(type_info, PrimitiveArrayTypeInfo):
+                    fits = f"{item} is not None and {fits}"
+                return _lines(indent, value, "list", [f"for {item} in {value}:", f"    if not ({fits}): return False"])
+            case MapTypeInfo():
+                key, item = self._new("key"), self._new("item")
+                fits = self._condition(type_info.key_type, key), self._condition(type_info.value_type, item)
+                inner = f"    if {key} is None or not ({fits[0]} and {fits[1]}): return False"
+                return _lines(indent, value, "dict", [f"for {key}, {item} in {value}.items():", inner])
+            case _:
+                return f"{indent}if not {self._condition(type_info, value)}: return False\n"
+
+    def _condition(self, type_info: TypeInformation, value: str) -> str:
+        """Return an expression that is true where a value is None or of its type."""
+        single = _CLASSES.get(type_info)
+        if single is not None:
+            kind, more = single
+            condition = f"type({value}) is {self._constant(kind)}"
+            return f"({condition}{' and ' + more.format(v=value) if more else ''} or {value} is None)"
+        if not isinstance(type_info, _MADE_OF_OTHERS):
+            return "True"
+        inner, name = self._new("value"), self._new("holds")
+        body = self._check(type_info, inner, "    ")
+        self._names[name] = self._compile(name, f"def {name}({inner}):\n{body}    return True\n")
+        return f"({value} is None or {name}({value}))"
+
+    def _fields(self, types: list[TypeInformation]) -> list[tuple[str, str]]:
+        """Return a variable and a condition for each field."""
+        variables = [self._new("field") for _ in types]
+        return [(variable, self._condition(kind, variable)) for variable, kind in zip(variables, types, strict=True)]
+
+    def _new(self, name: str) -> str:
+        self._count += 1
+        return f"{name}_{self._count}"
+
+    def _constant(self, value: Any) -> str:
+        if isinstance(value, type) and value in (int, float, bool, str, bytes):
+            return value.__name__
+        name = self._new("constant")
+        self._names[name] = value
+        return name
+
+    def _compile(self, name: str, source: str) -> Callable[..., Any]:
+        exec(compile(source, f"<check of {name}>", "exec"), self._names)  # noqa: S102 - made of nothing of the user's
+        return self._names[name]
+
+
+_MADE_OF_OTHERS: Final = (
+    RowTypeInfo,
+    TupleTypeInfo,
+    ListTypeInfo,
+    BasicArrayTypeInfo,
+    ObjectArrayTypeInfo,
+    PrimitiveArrayTypeInfo,
+    MapTypeInfo,
+)
+
+
+def _lines(indent: str, value: str, kind: str, checks: list[str]) -> str:
+    """Return the checks of a value of a class; None passes."""
+    inner = "".join(f"{indent}    {check}\n" for check in checks)
+    return f"{indent}if type({value}) is {kind}:\n{inner}{indent}elif {value} is not None: return False\n"
+
+
+def _fields_fit(values: str, fields: list[tuple[str, str]]) -> list[str]:
+    if not fields:
+        return [f"if len({values}): return False"]
+    unpacked = f"{_unpacked([name for name, _ in fields])} = {values}"
+    return [unpacked, f"if not ({_all(condition for _, condition in fields)}): return False"]
+
+
+def _unpacked(names: list[str]) -> str:
+    return f"({', '.join(names)},)" if names else "()"
+
+
+def _all(conditions: Iterable[str]) -> str:
+    return " and ".join(condition for condition in conditions if condition != "True") or "True"

@@ -1,0 +1,116 @@
+"""What a declared type makes of records, and which records it refuses.
+
+Wherever a program declares a type, every value is held to it: a value of the type passes, one that PyFlink's coders turn
+into the type is turned into it (an int into a float, a dict or an unnamed Row into a Row with names), and any other one
+is an error that names the operator and the value. A type that leaves all values as they are has no conversion, so that
+it costs nothing; the others are compiled once, and look at records by the block.
+"""
+
+from __future__ import annotations
+
+import reprlib
+from typing import TYPE_CHECKING, Any, NoReturn
+
+from penstock.common._conversion.exact import quick_check, row_names
+from penstock.common._conversion.values import Converter, MisfitError, converter
+from penstock.common.typeinfo import RowTypeInfo
+from penstock.errors import DeclaredTypeError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from penstock.common.typeinfo import TypeInformation
+
+_REPR = reprlib.Repr()
+_REPR.maxstring = _REPR.maxother = 200
+_REPR.maxtuple = _REPR.maxlist = _REPR.maxdict = 10
+
+
+class Conversion:
+    """Holds values to a type.
+
+    Args:
+        type_info: The type.
+        convert: Brings one value into it.
+        declared_by: What the program declares the type for, such as ``The output of 'Map'``.
+    """
+
+    def __init__(self, type_info: TypeInformation, convert: Converter, declared_by: str) -> None:
+        self._type_info = type_info
+        self._convert = convert
+        self._declared_by = declared_by
+        self._quick = quick_check(type_info)
+        self._slow = row_names(type_info, convert) if isinstance(type_info, RowTypeInfo) else self._one_by_one
+
+    def value(self, value: Any) -> Any:
+        """Return a value as the type has it.
+
+        Raises:
+            DeclaredTypeError: It does not fit the type.
+        """
+        try:
+            return self._convert(value)
+        except MisfitError as error:
+            self._refuse(value, error)
+
+    def block(self, records: list[Any], iterate: Callable[[list[Any]], Iterable[Any]] = iter) -> list[Any]:
+        """Return records as the type has them; the same list where they are of it.
+
+        Args:
+            records: The records.
+            iterate: Gives an iterator over them, which may be asked later where it stands.
+
+        Raises:
+            DeclaredTypeError: One of them does not fit the type.
+        """
+        converted = self._quick(records)
+        if converted is not None:
+            return converted
+        taken = _Last(iterate(records))
+        try:
+            return self._slow(taken)
+        except MisfitError as error:
+            self._refuse(taken.last, error)
+
+    def _one_by_one(self, records: Iterable[Any]) -> list[Any]:
+        convert = self._convert
+        return [convert(record) for record in records]
+
+    def _refuse(self, value: Any, error: MisfitError) -> NoReturn:
+        shown = _REPR.repr(value)
+        raise DeclaredTypeError(self._declared_by, repr(self._type_info), shown, error.path, error.reason) from None
+
+
+class _Last:
+    """An iterator that knows what it gave out last."""
+
+    def __init__(self, items: Iterable[Any]) -> None:
+        self._items = iter(items)
+        self.last: Any = None
+
+    def __iter__(self) -> _Last:
+        return self
+
+    def __next__(self) -> Any:
+        self.last = next(self._items)
+        return self.last
+
+
+def conversion(type_info: TypeInformation | None, declared_by: str) -> Conversion | None:
+    """Return what holds values to a type; None where the type, or its absence, lets all of them pass.
+
+    Args:
+        type_info: The declared type, or None where none was declared.
+        declared_by: What the program declares it for, for errors.
+
+    Example:
+        >>> from penstock.common.typeinfo import Types
+        >>> scores = Types.ROW_NAMED(["id", "score"], [Types.INT(), Types.DOUBLE()])
+        >>> rows = conversion(scores, "The output of 'Map'")
+        >>> rows.block([{"id": 1, "score": 2}])
+        [Row(id=1, score=2.0)]
+        >>> conversion(Types.PICKLED_BYTE_ARRAY(), "The output of 'Map'") is None
+        True
+    """
+    convert = None if type_info is None else converter(type_info)
+    return None if convert is None or type_info is None else Conversion(type_info, convert, declared_by)
