@@ -100,7 +100,10 @@ class InProcessEpochRunner:
         """
         thresholds = gc.get_threshold()
         try:
-            return self._run(plan)
+            outcome = self._run(plan)
+            if plan.releases:
+                self.release(plan.levels[0].run_id)
+            return outcome
         finally:
             gc.set_threshold(*thresholds)
 

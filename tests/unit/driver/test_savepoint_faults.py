@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import itertools
+import shutil
 from pathlib import Path
+from random import Random
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -13,8 +15,9 @@ from tests.unit.driver.test_finished_operators import EXPECTED, two_pipelines
 from tests.unit.driver.world import TARGETS, TargetCommitter, TargetSink, World, numbers_job, published
 
 from penstock._engine.coordinator import instructions as do
+from penstock._engine.coordinator.snapshots import state_files
 from penstock._engine.protocol.control import Stop
-from penstock._engine.protocol.metadata import RecordKind
+from penstock._engine.protocol.metadata import RecordKind, decode_record
 from penstock._engine.storage.opening import open_storage
 from penstock.common.job_status import JobStatus
 from penstock.errors import SavepointError, StopIncompleteError
@@ -222,6 +225,143 @@ def test_commit_that_keeps_failing_behind_a_stop_is_tried_until_it_succeeds_and_
     assert not any(isinstance(step, do.RunEpoch) for step in asked.steps[saved:])
     assert asked.kinds[-1] is (RecordKind.SUSPENDED if stop is Stop.SUSPEND else RecordKind.DRAINED)
     assert resumed(name, tmp_path, asked.error.path).status is JobStatus.FINISHED
+    assert published(name) == ALL
+
+
+class Broken(TargetSink):
+    """A sink whose commits fail from the stop's own checkpoint on, at once."""
+
+    def __init__(self, target: str, from_checkpoint: int) -> None:
+        super().__init__(target)
+        self.from_checkpoint = from_checkpoint
+
+    def create_committer(self, context: Any) -> TargetCommitter:
+        return BrokenCommitter(TARGETS.setdefault(self.target, {}), self.from_checkpoint)
+
+
+class BrokenCommitter(TargetCommitter):
+    def __init__(self, published: dict[str, tuple[int, ...]], from_checkpoint: int) -> None:
+        super().__init__(published)
+        self.from_checkpoint = from_checkpoint
+
+    def commit(self, requests: Any) -> None:
+        if requests[0].checkpoint_id >= self.from_checkpoint:
+            raise OSError("the target is gone")
+        super().commit(requests)
+
+
+@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.parametrize("restart", ["none", "fixed-delay"])
+@pytest.mark.behaviour(56)
+def test_answer_of_a_stop_whose_commit_fails_at_once_is_what_is_true(
+    name: str, tmp_path: Path, restart: str, seed: int
+) -> None:
+    """The commit may fail before the savepoint has its name, and after it."""
+    world = World(numbers_job(name, sink=Broken(name, from_checkpoint=5)), Random(seed), patience=3)
+    asked = Asked(name, tmp_path, world, restart=restart, attempts="2", delay="1 s").run({4: [Stop.SUSPEND]})
+    complete = Path(asked.error.path, "_metadata").is_file()
+    assert complete is isinstance(asked.error, StopIncompleteError)
+    assert asked.driver.status is JobStatus.FAILED
+    assert Path(asked.error.path).exists() is complete
+    start = asked.error.path if complete else "latest"
+    place = tmp_path if complete else tmp_path / "latest"
+    again = resumed(name, place, start) if complete else Asked(name, tmp_path, recover="latest").run({}).driver
+    assert again.status is JobStatus.FINISHED
+    assert published(name) == ALL
+
+
+@STOPS
+@pytest.mark.behaviour(60)
+def test_first_of_two_stops_wins_however_long_its_directory_takes_to_answer(
+    name: str, tmp_path: Path, stop: Stop
+) -> None:
+    for seed in range(8):
+        target, place = f"{name}-{seed}", tmp_path / str(seed)
+        world = World(numbers_job(target), Random(seed), patience=3)
+        asked = Asked(target, place, world).run({3: [stop, Stop.SUSPEND]})
+        assert Path(asked.path, "_metadata").is_file()
+        refused = asked.answers[1].exception(0)
+        assert isinstance(refused, SavepointError)
+        assert asked.path in str(refused)
+        assert [path.name for path in (place / "savepoints").iterdir()] == [Path(asked.path).name]
+
+
+@STOPS
+@pytest.mark.behaviour(60)
+def test_second_stop_wins_where_the_first_has_no_directory(name: str, tmp_path: Path, stop: Stop) -> None:
+    (tmp_path / "file").write_text("in the way")
+    asked = Asked(name, tmp_path)
+    perform, answers = asked.loop.perform, list[Any]()
+
+    def watched(instruction: do.Instruction) -> None:
+        if isinstance(instruction, do.RunEpoch) and instruction.checkpoint_id == 4:
+            answers.extend(asked.driver.savepoint(place, stop) for place in (str(tmp_path / "file"), None))
+        perform(instruction)
+
+    asked.loop.perform = watched  # type: ignore[method-assign]
+    asked.run({})
+    assert isinstance(answers[0].exception(0), SavepointError)
+    assert Path(answers[1].result(0), "_metadata").is_file()
+
+
+@STOPS
+def test_savepoint_that_vanishes_behind_the_commit_point_is_written_anew(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, stop: Stop
+) -> None:
+    monkeypatch.setattr("penstock._engine.coordinator.job_state._MAX_INLINE", 0)
+    asked = Asked(name, tmp_path, World(numbers_job(name), patience=3, has_state=True))
+    complete = asked.loop._handlers[do.CompleteSavepoint]
+
+    def vanished(instruction: do.CompleteSavepoint) -> Any:
+        shutil.rmtree(tmp_path / "savepoints")
+        return complete(instruction)
+
+    asked.loop._handlers[do.CompleteSavepoint] = vanished
+    asked.run({3: [stop]})
+    record = decode_record(Path(asked.path, "_metadata").read_bytes(), "")
+    assert record.snapshot is not None
+    assert all(Path(asked.path, file).is_file() for file in state_files(record.snapshot))
+    assert not Path(asked.path, "_metadata.staged").exists()
+
+
+@STOPS
+def test_latest_goes_on_where_the_savepoint_of_a_killed_stop_can_never_be(
+    name: str, tmp_path: Path, stop: Stop
+) -> None:
+    asked = Asked(name, tmp_path)
+
+    def killed(_: Any) -> None:
+        raise CrashError
+
+    asked.loop._handlers[do.CompleteSavepoint] = killed
+    with pytest.raises(CrashError):
+        asked.run({3: [stop]})
+    shutil.rmtree(tmp_path / "savepoints")
+    (tmp_path / "savepoints").write_text("in the way")
+    again = Asked(name, tmp_path, recover="latest", restart="none").run({})
+    assert again.driver.status is JobStatus.FINISHED
+    assert again.kinds[-1] is RecordKind.FINISHED
+    assert published(name) == ALL
+
+
+@STOPS
+def test_stop_that_was_given_up_stays_so_for_the_next_start(name: str, tmp_path: Path, stop: Stop) -> None:
+    """The answer was that there is no savepoint: a later start must not make one of it."""
+    asked = Asked(name, tmp_path)
+    Unwritable(asked.loop, name=True, times=5)
+    perform = asked.loop.perform
+
+    def watched(instruction: do.Instruction) -> None:
+        if isinstance(instruction, do.OpenEnumerators) and asked.answers and asked.answers[0].done():
+            raise CrashError
+        perform(instruction)
+
+    asked.loop.perform = watched  # type: ignore[method-assign]
+    with pytest.raises(CrashError):
+        asked.run({3: [stop]})
+    again = Asked(name, tmp_path, recover="latest").run({})
+    assert again.kinds[-1] is RecordKind.FINISHED
+    assert not list((tmp_path / "savepoints").glob("*/_metadata"))
     assert published(name) == ALL
 
 

@@ -33,6 +33,8 @@ class Driver:
     def __init__(self, directory: str | None, checkpoint: str | None = None) -> None:
         self.savepoint_directory, self.checkpoint = directory, checkpoint
         self.stops: list[Future[str]] = []
+        #: A stop that somebody else has asked for.
+        self.stopping: tuple[str, Future[str]] | None = None
         self.cancelled = 0
         self.now_s = 0.0
         self.interruption = Interruption(self.job_name, self, lambda: self.now_s)  # type: ignore[arg-type]
@@ -71,6 +73,18 @@ def handlers_as_before() -> Iterator[None]:
     yield
     for number, handler in before.items():
         signal.signal(number, handler)
+
+
+def test_signal_during_a_stop_says_where_it_goes_and_begins_no_other(capfd: pytest.CaptureFixture[str]) -> None:
+    driver = Driver("/savepoints")
+    driver.stopping = "/savepoints/savepoint-7", (stop := Future[str]())
+    with pytest.raises(SystemExit) as exit_:
+        wait(driver, interrupt, lambda: stop.set_result("/savepoints/savepoint-7"))
+    assert exit_.value.code == 128 + signal.SIGINT
+    assert (driver.stops, driver.cancelled) == ([], 0)
+    first, last = capfd.readouterr().err.splitlines()
+    assert "is stopping already, into /savepoints/savepoint-7; once more cancels it" in first
+    assert last.endswith("/savepoints/savepoint-7")
 
 
 @pytest.mark.parametrize("number", ENDING)

@@ -65,6 +65,27 @@ def test_second_conditional_put_changes_nothing(storage: CheckpointStorage) -> N
     assert storage.read("job/chk-1/_metadata") == b"first"
 
 
+def test_file_gets_another_name_once_and_again_changes_nothing(storage: CheckpointStorage) -> None:
+    storage.put("a/staged", b"1")
+    for _ in range(2):
+        storage.move("a/staged", "a/named")
+        assert (storage.find("a/staged"), storage.find("a/named")) == (None, b"1")
+    with pytest.raises(CorruptCheckpointError):
+        storage.move("a/none", "a/other")
+
+
+def test_another_name_needs_no_room_on_a_full_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    storage = LocalStorage(tmp_path)
+    storage.put("a/staged", b"1")
+
+    def full(*_: object) -> int:
+        raise OSError(errno.ENOSPC, "full")
+
+    monkeypatch.setattr("os.write", full)
+    storage.move("a/staged", "a/named")
+    assert storage.find("a/named") == b"1"
+
+
 def test_listing_shows_names_below_and_files_at_any_depth(storage: CheckpointStorage) -> None:
     storage.put("job/chk-10/_metadata", b"ab")
     storage.put("job/chk-9/_metadata", b"a")

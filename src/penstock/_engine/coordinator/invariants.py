@@ -25,7 +25,7 @@ def check(desk: Desk, *, has_cut: bool, uncommitted: bool, undelivered: bool, fi
         InternalError: One of them is broken.
     """
     stopping = desk.phase in STOPPING
-    runs_epoch = desk.phase is Phase.EPOCH or (desk.phase is Phase.NOTIFYING and not desk.calling)
+    runs_epoch = desk.phase in {Phase.EPOCH, Phase.RELEASING}
     rules = {
         "an epoch runs in its own phase, or while the job breaks off": desk.epoch_running == runs_epoch or stopping,
         "a record is on its way in its own phases, or while the job breaks off": (desk.record is not None)

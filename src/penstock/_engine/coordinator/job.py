@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from random import Random
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from penstock._engine.coordinator import events as ev
 from penstock._engine.coordinator import instructions as do
@@ -49,6 +49,9 @@ if TYPE_CHECKING:
     from penstock._engine.coordinator.topology import Topology
     from penstock._engine.protocol.metadata import AccumulatorRecord, Record
 
+#: The phases of a stop whose savepoint is complete.
+_SAVED: Final = frozenset({Phase.NOTIFYING, Phase.FINISHING, Phase.RELEASING})
+
 
 class JobCoordinator:
     """Decides on one job.
@@ -79,6 +82,7 @@ class JobCoordinator:
             requests=self._requests,
             fail=self._fail,
             finish=self._finish,
+            leave=self._leave,
         )
         self._commits = CommitCycle(
             self._desk, self._state, settings.committer_retries, fail=self._fail, moved=self._commits_moved
@@ -423,7 +427,7 @@ class JobCoordinator:
     @property
     def _stop_is_saved(self) -> bool:
         """Whether the savepoint that the job stops into is complete."""
-        return self._stopping is not None and self._desk.phase in {Phase.NOTIFYING, Phase.FINISHING}
+        return self._stopping is not None and self._desk.phase in _SAVED
 
     @property
     def _stop_is_decided(self) -> bool:
@@ -491,8 +495,8 @@ class JobCoordinator:
         assert self._stopping is not None
         checkpoint, drained = self._desk.chain.parent, self._state.resume()
         path = "" if checkpoint is None else checkpoint.path
-        text = f"The job does not stop and goes on from checkpoint {path}: its savepoint could not be completed"
-        self._desk.emit(do.Log(text, self._not_saved))
+        text = f"The job does not stop and goes on from checkpoint {path}. {self._not_saved}"
+        self._desk.emit(do.Log(text, unexpected=True))
         if drained:
             self._desk.emit(do.Log(DRAINED.format(path), unexpected=True))
         self._stopping = None
@@ -602,8 +606,10 @@ class JobCoordinator:
         self._check_finished()
 
     def _check_finished(self) -> None:
-        if self._state.ledger or self._savepoints.copying:
-            return
+        if not self._state.ledger and not self._savepoints.copying:
+            self._cycle.release()
+
+    def _leave(self) -> None:
         if self._stopping is None:
             self._ending.close(RecordKind.FINISHED)
         elif self._stopping.cancels:

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from penstock._engine.protocol.state_handle import StateHandle
 
 #: The phases in which a job ends, with or without a stop.
-_ENDING: Final = frozenset({Phase.NOTIFYING, Phase.FINISHING, Phase.CLOSING, Phase.ENDED})
+_ENDING: Final = frozenset({Phase.NOTIFYING, Phase.FINISHING, Phase.RELEASING, Phase.CLOSING, Phase.ENDED})
 #: A savepoint that does not get its name is tried again this often, each time after twice the pause.
 _MAX_TRIES: Final = 5
 
@@ -83,10 +83,10 @@ class Savepoints:
 
     def request(self, request: SavepointRequest) -> None:
         """Take up a request, or refuse it."""
-        if self._desk.phase not in RUNNING:
-            self._answer(request, f"the job is {self._desk.status.name}")
-        elif self._desk.phase in {Phase.SAVING, Phase.RESUMING, Phase.NOTIFYING, Phase.FINISHING}:
+        if self._desk.phase in {Phase.SAVING, Phase.RESUMING, *_ENDING}:
             self._answer(request, "the job is ending")
+        elif self._desk.phase not in RUNNING:
+            self._answer(request, f"the job is {self._desk.status.name}")
         elif self.stop is not None:
             self._answer(request, f"the job is already stopping, into {self.stop.path}")
         elif request.stop is Stop.NO:

@@ -122,6 +122,11 @@ class JobDriver:
         """The directory of savepoints that are asked for without one; None where it is not configured."""
         return self._savepoints.default
 
+    @property
+    def stopping(self) -> tuple[str, Future[str]] | None:
+        """The stop that was asked for first and is not answered: its savepoint's path, and its future."""
+        return self._savepoints.stopping
+
     def savepoint(self, directory: str | None, stop: Stop, timeout_ms: int | None = None) -> Future[str]:
         """Ask for a savepoint; the future has its path once it is complete, and the job has stopped if it was to."""
         return self._savepoints.request(self.job_id, directory, stop, timeout_ms)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 from penstock._engine.coordinator import events as ev
 from penstock._engine.driver.damage import state_damage
 from penstock._engine.plan.epoch_plan import EpochPlan
-from penstock._engine.plan.levels import build_plan, plan_epoch
+from penstock._engine.plan.levels import build_plan, plan_epoch, plan_release
 from penstock._engine.protocol.control import LevelDispatch
 from penstock._engine.protocol.paths import blob_path
 from penstock.errors import EpochCancelledError, EpochInfrastructureError
@@ -43,9 +43,15 @@ class EpochPlanner:
     configuration: dict[str, str]
 
     def levels(
-        self, instruction: do.RunEpoch, job_id: str, program: bytes | None, program_path: str | None
+        self,
+        instruction: do.RunEpoch,
+        job_id: str,
+        program: bytes | None,
+        program_path: str | None,
+        *,
+        releases: bool = False,
     ) -> tuple[LevelDispatch, ...]:
-        """Return one dispatch for each level."""
+        """Return one dispatch for each level; all that is left to do is one level where the job ends."""
         common = LevelDispatch(
             job_id=job_id,
             job_name=self.job_name,
@@ -65,6 +71,8 @@ class EpochPlanner:
             stop=instruction.stop,
             attempt=instruction.attempt,
         )
+        if releases:
+            return plan_release(common, instruction.dispatches, self.slots)
         return plan_epoch(self.plan, common, instruction.dispatches, self.slots, instruction.rotation)
 
 
@@ -121,11 +129,11 @@ class Epochs:
     def run(self, instruction: do.RunEpoch, job_id: str) -> None:
         """Begin an epoch; the outcome comes as an event."""
         self._local_state.hold()
-        self._background.run_epoch(lambda: self._mailbox.post(self._run(instruction, job_id, waits=True)))
+        self._background.run_epoch(lambda: self._mailbox.post(self._run(instruction, job_id)))
 
     def notify(self, instruction: do.NotifyListeners, job_id: str) -> None:
-        """Begin an epoch that makes no results, and so waits for nobody to take any."""
-        self._background.run_epoch(lambda: self._mailbox.post(self._run(instruction.epoch, job_id, waits=False)))
+        """Begin an epoch that makes no results, and so waits for nobody to take any; it closes what is open."""
+        self._background.run_epoch(lambda: self._mailbox.post(self._run(instruction.epoch, job_id, releases=True)))
 
     def observe(self, _: do.ObserveEpoch) -> ev.Event:
         """Look at the running epoch."""
@@ -138,14 +146,15 @@ class Epochs:
         self._runner.cancel()
         self._results.interrupt()
 
-    def _run(self, instruction: do.RunEpoch, job_id: str, *, waits: bool) -> ev.Event:
+    def _run(self, instruction: do.RunEpoch, job_id: str, *, releases: bool = False) -> ev.Event:
         try:
-            if waits:
+            if not releases:
                 self._results.wait_for_room()
             if len(self._program) <= MAX_INLINE_PROGRAM:
-                levels = self._planner.levels(instruction, job_id, self._program, None)
+                levels = self._planner.levels(instruction, job_id, self._program, None, releases=releases)
             else:
-                levels = self._planner.levels(instruction, job_id, None, self._stored_program(job_id))
+                path = self._stored_program(job_id)
+                levels = self._planner.levels(instruction, job_id, None, path, releases=releases)
             started_ms = self._mailbox.clock.now_ms()
             plan = EpochPlan(instruction.checkpoint_id, instruction.attempt, levels, self._storage_options)
             outcome = self._runner.run(plan)

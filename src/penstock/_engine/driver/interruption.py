@@ -28,8 +28,8 @@ class Interruption:
     """The signals that a job got so far, and what came of them.
 
     The first one stops the job with a savepoint where ``execution.checkpointing.savepoint-dir`` is set, and else
-    cancels it. The next one cancels a job that was to stop. Whatever comes then ends the process. Two within a second
-    are one.
+    cancels it; a job that is stopping already goes on with that. The next one cancels a job that was to stop. Whatever
+    comes then ends the process. Two within a second are one.
 
     Args:
         job_name: The job.
@@ -67,6 +67,10 @@ class Interruption:
         if self._cancelled or self.over:
             signal.signal(number, signal.SIG_DFL)
             os.kill(os.getpid(), number)
+        elif self._savepoint is None and (stopping := self._job.stopping) is not None:
+            path, self._savepoint = stopping
+            say(f"Job {self._job_name!r} is stopping already, into {path}; once more cancels it.")
+            self._savepoint.add_done_callback(_say_failure)
         elif self._savepoint is None and self._job.savepoint_directory is not None:
             say(f"Stopping job {self._job_name!r} with a savepoint; once more cancels it.")
             self._savepoint = self._job.savepoint(None, Stop.SUSPEND)

@@ -71,6 +71,12 @@ class Savepoints:
         self._stopped: list[Callable[[], None]] = []
         self._over: str | None = None
 
+    @property
+    def stopping(self) -> tuple[str, Future[str]] | None:
+        """The stop that was asked for first and is not answered: its savepoint's path, and its future."""
+        asked = list(self._asked.values())
+        return next(((request.path, future) for request, future in asked if request.stop is not Stop.NO), None)
+
     def request(self, job_id: str, directory: str | None, stop: Stop, timeout_ms: int | None = None) -> Future[str]:
         """Ask for a savepoint, from any thread; the future has its path, or a SavepointError.
 

@@ -103,6 +103,7 @@ class SubtaskRuntime:
         #: Positions in the chain.
         self._opened: list[int] = []
         self._running = 0
+        self._finished = False
         #: (checkpoint id, token) of the last epoch that it ran.
         self.position: tuple[int, int] | None = None
 
@@ -393,9 +394,9 @@ class SubtaskRuntime:
         }
 
     @property
-    def is_over(self) -> bool:
-        """Whether it will never be scheduled again, not even to hear of its last checkpoint."""
-        return self._finished and not any(node.operator.listens for node in self._nodes)
+    def has_finished(self) -> bool:
+        """Whether it came to its end in the epoch that it ran last."""
+        return self._finished
 
     def close(self) -> None:
         """Close all operators and edges that were opened, or were to be; the first error is raised in the end."""
