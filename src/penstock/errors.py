@@ -46,6 +46,7 @@
     │   ├── JobExecutionError               the job failed, mostly in a user's function
     │   ├── LostCommittableError            what a sink staged is gone before its first commit
     │   ├── PartitionError                  a custom partitioner named a subtask that does not exist
+    │   ├── RecordFieldError                a record has a field that its file has no column for
     │   ├── SavepointError                  a savepoint that was asked for could not be written
     │   │   ├── StopIncompleteError             it was written, and the job failed after that
     │   │   └── StopTimeoutError                the job did not stop in time, and was cancelled
@@ -117,6 +118,7 @@ from penstock._errors.run import (
     JobRunError,
     LostCommittableError,
     PartitionError,
+    RecordFieldError,
     SavepointError,
     SinkFileError,
     SourceFileError,
@@ -190,6 +192,7 @@ __all__ = [
     "PartitionError",
     "PenstockError",
     "PySparkVersionError",
+    "RecordFieldError",
     "RestoreError",
     "RetryableError",
     "SavepointChangeError",

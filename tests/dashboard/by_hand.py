@@ -36,10 +36,10 @@ def serving(directory: Path, *controls: FakeControl, token: str | None = None) -
     keys = {"rest.port": "0", "penstock.rest.registry-dir": str(directory), "jobstore.expiration-time": _FOR_EVER}
     if token is not None:
         keys["penstock.rest.token"] = token
-    server = RestServer(RestSettings.read(Configuration.from_dict(keys)), slots=2, dispose=lambda _: None)
+    server = RestServer(RestSettings.read(Configuration.from_dict(keys)), dispose=lambda _: None)
     for control in controls:
         server.add(control)
-    server.start()
+    server.start(2)
     try:
         yield f"{server.address}/"
     finally:

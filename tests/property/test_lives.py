@@ -181,7 +181,9 @@ class Life:
         if isinstance(instruction, do.PutRecord):
             self._files.stored(instruction.record)
             self.has_claimed = True
-        elif isinstance(instruction, do.WriteSavepoint) and instruction.record is not None:
+        elif isinstance(instruction, do.WriteSavepoint) and instruction.is_staged:
+            pass  # it gets its name later
+        elif isinstance(instruction, do.WriteSavepoint | do.CompleteSavepoint):
             self._files.saved(instruction.path, instruction.record)
 
 
@@ -280,7 +282,8 @@ class Lives:
         for path in self.untouched:
             dispose(path, [str(self.checkpoints)])
         for chain in read_chains(open_storage(str(self.checkpoints))):
-            for number in chain.newest.spared if chain.newest else ():
+            begins = chain.newest.begins if chain.newest else 0
+            for number in (number for number in chain.records if number < begins):
                 shutil.rmtree(self.checkpoints / chain.job_id / f"chk-{number}", ignore_errors=True)
 
     def clean(self) -> None:

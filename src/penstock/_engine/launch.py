@@ -9,7 +9,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from penstock._engine.driver.assembly import Surroundings, assemble
+from penstock._engine.driver.assembly import Surroundings, assemble, check_settings
 from penstock._engine.driver.client import JobHandle
 from penstock._engine.driver.logs import set_up_log
 from penstock._engine.driver.resumption import resumption
@@ -44,16 +44,19 @@ def submit(job_graph: JobGraph, configuration: Configuration, main_classes: byte
         CheckpointStorageError: The checkpoint directory cannot be used.
         SparkSetupError: Spark cannot start on this machine.
     """
+    set_up_log(configuration)
+    noted = None
+    if (supervised := resumption()) is not None:
+        configuration, noted = supervised.next_job(job_graph.name, configuration)
+    check_settings(job_graph, configuration)  # what cannot be is said before Spark takes its seconds
+    server = _rest_server(configuration)
+
     # Imported here: a program that only builds jobs never loads Spark.
     from penstock._engine.spark.directories import user_directory
     from penstock._engine.spark.epoch import SparkEpochRunner
     from penstock._engine.spark.session import get_session
     from penstock._engine.spark.shipping import is_local, ship
 
-    set_up_log(configuration)
-    noted = None
-    if (supervised := resumption()) is not None:
-        configuration, noted = supervised.next_job(job_graph.name, configuration)
     spark = get_session()
     folders: tuple[str, ...] = ()
     if is_local(spark):
@@ -66,7 +69,8 @@ def submit(job_graph: JobGraph, configuration: Configuration, main_classes: byte
         state_directory=user_directory() / "state",
         python_path=folders,
     )
-    server = _rest_server(configuration, spark.slots)
+    if server is not None:
+        server.start(spark.slots)
     driver, loop = assemble(job_graph, configuration, main_classes, surroundings)
     if noted is not None:
         loop.add_listener(noted.follow(driver))
@@ -86,7 +90,7 @@ _servers: list[RestServer] = []
 _server_lock = threading.Lock()
 
 
-def _rest_server(configuration: Configuration, slots: int) -> RestServer | None:
+def _rest_server(configuration: Configuration) -> RestServer | None:
     """Return the REST server of this process; None for a job that is not to have one."""
     if not configuration.get(option_table.REST_ENABLED):
         if metrics_are_wanted(configuration):
@@ -100,8 +104,7 @@ def _rest_server(configuration: Configuration, slots: int) -> RestServer | None:
                 checkpoint_directories=() if directory is None else (directory,),
                 options=storage_options(configuration),
             )
-            server = RestServer(RestSettings.read(configuration), slots=slots, dispose=disposal)
-            server.start()
+            server = RestServer(RestSettings.read(configuration), dispose=disposal)
             _servers.append(server)
         return _servers[0]
 

@@ -1,7 +1,8 @@
 """Checking the keys of one place of configuration against the table.
 
-Every known key gets its newest name and a value that can be read; what is unknown, misspelt or without effect here is
-said once per process in the log. Nothing here knows where the settings come from.
+Every known key gets its newest name and a value that can be read; what is unknown or without effect here is said once
+per process in the log. A key that nobody has, but that is nearly one that Penstock reads, is refused: the job would
+run without what was asked for. Nothing here knows where the settings come from.
 """
 
 from __future__ import annotations
@@ -11,7 +12,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from penstock.common import option_table, unread_options
-from penstock.common.configuration import Configuration
+from penstock.common.configuration import Configuration, shown_value
+from penstock.common.flink_keys import is_flinks
 from penstock.errors import ConfigurationError
 
 if TYPE_CHECKING:
@@ -20,25 +22,6 @@ if TYPE_CHECKING:
     from penstock.common.config_options import ConfigOption
 
 _log = logging.getLogger(__name__)
-
-# First parts of Flink's keys, beside those in the table. A key below one of them that nobody knows is worth a word;
-# any other unknown key is the program's own.
-_FLINK_NAMESPACES = frozenset(
-    (
-        *("blob", "classloader", "cluster", "compiler", "external-resource", "external-resources", "fs", "heartbeat"),
-        *(
-            "historyserver",
-            "jobmanager",
-            "kubernetes",
-            "metrics",
-            "minicluster",
-            "pekko",
-            "queryable-state",
-            "security",
-        ),
-        *("slot", "slotmanager", "state", "table", "task", "taskmanager", "traces", "yarn", "zookeeper"),
-    )
-)
 
 _MAX_TYPOS = 2
 
@@ -62,14 +45,14 @@ def checked(settings: Mapping[str, Setting]) -> Configuration:
     """Return the settings of one place, each known key by its newest name.
 
     Raises:
-        ConfigurationError: A known key has a value that it cannot have.
+        ConfigurationError: A known key has a value that it cannot have, or a key that is read is misspelt.
     """
     result: dict[str, str] = {}
     # Newest names last, so that they win where a key is set by two of its names.
     for key, setting in sorted(settings.items(), key=lambda item: item[0] in option_table.OPTIONS):
         option = option_table.KNOWN_KEYS.get(key)
         if option is None:
-            _tell_unknown(key)
+            _check_unknown(key, setting)
             result[key] = setting.value
         else:
             _check(option, key, setting)
@@ -85,14 +68,22 @@ def _check(option: ConfigOption[Any], key: str, setting: Setting) -> None:
         _say_once(option.key, f"{option.key} = {setting.value} has no effect: {option.no_effect}.")
 
 
-def _tell_unknown(key: str) -> None:
-    meant = nearest_key(key)
-    if meant is not None:
-        _say_once(key, f"There is no key {key}; did you mean {meant}?")
-    elif key.startswith("metrics.reporter."):
+def _check_unknown(key: str, setting: Setting) -> None:
+    if key.startswith("metrics.reporter."):
         _say_once(key, f"{key} has no effect: there is metrics.reporter.prom, with factory.class, port and host.")
-    elif key.partition(".")[0] in _NAMESPACES:
-        _say_once(key, f"{key} is not a key that Penstock knows; it has no effect.")
+        return
+    if is_flinks(key):
+        _say_once(key, f"{key} is not a key that Penstock reads; it has no effect.")
+        return
+    meant = nearest_key(key)
+    if meant is None:
+        if key.partition(".")[0] in _NAMESPACES:
+            _say_once(key, f"{key} is not a key that Penstock knows; it has no effect.")
+    elif option_table.KNOWN_KEYS[meant].no_effect:
+        _say_once(key, f"There is no key {key}; did you mean {meant}?")
+    else:
+        reason = f"there is no such key, and it reads like {meant}; change it to that, or rename a key of your own"
+        raise ConfigurationError(key, shown_value(key, setting.value), reason, setting.origin)
 
 
 def _say_once(key: str, text: str) -> None:
@@ -145,4 +136,12 @@ def _distance(a: str, b: str) -> int:
     return row[-1]
 
 
-_NAMESPACES = _FLINK_NAMESPACES | {key.partition(".")[0] for key in option_table.KNOWN_KEYS}
+# Below these nobody but Flink and Penstock has keys; any other unknown key is the program's own.
+_NAMESPACES = frozenset(
+    (
+        *(key.partition(".")[0] for key in option_table.KNOWN_KEYS),
+        *("blob", "classloader", "cluster", "compiler", "external-resource", "external-resources", "fs", "heartbeat"),
+        *("historyserver", "kubernetes", "minicluster", "pekko", "queryable-state", "security", "slot", "slotmanager"),
+        *("table", "yarn", "zookeeper"),
+    )
+)

@@ -7,7 +7,8 @@ in one variable, as JSON.
 In the environment each key is a variable of its own: ``PENSTOCK_``, then the key in capitals with ``__`` for each dot
 and ``_`` for each hyphen. ``PENSTOCK_EXECUTION__CHECKPOINTING__INTERVAL="10 s"`` sets
 ``execution.checkpointing.interval``. A key of Penstock's own goes without its ``penstock.``: ``PENSTOCK_JOB_ID`` sets
-``penstock.job-id``. A variable that starts with ``PENSTOCK_``, has no ``__`` and is none of these is left alone.
+``penstock.job-id``. A variable that starts with ``PENSTOCK_``, has no ``__`` and is none of these,
+nor nearly one, is left alone.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from typing import TYPE_CHECKING, cast
 
 import yaml
 
-from penstock.common.config_check import Setting, check_together, checked
+from penstock.common.config_check import Setting, check_together, checked, nearest_key
 from penstock.common.config_values import MAP, flow_yaml, load_yaml
 from penstock.common.configuration import Configuration
 from penstock.common.option_table import KNOWN_KEYS
@@ -148,6 +149,6 @@ def _key_of(variable: str) -> str | None:
         return None
     key = variable.removeprefix(_PREFIX).lower().replace("__", ".").replace("_", "-")
     own = f"penstock.{key}"
-    if own in KNOWN_KEYS:
+    if own in KNOWN_KEYS or nearest_key(own) is not None:  # a misspelt one is refused like any other
         return own
     return key if "." in key else None

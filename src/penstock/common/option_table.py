@@ -79,7 +79,7 @@ CHAIN_DIFFERENT_MAX_PARALLELISM = option(
     "chaining also joins operators with different numbers of key groups",
 )
 AUTO_GENERATE_UIDS = option(
-    "pipeline.auto-generate-uids", BOOL, True, "operators without a uid get one; false makes them an error"
+    "pipeline.auto-generate-uids", BOOL, True, "operators with state get a uid; false makes those without an error"
 )
 BUFFER_TIMEOUT = option(
     "execution.buffer-timeout.interval",
@@ -344,7 +344,7 @@ COMMITTER_RETRIES = option("sink.committer.retries", COUNT, 10, "times that a co
 # ----------------------------------------------------------------------------------------------------------- REST, CLI
 
 EXCEPTION_HISTORY_SIZE = option("web.exception-history-size", POSITIVE, 16, "failures of a job that can be asked for")
-REST_PORT = option("rest.port", _PORT, 8081, "port of the REST server, or the next free one")
+REST_PORT = option("rest.port", _PORT, 8081, "port of the REST server; 8081 or the next free one by default")
 REST_BIND_PORT = optional("rest.bind-port", _PORTS, "port or range of ports that the server may take")
 REST_ADDRESS = optional("rest.address", STRING, "name that clients use for the server; its bind address by default")
 REST_BIND_ADDRESS = optional("rest.bind-address", STRING, "address that the server listens on; loopback by default")

@@ -419,6 +419,7 @@ class OperatorHarness:
         self._operator.open(
             OperatorContext(
                 job_id="0" * 32,
+                run_id="1" * 32,
                 job_name="harness",
                 operator_name=type(self._operator).__name__,
                 uid="operator",
@@ -432,7 +433,7 @@ class OperatorHarness:
                 task_clock=TaskClock.by_hand(self.clock.now_ms),
                 metrics=self.metrics,
                 accumulators=self._accumulators,
-                keyed_store=lambda: MemoryStore(self._key_groups, self._max_parallelism, _inline),
+                keyed_store=self._keyed_store,
                 save_keyed_state=_save,
                 save_operator_state=lambda data, parts, epoch: describe(
                     data, parts, epoch.checkpoint_id, epoch.token, None
@@ -442,6 +443,10 @@ class OperatorHarness:
         )
         self._watermark = self._start.watermark
         self._begin(self._start, current=False)
+
+    def _keyed_store(self) -> MemoryStore:
+        """Return the operator's keyed store: here one that is in memory whole."""
+        return MemoryStore(self._key_groups, self._max_parallelism, _inline)
 
     def close(self) -> None:
         """Close the function, if it was opened."""
@@ -517,6 +522,7 @@ class OperatorHarness:
                 self._output += records[start:stop]
                 if watermark is not None:
                     self._output.append(Watermark(watermark))
+        self._operator.make_room()
 
 
 def _save(store: MemoryStore, epoch: EpochContext) -> StateHandle:

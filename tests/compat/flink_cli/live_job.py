@@ -63,8 +63,8 @@ class Cluster:
             **settings,
         }
         self.keys = {key: value for key, value in self.keys.items() if value}
-        self.server = RestServer(RestSettings.read(Configuration.from_dict(self.keys)), slots=2, dispose=dispose)
-        self.server.start()
+        self.server = RestServer(RestSettings.read(Configuration.from_dict(self.keys)), dispose=dispose)
+        self.server.start(2)
         #: As Flink's command line takes it.
         self.at = self.server.address.removeprefix("http://")
         token = self.keys.get("penstock.rest.token")

@@ -41,8 +41,8 @@ class PatientRunner(SteadyRunner):
 def driver(tmp_path: Path, penstock: Command) -> Iterator[JobDriver]:
     """A job that has two checkpoints and goes on when it is asked for something; its server wants a token."""
     keys = {"rest.port": "0", "penstock.rest.token": "secret"}
-    server = RestServer(RestSettings.read(Configuration.from_dict(keys)), slots=2, dispose=lambda _: None)
-    server.start()
+    server = RestServer(RestSettings.read(Configuration.from_dict(keys)), dispose=lambda _: None)
+    server.start(2)
     runner = PatientRunner()
     runner.server = server
     runner.driver, loop = assembled(counting_graph(tmp_path), tmp_path, runner, retained="2")

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 import logging
+from importlib import resources
 from typing import TYPE_CHECKING
 
 import pytest
@@ -9,6 +10,7 @@ import pytest
 from penstock.common import config_check, option_table
 from penstock.common.config_loading import effective_configuration, environment_settings, file_settings
 from penstock.common.configuration import Configuration
+from penstock.common.flink_keys import is_flinks
 from penstock.common.time import Duration
 from penstock.errors import ConfigurationError, ConfigurationFileError
 
@@ -160,16 +162,67 @@ def test_a_bad_value_names_the_key_and_where_it_was_set(tmp_path: Path) -> None:
     assert in_program.value.origin == ""
 
 
-def test_a_misspelt_key_names_the_likely_one_once(said: pytest.LogCaptureFixture) -> None:
+@pytest.mark.behaviour(200)
+@pytest.mark.parametrize(
+    ("key", "meant"),
+    [
+        ("execution.checkpointing.intervall", "execution.checkpointing.interval"),
+        ("exection.runtime-mode", "execution.runtime-mode"),
+        ("state.checkpoint.dir", "state.checkpoints.dir"),
+        ("penstock.job_id", "penstock.job-id"),
+    ],
+)
+def test_a_misspelt_key_is_refused_with_the_likely_one_and_where_it_was_set(
+    tmp_path: Path, key: str, meant: str
+) -> None:
+    with pytest.raises(ConfigurationError, match=rf"{key} cannot be '10 s': there is no such key.* like {meant};"):
+        _effective({key: "10 s"})
+    path = _write(tmp_path, f"{key}: 10 s")
+    with pytest.raises(ConfigurationError, match=rf"\(set in {path}\)"):
+        _effective(script_dir=tmp_path)
+
+
+def test_a_misspelt_variable_of_the_environment_is_refused_too() -> None:
+    for name in ("PENSTOCK_JOBID", "PENSTOCK_EXECUTION__CHECKPOINTING__DIRR"):
+        with pytest.raises(ConfigurationError, match=rf"\(set in the environment variable {name}\)"):
+            _effective(environ={name: "a" * 32})
+
+
+def test_a_misspelt_secret_is_not_shown() -> None:
+    with pytest.raises(ConfigurationError) as caught:
+        _effective({"penstock.rest.tokens": "hush"})
+    assert "hush" not in str(caught.value)
+
+
+def test_a_key_that_reads_like_one_without_effect_names_that_one_once(said: pytest.LogCaptureFixture) -> None:
     for _ in range(2):
-        _effective({"execution.checkpointing.intervall": "10 s"})
-    expected = "There is no key execution.checkpointing.intervall; did you mean execution.checkpointing.interval?"
-    assert [record.message for record in said.records] == [expected]
+        _effective({"python.exectable": "python3"})
+    assert [record.message for record in said.records] == [
+        "There is no key python.exectable; did you mean python.executable?"
+    ]
 
 
-def test_a_misspelling_is_found_in_the_first_part_of_the_key_too(said: pytest.LogCaptureFixture) -> None:
-    _effective({"exection.runtime-mode": "BATCH"})
-    assert "did you mean execution.runtime-mode?" in said.text
+@pytest.mark.behaviour(200)
+@pytest.mark.parametrize("key", ["metrics.reporter.prim.port", "akka.ask.timeout", "fs.hdfs.limit.input"])
+def test_a_key_that_flink_has_is_never_refused(key: str) -> None:
+    assert _effective({key: "9"}).get_string(key, "") == "9"
+
+
+def test_no_key_of_flinks_is_refused() -> None:
+    text = resources.files("penstock.common").joinpath("flink_keys.txt").read_text(encoding="utf-8")
+    keys = [line.replace("<", "").replace(">", "") for line in text.splitlines() if not line.startswith("#")]
+    unknown = {key: "9" for key in keys if key not in option_table.KNOWN_KEYS}
+    assert len(unknown) > 1_000
+    assert _effective(unknown).key_set() == unknown.keys()
+
+
+def test_the_list_of_flinks_keys_has_each_of_them_that_penstock_knows() -> None:
+    ours = ("penstock.", "s3.", "fs.s3a.")
+    others = {key for key in option_table.KNOWN_KEYS if not key.startswith(ours) and not is_flinks(key)}
+    assert others == {
+        "execution.savepoint.restore-mode",
+        "execution.batch.job-recovery.operator-coordinator-snapshot.min-pause",
+    }, "names of versions before 2.0"
 
 
 def test_an_unknown_key_of_flinks_is_kept_and_said_once(said: pytest.LogCaptureFixture) -> None:

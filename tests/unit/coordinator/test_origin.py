@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
-from penstock._engine.coordinator.origin import possessions
+from penstock._engine.coordinator.origin import Possessions, possessions
 from penstock._engine.protocol.metadata import Record, RecordKind
 
 JOB, OTHER = "a" * 32, "b" * 32
@@ -18,27 +18,28 @@ def record(job_id: str, checkpoint_id: int, **said: Any) -> Record:
 
 
 @pytest.mark.parametrize(
-    ("job_id", "claim", "latest", "possessed"),
+    ("path", "claim", "latest", "possessed"),
     [
-        (JOB, True, False, (("/s/1",), (3,))),
-        (JOB, False, False, (("/s/1",), (3, 2))),
-        (OTHER, True, False, (("/s/1", f"{OTHER}/chk-2"), (2, 3))),
-        (OTHER, False, False, (("/s/1",), (2, 3))),
-        (JOB, True, True, (("/s/1",), (2, 3))),
+        (None, False, False, ((), 10, ("new",))),
+        (None, False, True, (("/s/1",), 4, ("old", "new"))),
+        (f"{JOB}/chk-2", True, False, ((f"{JOB}/chk-2",), 10, ("new",))),
+        (f"{JOB}/chk-2", False, False, ((), 10, ("new",))),
+        (f"{OTHER}/chk-2", True, False, ((f"{OTHER}/chk-2",), 10, ("new",))),
+        (f"{OTHER}/chk-2", False, False, ((), 10, ("new",))),
+        (f"{JOB}/chk-9", True, True, (("/s/1",), 4, ("old", "new"))),
     ],
-    ids=["own, claimed", "own", "another's, claimed", "another's", "latest"],
+    ids=["anew", "latest of none", "own, claimed", "own", "another's, claimed", "another's", "latest"],
 )
-def test_what_a_job_has_claimed_and_what_it_spares(
-    job_id: str, claim: bool, latest: bool, possessed: tuple[tuple[str, ...], tuple[int, ...]]
+def test_job_that_goes_on_owns_what_it_owned_and_any_other_what_it_claims(
+    path: str | None, claim: bool, latest: bool, possessed: tuple[tuple[str, ...], int, tuple[str, ...]]
 ) -> None:
-    newest = record(JOB, 9, claimed=("/s/1",), spared=(2, 3))
-    restored: Any = SimpleNamespace(record=record(job_id, 2), path=f"{job_id}/chk-2")
+    newest = record(JOB, 9, claimed=("/s/1",), begins=4, runs=("old",))
+    restored: Any = None if path is None else SimpleNamespace(path=path)
     settings: Any = SimpleNamespace(claim=claim, latest=latest)
-    assert possessions(newest, restored, settings, JOB) == possessed
+    assert possessions(newest, restored, settings, 10, "new") == Possessions(*possessed)
 
 
-def test_what_was_claimed_is_the_users_again_once_it_is_used_without_a_claim() -> None:
-    newest = record(JOB, 9, claimed=("/s/1", "/s/2"))
-    restored: Any = SimpleNamespace(record=record(OTHER, 2), path="/s/1")
-    settings: Any = SimpleNamespace(claim=False, latest=False)
-    assert possessions(newest, restored, settings, JOB) == (("/s/2",), ())
+def test_record_names_the_last_runs_alone() -> None:
+    newest = record(JOB, 9, runs=tuple(f"run {number}" for number in range(16)))
+    own = possessions(newest, None, cast("Any", SimpleNamespace(claim=False, latest=True)), 10, "new")
+    assert own.runs == (*(f"run {number}" for number in range(1, 16)), "new")

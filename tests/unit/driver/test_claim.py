@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -308,7 +309,7 @@ def spared_checkpoint(story: Story) -> tuple[str, str]:
     """Leave a checkpoint that a later run has started from without claiming it, and the newest one of that run."""
     path = cancelled_checkpoint(story, job_id=JOB_ID, retained="2")
     newest = cancelled_checkpoint(story, job_id=JOB_ID, recover=path, retained="1")
-    assert record_at(newest).spared == (record_at(path).checkpoint_id,)
+    assert record_at(newest).begins > record_at(path).checkpoint_id
     return path, newest
 
 
@@ -329,7 +330,7 @@ def test_job_that_cannot_read_whose_its_checkpoints_are_does_not_start(
     assert Path(path, "_metadata").is_file()
 
 
-def test_records_before_a_damaged_one_say_what_the_job_does_not_own(tmp_path: Path) -> None:
+def test_newest_record_that_is_damaged_hinders_no_start_from_elsewhere(tmp_path: Path) -> None:
     story = Story(tmp_path)
     path, newest = spared_checkpoint(story)
     last = max((tmp_path / "checkpoints" / JOB_ID).glob("chk-*"), key=lambda place: int(place.name[4:]))
@@ -337,3 +338,60 @@ def test_records_before_a_damaged_one_say_what_the_job_does_not_own(tmp_path: Pa
     (last / "_metadata").write_bytes(b"{")
     assert story.run(program, job_id=JOB_ID, recover=newest, claim="CLAIM", retained="1").status is JobStatus.FINISHED
     assert Path(path, "_metadata").is_file()
+
+
+@pytest.mark.parametrize(
+    "start",
+    [
+        {},
+        {"recover": "oldest"},
+        {"recover": "oldest", "claim": "CLAIM"},
+        {"recover": "savepoint"},
+        {"recover": "savepoint", "claim": "CLAIM"},
+    ],
+    ids=["anew", "from one of them", "from one that it claims", "from a savepoint", "from a savepoint that it claims"],
+)
+@pytest.mark.parametrize("end", ["cancelled", "killed, then latest"])
+def test_checkpoints_that_were_retained_stay_whatever_a_later_job_of_that_id_starts_from(
+    tmp_path: Path, start: dict[str, str], end: str
+) -> None:
+    story = Story(tmp_path)
+    savepoint = story.run(program, asks={2: Stop.SUSPEND}).savepoint
+    cancelled_checkpoint(story, 6, job_id=JOB_ID, retained="3")
+    left = checkpoints_of(story, story.chapters[-1])
+    assert len(left) == 3
+    paths = {"oldest": str(tmp_path / "checkpoints" / JOB_ID / f"chk-{left[0].checkpoint_id}"), "savepoint": savepoint}
+    settings = {**start, "recover": paths[start["recover"]]} if start else {}
+    kept = left[1:] if start == {"recover": "oldest", "claim": "CLAIM"} else left
+    before = {
+        record.checkpoint_id: record_at(tmp_path / "checkpoints" / JOB_ID / f"chk-{record.checkpoint_id}")
+        for record in kept
+    }
+    files = {name: (tmp_path / "checkpoints" / name).read_bytes() for name in files_of(story, kept)}
+    CLOCK.advance(3_600_000)  # files are looked for that nobody needs
+
+    def later(_: Any) -> None:
+        CLOCK.advance(120_000)
+
+    asks = {2: later, 3: later, 5: cancel if end == "cancelled" else kill}
+    with contextlib.nullcontext() if end == "cancelled" else pytest.raises(KilledError):
+        story.run(program, asks=asks, job_id=JOB_ID, retained="3", **settings)
+    if end != "cancelled":
+        again = story.run(program, asks={1: later, 2: later}, job_id=JOB_ID, retained="3", recover="latest")
+        assert again.status is JobStatus.FINISHED
+    for number, record in before.items():
+        assert record_at(tmp_path / "checkpoints" / JOB_ID / f"chk-{number}") == record
+    assert {name: (tmp_path / "checkpoints" / name).read_bytes() for name in files} == files
+    newest = str(tmp_path / "checkpoints" / JOB_ID / f"chk-{kept[-1].checkpoint_id}")
+    assert story.run(program, recover=newest).status is JobStatus.FINISHED
+
+
+def test_start_that_leaves_checkpoints_behind_says_so(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    story = Story(tmp_path)
+    cancelled_checkpoint(story, job_id=JOB_ID)
+    assert "begins anew" not in caplog.text
+    story.run(program, job_id=JOB_ID)
+    assert "begins anew, although an earlier run of that id has left checkpoints" in caplog.text
+    caplog.clear()
+    story.run(program, job_id=JOB_ID)
+    assert "begins anew" not in caplog.text, "the run before has finished and left none"

@@ -75,6 +75,7 @@ def test_a_watermark_that_a_generator_emits_on_an_event_stands_behind_that_event
         Watermark(10),
         StreamRecord(5, 5),
         StreamRecord(20, 20),
+        Watermark(20),
         Watermark(21),
     ]
 

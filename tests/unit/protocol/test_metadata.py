@@ -107,6 +107,6 @@ def test_altered_byte_is_noticed_or_changes_nothing(position: int, change: int) 
 
 
 def test_newer_format_is_refused_with_both_numbers() -> None:
-    data = encode_record(record()).replace(b'"format": 1', b'"format": 9')
-    with pytest.raises(CorruptCheckpointError, match=r"format 9.*format 1"):
+    data = encode_record(record()).replace(b'"format": 2', b'"format": 9')
+    with pytest.raises(CorruptCheckpointError, match=r"format 9.*formats up to 2"):
         decode_record(data, PATH)

@@ -34,9 +34,9 @@ def settings(place: Path, more: dict[str, str]) -> RestSettings:
 @contextmanager
 def served(place: Path, more: dict[str, str]) -> Iterator[tuple[RestServer, str]]:
     """A server with a job, and where its metrics are: empty where they have no port."""
-    server = RestServer(settings(place, more), slots=2, dispose=lambda _: None)
+    server = RestServer(settings(place, more), dispose=lambda _: None)
     server.add(FakeControl())
-    server.start()
+    server.start(2)
     metrics = server._metrics_socket
     yield server, "" if metrics is None else f"http://127.0.0.1:{metrics.getsockname()[1]}"
     server.close()
@@ -119,5 +119,5 @@ def test_a_job_does_without_a_port_that_others_have(tmp_path: Path, caplog: pyte
 def test_without_a_rest_server_there_is_no_port_which_is_told(caplog: pytest.LogCaptureFixture) -> None:
     off = Configuration.from_dict({**FACTORY, "penstock.rest.enabled": "false"})
     with caplog.at_level(logging.WARNING):
-        assert launch._rest_server(off, 2) is None
+        assert launch._rest_server(off) is None
     assert "no port for metrics: penstock.rest.enabled is false" in caplog.text

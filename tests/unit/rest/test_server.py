@@ -7,6 +7,7 @@ import os
 import socket
 import threading
 import time
+from dataclasses import replace
 from http.client import HTTPResponse
 from statistics import median
 from typing import TYPE_CHECKING, Any
@@ -19,6 +20,7 @@ from penstock._engine.gateway.registry import Entry, Registry
 from penstock._engine.rest import http
 from penstock._engine.rest.server import RestServer
 from penstock._engine.rest.settings import RestSettings
+from penstock.common import option_table
 from penstock.common.configuration import Configuration
 from penstock.errors import ConfigurationError, SavepointError
 
@@ -27,11 +29,10 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 
-def settings(place: Path, **more: str) -> RestSettings:
-    keys = {"penstock.rest.registry-dir": str(place / "registry"), "rest.port": "0"}
-    return RestSettings.read(
-        Configuration.from_dict(keys | {key.replace("_", "-"): text for key, text in more.items()})
-    )
+def settings(place: Path, **more: str | None) -> RestSettings:
+    """Settings over any free port; None leaves a key out."""
+    keys = {"penstock.rest.registry-dir": str(place / "registry"), "rest.port": "0", **more}
+    return RestSettings.read(Configuration.from_dict({key: text for key, text in keys.items() if text is not None}))
 
 
 def dispose(path: str) -> None:
@@ -39,8 +40,8 @@ def dispose(path: str) -> None:
         raise SavepointError(path, "there is none")
 
 
-def make(place: Path, **more: str) -> RestServer:
-    return RestServer(settings(place, **more), slots=2, dispose=dispose)
+def make(place: Path, **more: str | None) -> RestServer:
+    return RestServer(settings(place, **more), dispose=dispose)
 
 
 @pytest.fixture
@@ -52,7 +53,7 @@ def control() -> FakeControl:
 def server(tmp_path: Path, control: FakeControl) -> Iterator[RestServer]:
     made = make(tmp_path)
     made.add(control)
-    made.start()
+    made.start(2)
     yield made
     made.close()
 
@@ -96,7 +97,7 @@ def test_the_address_is_printed_where_it_mixes_with_no_output(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     made = make(tmp_path)
-    made.start()
+    made.start(2)
     made.close()
     assert capsys.readouterr() == ("", f"Penstock dashboard and REST API: {made.address}\n")
 
@@ -104,7 +105,7 @@ def test_the_address_is_printed_where_it_mixes_with_no_output(
 def test_it_costs_next_to_nothing_until_somebody_asks(tmp_path: Path) -> None:
     begin = time.perf_counter()
     made = make(tmp_path)
-    made.start()
+    made.start(2)
     started = time.perf_counter()
     made.close()
     assert started - begin < 0.1
@@ -201,10 +202,19 @@ def test_a_request_of_very_many_lines_is_refused_before_it_is_parsed_and_a_long_
         assert received(connection).count(b"HTTP/1.1 200 ") == 100
 
 
-def test_a_port_that_is_taken_makes_it_take_the_next_one(tmp_path: Path) -> None:
+def test_a_port_that_was_set_and_is_taken_is_told_with_the_way_out(tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
-        made = make(tmp_path, **{"rest.port": str(port)})
+        with pytest.raises(ConfigurationError, match=rf"^rest\.port cannot be '{port}': .* in use\); free it, .*leave"):
+            make(tmp_path, **{"rest.port": str(port)})
+
+
+def test_without_a_port_the_next_free_one_from_8081_is_taken(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert settings(tmp_path, **{"rest.port": None}).door.ports[:3] == (8081, 8082, 8083)
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        monkeypatch.setattr(option_table, "REST_PORT", replace(option_table.REST_PORT, default=port))
+        made = make(tmp_path, **{"rest.port": None})
         made.close()
     assert made.address != f"http://127.0.0.1:{port}"
 
@@ -225,7 +235,6 @@ def test_an_address_of_another_machine_is_told(tmp_path: Path) -> None:
 
 def test_ports_are_tried_in_the_order_of_the_setting(tmp_path: Path) -> None:
     assert settings(tmp_path, **{"rest.bind-port": "9000-9002, 8000"}).door.ports == (9000, 9001, 9002, 8000)
-    assert settings(tmp_path, **{"rest.port": "8081"}).door.ports[:2] == (8081, 8082)
     assert settings(tmp_path, **{"rest.port": "65535"}).door.ports == (65535,)
     with pytest.raises(ConfigurationError, match="up to 65535"):
         settings(tmp_path, **{"rest.bind-port": "65536"})
@@ -258,7 +267,7 @@ def test_the_token_is_hidden_in_what_people_see(tmp_path: Path) -> None:
 def test_it_stays_until_the_outcome_of_each_operation_was_read(tmp_path: Path) -> None:
     control, made = FakeControl(), make(tmp_path)
     made.add(control)
-    made.start()
+    made.start(2)
     trigger = httpx.post(f"{made.address}/v1/jobs/{JOB}/stop", json={}).json()["request-id"]
     control.answers[0].set_result("/sp/1")
     closing = threading.Thread(target=made.close)
@@ -274,7 +283,7 @@ def test_it_stays_until_the_outcome_of_each_operation_was_read(tmp_path: Path) -
 def test_a_cluster_that_was_shut_down_waits_for_nobody(tmp_path: Path) -> None:
     control, made = FakeControl(), make(tmp_path)
     made.add(control)
-    made.start()
+    made.start(2)
     httpx.post(f"{made.address}/v1/jobs/{JOB}/stop", json={})
     assert httpx.delete(f"{made.address}/v1/cluster").json() == {}
     made.close()

@@ -78,7 +78,7 @@ def test_drained_job_needs_no_savepoint_also_where_a_crash_has_left_its_last_che
     ("kind", "said", "doomed"),
     [
         (RecordKind.FINISHED, {"keeps_checkpoints": False}, {1, 2}),
-        (RecordKind.FINISHED, {"keeps_checkpoints": False, "spared": (1,)}, {2}),
+        (RecordKind.FINISHED, {"keeps_checkpoints": False, "begins": 2}, {2}),
         (RecordKind.FINISHED, {"keeps_checkpoints": True}, set[int]()),
         (TAKEOVER, {}, set[int]()),
     ],

@@ -39,7 +39,7 @@ def operator(info: SavepointInfo, uid: str) -> OperatorInfo:
 
 def test_job_and_record_are_told(savepoint: Path) -> None:
     info = inspect(str(savepoint))
-    assert (info.kind, info.job_name, info.format_version, info.path) == ("savepoint", "totals", 1, str(savepoint))
+    assert (info.kind, info.job_name, info.format_version, info.path) == ("savepoint", "totals", 2, str(savepoint))
     assert len(info.job_id) == 32
     assert 1_000_000 <= info.created_ms <= CLOCK.now_ms()  # which earlier tests have turned
     assert inspect(str(savepoint / "_metadata")) == info
@@ -168,8 +168,8 @@ def test_altered_metadata_is_named(savepoint: Path) -> None:
 
 def test_newer_format_is_told_apart_from_damage(savepoint: Path) -> None:
     metadata = savepoint / "_metadata"
-    metadata.write_bytes(metadata.read_bytes().replace(b'"format": 1', b'"format": 2', 1))
-    with pytest.raises(UnsupportedFormatError, match=r"format 2.*newer"):
+    metadata.write_bytes(metadata.read_bytes().replace(b'"format": 2', b'"format": 3', 1))
+    with pytest.raises(UnsupportedFormatError, match=r"format 3.*newer"):
         inspect(str(savepoint))
 
 

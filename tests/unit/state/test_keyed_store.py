@@ -211,7 +211,9 @@ def test_damaged_local_version_is_passed_over(checkpoints: Checkpoints, director
 def test_version_of_other_key_groups_is_not_used(directory: Path) -> None:
     half, whole = Checkpoints(range(64)), Checkpoints()
     store = half.keyed_store(directory, memory_bytes=1)
-    run(half, store, {1: "half"})
+    store.catch_up(())
+    write_all(store, {2: "half"})
+    half.end_epoch(store)
     store.catch_up(half.lineage)
     other = whole.keyed_store(directory, memory_bytes=1)
     other.catch_up(())
@@ -246,6 +248,7 @@ def test_clean_entries_leave_memory_past_its_limit_and_dirty_ones_stay(
     pane = store.table("count").pane()
     write_all(store, {normal: -normal for normal in range(100)})
     for normal in range(5_000):
+        store.make_room()
         assert read(pane, normal) == (normal if normal >= 100 else -normal)
         assert len(pane.hot) < 3_000
     checkpoints.end_epoch(store)
@@ -421,5 +424,6 @@ def test_large_values_count_by_their_size(checkpoints: Checkpoints, directory: P
     fresh.catch_up(checkpoints.lineage)
     pane = fresh.table("count").pane()
     for normal in range(50):
+        fresh.make_room()
         assert len(read(pane, normal)) == 100_000
         assert len(pane.hot) <= 6

@@ -119,8 +119,6 @@ def _python() -> Finding:
 
 
 def _packages() -> Finding:
-    from penstock._engine.spark.installation import pandas_remark
-
     versions: list[str] = []
     missing: list[str] = []
     for name in _PACKAGES:
@@ -130,8 +128,10 @@ def _packages() -> Finding:
             missing.append(name)
     if missing:
         return Finding("Packages", Verdict.FAILED, f"{', '.join(missing)} missing: pip install penstock again.")
-    remark = pandas_remark(importlib.metadata.version("pandas"))
-    return Finding("Packages", Verdict.OK, ", ".join(versions) + (f". {remark}." if remark else ""))
+    found = ", ".join(versions)
+    if not importlib.metadata.version("pandas").startswith("2."):
+        return Finding("Packages", Verdict.WARNING, f"{found}. PySpark is made for pandas 2: pip install 'pandas<3'.")
+    return Finding("Packages", Verdict.OK, found)
 
 
 def _spark() -> Finding:
@@ -197,6 +197,7 @@ def _storage(subject: str, url: str | None, key: str, options: dict[str, str]) -
 
 def _port(values: dict[str, str | None]) -> Finding:
     port = int(values[option_table.REST_PORT.key] or 0)
+    is_default = port == option_table.REST_PORT.default
     host = values[option_table.REST_BIND_ADDRESS.key] or "127.0.0.1"
     try:
         with socket.create_server((host, port)):
@@ -204,5 +205,6 @@ def _port(values: dict[str, str | None]) -> Finding:
     except OSError as error:
         owner = next((job.name for job in registered_jobs() if job.address.endswith(f":{port}")), None)
         by = f"job {owner!r} has it" if owner else error.strerror or str(error)
-        text = f"{host}:{port} is not free ({by}); a job takes the next free one. Set rest.port for another."
-        return Finding("REST port", Verdict.OK if owner else Verdict.WARNING, text)
+        outcome = "a job for which it was not set takes the next free one" if is_default else "no job starts with it"
+        text = f"{host}:{port} is not free ({by}); {outcome}. Set rest.port for another."
+        return Finding("REST port", Verdict.OK if owner and is_default else Verdict.WARNING, text)

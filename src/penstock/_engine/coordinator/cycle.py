@@ -228,6 +228,7 @@ class EpochCycle:
     def snapshotted(self, event: ev.EnumeratorsSnapshotted) -> None:
         """Go on with the enumerators' snapshots."""
         assert self.cut is not None
+        self.assigned(event.assigned)
         chain = self._desk.chain
         self.cut, files = self._state.snapshotted(self.cut, chain.job_id, chain.next_id, event.snapshots)
         if files:
@@ -244,7 +245,7 @@ class EpochCycle:
             self.record()
         else:
             self._desk.go(Phase.EXPORTING)
-            self._savepoints.export(self.cut.snapshot)
+            self._savepoints.export(self._state.document(self.cut))
 
     def go_on(self) -> None:
         """Make a normal checkpoint of the epoch that the job was to stop with."""

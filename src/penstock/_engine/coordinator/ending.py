@@ -10,6 +10,7 @@ from penstock._engine.coordinator.phases import Phase
 from penstock._engine.protocol.control import Failure
 from penstock._engine.protocol.metadata import RecordKind
 from penstock.common.job_status import JobStatus
+from penstock.errors import FencedError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -79,6 +80,8 @@ class JobEnding:
     def put_record(self) -> None:
         """Put the terminal record with the next id of the chain."""
         reason, savepoint = text_of(self._error or ""), self._savepoint
+        if savepoint is None and self._savepoints.stop is not None:  # the answer will be that there is no savepoint
+            self._desk.chain.resumes = True
         record = self._desk.chain.make(
             self._kind, self._desk.now_ms, reason=reason, savepoint=savepoint, keeps_checkpoints=self._keeps_checkpoints
         )
@@ -86,14 +89,18 @@ class JobEnding:
             record = replace(record, accumulators=counted)  # its checkpoints may be gone when somebody asks again
         self._desk.put(record)
 
-    def closed(self) -> None:
-        """Go on after the terminal record: drop what is not to be kept."""
-        if not self._keeps_checkpoints:
+    def closed(self, *, recorded: bool = True) -> None:
+        """Go on after the terminal record: drop what is not to be kept.
+
+        Args:
+            recorded: The record is there; else another driver may have taken the job over and need it all.
+        """
+        if recorded and not self._keeps_checkpoints:
             self._desk.delete(self._desk.retention.drop_all())
             self._desk.sweep()
         if self._savepoint is not None:
             self._savepoints.stopped()
-        self.end(_ENDS[self._kind], self._error, checkpoint=self._keeps_checkpoints)
+        self.end(_ENDS[self._kind], self._error, checkpoint=self._keeps_checkpoints or not recorded)
 
     @property
     def _keeps_checkpoints(self) -> bool:
@@ -112,6 +119,8 @@ class JobEnding:
             error: What the program is told.
             checkpoint: Whether there is a checkpoint to go on from.
         """
+        if isinstance(error, FencedError):
+            self._savepoints.leave_stop()
         self._savepoints.give_up(f"the job is {status.name}")
         self._requests.give_up(f"the job is {status.name}")
         self._desk.go(Phase.ENDED)

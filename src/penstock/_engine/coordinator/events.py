@@ -5,7 +5,7 @@ Most events answer one instruction, which their docstrings name; the driver adds
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TypeAlias
 
 if TYPE_CHECKING:
@@ -35,6 +35,15 @@ class JobsListed:
     """Answers ListJobs."""
 
     jobs: tuple[JobEntry, ...]
+    #: The directories of jobs of which no record can be read, so that their names are not known.
+    nameless: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class MarkFound:
+    """Answers ReadMark."""
+
+    mark: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,6 +112,8 @@ class EnumeratorsSnapshotted:
     """Answers SnapshotEnumerators; sources whose readers have all finished are left out."""
 
     snapshots: Mapping[str, EnumeratorSnapshot]
+    #: What was decided before or during the snapshots: it is in none of them as something that is still to be done.
+    assigned: Assigned = field(default_factory=dict[str, dict[int, tuple[bytes, ...]]])
 
 
 @dataclass(frozen=True, slots=True)
@@ -201,14 +212,14 @@ class SavepointRequested:
 
 @dataclass(frozen=True, slots=True)
 class SavepointWritten:
-    """Answers WriteSavepoint."""
+    """Answers WriteSavepoint and CompleteSavepoint."""
 
     path: str
 
 
 @dataclass(frozen=True, slots=True)
 class SavepointFailed:
-    """Answers WriteSavepoint: nobody can restore it."""
+    """Answers WriteSavepoint and CompleteSavepoint: nobody can restore it."""
 
     path: str
     error: Exception
@@ -229,6 +240,7 @@ class CancelRequested:
 
 Event: TypeAlias = (
     JobsListed
+    | MarkFound
     | RecordsListed
     | RecordRead
     | RecordStored

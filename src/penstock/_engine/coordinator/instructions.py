@@ -27,6 +27,14 @@ class ListJobs:
 
 
 @dataclass(frozen=True, slots=True)
+class ReadMark:
+    """Read the mark of the checkpoint directory, or give it one: MarkFound or StepFailed."""
+
+    #: The mark that it gets where it has none.
+    fresh: str
+
+
+@dataclass(frozen=True, slots=True)
 class ListRecords:
     """Look up the ids of a job's chain: RecordsListed or StepFailed."""
 
@@ -159,8 +167,30 @@ class WriteSavepoint:
     path: str
     #: State files below the checkpoint directory, each with its name in the savepoint.
     files: tuple[tuple[str, str], ...]
-    #: Written last; None leaves the savepoint incomplete for now.
-    record: Record | None
+    #: Written last.
+    record: Record
+    #: The record gets its name later, by CompleteSavepoint: until then there is no savepoint.
+    is_staged: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class CompleteSavepoint:
+    """Give the record of a staged savepoint its name in the background: later SavepointWritten or SavepointFailed.
+
+    What was staged may be gone, or be of another attempt at the same checkpoint. Then all of it is written anew.
+    """
+
+    path: str
+    #: As in WriteSavepoint.
+    files: tuple[tuple[str, str], ...]
+    record: Record
+
+
+@dataclass(frozen=True, slots=True)
+class DiscardSavepoint:
+    """Delete in the background what there is of a savepoint that will not be."""
+
+    path: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -237,24 +267,24 @@ class Delete:
 
     job_id: str
     garbage: Garbage
-    #: Checkpoints of the job that are not its own: what they name stays.
-    spared: tuple[int, ...]
+    #: Checkpoints below this id are not the job's own: they stay, with what they name.
+    begins: int
 
 
 @dataclass(frozen=True, slots=True)
 class SweepOrphans:
     """Delete in the background what no kept checkpoint needs and no running epoch can.
 
-    That is: checkpoints older than `before` that are not in `checkpoints`, and shared files that were written for a
-    checkpoint up to `before`, are older than a minute and not in `files`.
+    That is: checkpoints from `begins` on and older than `before` that are not in `checkpoints`, and shared files that
+    were written for a checkpoint from `begins` up to `before`, are older than a minute and not in `files`.
     """
 
     job_id: str
     before: int
     checkpoints: frozenset[int]
     files: frozenset[str]
-    #: Checkpoints of the job that are not its own: they stay, with what they name.
-    spared: tuple[int, ...]
+    #: What is below this id is not the job's own.
+    begins: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -308,6 +338,7 @@ class End:
 
 Instruction: TypeAlias = (
     ListJobs
+    | ReadMark
     | ListRecords
     | ReadRecord
     | PutRecord
@@ -324,6 +355,8 @@ Instruction: TypeAlias = (
     | ObserveEpoch
     | CancelEpoch
     | WriteSavepoint
+    | CompleteSavepoint
+    | DiscardSavepoint
     | AnswerSavepoint
     | AnswerCheckpoint
     | Commit
@@ -341,6 +374,7 @@ Instruction: TypeAlias = (
 #: Calls: the coordinator waits for the answer, which is StepFailed when they fail.
 ANSWERED: Final = (
     ListJobs,
+    ReadMark,
     ListRecords,
     ReadRecord,
     CopyState,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from dataclasses import dataclass, replace
 from pathlib import PurePath
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from penstock._engine.coordinator.snapshots import map_handles
 from penstock._engine.protocol.metadata import JobSnapshot, RecordKind
@@ -20,6 +20,10 @@ if TYPE_CHECKING:
     from penstock._engine.protocol.state_handle import StateHandle
 
 
+#: Runs that a record names: those before them have been cleared away, or are left to `penstock clean`.
+_MOST_RUNS: Final = 16
+
+
 @dataclass(frozen=True, slots=True)
 class Origin:
     """What a job begins with."""
@@ -31,27 +35,34 @@ class Origin:
     write_all: bool = False
 
 
-def possessions(
-    newest: Record | None, restored: Restored | None, settings: JobSettings, job_id: str
-) -> tuple[tuple[str, ...], tuple[int, ...]]:
-    """Return what a job has claimed from elsewhere, and which checkpoints of its own chain it does not own.
+@dataclass(frozen=True, slots=True)
+class Possessions:
+    """What a job owns of what it finds; all records of the chain say so, for later starts with `latest` (`Record`)."""
 
-    Both are in all records of the chain, because a job that goes on with `latest` is told nothing else of its starts.
+    claimed: tuple[str, ...]
+    begins: int
+    runs: tuple[str, ...]
+
+
+def possessions(
+    newest: Record | None, restored: Restored | None, settings: JobSettings, chain_id: int, run_id: str
+) -> Possessions:
+    """Return what a job owns that starts now.
+
+    With `latest` it goes on from the runs before it, and owns what they owned. Any other start owns what it claims and
+    what comes: checkpoints that an earlier run of the same id has left are the user's.
 
     Args:
         newest: The newest record of the chain.
         restored: What the job starts from.
         settings: Say whether the job owns that.
-        job_id: The job.
+        chain_id: The id that the job claims.
+        run_id: The run that claims it.
     """
-    claimed, spared = (newest.claimed, newest.spared) if newest else ((), ())
-    if restored is None or settings.latest:
-        return claimed, spared
-    if _is_own(restored, job_id):
-        others = tuple(number for number in spared if number != restored.record.checkpoint_id)
-        return claimed, others if settings.claim else (*others, restored.record.checkpoint_id)
-    rest = tuple(path for path in claimed if path != restored.path)
-    return (*rest, restored.path) if settings.claim else rest, spared
+    if settings.latest and newest is not None:
+        return Possessions(newest.claimed, newest.begins, (*newest.runs, run_id)[-_MOST_RUNS:])
+    claimed = (restored.path,) if restored is not None and settings.claim and not settings.latest else ()
+    return Possessions(claimed, chain_id, (run_id,))
 
 
 def take_up(restored: Restored, chain: Chain, retention: Retention) -> Origin:
@@ -67,10 +78,11 @@ def take_up(restored: Restored, chain: Chain, retention: Retention) -> Origin:
     """
     record, job_id = restored.record, chain.job_id
     snapshot, copies = own_files(restored.fitted.snapshot, job_id, inside=_is_inside(restored))
-    if _is_own(restored, job_id) and record.checkpoint_id not in chain.spared:
+    is_own = _is_own(restored, job_id)
+    if is_own and record.checkpoint_id >= chain.begins:
         retention.keep(record)
         return Origin(snapshot, copies)
-    write_all = _is_own(restored, job_id)
+    write_all = is_own and restored.path not in chain.claimed
     if write_all:
         snapshot, more = _copies_of_what_nobody_writes(snapshot, job_id, chain.next_id)
         copies = (*copies, *more)

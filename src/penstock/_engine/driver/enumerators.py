@@ -7,6 +7,7 @@ an enumerator acts on its own (``call_async``), with an event of its own.
 from __future__ import annotations
 
 import pickle
+import threading
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -57,6 +58,7 @@ class EnumeratorContext:
         self._run_async = run_async
         self._complete: set[int] = set()
         self._decided: dict[int, list[bytes]] = {}
+        self._thread = threading.get_ident()
         self._splits_for: dict[int, int] = {}
 
     def send_event_to_source_reader(self, subtask_id: int, event: base.SourceEvent) -> None:
@@ -113,6 +115,11 @@ class EnumeratorContext:
         return {subtask: tuple(events) for subtask, events in decided.items()}
 
     def _decide(self, subtask: int, event: OperatorEvent) -> None:
+        if threading.get_ident() != self._thread:  # a snapshot may be taken meanwhile, and would miss it
+            raise JobRunError(
+                f"The enumerator of {self._name!r} gave its readers something from a thread of its own; do that in the "
+                "handler of call_async, which runs between two checkpoints."
+            )
         self._check(subtask)
         self._decided.setdefault(subtask, []).append(encode_event(event))
 
@@ -189,7 +196,7 @@ class Enumerators:
             uid: self._guard(running, partial(_snapshot, running, checkpoint_id))
             for uid, running in self._running.items()
         }
-        return ev.EnumeratorsSnapshotted(snapshots)
+        return ev.EnumeratorsSnapshotted(snapshots, self._take_decided())
 
     def close(self, _: do.CloseEnumerators) -> None:
         """Close all enumerators; nothing that they called asynchronously is heard any more."""

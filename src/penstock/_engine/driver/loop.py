@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import heapq
 import logging
+from collections import deque
 from typing import TYPE_CHECKING, Any
 
 from penstock._engine.coordinator import events as ev
@@ -97,10 +98,13 @@ class JobLoop:
         self._watch = watch
         self._listeners = list(listeners)
         self._alarms: list[tuple[int, int]] = []
+        #: What instructions were answered with: it comes before all letters, so that nothing happens in between.
+        self._answers: deque[ev.Event] = deque()
         self._ending: Ending | None = None
         #: Instructions that are answered, or done, at once.
         self._handlers: dict[type[Any], Callable[[Any], ev.Event | None]] = {
             do.ListJobs: records.list_jobs,
+            do.ReadMark: records.read_mark,
             do.ListRecords: records.list_records,
             do.ReadRecord: records.read_record,
             do.PutRecord: records.put_record,
@@ -121,6 +125,8 @@ class JobLoop:
             do.Commit: self._commit,
             do.HandOver: results.hand_over,
             do.WriteSavepoint: savepoints.write,
+            do.CompleteSavepoint: savepoints.complete,
+            do.DiscardSavepoint: savepoints.discard,
             do.AnswerSavepoint: savepoints.answer,
             do.AnswerCheckpoint: checkpoints.answer,
             do.Wake: self._wake,
@@ -163,14 +169,16 @@ class JobLoop:
         except Exception as error:  # noqa: BLE001 - storage or user code failed; the coordinator knows what follows
             answer = ev.StepFailed(error) if isinstance(instruction, do.ANSWERED) else ev.DriverFailed(error)
         if answer is not None:
-            self._mailbox.post(answer)
+            self._answers.append(answer)
 
     def _perform_all(self, instructions: Sequence[do.Instruction]) -> None:
         for instruction in instructions:
             self.perform(instruction)
 
     def _next_event(self) -> ev.Event | None:
-        """Wait for an event: an alarm that is due, a letter, or what comes of a call."""
+        """Wait for an event: an answer, an alarm that is due, a letter, or what comes of a call."""
+        if self._answers:
+            return self._answers.popleft()
         if self._alarms and self._alarms[0][0] <= self._now_ms:
             return ev.Woken(heapq.heappop(self._alarms)[1])
         letter = self._mailbox.receive(self._alarms[0][0] if self._alarms else None)
@@ -193,7 +201,7 @@ class JobLoop:
         self._epochs.cancel()
 
     def _commit(self, instruction: do.Commit) -> None:
-        self._committers.commit(instruction, self._coordinator.job_id, self._coordinator.restored_checkpoint_id)
+        self._committers.commit(instruction, self._coordinator.chain, self._coordinator.restored_checkpoint_id)
 
     def _close_enumerators(self, instruction: do.CloseEnumerators) -> None:
         try:

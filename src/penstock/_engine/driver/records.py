@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from penstock._engine.coordinator import events as ev
 from penstock._engine.coordinator.retention import ORPHAN_AGE_MS
@@ -13,11 +13,13 @@ from penstock._engine.driver.claimed import delete_claimed
 from penstock._engine.driver.damage import metadata_damage, read, readable
 from penstock._engine.protocol.metadata import Record, RecordKind, decode_record, encode_record
 from penstock._engine.protocol.paths import (
+    MARK,
     METADATA,
     checkpoint_ids,
     checkpoint_of,
     checkpoint_path,
     is_job_directory,
+    is_mark,
     metadata_path,
     shared_directory,
 )
@@ -30,11 +32,17 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from penstock._engine.coordinator import instructions as do
+    from penstock._engine.coordinator.retention import Garbage
     from penstock._engine.driver.background import Background
     from penstock._engine.driver.mailbox import Clock
     from penstock._engine.storage.checkpoint_storage import CheckpointStorage
 
 _log = logging.getLogger(__name__)
+
+_DAMAGED_MARK: Final = (
+    "it does not hold the 32 hexadecimal digits that make up the ids of new jobs there. Delete it, and a new one is "
+    "made; jobs that are in the directory keep their ids"
+)
 
 
 class RecordKeeper:
@@ -57,9 +65,28 @@ class RecordKeeper:
 
     def list_jobs(self, _: do.ListJobs) -> ev.Event:
         """Look up all jobs by their newest readable record."""
-        found = (self._newest(name) for name in self._storage.names("") if is_job_directory(name))
-        jobs = (ev.JobEntry(record.job_id, record.job_name, record.created_ms) for record in found if record)
-        return ev.JobsListed(tuple(jobs))
+        found = {name: self._newest(name) for name in self._storage.names("") if is_job_directory(name)}
+        jobs = (ev.JobEntry(record.job_id, record.job_name, record.created_ms) for record in found.values() if record)
+        nameless = (name for name, record in found.items() if record is None and self._has_records(name))
+        return ev.JobsListed(tuple(jobs), tuple(map(self._storage.full_path, nameless)))
+
+    def _has_records(self, job_id: str) -> bool:
+        return any(METADATA in self._storage.names(checkpoint_path(job_id, number)) for number in self._ids(job_id))
+
+    def read_mark(self, instruction: do.ReadMark) -> ev.Event:
+        """Read the mark of the directory; of several drivers that find none, all take that of the first to put one.
+
+        Raises:
+            CorruptCheckpointError: The file is damaged.
+        """
+        data = self._storage.find(MARK)
+        if data is None:
+            self._storage.put_if_absent(MARK, f"{instruction.fresh}\n".encode())
+            data = self._storage.read(MARK)
+        text = data.decode("ascii", "replace")
+        if not (text.endswith("\n") and is_mark(text[:-1])):
+            raise CorruptCheckpointError(self._storage.full_path(MARK), _DAMAGED_MARK)
+        return ev.MarkFound(text[:-1])
 
     def _newest(self, job_id: str) -> Record | None:
         records = (readable(self._storage, checkpoint_path(job_id, number)) for number in reversed(self._ids(job_id)))
@@ -99,6 +126,10 @@ class RecordKeeper:
         for root in (self._storage.full_path(""), self._storage.url):
             if path.startswith(f"{root.rstrip('/')}/"):
                 return self._storage, path[len(root.rstrip("/")) + 1 :]
+        if "://" not in path and self._storage.url.startswith("file:"):  # the same place may be spelt by way of links
+            place, root = Path(path).resolve(), Path(self._storage.full_path("")).resolve()
+            if place.is_relative_to(root):
+                return self._storage, place.relative_to(root).as_posix()
         directory, name = above(path)
         root, job = above(directory)
         return open_storage(root or "/", self._options), "/".join(filter(None, (job, name)))
@@ -133,11 +164,11 @@ class RecordKeeper:
         records = [metadata_path(job_id, number) for number in garbage.checkpoints]
 
         def delete() -> None:
-            files = self._without_those_of(job_id, instruction.spared, garbage.files)
+            files = self._without_those_of_others(job_id, instruction.begins, garbage)
+            for path in garbage.claimed:  # before the files that it shares with this job's checkpoints
+                delete_claimed(*self._locate(path), job_id)
             self._storage.delete(records)
             self._storage.delete(files)
-            for path in garbage.claimed:
-                delete_claimed(*self._locate(path), job_id)
 
         self._in_background(delete)
 
@@ -152,9 +183,9 @@ class RecordKeeper:
 
     def _orphans(self, instruction: do.SweepOrphans) -> tuple[Sequence[str], Sequence[str]]:
         """Return the records to delete, and what goes when they are gone."""
-        job_id = instruction.job_id
-        old = [number for number in self._ids(job_id) if number < instruction.before]
-        unneeded = [number for number in old if number not in instruction.checkpoints.union(instruction.spared)]
+        job_id, begins, before = instruction.job_id, instruction.begins, instruction.before
+        unneeded = [number for number in self._ids(job_id) if begins <= number < before]
+        unneeded = [number for number in unneeded if number not in instruction.checkpoints]
         records = [metadata_path(job_id, number) for number in unneeded if self._is_checkpoint(job_id, number)]
         oldest_ms = self._clock.now_ms() - ORPHAN_AGE_MS
         files = [
@@ -162,21 +193,27 @@ class RecordKeeper:
             for file in self._storage.files(shared_directory(job_id))
             if file.modified_ms <= oldest_ms
             and file.path not in instruction.files
-            and (checkpoint_of(file.path) or 0) <= instruction.before
+            and begins <= (checkpoint_of(file.path) or 0) <= before
         ]
-        return records, self._without_those_of(job_id, instruction.spared, files)
+        return records, files
 
-    def _without_those_of(self, job_id: str, spared: tuple[int, ...], files: Sequence[str]) -> Sequence[str]:
-        """Return the files that certain checkpoints do not name; none where one of these is damaged."""
+    def _without_those_of_others(self, job_id: str, begins: int, garbage: Garbage) -> Sequence[str]:
+        """Return the files that no checkpoint of others names; no older ones where one of these is damaged."""
+        older = [file for file in garbage.files if (checkpoint_of(file) or 0) < begins]
+        if not older:
+            return garbage.files
         needed: set[str] = set()
-        for number in spared:
+        others = (checkpoint_path(job_id, number) for number in self._ids(job_id) if number < begins)
+        for path in (path for path in others if path not in garbage.claimed):
             try:
-                record = read(self._storage, checkpoint_path(job_id, number))
+                record = read(self._storage, path)
             except CorruptCheckpointError as error:
-                _log.warning("Keeping files that checkpoint %d, which belongs to you, may need: %s", number, error)
-                return ()
-            needed |= state_files(record.snapshot) if record is not None and record.snapshot is not None else set()
-        return [file for file in files if file not in needed]
+                _log.warning("Keeping files that checkpoint %s, which belongs to you, may need: %s", path, error)
+                needed.update(older)
+                break
+            if record is not None and record.snapshot is not None:
+                needed |= state_files(record.snapshot)
+        return [file for file in garbage.files if file not in needed]
 
     def _is_checkpoint(self, job_id: str, checkpoint_id: int) -> bool:
         """Tell a checkpoint from the records that stay for good; a damaged one stays, too, to be looked at."""

@@ -64,6 +64,7 @@ class OperatorContext:
     """What stays the same for an operator as long as it lives."""
 
     job_id: str
+    run_id: str
     job_name: str
     operator_name: str
     uid: str
@@ -130,6 +131,9 @@ class Operator(ABC):
 
     def notify(self, epoch: EpochContext) -> None:  # noqa: B027 - most operators have nobody who listens
         """Tell those who listen what became of the checkpoints before the epoch."""
+
+    def make_room(self) -> None:  # noqa: B027 - most operators have nothing that could fill memory
+        """Let memory go that is needed no more; comes before each call that works on batches, timers or the end."""
 
     @abstractmethod
     def process(self, batch: Batch, input_index: int) -> Iterable[Output]:

@@ -72,12 +72,8 @@ class BatchBuilder:
         self.watermarks: list[tuple[int, int]] = []
 
     def add_watermark(self, watermark: int) -> None:
-        """Put a watermark after the records so far; of two at one place the greater stays."""
-        position = len(self.records)
-        if self.watermarks and self.watermarks[-1][0] == position:
-            self.watermarks[-1] = (position, watermark)
-        else:
-            self.watermarks.append((position, watermark))
+        """Put a watermark after the records so far."""
+        self.watermarks.append((len(self.records), watermark))
 
     def build(self) -> Batch:
         """Return the batch, without timestamps when no record has one."""

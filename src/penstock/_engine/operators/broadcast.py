@@ -235,7 +235,7 @@ class KeyedBroadcastProcessOperator(KeyedProcessOperator):
         """Call a function for each key that has a value in a state."""
         state = self._runtime_context.state_of(descriptor)
         pane, key = self.store.table(descriptor.get_name()).pane(), self.key
-        for normal in [normal for normal, _ in pane.items()]:
-            key.normal, key.key = normal, pane.key_of(normal)
+        for key.normal, key.key, _ in pane.entries():
+            self.store.turn_to(key.normal)
             function(key.key, state)
         key.leave()

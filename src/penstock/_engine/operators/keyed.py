@@ -38,6 +38,9 @@ class KeyedOperator(UserFunctionOperator):
         self.store.catch_up(epoch.restore.lineage)
         super().begin_epoch(epoch)
 
+    def make_room(self) -> None:
+        self.store.make_room()
+
     def snapshot(self, epoch: EpochContext, *, finished: bool) -> OperatorAck:
         operator_state = self.save_operator_state(epoch)
         return OperatorAck(keyed_state=self.context.save_keyed_state(self.store, epoch), operator_state=operator_state)
@@ -48,4 +51,6 @@ class KeyedOperator(UserFunctionOperator):
         keys = [select(record) for record in self.iterate(records)]  # not map(): it takes a StopIteration for the end
         if set(map(type, keys)) in _PLAIN_KEYS:
             return keys, keys
-        return keys, [normal_key(key) for key, _ in zip(keys, self.iterate(records), strict=True)]
+        normals = [normal_key(key) for key, _ in zip(keys, self.iterate(records), strict=True)]
+        self.store.adopt(normals)
+        return keys, normals

@@ -42,10 +42,7 @@ class _Collected(WatermarkOutput):
         self.idle = False
         if watermark > self.top:
             self.top = watermark
-            if self.marks and self.marks[-1][0] == self.position:
-                self.marks[-1] = (self.position, watermark)
-            else:
-                self.marks.append((self.position, watermark))
+            self.marks.append((self.position, watermark))
 
     def mark_idle(self) -> None:
         self.idle = True
@@ -113,13 +110,13 @@ class Watermarker:
         if self._periodic:
             self._generator.on_periodic_emit(output)
 
-    def periodic(self) -> int | None:
-        """Let a generator emit without a record; return a new watermark or None."""
+    def periodic(self) -> list[tuple[int, int]]:
+        """Let a generator emit without a record; return the new watermarks, at position 0."""
         if self._generator is None or not self._periodic:
-            return None
+            return []
         self._output.marks, self._output.position = [], 0
         self._generator.on_periodic_emit(self._output)
-        return self._output.marks[-1][1] if self._output.marks else None
+        return self._output.marks
 
     def see(self) -> None:
         """Take note of records just now."""
@@ -193,8 +190,8 @@ class WatermarksOperator(Operator):
         return ((None, stamped),)
 
     def on_processing_time(self, now_ms: int) -> Iterable[Output]:
-        watermark = self.marker.periodic()
-        return () if watermark is None else ((None, Batch([], None, [(0, watermark)])),)
+        marks = self.marker.periodic()
+        return ((None, Batch([], None, marks)),) if marks else ()
 
     def output_watermark(self, input_watermark: int) -> int:
         return self.marker.watermark

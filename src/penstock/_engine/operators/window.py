@@ -1,6 +1,9 @@
 """Tumbling event-time windows: one pane of keyed state per window, fired whole when the watermark passes its end.
 
-A window's timer is implied by its pane: all keys of a window fire at one watermark, so no timer per key is kept.
+A window's timer is implied by its pane: all keys of a window fire at one watermark, so no timer per key is kept. Of a
+window that stays for late records it is kept which keys have fired (Flink: whose timer is gone): watermarks begin anew
+at another parallelism, and pass its end once more. Where a record comes to such a key before that, it is to fire again,
+as in Flink.
 """
 
 from __future__ import annotations
@@ -10,7 +13,16 @@ from typing import TYPE_CHECKING, Any
 
 from penstock._engine.operators.context import EngineRuntimeContext
 from penstock._engine.operators.copies import separate
+from penstock._engine.operators.fired_windows import (
+    CONTENTS,
+    FIRED,
+    has_fired,
+    note_fired,
+    note_new_record,
+    take_over_from_format_1,
+)
 from penstock._engine.operators.keyed import KeyedOperator
+from penstock._engine.operators.late_records import LateRecords
 from penstock._engine.operators.side_outputs import SideOutputs
 from penstock._engine.operators.window_function import WindowResults, window_results
 from penstock._engine.operators.window_strategy import PaneStrategy
@@ -22,6 +34,7 @@ if TYPE_CHECKING:
 
     from penstock._engine.operators.base import EpochContext, OperatorContext, Output
     from penstock._engine.operators.batch import Batch
+    from penstock._engine.operators.window_function import Entry
     from penstock._engine.protocol.keys import NormalKey
     from penstock._engine.state.table import Pane, Table
 
@@ -58,19 +71,23 @@ class WindowOperator(KeyedOperator):
         self.results = results
         self.watermark = MIN_WATERMARK
         self.table: Table
-        #: Ends of windows that have yet to fire, and of those that have fired but still take late records.
+        #: By window: the keys that have fired and are not to fire again, of windows that stay behind that.
+        self.fired: Table
+        #: Ends of windows that the watermark has yet to reach, and of those behind it that still take late records.
         self.open_windows: list[tuple[int, int]] = []
         self.fired_windows: list[tuple[int, int]] = []
 
     def open(self, context: OperatorContext) -> None:
         super().open(context)
-        self.table = self.store.table("window-contents", kind=self.strategy.kind, keep_keys=True)
-        self._late_counter = context.metrics.counter("numLateRecordsDropped")
+        self.table = self.store.table(CONTENTS, kind=self.strategy.kind, keep_keys=True)
+        self.fired = self.store.table(FIRED, kind=FIRED)
+        self._late = LateRecords(context)
 
     def begin_epoch(self, epoch: EpochContext) -> None:
         super().begin_epoch(epoch)
         self.watermark = epoch.watermark
-        windows = [(end, start) for start, end in self.table.namespaces()]
+        take_over_from_format_1(self.store, epoch.restore.lineage, self.context.max_parallelism)
+        windows = {(end, start) for table in (self.table, self.fired) for start, end in table.namespaces()}
         self.open_windows = sorted(window for window in windows if window[0] - 1 > self.watermark)
         self.fired_windows = sorted(window for window in windows if window[0] - 1 <= self.watermark)
 
@@ -114,12 +131,14 @@ class WindowOperator(KeyedOperator):
         if normals is not keys:
             for first, normal, key in zip(starts, normals, keys, strict=True):
                 panes[first].remember(normal, key)
-        fired = {first for first in distinct if first + size - 1 <= self.watermark}
+        passed = {first for first in distinct if first + size - 1 <= self.watermark}
+        if self.fired.panes:
+            self._let_fire_again(distinct - passed, starts, normals)
         cursor = self.iterate(records)
-        if fired:
+        if passed:
             for first, normal in zip(starts, normals, strict=True):
                 self.strategy.add_all(panes[first], [normal], cursor)
-                if first in fired:
+                if first in passed:
                     self._emit_key(panes[first], normal, out)
         elif len(panes) == 1:
             self.strategy.add_all(next(iter(panes.values())), normals, cursor)
@@ -132,7 +151,7 @@ class WindowOperator(KeyedOperator):
         """Take out the records whose window is gone."""
         gone = [place for place, first in enumerate(starts) if first in closed]
         if self.late_tag is None:
-            self._late_counter.inc(len(gone))
+            self._late.drop(len(gone), records[gone[0]], stamps[gone[0]], self.watermark)
             return
         late = out.side(self.late_tag)
         late.records.extend(records[place] for place in gone)
@@ -149,6 +168,14 @@ class WindowOperator(KeyedOperator):
                 heappush(waiting, window)
         return pane
 
+    def _let_fire_again(self, ahead: set[int], starts: list[int], normals: list[NormalKey]) -> None:
+        """Forget of keys that get records that they have fired, where the watermark is to reach the window's end."""
+        size = self.assigner.size_ms
+        marked = {first: pane for first in ahead if (pane := self.fired.panes.get((first, first + size))) is not None}
+        for first, normal in zip(starts, normals, strict=True) if marked else ():
+            if first in marked:
+                note_new_record(marked[first], normal)
+
     # --------------------------------------------------------------------------------------------------------- firing
 
     def _advance(self, watermark: int, out: SideOutputs) -> None:
@@ -159,24 +186,35 @@ class WindowOperator(KeyedOperator):
             end, first = heappop(self.open_windows)
             window = TimeWindow(first, end)
             self.results.begin(window, watermark)
-            self._emit(window, self._entries(self.table.pane((first, end))), out)
+            self._emit(window, self._to_fire(window), out)
             heappush(self.fired_windows, (end, first))
         while self.fired_windows and _clears_at(self.fired_windows[0][0], self.lateness_ms) <= watermark:
             end, first = heappop(self.fired_windows)
             self._clear(TimeWindow(first, end))
 
-    def _emit(self, window: TimeWindow, entries: Iterable[tuple[Any, Any]], out: SideOutputs) -> None:
+    def _emit(self, window: TimeWindow, entries: Iterable[Entry], out: SideOutputs) -> None:
         self.results.emit(entries, out, window.max_timestamp())
 
     def _emit_key(self, pane: Pane, normal: NormalKey, out: SideOutputs) -> None:
-        """Fire one key of a window that has fired before, for a record that came late but not too late."""
+        """Fire one key of a window that the watermark has passed, for a record that came late but not too late."""
         window = TimeWindow(*pane.namespace)
         self.results.begin(window, self.watermark)
-        self._emit(window, [(pane.key_of(normal), self._given_out(pane.hot[normal]))], out)
+        entry = normal, pane.key_of(normal), self._given_out(pane.hot[normal])
+        note_fired(self.fired.pane(pane.namespace), normal)
+        self._emit(window, [entry], out)
 
-    def _entries(self, pane: Pane) -> Iterator[tuple[Any, Any]]:
-        for normal, value in list(pane.items()):
-            yield pane.key_of(normal), self._given_out(value)
+    def _to_fire(self, window: TimeWindow) -> Iterator[Entry]:
+        """Iterate the entries of a window that have yet to fire, and note that they have where the window stays."""
+        namespace = (window.start, window.end)
+        stays = _clears_at(window.end, self.lateness_ms) > self.watermark
+        fired = self.fired.pane(namespace)
+        some_have_fired = bool(fired.hot or fired.stored)
+        for normal, key, value in self.table.pane(namespace).entries():
+            if some_have_fired and has_fired(fired, normal):
+                continue
+            if stays:
+                note_fired(fired, normal)
+            yield normal, key, self._given_out(value)
 
     def _given_out(self, value: Any) -> Any:
         """Return a pane's value for a result: apart from the pane as long as late records may come to that."""
@@ -186,9 +224,9 @@ class WindowOperator(KeyedOperator):
         namespace = (window.start, window.end)
         if self.results.clears:
             self.results.begin(window, self.watermark)
-            pane = self.table.pane(namespace)
-            self.results.clear([pane.key_of(normal) for normal, _ in list(pane.items())])
+            self.results.clear(self.table.pane(namespace).entries())
         self.table.drop(namespace)
+        self.fired.drop(namespace)
 
 
 def _clears_at(end: int, lateness_ms: int) -> int:

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 from penstock._engine.operators.context import EngineRuntimeContext, refuse_time_to_live
-from penstock._engine.protocol.keys import normal_key
 from penstock._engine.state.declared import declared
 from penstock._engine.state.value_state import KeyContext, StoredValueState
 from penstock.datastream.functions import ProcessWindowFunction, WindowFunction
@@ -16,8 +15,12 @@ if TYPE_CHECKING:
 
     from penstock._engine.operators.base import OperatorContext
     from penstock._engine.operators.side_outputs import SideOutputs
+    from penstock._engine.protocol.keys import NormalKey
     from penstock._engine.state.memory_store import MemoryStore
     from penstock.datastream.state import StateDescriptor
+
+#: What a pane holds of one key: normal key, key and value.
+Entry: TypeAlias = "tuple[NormalKey, Any, Any]"
 
 
 class WindowResults:
@@ -38,15 +41,15 @@ class WindowResults:
     def leave_keys(self) -> None:
         """Have no key at hand."""
 
-    def emit(self, entries: Iterable[tuple[Any, Any]], out: SideOutputs, timestamp: int) -> None:
-        """Put out the results of (key, value) entries, all with one timestamp."""
+    def emit(self, entries: Iterable[Entry], out: SideOutputs, timestamp: int) -> None:
+        """Put out the results of (normal key, key, value) entries, all with one timestamp."""
         result = self._result
-        results = [value if result is None else result(value) for _, value in entries]
+        results = [value if result is None else result(value) for _, _, value in entries]
         out.main.records.extend(results)
         out.main.timestamps.extend([timestamp] * len(results))
 
-    def clear(self, keys: list[Any]) -> None:
-        """See the end of a window for these keys."""
+    def clear(self, entries: Iterable[Entry]) -> None:
+        """See the end of a window for the keys of these entries."""
 
 
 class FunctionResults(WindowResults):
@@ -72,10 +75,10 @@ class FunctionResults(WindowResults):
     def leave_keys(self) -> None:
         self._context.key.leave()
 
-    def emit(self, entries: Iterable[tuple[Any, Any]], out: SideOutputs, timestamp: int) -> None:
+    def emit(self, entries: Iterable[Entry], out: SideOutputs, timestamp: int) -> None:
         context, apply, result = self._context, self._apply, self._result
-        for key, value in entries:
-            context.turn_to(key)
+        for normal, key, value in entries:
+            context.turn_to(normal, key)
             elements = value if self._many else [value if result is None else result(value)]
             if apply is not None:
                 produced = apply(key, context.at, elements)
@@ -84,9 +87,9 @@ class FunctionResults(WindowResults):
             if produced is not None:
                 out.extend(produced, timestamp)
 
-    def clear(self, keys: list[Any]) -> None:
-        for key in keys:
-            self._context.turn_to(key)
+    def clear(self, entries: Iterable[Entry]) -> None:
+        for normal, key, _ in entries:
+            self._context.turn_to(normal, key)
             self._function.clear(self._context)
 
 
@@ -102,9 +105,10 @@ class WindowContext(ProcessWindowFunction.Context[TimeWindow]):
         self.at = TimeWindow(0, 0)
         self.watermark = 0
 
-    def turn_to(self, key: Any) -> None:
+    def turn_to(self, normal: NormalKey, key: Any) -> None:
         """Make a key the one at hand."""
-        self.key.key, self.key.normal = key, normal_key(key)
+        self._store.turn_to(normal)
+        self.key.normal, self.key.key = normal, key
 
     def window(self) -> TimeWindow:
         return self.at

@@ -17,7 +17,9 @@ from struct import Struct
 from typing import TYPE_CHECKING, Any, Final, cast
 from uuid import UUID
 
+from penstock._engine.protocol.key_frames import NAMED, unframed
 from penstock._engine.protocol.keys import NormalKey, decode_normal
+from penstock.common.types import Row, RowKind, make_row
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -50,20 +52,13 @@ def _decode(encoded: bytes) -> Any:
     return decode_normal(encoded) if decoder is None else decoder(encoded[1:])
 
 
-def _frames(payload: bytes) -> list[bytes]:
-    parts: list[bytes] = []
-    start = 0
-    while start < len(payload):
-        length, start = payload[start], start + 1
-        if length == 255:
-            length, start = _LENGTH.unpack_from(payload, start)[0], start + _LENGTH.size
-        parts.append(payload[start : start + length])
-        start += length
-    return parts
-
-
 def _parts(payload: bytes) -> list[Any]:
-    return [_decode(part) for part in _frames(payload)]
+    return [_decode(part) for part in unframed(payload)]
+
+
+def _named_row(payload: bytes) -> Row:
+    values, names = map(_decode, unframed(payload))
+    return make_row(list(names), values, RowKind.INSERT)
 
 
 def _moment(payload: bytes) -> datetime:
@@ -83,7 +78,7 @@ def _time_with_zone(payload: bytes) -> time:
 
 
 def _enum(payload: bytes) -> Any:
-    name = _frames(payload)[0]
+    name = unframed(payload)[0]
     kind = cast("type[Enum]", _class(name))
     value = _decode(payload[_frame_size(name) :])
     return kind(value) if issubclass(kind, Flag) else kind[value]
@@ -94,7 +89,7 @@ def _frame_size(part: bytes) -> int:
 
 
 def _dataclass(payload: bytes) -> Any:
-    name, *values = _frames(payload)
+    name, *values = unframed(payload)
     kind = _class(name)
     fields = [field for field in dataclasses.fields(kind) if field.compare]
     made = object.__new__(kind)  # what it computes at its birth is in the key already
@@ -129,6 +124,7 @@ _DECODERS: Final[dict[bytes, Callable[[bytes], Any]]] = {
     b"b": bytes,
     b"n": lambda _: None,
     b"t": lambda payload: tuple(_parts(payload)),
+    NAMED: _named_row,
     b"z": lambda payload: frozenset(_parts(payload)),
     b"m": _moment,
     b"a": lambda payload: _moment(payload).replace(tzinfo=UTC),

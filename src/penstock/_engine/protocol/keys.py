@@ -15,6 +15,8 @@ import struct
 from datetime import date, datetime, time, timedelta
 from decimal import Decimal
 from enum import Enum, Flag
+from fractions import Fraction
+from itertools import chain
 from numbers import Complex, Rational, Real
 from operator import itemgetter
 from struct import Struct
@@ -22,6 +24,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias, cast
 from uuid import UUID
 from zlib import crc32
 
+from penstock._engine.protocol.key_frames import NAMED, framed, without_names
 from penstock.common.types import Row, field_names
 from penstock.errors import KeyEncodingError
 
@@ -120,7 +123,8 @@ def key_group(normal: NormalKey, max_parallelism: int) -> int:
             return crc32(normal.encode()) % max_parallelism  # pyright: ignore[reportAttributeAccessIssue, reportUnknownArgumentType, reportUnknownMemberType]
         except UnicodeEncodeError:
             return crc32(encode_normal(normal)) % max_parallelism
-    return crc32(normal) % max_parallelism  # pyright: ignore[reportArgumentType]
+    encoded = cast("bytes", normal)
+    return crc32(without_names(encoded) if NAMED in encoded else encoded) % max_parallelism
 
 
 def key_groups(keys: list[Any], max_parallelism: int) -> list[int]:
@@ -133,15 +137,43 @@ def key_groups(keys: list[Any], max_parallelism: int) -> list[int]:
         >>> key_groups(["a", "b", 1, 2.0], 128)
         [67, 121, 119, 20]
     """
-    kinds = set(map(type, keys))
+    plain = set(map(type, keys)) in _NORMAL_KINDS
+    return normal_key_groups(keys if plain else list(map(normal_key, keys)), max_parallelism)
+
+
+def normal_key_groups(normals: list[NormalKey], max_parallelism: int) -> list[int]:
+    """Return the key groups of many *normal* keys; quick where all are int or all are str."""
+    kinds = set(map(type, normals))
     try:
         if kinds == {int}:
-            return [crc32(_pack_for_group(key)) % max_parallelism for key in keys]
+            return [crc32(_pack_for_group(normal)) % max_parallelism for normal in normals]
         if kinds == {str}:
-            return [crc32(key.encode()) % max_parallelism for key in keys]
+            return [crc32(normal.encode()) % max_parallelism for normal in cast("list[str]", normals)]
     except (struct.error, UnicodeEncodeError):  # a number beyond 64 bits, a lone surrogate
         pass
-    return [key_group(normal_key(key), max_parallelism) for key in keys]
+    return [key_group(normal, max_parallelism) for normal in normals]
+
+
+def equal_as_encoded(keys: list[Any]) -> bool:
+    """Return whether those of the keys that are equal in Python have one encoding, whatever else they are.
+
+    Example:
+        >>> equal_as_encoded([1, "a"]), equal_as_encoded([("a", 1.5)]), equal_as_encoded([(("a",), 1)])
+        (True, True, False)
+    """
+    kinds = list(map(type, keys))
+    if kinds and kinds.count(kinds[0]) == len(kinds):  # most often they are of one type: quicker than to make a set
+        kinds = list(set(map(type, chain.from_iterable(keys)))) if kinds[0] is tuple else kinds[:1]
+    return all(map(_is_equal_as_encoded, set(kinds)))
+
+
+def _is_equal_as_encoded(kind: type[Any]) -> bool:
+    if kind in _EQUAL_AS_ENCODED:
+        return True
+    is_plain = issubclass(kind, Enum) and kind.__eq__ is object.__eq__  # each member is equal to itself alone
+    if is_plain:
+        _EQUAL_AS_ENCODED.add(kind)
+    return is_plain
 
 
 def subtask_of_key_group(group: int, parallelism: int, max_parallelism: int) -> int:
@@ -211,7 +243,7 @@ def _encode_ratio(numerator: int, denominator: int) -> bytes:
     else:
         if nearest.as_integer_ratio() == (numerator, denominator):
             return _encode_float(nearest)
-    return b"q" + _frames((_encode_int(numerator), _encode_int(denominator)))
+    return b"q" + framed((_encode_int(numerator), _encode_int(denominator)))
 
 
 def _encode_decimal(key: Decimal) -> bytes:
@@ -237,7 +269,7 @@ def _encode_complex(key: Complex) -> bytes:
     number = complex(key)
     if not number.imag:
         return _encode_float(number.real)
-    return b"c" + _frames((_encode_float(number.real), _encode_float(number.imag)))
+    return b"c" + framed((_encode_float(number.real), _encode_float(number.imag)))
 
 
 def _encode_bytes(key: bytes) -> bytes:
@@ -251,19 +283,24 @@ def _encode_none(_: None) -> bytes:
 def _encode_tuple(key: Iterable[object]) -> bytes:
     # One call less for each part than _encode makes: composite keys are common.
     find = _ENCODERS.get
-    return b"t" + _frames([encoder(part) if (encoder := find(type(part))) else _encode_other(part) for part in key])
+    return b"t" + framed([encoder(part) if (encoder := find(type(part))) else _encode_other(part) for part in key])
 
 
 def _encode_row(key: Row) -> bytes:
     names = field_names(key)
     if names is None:
         return _encode_tuple(key)
-    # Rows with names are equal in whatever order the names stand, so the order of the names decides.
-    return _encode_tuple(value for _, value in sorted(zip(names, key, strict=True), key=itemgetter(0)))
+    # As Row compares them: rows with names are equal in whatever order the names stand.
+    try:
+        fields = sorted(zip(names, key, strict=False), key=itemgetter(0))
+    except TypeError:  # names of several types
+        raise _NoEncodingError from None
+    values, sorted_names = [value for _, value in fields], [name for name, _ in fields]
+    return NAMED + framed((_encode_tuple(values), _encode_tuple(sorted_names)))
 
 
 def _encode_frozenset(key: frozenset[Any]) -> bytes:
-    return b"z" + _frames(sorted(map(_encode, key)))
+    return b"z" + framed(sorted(map(_encode, key)))
 
 
 def _encode_datetime(key: datetime) -> bytes:
@@ -308,12 +345,6 @@ def _encode_uuid(key: UUID) -> bytes:
     return b"u" + key.bytes
 
 
-def _frames(parts: Iterable[bytes]) -> bytes:
-    return b"".join(
-        [(_LENGTHS[len(part)] if len(part) < 255 else b"\xff" + _pack_length(len(part))) + part for part in parts]
-    )
-
-
 # ----------------------------------------------------------------------------------- types that are found by inspection
 
 
@@ -341,16 +372,16 @@ def _find_encoder(kind: type[Any]) -> Callable[[Any], bytes] | None:
 
 
 def _enum_encoder(kind: type[Enum]) -> Callable[[Any], bytes]:
-    head = b"e" + _frames((_class_name(kind),))
+    head = b"e" + framed((_class_name(kind),))
     if issubclass(kind, Flag):  # combinations of members have no name of their own
         return lambda member: head + _encode(member.value)
     return lambda member: head + _encode_str(member.name)
 
 
 def _dataclass_encoder(kind: type[Any]) -> Callable[[Any], bytes]:
-    head = b"d" + _frames((_class_name(kind),))
+    head = b"d" + framed((_class_name(kind),))
     names = [field.name for field in dataclasses.fields(kind) if field.compare]
-    return lambda key: head + _frames([_encode(getattr(key, name)) for name in names])
+    return lambda key: head + framed([_encode(getattr(key, name)) for name in names])
 
 
 def _class_name(kind: type[Any]) -> bytes:
@@ -392,10 +423,17 @@ def _type_name(value: object) -> str:
 # --------------------------------------------------------------------------------------------------------------- tables
 
 _pack_double: Final = Struct(">d").pack
-_pack_length: Final = Struct(">I").pack
-_LENGTHS: Final = [bytes((length,)) for length in range(255)]
 _NAN: Final = b"f" + _pack_double(float("nan"))
 _FIRST_MOMENT: Final = datetime(1, 1, 1)  # noqa: DTZ001 - naive on purpose
+
+#: A subclass of tuple may iterate in a way of its own, and is equal by its contents all the same.
+_tuple_parts: Final = cast("Callable[[Any], Iterable[object]]", tuple.__iter__)  # pyright: ignore[reportUnknownMemberType]
+#: Types of which values that are equal in Python are one key, and do not change; enums join it.
+_EQUAL_AS_ENCODED: Final[set[type[Any]]] = {
+    *(str, int, bool, float, complex, bytes, type(None)),
+    *(Decimal, Fraction, date, datetime, time, timedelta, UUID),
+}
+_NORMAL_KINDS: Final = ({str}, {int}, {str, int})
 
 #: By exact type; types found by inspection join it.
 _ENCODERS: Final[dict[type[Any], Callable[[Any], bytes]]] = {
@@ -412,10 +450,10 @@ _ENCODERS: Final[dict[type[Any], Callable[[Any], bytes]]] = {
 #: For subclasses; the first base that fits decides (a datetime is a date, an IntEnum an int, numpy's ints rational).
 _BY_BASE: Final[tuple[tuple[type[Any], Callable[[Any], bytes]], ...]] = (
     (str, lambda key: _encode_str(str.__str__(key))),
-    (bytes, lambda key: _encode_bytes(bytes(key))),
+    (bytes, lambda key: _encode_bytes(b"".join((key,)))),
     (int, lambda key: _encode_int(int.__int__(key))),
     (float, lambda key: _encode_float(float.__float__(key))),
-    (tuple, _encode_tuple),
+    (tuple, lambda key: _encode_tuple(_tuple_parts(key))),
     (Row, _encode_row),
     (Decimal, _encode_decimal),
     (Rational, _encode_rational),

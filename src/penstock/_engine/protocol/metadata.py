@@ -10,7 +10,7 @@ A savepoint is a record beside the chain, in a directory of its own together wit
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import TYPE_CHECKING, Final, TypeAlias
 
@@ -18,7 +18,7 @@ import msgspec
 from msgspec import UNSET, UnsetType
 
 from penstock._engine.protocol.control import ChannelStatus
-from penstock._engine.protocol.rows import MIN_WATERMARK
+from penstock._engine.protocol.rows import MAX_WATERMARK, MIN_WATERMARK
 from penstock._engine.protocol.state_handle import Lineage  # noqa: TC001 - msgspec reads it
 from penstock.errors import AccumulatorSizeError, CorruptCheckpointError, UnsupportedFormatError
 
@@ -26,7 +26,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 #: Rises when an older Penstock could misread a newer document.
-FORMAT_VERSION: Final = 1
+FORMAT_VERSION: Final = 2
+_READ_FORMATS: Final = (1, FORMAT_VERSION)
 
 #: Bytes that the accumulators of one operator may have: they stand in the document itself.
 MAX_ACCUMULATOR_BYTES: Final = 1 << 20
@@ -106,6 +107,15 @@ class AccumulatorRecord:
     text: str
     #: The pickled accumulator.
     data: bytes
+
+
+#: The accumulator of an operator that drops late records; Flink's name of the metric. It is not one of the user's.
+LATE_RECORDS: Final = "numLateRecordsDropped"
+
+
+def late_records(counted: Mapping[str, Mapping[str, AccumulatorRecord]]) -> dict[str, int]:
+    """Return how many late records were dropped, by the uids of the operators that have dropped any."""
+    return {uid: int(records[LATE_RECORDS].text) for uid, records in counted.items() if LATE_RECORDS in records}
 
 
 #: Accumulators by name, left out of the document where there is none: as in documents from before there were any.
@@ -273,8 +283,14 @@ class Record:
     keeps_checkpoints: bool = True
     #: Checkpoints and savepoints from elsewhere that the job has claimed and not yet deleted, as `Parent.path`.
     claimed: tuple[str, ...] = ()
-    #: Checkpoints of this job that it was started from without owning them.
-    spared: tuple[int, ...] = ()
+    #: The first id of what the job owns here. Below it are checkpoints of runs that it does not go on from: the user's.
+    begins: int = 0
+    #: This run, and those that it goes on from, oldest first: what they have staged, and nothing names, may go.
+    runs: tuple[str, ...] = ()
+    #: Read from older documents alone, as `begins` behind the last of them: what the job was started from unclaimed.
+    spared: tuple[int, ...] | UnsetType = UNSET
+    #: Its writer goes on from the parent, and brings no stop to its end that the parent was to be the last step of.
+    resumes: bool = False
     #: Where the job has come to its end: what it has counted, by operator uid and name.
     accumulators: dict[str, dict[str, AccumulatorRecord]] | UnsetType = UNSET
 
@@ -332,12 +348,54 @@ def decode_record(data: bytes, path: str) -> Record:
         document = msgspec.json.decode(data, type=_Document)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise CorruptCheckpointError(path, f"it is not a whole metadata document ({error})") from error
-    if document.format != FORMAT_VERSION:
-        raise UnsupportedFormatError(path, f"it has format {document.format}, and format {FORMAT_VERSION} is read")
+    if document.format not in _READ_FORMATS:
+        reason = f"it has format {document.format}, and formats up to {FORMAT_VERSION} are read"
+        raise UnsupportedFormatError(path, reason)
     body = bytes(document.record)
     if _digest(body) != document.sha256:
         raise CorruptCheckpointError(path, "its checksum does not match, so it was altered after it was written")
-    return msgspec.json.decode(body, type=Record)
+    record = msgspec.json.decode(body, type=Record)
+    if document.format == 1:
+        record = _from_format_1(record)
+    if record.spared is UNSET:
+        return record
+    return replace(record, begins=max((0, *record.spared)) + 1 if record.spared else 0, spared=UNSET)
+
+
+def document_format(data: bytes) -> int:
+    """Return the format of a document that can be read."""
+    return msgspec.json.decode(data, type=_Document).format
+
+
+def _from_format_1(record: Record) -> Record:
+    """Note in the handles of keyed state which windows have fired: nothing but the watermark told that."""
+    snapshot = record.snapshot
+    if snapshot is None:
+        return record
+    operators = dict(snapshot.operators)
+    for vertex in snapshot.vertices:
+        for uid in vertex.operators:
+            parts = zip(operators[uid].subtasks, vertex.subtasks, strict=True)
+            subtasks = tuple(_with_watermark(part, input_watermark(place.channels)) for part, place in parts)
+            operators[uid] = replace(operators[uid], subtasks=subtasks)
+    return replace(record, snapshot=replace(snapshot, operators=operators))
+
+
+def _with_watermark(subtask: OperatorSubtask, watermark: int) -> OperatorSubtask:
+    return replace(subtask, lineage=tuple(replace(handle, watermark=watermark) for handle in subtask.lineage))
+
+
+def input_watermark(channels: Mapping[int, ChannelStatus]) -> int:
+    """Return the watermark of a subtask at the end of an epoch, as the runtime's valve has it.
+
+    Args:
+        channels: Where all its channels stand.
+    """
+    still_open = [channel for channel in channels.values() if not channel.ended]
+    if channels and not still_open:
+        return MAX_WATERMARK
+    counting = [channel.watermark for channel in still_open if not channel.idle]
+    return min(counting) if counting else max((channel.watermark for channel in still_open), default=MIN_WATERMARK)
 
 
 def _digest(body: bytes) -> str:

@@ -62,6 +62,9 @@ class StateHandle:
     key_groups: tuple[int, int]
     #: Operator state: what to read from the file.
     parts: tuple[StatePart, ...] = ()
+    #: Keyed state of a checkpoint of format 1: where its subtask's watermark stood. Windows that end before it have
+    #: fired; since format 2 the state itself says so.
+    watermark: int | None = None
 
 
 #: The handles that add up to a subtask's state, in the order in which they are read: snapshots first (several after a

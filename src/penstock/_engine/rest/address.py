@@ -33,7 +33,8 @@ def listen(door: Door) -> socket.socket:
     is_one = len(door.ports) == 1
     ports = str(door.ports[0]) if is_one else f"{door.ports[0]}-{door.ports[-1]}"
     nothing = "it cannot" if is_one else "none of them can"
-    raise ConfigurationError(door.ports_key, ports, f"{nothing} be listened on at {door.address} ({why})")
+    way_out = "free it, set another, or leave the key out to have any port that is free"
+    raise ConfigurationError(door.ports_key, ports, f"{nothing} be listened on at {door.address} ({why}); {way_out}")
 
 
 def _listening(address: str, port: int) -> socket.socket:

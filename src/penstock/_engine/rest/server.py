@@ -45,14 +45,13 @@ class RestServer:
 
     Args:
         settings: Where, and for whom.
-        slots: Tasks that run at the same time.
         dispose: Deletes a savepoint.
 
     Raises:
         ConfigurationError: It cannot listen where it is to.
     """
 
-    def __init__(self, settings: RestSettings, *, slots: int, dispose: Callable[[str], object]) -> None:
+    def __init__(self, settings: RestSettings, *, dispose: Callable[[str], object]) -> None:
         self._settings = settings
         self._dispose = dispose
         self._socket = listen(settings.door)
@@ -66,22 +65,28 @@ class RestServer:
         self._registry = Registry(settings.registry_directory)
         self.jobs = Jobs(settings.job_store_ms, _now_ms)
         self.operations = Operations(settings.store_ms, _monotonic_ms)
-        self._site = Site(
-            jobs=self.jobs,
-            operations=self.operations,
-            clock=_now_ms,
-            slots=slots,
-            configuration=settings.configuration,
-            dispose=self._begin_disposal,
-            shut_down=self._do_not_linger,
-        )
         port: int = self._socket.getsockname()[1]
         #: Where clients find it.
         self.address = settings.url(port)
 
-    def start(self) -> None:
-        """Begin to serve, on a thread of its own."""
-        self._thread = threading.Thread(target=self._run, name="penstock-rest", daemon=True)
+    def start(self, slots: int) -> None:
+        """Begin to serve, on a thread of its own; one that serves already goes on.
+
+        Args:
+            slots: Tasks that run at the same time.
+        """
+        if self._thread is not None:
+            return
+        site = Site(
+            jobs=self.jobs,
+            operations=self.operations,
+            clock=_now_ms,
+            slots=slots,
+            configuration=self._settings.configuration,
+            dispose=self._begin_disposal,
+            shut_down=self._do_not_linger,
+        )
+        self._thread = threading.Thread(target=self._run, args=(site,), name="penstock-rest", daemon=True)
         self._thread.start()
         atexit.register(self.close)
         print(f"Penstock dashboard and REST API: {self.address}", file=sys.stderr)  # noqa: T201 - whoever started the job wants it
@@ -123,7 +128,7 @@ class RestServer:
 
     # ---------------------------------------------------------------------------------------------------- its thread
 
-    def _run(self) -> None:
+    def _run(self, site: Site) -> None:
         with selectors.DefaultSelector() as selector:
             for one in (*self._sockets, self._wakeup):
                 selector.register(one, selectors.EVENT_READ)
@@ -131,7 +136,7 @@ class RestServer:
         if not self._closing:
             from penstock._engine.rest.http import serve
 
-            serve(self._site, self._settings.access, self._socket, self._metrics_socket, self._started)
+            serve(site, self._settings.access, self._socket, self._metrics_socket, self._started)
 
     def _started(self, server: uvicorn.Server) -> None:
         self._server = server

@@ -148,15 +148,15 @@ def _hosts(address: str | None, bind_addresses: Sequence[str]) -> frozenset[str]
 
 
 def _rest_door(configuration: Configuration) -> Door:
-    """Return the ports of `rest.bind-port`, or `rest.port` and the ones above it."""
+    """Return the ports of `rest.bind-port`; else that of `rest.port`; else the default and the ones above it."""
     address = configuration.get(option_table.REST_BIND_ADDRESS) or _LOOPBACK
-    keys = option_table.REST_BIND_ADDRESS.key, option_table.REST_BIND_PORT.key
-    given = configuration.get(option_table.REST_BIND_PORT)
+    address_key = option_table.REST_BIND_ADDRESS.key
+    given, key = configuration.get(option_table.REST_BIND_PORT), option_table.REST_BIND_PORT.key
     if given is not None:
-        return Door(address, _ports(given, keys[1]), *keys)
-    first = configuration.get(option_table.REST_PORT)
-    ports = (0,) if first == 0 else tuple(range(first, min(first + _NEXT_PORTS, 65535) + 1))
-    return Door(address, ports, *keys)
+        return Door(address, _ports(given, key), address_key, key)
+    first, key = configuration.get(option_table.REST_PORT), option_table.REST_PORT.key
+    ports = (first,) if configuration.contains_key(key) else tuple(range(first, first + _NEXT_PORTS + 1))
+    return Door(address, ports, address_key, key)
 
 
 def _metrics_door(configuration: Configuration) -> Door | None:

@@ -91,7 +91,7 @@ class EdgeWriter:
         elif start < len(batch.records):
             self._router.route(batch.records[start:], None if stamps is None else stamps[start:])
         for place, outlet in enumerate(self._outlets):
-            if len(outlet.records) >= self._block_records:
+            if len(outlet.records) >= self._block_records or len(outlet.watermarks) >= _BLOCK_RECORDS:
                 self._send(place)
 
     def _be_stamped(self, stamped: bool) -> None:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from penstock._engine.graph.job_graph import JobEdge, PartitionerKind
 from penstock._engine.operators.batch import Batch
-from penstock._engine.protocol.keys import key_group, key_groups, normal_key, subtask_of_key_group
+from penstock._engine.protocol.keys import equal_as_encoded, key_group, key_groups, normal_key, subtask_of_key_group
 from penstock.errors import PartitionError
 
 if TYPE_CHECKING:
@@ -38,12 +38,8 @@ class Outlet:
             self.timestamps.extend(timestamps)
 
     def add_watermark(self, watermark: int) -> None:
-        """Put a watermark after the records so far."""
-        position = len(self.records)
-        if self.watermarks and self.watermarks[-1][0] == position:
-            self.watermarks[-1] = (position, watermark)
-        else:
-            self.watermarks.append((position, watermark))
+        """Put a watermark after the records so far; each one is sent, because timers see at which one they fire."""
+        self.watermarks.append((len(self.records), watermark))
 
     def take(self) -> Batch:
         """Return what waits, and be empty."""
@@ -120,7 +116,10 @@ class TargetRouter(Router):
 
 
 class KeyRoutes(dict[Any, int]):
-    """key -> receiver, filled on demand; keys that are equal have one entry, as they have one encoding.
+    """key -> receiver, filled on demand, for keys of which the equal ones have one encoding.
+
+    That is known of Python's own plain types and of flat tuples of them. Of all others the encoding alone decides: a
+    class of the user's may have an `__eq__` of its own, and its objects may change.
 
     A stream with more keys than it remembers has all of them computed: by then a look into so large a dict costs as
     much, and it would take up a worker's memory.
@@ -152,10 +151,7 @@ class KeyRoutes(dict[Any, int]):
         if self._overflowed:
             self.clear()
             return self._compute(keys)
-        try:
-            return list(map(self.__getitem__, keys))
-        except TypeError:  # a key without a hash: a Row, perhaps; or one that is no key at all
-            return self._compute(keys)
+        return list(map(self.__getitem__, keys)) if equal_as_encoded(keys) else self._compute(keys)
 
     def _compute(self, keys: list[Any]) -> list[int]:
         receivers = self._receivers

@@ -155,6 +155,7 @@ class SubtaskRuntime:
         node, vertex, owner = self.vertex.operators[position], self.vertex, self._owner(position)
         return OperatorContext(
             job_id=dispatch.job_id,
+            run_id=dispatch.run_id,
             job_name=dispatch.job_name,
             operator_name=owner.name,
             uid=owner.uid,
@@ -447,6 +448,7 @@ class SubtaskRuntime:
 
     def _outputs(self, position: int, run: Callable[..., Iterable[Output]], *arguments: Any) -> Iterator[Output]:
         """Iterate an operator's outputs, naming the operator in what it raises."""
+        self._call(position, self._nodes[position].operator.make_room)
         outputs = iter(self._call(position, run, *arguments))
         step: Callable[[], Output | None] = partial(next, outputs, None)
         parts_tagged = self._nodes[position].parts_tagged

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING
 
 from penstock._engine.protocol.control import decode
 from penstock._engine.protocol.events import AddSplits, ReaderState, decode_event
-from penstock._engine.protocol.metadata import FORMAT_VERSION
 from penstock._engine.protocol.rows import MIN_WATERMARK
 from penstock._engine.savepoints.counting import KeyedStateCounter, KeyedStateInfo
 from penstock._engine.savepoints.located import handles_of, locate
@@ -163,7 +162,7 @@ def inspect(
         checkpoint_id=record.checkpoint_id,
         created_ms=record.created_ms,
         penstock_version=record.penstock_version,
-        format_version=FORMAT_VERSION,
+        format_version=located.format,
         parent=None if record.parent is None else record.parent.path,
         savepoint=record.savepoint,
         reason=record.reason,

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from penstock._engine.coordinator.snapshots import map_handles
-from penstock._engine.protocol.metadata import Record, RecordKind, decode_record
+from penstock._engine.protocol.metadata import Record, RecordKind, decode_record, document_format
 from penstock._engine.protocol.paths import METADATA
 from penstock._engine.state.integrity import check_intact
 from penstock._engine.storage.opening import above, local_path, open_storage
@@ -32,6 +32,8 @@ class Located:
     path: str
     storage: CheckpointStorage
     record: Record
+    #: Of the metadata.
+    format: int
 
     @property
     def snapshot(self) -> JobSnapshot:
@@ -90,7 +92,7 @@ def locate(path: str, options: Mapping[str, str] | None = None) -> Located:
     if record.kind is not RecordKind.SAVEPOINT:
         # A checkpoint names its files from the directory of all checkpoints.
         storage = open_storage(above(above(directory)[0])[0] or "/", options)
-    return Located(directory, storage, record)
+    return Located(directory, storage, record, document_format(data))
 
 
 def absolute(path: str) -> str:

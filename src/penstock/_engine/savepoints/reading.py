@@ -24,11 +24,9 @@ from penstock.errors import CorruptCheckpointError, UnknownStateError
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterator
 
-    from penstock._engine.protocol.keys import NormalKey
     from penstock._engine.protocol.metadata import OperatorRecord
     from penstock._engine.protocol.state_handle import StateMode
     from penstock._engine.state.memory_store import MemoryStore
-    from penstock._engine.state.table import Pane
 
 #: Begins the names of temporary directories.
 SCRATCH: Final = "penstock-savepoint-"
@@ -111,17 +109,8 @@ def keyed_entries(place: StatePlace, name: str) -> Iterator[tuple[Any, tuple[int
     with opened_store(located, operator_of(located, place.uid), place.subtask) as store:
         panes = store.table(name).panes
         for namespace in sorted(panes):
-            pane = panes[namespace]
-            for normal, value in pane.items():
-                yield key_of(pane, normal), namespace, value
-
-
-def key_of(pane: Pane, normal: NormalKey) -> Any:
-    """Return the key that a normal key stands for: as it was, where the state keeps keys, else a value equal to it."""
-    if type(normal) is not bytes:
-        return normal
-    original = pane.originals.get(normal)
-    return key_value(normal) if original is None else original
+            for _, key, value in panes[namespace].entries():
+                yield key, namespace, value
 
 
 def timers(place: StatePlace, domain: str) -> Iterator[tuple[Any, int, tuple[int, ...]]]:

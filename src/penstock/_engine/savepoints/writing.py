@@ -8,12 +8,13 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from penstock import __version__
+from penstock._engine.operators.fired_windows import CONTENTS, FIRED, take_over_from_format_1
 from penstock._engine.protocol.keys import NormalKey, key_group, key_group_range, normal_key, subtask_of_key_group
 from penstock._engine.protocol.metadata import OperatorRecord, encode_record
 from penstock._engine.protocol.paths import METADATA, shared_path
 from penstock._engine.protocol.state_handle import StateHandle, StateMode
 from penstock._engine.savepoints.located import absolute
-from penstock._engine.savepoints.reading import MEMORY_BYTES, SCRATCH, key_of, opened_store, operator_state
+from penstock._engine.savepoints.reading import MEMORY_BYTES, SCRATCH, opened_store, operator_state
 from penstock._engine.state.declared import bare, declared
 from penstock._engine.state.keyed_store import KeyedStore
 from penstock._engine.state.operator_state import OperatorState, describe
@@ -75,6 +76,7 @@ class _Shape(NamedTuple):
     name: str
     kind: str
     keep_keys: bool
+    old_keys: bool = False
 
 
 class _Writer:
@@ -157,8 +159,13 @@ class _Writer:
         """Put what stays of a subtask's keyed state into the new stores, transformed where that is asked for."""
         assert self._draft.located is not None
         with opened_store(self._draft.located, operator.record, subtask) as store:
+            lineage, most = operator.record.subtasks[subtask].lineage, operator.record.max_parallelism
+            take_over_from_format_1(store, lineage, most)
+            given = {*operator.keyed}
+            if CONTENTS in given:  # windows that are new have yet to fire
+                given.add(FIRED)
             for table in store.tables:
-                if table.name in operator.keyed:
+                if table.name in given:
                     continue
                 steps = operator.transforms.get(table.name, [])
                 kind = bare(table.kind) if steps else table.kind
@@ -166,12 +173,11 @@ class _Writer:
                     kind = declared(kind, operator.types[table.name])
                 elif kind != table.kind:
                     stores.watch(table.name, table.kind)
-                shape = _Shape(table.name, kind, table.keep_keys)
+                shape = _Shape(table.name, kind, table.keep_keys, table.old_keys)
                 for namespace, pane in table.panes.items():
-                    for normal, stored in pane.items():
-                        value = _transformed(steps, table.name, key_of(pane, normal), stored) if steps else stored
-                        original = pane.originals.get(normal) if type(normal) is bytes else None
-                        stores.put(shape, namespace, normal, original, value)
+                    for normal, key, stored in pane.entries():
+                        value = _transformed(steps, table.name, key, stored) if steps else stored
+                        stores.put(shape, namespace, normal, key, value)
             for timers in store.timer_domains:
                 if timers.name not in operator.timers:
                     for timestamp, entry, original in timers.items():
@@ -234,18 +240,19 @@ class _Stores:
                 if any(table.name == name for table in store.tables):
                     store.table(name, kind=kind)
 
-    def put(self, shape: _Shape, namespace: tuple[int, ...], normal: NormalKey, original: Any, value: Any) -> None:
+    def put(self, shape: _Shape, namespace: tuple[int, ...], normal: NormalKey, key: Any, value: Any) -> None:
         """Set a value; None leaves the key without one, as everywhere."""
         if value is None:
             return
         watched = self._watched.get(shape.name)
         if watched is not None and _OF_TEXT.get(watched.partition("[")[2]) is not type(value):
             self._misfits.add(shape.name)
-        pane = self._store(normal).table(shape.name, kind=shape.kind, keep_keys=shape.keep_keys).pane(namespace)
+        table = self._store(normal).table(shape.name, kind=shape.kind, keep_keys=shape.keep_keys)
+        table.old_keys = table.old_keys or shape.old_keys
+        pane = table.pane(namespace)
         pane.hot[normal] = value
         pane.dirty.add(normal)
-        if original is not None:
-            pane.remember(normal, original)
+        pane.remember(normal, key)
         self._count()
 
     def set_timer(

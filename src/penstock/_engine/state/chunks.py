@@ -2,20 +2,27 @@
 
 from __future__ import annotations
 
-from itertools import repeat
+import reprlib
+from itertools import compress, repeat
 from operator import is_
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
-from penstock._engine.protocol.keys import NormalKey, key_group
+from penstock._engine.protocol.key_frames import may_lack_names
+from penstock._engine.protocol.key_values import key_value
+from penstock._engine.protocol.keys import NormalKey, key_group, normal_key_groups
 from penstock._engine.state.state_file import Chunk, Op, StateFileWriter
 from penstock._engine.state.table import ABSENT, Pane
 from penstock._engine.state.timers import Entry, Timers, split
+from penstock.errors import InternalError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Collection, Container, Iterator
 
-#: Entries below a pane that are not hot, by ascending key group: (key group, normal key, value).
-Below: TypeAlias = "Callable[[Pane], Iterator[tuple[int, NormalKey, Any]]]"
+#: Entries below a pane whose keys are not in a container, by ascending key group: (key group, normal key, value,
+#: original).
+Below: TypeAlias = "Callable[[Pane, Container[NormalKey]], Iterator[tuple[int, NormalKey, Any, Any]]]"
+#: Normal keys, values and the keys behind normal keys that are bytes.
+_Columns: TypeAlias = "tuple[list[NormalKey], list[Any], list[Any]]"
 
 
 class Chunker:
@@ -34,12 +41,17 @@ class Chunker:
         self._writer = writer
 
     def pane_changes(self, pane: Pane) -> Iterator[Chunk]:
-        """Iterate what the running epoch did to a pane."""
+        """Iterate what the running epoch did to a pane.
+
+        Raises:
+            InternalError: It has written a key that belongs to another subtask.
+        """
         if pane.drop_unsaved:
             yield self._chunk(Op.DROP, pane, [])
         if not pane.dirty:
             return
         keys, values = _dirty_columns(pane)
+        self._check(pane.table.name, keys)
         deleted: list[NormalKey] = []
         if True in map(is_, values, repeat(ABSENT)):
             pairs = list(zip(keys, values, strict=True))
@@ -53,32 +65,41 @@ class Chunker:
         start = 0
         while start < len(keys):
             end = start + self._writer.batch
-            yield self._put(pane, keys[start:end], values[start:end], self._range)
+            part = keys[start:end]
+            yield self._put(pane, (part, values[start:end], _originals(pane, part)), self._range)
             start = end
 
     def pane_entries(self, pane: Pane, below: Below) -> Iterator[Chunk]:
-        """Iterate all entries of a pane in chunks that end where key groups end."""
-        keys: list[NormalKey] = []
-        values: list[Any] = []
+        """Iterate all entries of a pane in chunks that end where key groups end.
+
+        Raises:
+            InternalError: There is a key that belongs to another subtask.
+        """
+        columns: _Columns = [], [], []
         first = self._key_groups.start
-        for group, group_keys, group_values in self._by_group(pane, below):
-            batch = self._writer.batch
-            if keys and len(keys) + len(group_keys) > batch:
-                yield self._put(pane, keys, values, (first, group - 1))
-                keys, values = [], []
-            if len(group_keys) > batch:  # a large group has chunks of its own
-                for start in range(0, len(group_keys), batch):
-                    end = start + batch
-                    yield self._put(pane, group_keys[start:end], group_values[start:end], (group, group))
+        for group, found in self._by_group(pane, below):
+            batch, size = self._writer.batch, len(found[0])
+            if columns[0] and len(columns[0]) + size > batch:
+                yield self._put(pane, columns, (first, group - 1))
+                columns = [], [], []
+            if size > batch:  # a large group has chunks of its own
+                for start in range(0, size, batch):
+                    keys, values, originals = (column[start : start + batch] for column in found)
+                    yield self._put(pane, (keys, values, originals), (group, group))
                 continue
-            first = first if keys else group
-            keys += group_keys
-            values += group_values
-        if keys:
-            yield self._put(pane, keys, values, (first, self._key_groups.stop - 1))
+            first = first if columns[0] else group
+            for column, more in zip(columns, found, strict=True):
+                column.extend(more)
+        if columns[0]:
+            yield self._put(pane, columns, (first, self._key_groups.stop - 1))
 
     def timer_changes(self, timers: Timers) -> Iterator[Chunk]:
-        """Iterate what the running epoch did to the timers of a domain."""
+        """Iterate what the running epoch did to the timers of a domain.
+
+        Raises:
+            InternalError: There is one for a key that belongs to another subtask.
+        """
+        self._check(timers.name, [split(entry)[0] for _, entry in timers.journal])
         for op, is_set in ((Op.TIMER_SET, True), (Op.TIMER_DELETE, False)):
             rows = [row for row, what in timers.journal.items() if what is is_set]
             start = 0
@@ -103,39 +124,51 @@ class Chunker:
         if rows:
             yield self._timer_chunk(Op.TIMER_SET, timers, rows, (first, self._key_groups.stop - 1))
 
-    def _by_group(self, pane: Pane, below: Below) -> Iterator[tuple[int, list[NormalKey], list[Any]]]:
-        """Iterate the present and unexpired entries of a pane as (key group, keys, values)."""
+    def _by_group(self, pane: Pane, below: Below) -> Iterator[tuple[int, _Columns]]:
+        """Iterate the present and unexpired entries of a pane by key group."""
         hot, expired, most = pane.hot, pane.table.expired, self._max_parallelism
         above: dict[int, list[NormalKey]] = {}
         for normal, value in hot.items():
             if value is not ABSENT:
                 above.setdefault(key_group(normal, most), []).append(normal)
-        stored = below(pane) if pane.stored else iter(())
+        stored = below(pane, hot) if pane.stored else iter(())
         row = next(stored, None)
         for group in self._key_groups:
             keys = above.pop(group, [])
-            values = [hot[normal] for normal in keys]
+            values, originals = [hot[normal] for normal in keys], _originals(pane, keys)
             while row is not None and row[0] == group:
                 keys.append(row[1])
                 values.append(row[2])
+                originals.append(row[3])
                 row = next(stored, None)
             if expired is not None:
-                kept = [(normal, value) for normal, value in zip(keys, values, strict=True) if not expired(value)]
-                keys, values = [normal for normal, _ in kept], [value for _, value in kept]
+                kept = [not expired(value) for value in values]
+                keys, values = list(compress(keys, kept)), list(compress(values, kept))
+                originals = list(compress(originals, kept))
             if keys:
-                yield group, keys, values
+                yield group, (keys, values, originals)
+        for normals in above.values():
+            self._check(pane.table.name, normals)
+        if row is not None:
+            self._check(pane.table.name, [row[1]])
 
-    def _put(self, pane: Pane, keys: list[NormalKey], values: list[Any], key_groups: tuple[int, int]) -> Chunk:
+    def _check(self, name: str, normals: Collection[NormalKey]) -> None:
+        check_key_groups(name, normals, self._key_groups, self._max_parallelism)
+
+    def _put(self, pane: Pane, columns: _Columns, key_groups: tuple[int, int]) -> Chunk:
+        keys, values, originals = columns
         chunk = self._chunk(Op.PUT, pane, keys)
         chunk.key_groups = key_groups
         chunk.values = values
-        if pane.originals:
-            chunk.originals = [pane.originals.get(normal) if type(normal) is bytes else None for normal in keys]
+        if pane.table.keep_keys and any(original is not None for original in originals):
+            chunk.originals = originals
         return chunk
 
     def _chunk(self, op: Op, pane: Pane, keys: list[NormalKey]) -> Chunk:
         table = pane.table
-        return Chunk(op, table.name, table.kind, table.keep_keys, pane.namespace, self._range, keys)
+        chunk = Chunk(op, table.name, table.kind, table.keep_keys, pane.namespace, self._range, keys)
+        chunk.old_keys = table.old_keys and any(map(may_lack_names, keys))
+        return chunk
 
     def _timer_chunk(self, op: Op, timers: Timers, rows: list[tuple[int, Entry]], key_groups: tuple[int, int]) -> Chunk:
         entries = [split(entry) for _, entry in rows]
@@ -148,6 +181,39 @@ class Chunker:
         if op is Op.TIMER_SET and any(type(normal) is bytes for normal in keys):
             chunk.originals = [timers.original(timestamp, entry) for timestamp, entry in rows]
         return chunk
+
+
+def check_key_groups(name: str, normals: Collection[NormalKey], own: range, max_parallelism: int) -> None:
+    """Make sure that keys are this subtask's: a later start would look for their state in another one.
+
+    Args:
+        name: The state.
+        normals: Keys that were written.
+        own: The key groups of the subtask.
+        max_parallelism: The number of all key groups.
+
+    Raises:
+        InternalError: One of them is not.
+    """
+    if len(own) == max_parallelism or not normals:
+        return
+    keys = list(normals)
+    groups = normal_key_groups(keys, max_parallelism)
+    if min(groups) in own and max(groups) in own:
+        return
+    normal, group = next(pair for pair in zip(keys, groups, strict=True) if pair[1] not in own)
+    reason = (
+        f"state {name!r} has got the key {reprlib.repr(key_value(normal))} of key group {group}, and this subtask has "
+        f"the groups {own.start} to {own.stop - 1}. Most often a key selector gave another key where the record was "
+        "sent from: it must give the same key for a record each time, in every process"
+    )
+    raise InternalError(reason)
+
+
+def _originals(pane: Pane, keys: list[NormalKey]) -> list[Any]:
+    """Return the keys behind keys in memory, None where none is kept."""
+    get = cast("dict[Any, Any]", pane.originals).get
+    return [get(normal) for normal in keys] if pane.originals else [None] * len(keys)
 
 
 def _dirty_columns(pane: Pane) -> tuple[list[NormalKey], list[Any]]:

@@ -96,14 +96,14 @@ def _change(prefix: bytes, pane: Pane, normal: NormalKey, value: Any) -> tuple[b
     return prefix + stored(encoded), pickles.dump(value)
 
 
-def entry_of(encoded: bytes, raw: bytes, hot: Container[NormalKey]) -> tuple[NormalKey, Any, Any] | None:
-    """Return (normal key, value, original key) of a scanned entry of a pane, None for one that is hot."""
+def entry_of(encoded: bytes, raw: bytes, known: Container[NormalKey]) -> tuple[NormalKey, Any, Any] | None:
+    """Return (normal key, value, original key) of a scanned entry of a pane, None for one whose key is known."""
     if encoded.startswith(_HASHED):
         value, original, long = pickles.load(raw)
         normal = decode_normal(long)
-        return None if normal in hot else (normal, value, original)
+        return None if normal in known else (normal, value, original)
     normal = decode_normal(encoded)
-    if normal in hot:  # what is in memory hides it: no need to unpickle
+    if normal in known:  # what is in memory hides it: no need to unpickle
         return None
     return (normal, *value_of(raw, is_wide=_is_wide(encoded)))
 

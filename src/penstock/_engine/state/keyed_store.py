@@ -19,7 +19,7 @@ from penstock._engine.state.table import ABSENT, Pane
 from penstock.errors import StaleAttemptError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Container, Iterator
     from pathlib import Path
 
     from penstock._engine.protocol.keys import NormalKey
@@ -40,7 +40,8 @@ class KeyedStore(MemoryStore):
         max_parallelism: The number of all key groups.
         read: Reads the file of a handle.
         memory_bytes: What entries may take in memory, by estimate: beyond it those that the local version has are let
-            go. Changes of the running epoch stay in memory whatever they take.
+            go, between batches. Changes of the running epoch stay in memory whatever they take, and what a batch reads
+            until it is done: some thousand records with the states of their keys.
         operator_uid: The operator, for errors.
         subtask_index: The subtask, for errors.
         run_id: The start of the job that this is. A later one may go back to an older checkpoint, or begin anew.
@@ -134,7 +135,7 @@ class KeyedStore(MemoryStore):
             or (self._local is not None and self._local.position not in places)
         ):
             self._move_local()
-        self._make_room()
+        self._measure_room()
 
     # ------------------------------------------------------------------------------------------------ the local version
 
@@ -153,7 +154,7 @@ class KeyedStore(MemoryStore):
             pane.pending.clear()
             pane.masked = False
         self._attach(local)
-        self._make_room()
+        self._measure_room()
 
     def _furthest(self) -> LocalVersion:
         """Return the version to move: the furthest of those that stand where this store has passed, or a new one."""
@@ -175,6 +176,7 @@ class KeyedStore(MemoryStore):
         for record in local.panes.values():
             if not record.is_timers:
                 table = self.table(record.name, kind=record.kind, keep_keys=record.keep_keys)
+                table.old_keys = table.old_keys or record.old_keys
                 table.pane(record.namespace).stored = record.pane_id
         for table in self._tables.values():
             for pane in table.panes.values():
@@ -191,9 +193,7 @@ class KeyedStore(MemoryStore):
                     timers.insert(*pickles.load(raw))
 
     def fetch(self, pane: Pane, normal: NormalKey) -> Any:
-        """Read a key from the local version into memory."""
-        if self._room <= 0:
-            self._evict()
+        """Read a key from the local version into memory, also when that is full: see `make_room`."""
         try:
             value, original, size = cast("LocalVersion", self._local).get(pane.stored, normal)
         except MovedError as moved:
@@ -204,15 +204,13 @@ class KeyedStore(MemoryStore):
             pane.remember(normal, original)
         return value
 
-    def scan_groups(self, pane: Pane) -> Iterator[tuple[int, NormalKey, Any]]:
-        """Iterate a pane's entries in the local version that are not hot, by ascending key group."""
+    def scan_groups(self, pane: Pane, known: Container[NormalKey]) -> Iterator[tuple[int, NormalKey, Any, Any]]:
+        """Iterate a pane's entries in the local version whose keys are not known, by ascending key group."""
         try:
             for group, key, raw in cast("LocalVersion", self._local).scan(pane.stored):
-                entry = entry_of(key, raw, pane.hot)
+                entry = entry_of(key, raw, known)
                 if entry is not None:
-                    normal, value, original = entry
-                    pane.remember(normal, original)
-                    yield group, normal, value
+                    yield group, *entry
         except MovedError as moved:
             raise self._stale(moved.position) from moved
 
@@ -232,14 +230,18 @@ class KeyedStore(MemoryStore):
         pending = sum(len(pane.pending) for pane in self._panes())
         return self._entry_bytes * (pending + sum(len(timers.pending) for timers in self._timers.values()))
 
-    def _make_room(self) -> None:
-        entries = sum(len(pane.hot) for pane in self._panes())
-        self._room = self._memory_bytes - entries * self._entry_bytes
+    def make_room(self) -> None:
+        """Let all entries go that the local version has too, when memory is full."""
         if self._room <= 0:
             self._evict()
 
+    def _measure_room(self) -> None:
+        entries = sum(len(pane.hot) for pane in self._panes())
+        self._room = self._memory_bytes - entries * self._entry_bytes
+        self.make_room()
+
     def _evict(self) -> None:
-        """Let all entries go that the local version has too: no books are kept on single entries."""
+        # All clean entries go: no books are kept on single ones.
         entries = sum(map(_evict_clean, self._panes()))
         # Where dirty entries fill memory there is still some room, or each load would end up here.
         self._room = max(self._memory_bytes - entries * self._entry_bytes, self._memory_bytes // 8)

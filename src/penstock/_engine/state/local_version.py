@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
     from penstock._engine.state.lineage import Position
 
-_LAYOUT: Final = 1
+_LAYOUT: Final = 2
 _VERSION_KEY: Final = b"version"
 #: The position of a version that holds no state yet.
 NOWHERE: Final = (-1, -1)
@@ -74,6 +74,7 @@ class PaneRecord(msgspec.Struct, array_like=True):
     is_timers: bool
     kind: str
     keep_keys: bool
+    old_keys: bool
     entries: int
 
 
@@ -214,7 +215,7 @@ class LocalVersion:
     def _write_pane(self, transaction: lmdb.Transaction, pane: Pane) -> None:
         table = pane.table
         record = self._record(table.name, pane.namespace, is_timers=False)
-        record.kind, record.keep_keys = table.kind, table.keep_keys
+        record.kind, record.keep_keys, record.old_keys = table.kind, table.keep_keys, table.old_keys
         if pane.masked:
             self._delete_all(transaction, record)
         # Almost the order of the stored keys: neighbours share pages. Sorting the stored keys takes four times as long.
@@ -257,7 +258,7 @@ class LocalVersion:
     def _record(self, name: str, namespace: Namespace, *, is_timers: bool) -> PaneRecord:
         record = self.panes.get((name, namespace, is_timers))
         if record is None:
-            record = PaneRecord(self.meta.next_pane, name, namespace, is_timers, "", False, 0)
+            record = PaneRecord(self.meta.next_pane, name, namespace, is_timers, "", False, False, 0)
             self.meta.next_pane += 1
             self.panes[name, namespace, is_timers] = record
         return record

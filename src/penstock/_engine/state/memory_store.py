@@ -11,9 +11,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Literal
 from zlib import crc32
 
+from penstock._engine.protocol.key_frames import may_lack_names
 from penstock._engine.protocol.keys import NormalKey, key_group
 from penstock._engine.protocol.state_handle import StateHandle
-from penstock._engine.state.chunks import Chunker
+from penstock._engine.state import old_keys
+from penstock._engine.state.chunks import Chunker, check_key_groups
 from penstock._engine.state.integrity import check_intact
 from penstock._engine.state.lineage import Position, Step, steps
 from penstock._engine.state.state_file import Chunk, Op, StateFileWriter, read_index, read_state_file
@@ -21,7 +23,7 @@ from penstock._engine.state.table import ABSENT, MISSING, Pane, Table
 from penstock._engine.state.timers import Entry, Timers
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Container, Iterable, Iterator
 
     from penstock._engine.protocol.state_handle import Lineage
 
@@ -73,6 +75,24 @@ class MemoryStore:
         if timers is None:
             timers = self._timers[name] = Timers(name)
         return timers
+
+    def make_room(self) -> None:
+        """Let entries leave memory where it is full: the only moment at which what was read or written may go.
+
+        The runtime calls it before each batch. Where one call works through more than a batch (timers that fire, the
+        keys of a window or of a state), the operator calls it in between, with no pane in hand but what
+        `Pane.entries` goes through.
+        """
+
+    def turn_to(self, normal: NormalKey) -> None:
+        """Turn to one key that no batch has brought: that of a timer, of a window, or of a whole state."""
+        self.make_room()
+        self.adopt((normal,))
+
+    def adopt(self, normals: Iterable[NormalKey]) -> None:
+        """Give keys the state that they have from a checkpoint of format 1, before anything is done with them."""
+        if any(table.old_keys for table in self._tables.values()):
+            old_keys.adopt(self._tables.values(), normals)
 
     @property
     def tables(self) -> tuple[Table, ...]:
@@ -147,7 +167,9 @@ class MemoryStore:
         if chunk.op is Op.TIMER_SET or chunk.op is Op.TIMER_DELETE:
             self._absorb_timers(chunk)
             return
-        pane = self.table(chunk.name, kind=chunk.kind, keep_keys=chunk.keep_keys).pane(chunk.namespace)
+        table = self.table(chunk.name, kind=chunk.kind, keep_keys=chunk.keep_keys)
+        table.old_keys = table.old_keys or (chunk.old_keys and any(map(may_lack_names, chunk.keys)))
+        pane = table.pane(chunk.namespace)
         if chunk.op is Op.DROP:
             self._absorb_drop(pane, chunk.key_groups)
             return
@@ -178,7 +200,10 @@ class MemoryStore:
         values: list[Any] = chunk.values or []
         originals: Iterable[Any] = chunk.originals or [MISSING] * len(values)
         for normal, value, original in zip(chunk.keys, values, originals, strict=True):
-            timestamp, entry = (value, normal) if type(value) is int else (value[0], _entry(normal, value[1]))
+            timestamp, namespace = (value, ()) if type(value) is int else value
+            if chunk.old_keys and type(normal) is bytes:
+                normal = old_keys.timer_key(timers, timestamp, normal, namespace, original)  # noqa: PLW2901
+            entry: Entry = (normal, namespace) if namespace else normal
             if is_set:
                 timers.insert(timestamp, entry, original)
             else:
@@ -286,17 +311,25 @@ class MemoryStore:
 
     # ---------------------------------------------------------------------------------------------- for the parts of it
 
+    def check(self, pane: Pane) -> None:
+        """Make sure that what the running epoch wrote to a pane belongs to this subtask.
+
+        Raises:
+            InternalError: A key does not.
+        """
+        check_key_groups(pane.table.name, pane.dirty, self._key_groups, self._max_parallelism)
+
     def fetch(self, pane: Pane, normal: NormalKey) -> Any:
         """Return the value of a key that is not hot; nothing lies below memory here."""
         return ABSENT
 
-    def scan(self, pane: Pane) -> Iterator[tuple[NormalKey, Any]]:
-        """Iterate what lies below a pane and is not hot."""
-        for _, normal, value in self.scan_groups(pane):
-            yield normal, value
+    def scan(self, pane: Pane, known: Container[NormalKey]) -> Iterator[tuple[NormalKey, Any, Any]]:
+        """Iterate what lies below a pane, but for keys that are known: (normal key, value, original)."""
+        for _, normal, value, original in self.scan_groups(pane, known):
+            yield normal, value, original
 
-    def scan_groups(self, pane: Pane) -> Iterator[tuple[int, NormalKey, Any]]:
-        """Iterate what lies below a pane and is not hot, by ascending key group: (key group, normal key, value)."""
+    def scan_groups(self, pane: Pane, known: Container[NormalKey]) -> Iterator[tuple[int, NormalKey, Any, Any]]:
+        """Iterate the same by ascending key group: (key group, normal key, value, original)."""
         return iter(())
 
     def _panes(self) -> Iterator[Pane]:
@@ -305,10 +338,6 @@ class MemoryStore:
 
     def _range(self) -> tuple[int, int]:
         return self._key_groups.start, self._key_groups.stop - 1
-
-
-def _entry(normal: NormalKey, namespace: tuple[int, ...]) -> Entry:
-    return (normal, namespace) if namespace else normal
 
 
 def entry_bytes(pickle_bytes: int) -> int:

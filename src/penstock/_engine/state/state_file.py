@@ -30,7 +30,9 @@ if TYPE_CHECKING:
 
     from penstock._engine.state.table import Namespace
 
-FORMAT_VERSION: Final = 1
+FORMAT_VERSION: Final = 2
+#: Format 1 differs in its keys: those of rows with names lack the names.
+_READ_FORMATS: Final = (1, FORMAT_VERSION)
 _NAME: Final = b"PNSTATE"
 _MAGIC: Final = _NAME + bytes((FORMAT_VERSION,))
 _TRAILER: Final = Struct(">II8s")
@@ -72,6 +74,8 @@ class Chunk:
     values: list[Any] | None = None
     #: The keys behind normal keys that are bytes; None elsewhere.
     originals: list[Any] | None = None
+    #: Some of the keys that are bytes may be as format 1 had them.
+    old_keys: bool = False
 
 
 class ChunkInfo(msgspec.Struct, array_like=True, frozen=True):
@@ -88,6 +92,7 @@ class ChunkInfo(msgspec.Struct, array_like=True, frozen=True):
     raw_size: int
     entries: int
     checksum: int
+    old_keys: bool = False
 
 
 class StateFileWriter:
@@ -124,6 +129,7 @@ class StateFileWriter:
                 raw_size=len(raw),
                 entries=len(chunk.keys),
                 checksum=crc32(packed),
+                old_keys=chunk.old_keys,
             )
         )
         self._offset = start + len(packed)
@@ -183,14 +189,15 @@ def read_index_by(read: Callable[[int, int], bytes], size: int, path: str) -> li
     """
     if size < len(_MAGIC) + _TRAILER.size or not (head := read(0, len(_MAGIC))).startswith(_NAME):
         raise CorruptCheckpointError(path, "it is not a state file or was cut off")
-    if head != _MAGIC:
-        raise UnsupportedFormatError(path, f"it has format {head[-1]}, and format {FORMAT_VERSION} is read")
+    if head[-1] not in _READ_FORMATS:
+        raise UnsupportedFormatError(path, f"it has format {head[-1]}, and formats up to {FORMAT_VERSION} are read")
     index_size, checksum, magic = _TRAILER.unpack(read(size - _TRAILER.size, _TRAILER.size))
     start = size - _TRAILER.size - index_size
     index = read(start, index_size) if start >= len(_MAGIC) else b""
-    if magic != _MAGIC or len(index) != index_size or crc32(index) != checksum:
+    if magic != head or len(index) != index_size or crc32(index) != checksum:
         raise CorruptCheckpointError(path, "it is damaged or was cut off (the index does not match its checksum)")
-    return msgspec.msgpack.decode(index, type=list[ChunkInfo])
+    infos = msgspec.msgpack.decode(index, type=list[ChunkInfo])
+    return infos if head == _MAGIC else [msgspec.structs.replace(info, old_keys=True) for info in infos]
 
 
 def read_keys(data: bytes, path: str, info: ChunkInfo) -> list[NormalKey]:
@@ -219,6 +226,7 @@ def _columns(chunk: Chunk) -> bytes:
 
 def _read_chunk(data: bytes, path: str, info: ChunkInfo) -> Chunk:
     chunk = Chunk(Op(info.op), info.name, info.kind, info.keep_keys, info.namespace, info.key_groups, [])
+    chunk.old_keys = info.old_keys
     raw = _unpack(data, path, info)
     if not raw:
         return chunk

@@ -11,21 +11,25 @@ states have the namespace ``()`` alone). A pane is a plain dict of normal keys o
     pane.hot[key] = ABSENT  # delete
     pane.dirty.add(key)
 
-Hot loops do that themselves; nothing here is called per record when a key is in memory. The pane of the namespace
-``()`` and its `hot` and `dirty` stay the same objects as long as the store lives; other panes are asked for again each
-epoch.
+Hot loops do that themselves; nothing here is called per record when a key is in memory. What they have read or
+written stays in `hot` until the store makes room (`MemoryStore.make_room`), which the runtime has it do between batches
+and never within one: so a loop may mark its keys dirty when it is through. The pane of the namespace ``()`` and its
+`hot` and `dirty` stay the same objects as long as the store lives; other panes are asked for again each epoch.
 """
 
 from __future__ import annotations
 
 from enum import Enum
-from typing import TYPE_CHECKING, Any, Final, Protocol, TypeAlias
+from itertools import starmap
+from typing import TYPE_CHECKING, Any, Final, Protocol, TypeAlias, cast
 
+from penstock._engine.protocol.key_values import key_value
+from penstock._engine.protocol.keys import normal_key
 from penstock._engine.state.declared import agreed
 from penstock.errors import StateDescriptorError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Container, Iterator
 
     from penstock._engine.protocol.keys import NormalKey
 
@@ -52,8 +56,12 @@ class Base(Protocol):
         """Return the stored value of a key or ABSENT, and note it in the pane."""
         ...
 
-    def scan(self, pane: Pane) -> Iterator[tuple[NormalKey, Any]]:
-        """Iterate the stored entries of a pane that are not hot; notes nothing but the keys' originals."""
+    def scan(self, pane: Pane, known: Container[NormalKey]) -> Iterator[tuple[NormalKey, Any, Any]]:
+        """Iterate the stored entries of a pane whose keys are not known: (normal key, value, original); notes none."""
+        ...
+
+    def check(self, pane: Pane) -> None:
+        """Make sure that what the running epoch wrote to a pane belongs to this subtask."""
         ...
 
 
@@ -82,7 +90,7 @@ class Pane:
         self.dirty: set[NormalKey] = set()
         #: Keys whose committed value is newer in `hot` than below.
         self.pending: set[NormalKey] = set()
-        #: The keys behind normal keys that are bytes, where the table keeps them.
+        #: The keys behind normal keys that are bytes and in `hot`, where the table keeps them.
         self.originals: dict[bytes, Any] = {}
         #: The pane's id in the version below; 0 when nothing there belongs to it, then what is not hot is absent.
         self.stored = 0
@@ -96,13 +104,34 @@ class Pane:
         """Return the value of a key that is not in `hot`, or ABSENT."""
         return self._base.fetch(self, normal) if self.stored else ABSENT
 
+    def entries(self) -> Iterator[tuple[NormalKey, Any, Any]]:
+        """Iterate all present entries as (normal key, key, value), as they stand now.
+
+        Meanwhile entries may be written, and leave memory: large panes are gone through bit by bit. A normal key is
+        what its key is encoded to today, see `old_keys`.
+        """
+        get = cast("dict[Any, Any]", self.originals).get
+        hot = [(normal, get(normal), value) for normal, value in self.hot.items() if value is not ABSENT]
+        known = set(self.hot) if self.stored else ()
+        yield from starmap(self._entry, hot)
+        if self.stored:
+            for normal, value, original in self._base.scan(self, known):
+                yield self._entry(normal, original, value)
+
+    def _entry(self, normal: NormalKey, original: Any, value: Any) -> tuple[NormalKey, Any, Any]:
+        if type(normal) is not bytes:
+            return normal, normal, value
+        key = key_value(normal) if original is None else original
+        return normal_key(key) if self.table.old_keys else normal, key, value
+
     def items(self) -> Iterator[tuple[NormalKey, Any]]:
         """Iterate all present entries; the pane may not be written meanwhile."""
         for normal, value in self.hot.items():
             if value is not ABSENT:
                 yield normal, value
         if self.stored:
-            yield from self._base.scan(self)
+            for normal, value, _ in self._base.scan(self, self.hot):
+                yield normal, value
 
     def is_empty(self) -> bool:
         """Return whether no key has a value."""
@@ -117,12 +146,11 @@ class Pane:
             self.originals[normal] = original
 
     def key_of(self, normal: NormalKey) -> Any:
-        """Return the key that a normal key stands for; an equal one, for str and int perhaps of another type."""
-        if type(normal) is not bytes:
-            return normal
-        if normal not in self.originals and normal not in self.hot:
-            self.load(normal)
-        return self.originals.get(normal, normal)
+        """Return the key that a normal key in `hot` stands for.
+
+        Where the table keeps no keys, and for str and int, it is an equal one, perhaps of another type.
+        """
+        return self._entry(normal, self.originals.get(normal), None)[1] if type(normal) is bytes else normal
 
     def drop(self) -> None:
         """Delete all entries."""
@@ -152,7 +180,7 @@ class Table:
         base: The committed version below.
     """
 
-    __slots__ = ("_base", "expired", "keep_keys", "kind", "name", "panes")
+    __slots__ = ("_base", "expired", "keep_keys", "kind", "name", "old_keys", "panes")
 
     def __init__(self, name: str, base: Base) -> None:
         self.name = name
@@ -160,6 +188,8 @@ class Table:
         self.keep_keys = False
         #: What the values mean ("value", "list[int]" …), see `declared`; "" until somebody says so.
         self.kind = ""
+        #: Keys that are or hold rows with names may stand as format 1 had them, see `old_keys.adopt`.
+        self.old_keys = False
         #: Tells of a value that snapshots leave out: expired entries of states with a time to live.
         self.expired: Callable[[Any], bool] | None = None
         self.panes: dict[Namespace, Pane] = {}
@@ -190,9 +220,14 @@ class Table:
         return [namespace for namespace, pane in self.panes.items() if not pane.is_empty()]
 
     def drop(self, namespace: Namespace = ()) -> None:
-        """Delete all entries of a namespace at once."""
+        """Delete all entries of a namespace at once.
+
+        Raises:
+            InternalError: The running epoch has written a key there that belongs to another subtask.
+        """
         pane = self.panes.get(namespace)
         if pane is not None:
+            self._base.check(pane)  # no delta will
             pane.drop()
 
     def forget(self) -> None:

@@ -83,7 +83,7 @@ class Timers:
                 yield due
 
     def _pop_at(self, timestamp: int) -> Iterator[DueTimer]:
-        for entry, original in list(self._at(timestamp)):
+        for entry, original in list(self.at(timestamp)):
             # The callback may have set earlier ones.
             while (earlier := self.next()) is not None and earlier < timestamp:
                 yield from self._pop_at(earlier)
@@ -98,7 +98,7 @@ class Timers:
     def items(self) -> Iterator[tuple[int, Entry, Any]]:
         """Iterate all timers as (time, entry, original), in no order of time."""
         for timestamp in self._buckets:
-            for entry, original in self._at(timestamp):
+            for entry, original in self.at(timestamp):
                 yield timestamp, entry, original
 
     def original(self, timestamp: int, entry: Entry) -> Any:
@@ -145,8 +145,11 @@ class Timers:
         self.journal.clear()
         self.pending.clear()
 
-    def _at(self, timestamp: int) -> Iterator[tuple[Entry, Any]]:
-        bucket = self._buckets[timestamp]
+    def at(self, timestamp: int) -> Iterator[tuple[Entry, Any]]:
+        """Iterate the timers of one time as (entry, original), in the order of registration."""
+        bucket = self._buckets.get(timestamp)
+        if bucket is None:
+            return
         if type(bucket) is dict:
             yield from bucket.items()
         else:

@@ -10,6 +10,7 @@ from penstock._engine.graph.likeness import likeness
 from penstock._engine.graph.pickling import dumps_members
 from penstock._engine.graph.stream_graph import Chaining, StreamEdge, StreamNode, with_ancestors
 from penstock.common.conversion import conversion
+from penstock.datastream._streams.foresight import refuse_what_is_lacking
 from penstock.datastream._streams.origin import calling_line
 from penstock.datastream._streams.stateful import keeps_state
 from penstock.errors import UnsupportedOperationError
@@ -116,6 +117,7 @@ class Pipeline:
         owner: StreamNode | None = None,
         bounded: bool = True,
     ) -> StreamNode:
+        refuse_what_is_lacking(kind, members)
         return StreamNode(
             id=next(self._ids),
             name=name,

@@ -1,0 +1,63 @@
+"""What a window operator keeps: the contents of its windows, and which of their keys have fired.
+
+Format 1 kept the contents alone. There a window had fired when its end was at or before the watermark.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from penstock._engine.protocol.keys import key_group
+from penstock._engine.state.table import ABSENT, MISSING
+
+if TYPE_CHECKING:
+    from penstock._engine.protocol.keys import NormalKey
+    from penstock._engine.protocol.state_handle import Lineage
+    from penstock._engine.state.memory_store import MemoryStore
+    from penstock._engine.state.table import Pane
+
+#: The tables; both have a pane for each window, by (start, end).
+CONTENTS: Final = "window-contents"
+FIRED: Final = "window-fired"
+
+
+def has_fired(fired: Pane, normal: NormalKey) -> bool:
+    """Return whether a key of a window has fired, and is not to fire when the watermark comes by."""
+    value = fired.hot.get(normal, MISSING)
+    return (fired.load(normal) if value is MISSING else value) is not ABSENT
+
+
+def note_fired(fired: Pane, normal: NormalKey) -> None:
+    """Note that a key of a window has fired."""
+    if not has_fired(fired, normal):
+        fired.hot[normal] = True
+        fired.dirty.add(normal)
+
+
+def note_new_record(fired: Pane, normal: NormalKey) -> None:
+    """Note that a key of a window is to fire, again where it has before."""
+    if has_fired(fired, normal):
+        fired.hot[normal] = ABSENT
+        fired.dirty.add(normal)
+
+
+def take_over_from_format_1(store: MemoryStore, lineage: Lineage, max_parallelism: int) -> None:
+    """Note what has fired where nothing but the watermark of a checkpoint of format 1 tells.
+
+    That is once: what the first epoch notes is in the lineage of all later ones.
+
+    Args:
+        store: Holds what the lineage describes.
+        lineage: Of the subtask, perhaps of several former ones with a watermark each.
+        max_parallelism: The number of all key groups.
+    """
+    known = [(handle.watermark, *handle.key_groups) for handle in lineage if handle.watermark is not None]
+    if not known or len(known) < len(lineage):
+        return
+    fired = store.table(FIRED, kind=FIRED)
+    for namespace, pane in list(store.table(CONTENTS).panes.items()):
+        own = [(first, last) for watermark, first, last in known if namespace[1] - 1 <= watermark]
+        for normal, _, _ in pane.entries() if own else ():
+            group = key_group(normal, max_parallelism)
+            if any(first <= group <= last for first, last in own):
+                note_fired(fired.pane(namespace), normal)

@@ -1,0 +1,75 @@
+"""Keys of format 1 that stand for another key today: rows with names, and what holds such rows.
+
+Format 1 encoded a row with names as the tuple of its values. Where the key itself was kept beside it, in timers and in
+states that can tell their keys, it is encoded anew. Elsewhere the names are not known until the key comes along again:
+then it takes over what stands under its values. Both keys are of one key group.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from penstock._engine.protocol.key_frames import NAMED, without_names
+from penstock._engine.protocol.keys import normal_key
+from penstock._engine.state.table import ABSENT, MISSING, Pane, Table
+from penstock._engine.state.timers import split
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from penstock._engine.protocol.keys import NormalKey
+    from penstock._engine.state.table import Namespace
+    from penstock._engine.state.timers import Timers
+
+
+def adopt(tables: Iterable[Table], normals: Iterable[NormalKey]) -> None:
+    """Move what some keys have under their encodings of format 1 to where they look for it.
+
+    Args:
+        tables: Those of the store.
+        normals: The keys, as they are encoded today; each is to come here before anything is read or written for it.
+    """
+    moved = [(normal, without_names(normal)) for normal in set(normals) if type(normal) is bytes and NAMED in normal]
+    moved = [(normal, old) for normal, old in moved if normal != old]
+    for table in tables:
+        if moved and table.old_keys:
+            for pane in table.panes.values():
+                for normal, old in moved:
+                    _move(pane, normal, old)
+
+
+def _move(pane: Pane, normal: bytes, old: bytes) -> None:
+    value = _read(pane, old)
+    if value is ABSENT:
+        return
+    original = pane.originals.get(old)
+    if original is not None and normal_key(original) != normal:
+        return  # a tuple, or a row with other names
+    pane.hot[normal], pane.hot[old] = value, ABSENT
+    pane.originals.pop(old, None)
+    pane.remember(normal, original)
+    pane.dirty.update((normal, old))
+
+
+def _read(pane: Pane, normal: bytes) -> Any:
+    value = pane.hot.get(normal, MISSING)
+    return pane.load(normal) if value is MISSING else value
+
+
+def timer_key(timers: Timers, timestamp: int, normal: bytes, namespace: Namespace, original: Any) -> NormalKey:
+    """Return the normal key of a timer of format 1 as it is today.
+
+    Args:
+        timers: All timers of the domain so far.
+        timestamp: When it is due.
+        normal: The normal key in the file.
+        namespace: The timer's.
+        original: The key itself; MISSING for a timer that is taken back.
+    """
+    if original is not MISSING and original is not None:
+        return normal_key(original)
+    for entry, _ in timers.at(timestamp):
+        other, same = split(entry)
+        if same == namespace and type(other) is bytes and without_names(other) == normal:
+            return other
+    return normal

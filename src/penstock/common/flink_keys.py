@@ -1,0 +1,32 @@
+"""The keys that Flink has, whether Penstock reads them or not: a configuration made for Flink is never misspelt."""
+
+from __future__ import annotations
+
+import re
+from functools import cache
+from importlib import resources
+
+
+def is_flinks(key: str) -> bool:
+    """Tell whether Flink 2 has a key, an older name of one, or a family of keys that it belongs to.
+
+    Example:
+        >>> is_flinks("taskmanager.numberOfTaskSlots"), is_flinks("metrics.reporter.graphite.port")
+        (True, True)
+    """
+    names, families = _keys()
+    return key in names or any(family.fullmatch(key) for family in families)
+
+
+@cache
+def _keys() -> tuple[frozenset[str], tuple[re.Pattern[str], ...]]:
+    text = resources.files("penstock.common").joinpath("flink_keys.txt").read_text(encoding="utf-8")
+    keys = [line for line in text.splitlines() if not line.startswith("#")]
+    families = tuple(_family(key) for key in keys if "<" in key)
+    return frozenset(key for key in keys if "<" not in key), families
+
+
+def _family(key: str) -> re.Pattern[str]:
+    """Return what the keys of a family look like: ``<name>`` is one part, at the end all that is left."""
+    pattern = re.sub(r"<\w+>", r"[^.]+", re.escape(key))
+    return re.compile(pattern.removesuffix("[^.]+") + ".+" if pattern.endswith("[^.]+") else pattern)
