@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from penstock._engine.protocol.state_handle import Lineage, StatePart
     from penstock._engine.savepoints.draft import Draft, OperatorDraft, Transform
     from penstock._engine.storage.checkpoint_storage import CheckpointStorage
+    from penstock.common.typeinfo import TypeInformation
 
 #: Entries that are put before those that memory has no room for go to the disk.
 _SETTLE_ENTRIES: Final = 1 << 17
@@ -168,11 +169,7 @@ class _Writer:
                 if table.name in given:
                     continue
                 steps = operator.transforms.get(table.name, [])
-                kind = bare(table.kind) if steps else table.kind
-                if table.name in operator.types:
-                    kind = declared(kind, operator.types[table.name])
-                elif kind != table.kind:
-                    stores.watch(table.name, table.kind)
+                kind = table.kind if not steps else stores.new_kind(table.name, table.kind, operator.types)
                 shape = _Shape(table.name, kind, table.keep_keys, table.old_keys)
                 for namespace, pane in table.panes.items():
                     for normal, key, stored in pane.entries():
@@ -229,9 +226,13 @@ class _Stores:
         self._watched: dict[str, str] = {}
         self._misfits: set[str] = set()
 
-    def watch(self, name: str, kind: str) -> None:
-        """Look whether the new values of a state are still of the type that its kind names."""
-        self._watched[name] = kind
+    def new_kind(self, name: str, kind: str, types: Mapping[str, TypeInformation]) -> str:
+        """Return what a transformed state is: of the type that was given, else perhaps still of the one it had."""
+        if name in types:
+            return declared(bare(kind), types[name])
+        if kind != bare(kind):
+            self._watched[name] = kind
+        return bare(kind)
 
     def declare_what_fits(self) -> None:
         """Let states keep the types that all of their new values have."""
