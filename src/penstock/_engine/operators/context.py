@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from penstock._engine.protocol.rows import MIN_WATERMARK, NO_TIMESTAMP
 from penstock._engine.state.declared import declared
+from penstock._engine.state.held import held_list, held_value
 from penstock._engine.state.list_state import StoredListState
 from penstock._engine.state.value_state import KeyContext, KeyKeepingValueState, StoredValueState
 from penstock.common.accumulators import DoubleCounter, Histogram, IntCounter
@@ -111,10 +112,12 @@ class EngineRuntimeContext(RuntimeContext):
         return self._context.accumulators
 
     def get_state(self, state_descriptor: ValueStateDescriptor) -> ValueState[Any]:
-        return self._stored("get_state", state_descriptor, "value")
+        stored = self._stored("get_state", state_descriptor, "value")
+        return held_value(stored, state_descriptor, self.get_task_name())
 
     def get_list_state(self, state_descriptor: ListStateDescriptor) -> ListState[Any]:
-        return StoredListState(self._stored("get_list_state", state_descriptor, "list"))
+        stored = StoredListState(self._stored("get_list_state", state_descriptor, "list"))
+        return held_list(stored, state_descriptor, self.get_task_name())
 
     def get_map_state(self, state_descriptor: Any) -> Any:
         raise later_state("get_map_state")
