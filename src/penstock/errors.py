@@ -5,6 +5,7 @@
     │   ├── AccumulatorTypeError            accumulators of two classes under one name
     │   ├── ConfigurationError              a configuration key has a value that it cannot have
     │   ├── ConfigurationFileError          a config.yaml that cannot be read
+    │   ├── DeclaredTypeError               a value that does not fit the type declared for it
     │   ├── DuplicateUidError               two operators carry the same uid
     │   ├── EmptyJobError                   nothing to execute
     │   ├── ForwardParallelismError         forward() between different parallelisms
@@ -91,6 +92,7 @@ from penstock._errors.program import (
     AccumulatorTypeError,
     ConfigurationError,
     ConfigurationFileError,
+    DeclaredTypeError,
     DuplicateUidError,
     EmptyJobError,
     ForwardParallelismError,
@@ -157,6 +159,7 @@ __all__ = [
     "ConfigurationError",
     "ConfigurationFileError",
     "CorruptCheckpointError",
+    "DeclaredTypeError",
     "DriverCodeError",
     "DuplicateUidError",
     "EmptyJobError",

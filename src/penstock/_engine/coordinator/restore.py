@@ -26,6 +26,7 @@ from penstock._engine.protocol.metadata import (
     JobSnapshot,
     OperatorRecord,
     OperatorSubtask,
+    RecordKind,
     ReturnedSplits,
     VertexRecord,
     VertexSubtask,
@@ -68,6 +69,11 @@ class Restored:
     stopping: str | None = None
     #: What whoever starts the job should know of it.
     remarks: tuple[Log, ...] = ()
+
+    @property
+    def resumes(self) -> bool:
+        """Whether the job was to stop with this checkpoint, and goes on from it instead."""
+        return self.stopping is None and self.record.kind is RecordKind.CHECKPOINT and self.record.savepoint is not None
 
 
 def fit_snapshot(stored: JobSnapshot, graph: JobGraph, path: str, *, ignore_unclaimed: bool, stops: bool) -> Fitted:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import pickle
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
@@ -18,6 +17,7 @@ from penstock.errors import EpochCancelledError, EpochInfrastructureError
 if TYPE_CHECKING:
     from penstock._engine.coordinator import instructions as do
     from penstock._engine.driver.background import Background
+    from penstock._engine.driver.local_state import LocalStateDirectory
     from penstock._engine.driver.mailbox import Mailbox
     from penstock._engine.driver.results import Results
     from penstock._engine.plan.epoch_plan import EpochRunner
@@ -37,8 +37,8 @@ class EpochPlanner:
     run_id: str
     slots: int
     storage_url: str
-    #: Where tasks keep state on their local disk, in a directory for each job.
-    state_directory: str
+    #: Where tasks keep state on their local disk.
+    local_directory: str
     python_path: tuple[str, ...]
     configuration: dict[str, str]
 
@@ -59,7 +59,7 @@ class EpochPlanner:
             program=program,
             program_path=program_path,
             storage_url=self.storage_url,
-            local_directory=f"{self.state_directory}/{job_id}",
+            local_directory=self.local_directory,
             python_path=self.python_path,
             configuration=self.configuration,
             stop=instruction.stop,
@@ -80,6 +80,7 @@ class Epochs:
         mailbox: Takes the outcomes.
         background: Has the thread of the epochs.
         results: Holds a job back whose results nobody takes.
+        local_state: What tasks on this machine keep state in.
     """
 
     def __init__(
@@ -93,8 +94,10 @@ class Epochs:
         mailbox: Mailbox,
         background: Background,
         results: Results,
+        local_state: LocalStateDirectory,
     ) -> None:
         self._planner = planner
+        self._local_state = local_state
         self._main_classes = main_classes
         self._program = self._pickled()
         self._runner = runner
@@ -117,6 +120,7 @@ class Epochs:
 
     def run(self, instruction: do.RunEpoch, job_id: str) -> None:
         """Begin an epoch; the outcome comes as an event."""
+        self._local_state.hold()
         self._background.run_epoch(lambda: self._mailbox.post(self._run(instruction, job_id, waits=True)))
 
     def notify(self, instruction: do.NotifyListeners, job_id: str) -> None:
@@ -156,7 +160,7 @@ class Epochs:
 
     def _stored_program(self, job_id: str) -> str:
         if self.program_path is None:
-            path = blob_path(job_id, hashlib.sha256(self._program).hexdigest())
-            self._storage.put_if_absent(path, self._program)
+            path = blob_path(job_id, self._planner.run_id)
+            self._storage.put(path, self._program)
             self.program_path = path
         return self.program_path

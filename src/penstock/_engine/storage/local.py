@@ -100,6 +100,17 @@ class LocalStorage(CheckpointStorage):
         with original:
             self._publish(name, lambda descriptor: _copy_bytes(original.fileno(), descriptor), os.replace)
 
+    def move(self, path: str, name: str) -> None:
+        """Give a file another name, durable on return; done again, it changes nothing. It needs no room."""
+        source, target = self._root / path, self._root / name
+        with self._naming(name):
+            try:
+                source.replace(target)
+            except FileNotFoundError:
+                if not target.exists():
+                    raise CorruptCheckpointError(self.full_path(path), "it is gone") from None
+            _sync_directory(target.parent)
+
     def delete(self, paths: Iterable[str]) -> None:
         """Delete files, and their directories once these are empty."""
         directories: set[Path] = set()

@@ -144,6 +144,11 @@ class ParquetColumnarRowInputFormat(_ParquetInput):
         """Return the row type."""
         return self._row_type
 
+    @property
+    def holds_produced_type(self) -> bool:
+        """True: the file is read by that type."""
+        return True
+
 
 class ParquetBulkWriters:
     """Makes what writes the file sink's Parquet files.

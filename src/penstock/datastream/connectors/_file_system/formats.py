@@ -110,6 +110,11 @@ class FileFormat(ABC):
         """Return the type of the records, None when there is none."""
         return None
 
+    @property
+    def holds_produced_type(self) -> bool:
+        """Whether the format makes each record by that type, so that no record has to be held to it once more."""
+        return False
+
 
 class StreamFormat(FileFormat):
     """A format that is read from the beginning to the end, such as lines of text.
@@ -191,6 +196,10 @@ class _TextLineFormat(StreamFormat):
 
     def get_produced_type(self) -> TypeInformation:
         return Types.STRING()
+
+    @property
+    def holds_produced_type(self) -> bool:
+        return True
 
 
 def is_compressed(path: str) -> bool:

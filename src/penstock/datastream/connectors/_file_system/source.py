@@ -112,6 +112,11 @@ class FileSource(Source[Any, "FileSourceSplit", "FileCheckpoint"]):
         """Return the type that the format gives its records."""
         return self._format.get_produced_type()
 
+    @property
+    def holds_produced_type(self) -> bool:
+        """Whether the format makes each record by its type."""
+        return self._format.holds_produced_type
+
     def create_enumerator(self, enum_context: SplitEnumeratorContext[FileSourceSplit]) -> FileEnumerator:
         """Find the files.
 

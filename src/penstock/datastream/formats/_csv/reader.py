@@ -74,6 +74,11 @@ class CsvReaderFormat(StreamFormat):
         """Return the type of the rows."""
         return self._schema.row_type
 
+    @property
+    def holds_produced_type(self) -> bool:
+        """True: the file is read by that type."""
+        return True
+
     def cut(self, file: InputFile, part_size: int) -> list[FilePart]:
         """Return byte ranges where lines are records, else the whole file."""
         lines_are_records = self._dialect.quote_char is None or not self._dialect.multiline_values
