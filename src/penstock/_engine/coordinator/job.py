@@ -222,6 +222,8 @@ class JobCoordinator:
     def _about_output(self, event: ev.Committed | ev.CommitFailed | ev.HandedOver) -> None:
         if isinstance(event, ev.HandedOver):
             self._output.done()
+            if self._desk.phase is Phase.FINISHING:
+                self._check_finished()
         else:
             self._commits.answered(event)
 
@@ -606,7 +608,7 @@ class JobCoordinator:
         self._check_finished()
 
     def _check_finished(self) -> None:
-        if not self._state.ledger and not self._savepoints.copying:
+        if not self._state.ledger and not self._savepoints.copying and not self._output.is_due:
             self._cycle.release()
 
     def _leave(self) -> None:
