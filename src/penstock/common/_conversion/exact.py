@@ -45,10 +45,7 @@ _CHECKED: Final[dict[BasicType, Any]] = {
 
 #: Types whose values are of one Python class, with what else is asked of a value `v`.
 _CLASSES: Final[dict[TypeInformation, tuple[type, str]]] = {
-    **{
-        BasicTypeInfo(kind): (int, f"{low} <= {{v}} <= {high}")
-        for kind, (low, high) in RANGES.items()
-    },
+    **{BasicTypeInfo(kind): (int, f"{low} <= {{v}} <= {high}") for kind, (low, high) in RANGES.items()},
     BasicTypeInfo(BasicType.BIG_INT): (int, ""),
     BasicTypeInfo(BasicType.DOUBLE): (float, ""),
     BasicTypeInfo(BasicType.FLOAT): (float, "is_single({v})"),

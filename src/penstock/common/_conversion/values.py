@@ -384,4 +384,3 @@ def _check_count(found: int, wanted: int) -> None:
     if found != wanted:
         reason = f"it has {found} fields in place of {wanted}"
         raise MisfitError(reason)
-
