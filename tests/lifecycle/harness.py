@@ -191,6 +191,7 @@ class Run:
                 "execution.checkpointing.dir": str(directory / "checkpoints"),
                 "execution.checkpointing.savepoint-dir": str(directory / "savepoints"),
                 "restart-strategy.type": "none",
+                "penstock.state.memory": "1 b",  # what is not being changed is on the disk
                 **({"execution.state-recovery.path": restore} if restore else {}),
                 **(settings or {}),
             }

@@ -15,12 +15,15 @@ from tests.unit.driver.world import TARGETS, TargetCommitter, TargetSink, World,
 from penstock._engine.coordinator import instructions as do
 from penstock._engine.protocol.control import Stop
 from penstock._engine.protocol.metadata import RecordKind
+from penstock._engine.storage.opening import open_storage
 from penstock.common.job_status import JobStatus
 from penstock.errors import SavepointError, StopIncompleteError
 from penstock.testing.failing_storage import FailingStorage
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+    from penstock._engine.storage.checkpoint_storage import CheckpointStorage
 
 
 @pytest.fixture
@@ -46,7 +49,7 @@ def test_directory_that_cannot_be_written_fails_the_call_and_not_the_job(name: s
 @pytest.mark.behaviour(53, 54, 164)
 def test_failed_copy_fails_the_call_and_the_job_goes_on(name: str, tmp_path: Path, stop: Stop) -> None:
     asked = Asked(name, tmp_path, restart="none")  # so that a restart that is counted would fail it
-    Unwritable(asked.loop, record=False)
+    Unwritable(asked.loop)
     asked.run({3: [stop]})
     assert "disk full" in str(asked.error)
     assert asked.driver.status is JobStatus.FINISHED
@@ -60,7 +63,7 @@ def test_drain_whose_copy_fails_goes_on_without_the_wait_of_the_restart_before(n
 
     world = World(numbers_job(name), patience=3, trouble={2: broken})
     asked = Asked(name, tmp_path, world, restart="fixed-delay", delay="1 h")
-    Unwritable(asked.loop, record=False)
+    Unwritable(asked.loop)
     asked.run({4: [Stop.DRAIN]})
     assert "disk full" in str(asked.error)
     assert asked.driver.status is JobStatus.FINISHED
@@ -71,7 +74,7 @@ def test_drain_whose_copy_fails_goes_on_without_the_wait_of_the_restart_before(n
 
 @pytest.mark.parametrize(
     ("stop", "full_for"),
-    [*((stop, "counts-1*") for stop in (Stop.NO, Stop.SUSPEND, Stop.DRAIN)), (Stop.NO, "_metadata")],
+    [(stop, full_for) for stop in (Stop.NO, Stop.SUSPEND, Stop.DRAIN) for full_for in ("counts-1*", "_metadata*")],
 )
 @pytest.mark.behaviour(53, 54)
 def test_savepoint_on_a_full_disk_fails_the_call_and_leaves_nothing_there(
@@ -80,7 +83,9 @@ def test_savepoint_on_a_full_disk_fails_the_call_and_leaves_nothing_there(
     """The disk fills up while the savepoint is being written: a part of it is there already."""
     disks: list[FailingStorage] = []
 
-    def full(path: str, _: dict[str, str]) -> FailingStorage:
+    def full(path: str, _: dict[str, str]) -> CheckpointStorage:
+        if "savepoint-" not in Path(path).name:  # it is opened to delete from
+            return open_storage(path)
         disks.append(FailingStorage(path))
         disks[-1].refuse("put", "put_if_absent", paths=full_for, times=None, reason="the disk is full")
         return disks[-1]
@@ -93,22 +98,49 @@ def test_savepoint_on_a_full_disk_fails_the_call_and_leaves_nothing_there(
     assert isinstance(error := answer.exception(0), SavepointError)
     assert "the disk is full" in str(error)
     assert error.path in str(error)
-    assert list(Path(error.path).glob("*")) == [], "nothing of it takes up room"
+    assert not Path(error.path).exists(), "nothing of it takes up room"
     assert chapter.status is JobStatus.FINISHED
     assert sorted(story.output(), key=str) == EXPECTED
 
 
 @STOPS
 @pytest.mark.behaviour(56)
-def test_failure_behind_the_commit_point_is_brought_to_its_end_by_the_restart(
-    name: str, tmp_path: Path, stop: Stop
-) -> None:
-    asked = Asked(name, tmp_path)
-    Unwritable(asked.loop, record=True)
+def test_savepoint_that_does_not_get_its_name_at_once_is_tried_again(name: str, tmp_path: Path, stop: Stop) -> None:
+    asked = Asked(name, tmp_path, restart="none")
+    Unwritable(asked.loop, name=True, times=4)
     asked.run({3: [stop]})
     assert asked.driver.status is JobStatus.FINISHED
     assert asked.kinds[-1] in {RecordKind.SUSPENDED, RecordKind.DRAINED}
-    assert resumed(name, tmp_path, asked.error.path).status is JobStatus.FINISHED
+    assert resumed(name, tmp_path, asked.path).status is JobStatus.FINISHED
+    assert published(name) == ALL
+
+
+@STOPS
+@pytest.mark.behaviour(53, 54)
+def test_savepoint_that_gets_no_name_is_given_up_and_the_job_goes_on_from_its_checkpoint(
+    name: str, tmp_path: Path, stop: Stop, caplog: pytest.LogCaptureFixture
+) -> None:
+    asked = Asked(name, tmp_path, restart="none")
+    Unwritable(asked.loop, name=True, times=5)
+    asked.run({3: [stop]})
+    assert "disk full" in str(asked.error)
+    assert not isinstance(asked.error, StopIncompleteError)
+    assert not Path(asked.error.path).exists(), "nothing is left of it"
+    assert asked.driver.status is JobStatus.FINISHED
+    assert asked.driver.progress.restarts == 0
+    assert asked.kinds[-1] is RecordKind.FINISHED
+    assert "goes on from checkpoint" in caplog.text
+    assert ("was drained" in caplog.text) is (stop is Stop.DRAIN)
+    assert published(name) == ALL
+
+
+@STOPS
+def test_job_that_gave_a_stop_up_can_stop_into_another_directory(name: str, tmp_path: Path, stop: Stop) -> None:
+    asked = Asked(name, tmp_path)
+    Unwritable(asked.loop, name=True, times=5)
+    asked.run({3: [stop], 6: [stop]})
+    assert isinstance(asked.error, SavepointError)
+    assert resumed(name, tmp_path, asked.answers[1].result(0)).status is JobStatus.FINISHED
     assert published(name) == ALL
 
 
@@ -186,7 +218,7 @@ def test_commit_that_keeps_failing_behind_a_stop_is_tried_until_it_succeeds_and_
     assert asked.driver.status is JobStatus.FINISHED
     statuses = [step.status for step in asked.steps if isinstance(step, do.ChangeStatus)]
     assert statuses.count(JobStatus.RESTARTING) == 3
-    saved = next(place for place, step in enumerate(asked.steps) if isinstance(step, do.WriteSavepoint))
+    saved = next(place for place, step in enumerate(asked.steps) if isinstance(step, do.CompleteSavepoint))
     assert not any(isinstance(step, do.RunEpoch) for step in asked.steps[saved:])
     assert asked.kinds[-1] is (RecordKind.SUSPENDED if stop is Stop.SUSPEND else RecordKind.DRAINED)
     assert resumed(name, tmp_path, asked.error.path).status is JobStatus.FINISHED

@@ -6,8 +6,10 @@ import errno
 import io
 import os
 import signal
+import subprocess
 import sys
 from concurrent.futures import Future
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -137,6 +139,28 @@ def test_signal_that_the_process_ignores_stays_ignored() -> None:
     wait(driver, lambda: get(signal.SIGHUP))
     assert driver.stops == []
     assert signal.getsignal(signal.SIGHUP) is signal.SIG_IGN
+
+
+def test_what_a_job_prints_after_its_terminal_was_closed_goes_nowhere(tmp_path: Path) -> None:
+    terminal, its_end = os.openpty()
+    program = (
+        "import sys, time\n"
+        "from penstock._engine.driver.interruption import leave_closed_terminal\n"
+        "sys.stdin.readline()\n"
+        "leave_closed_terminal()\n"
+        "print('nobody reads this', flush=True)\n"
+    )
+    environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[3] / "src")}
+    with (
+        (tmp_path / "errors").open("wb") as errors,
+        subprocess.Popen(
+            [sys.executable, "-c", program], stdin=subprocess.PIPE, stdout=its_end, stderr=errors, env=environment
+        ) as process,
+    ):
+        os.close(its_end)
+        os.close(terminal)
+        process.communicate(b"closed\n")
+    assert (process.returncode, (tmp_path / "errors").read_text()) == (0, "")
 
 
 def test_last_words_into_a_terminal_that_was_closed_do_not_stand_in_the_way(monkeypatch: pytest.MonkeyPatch) -> None:

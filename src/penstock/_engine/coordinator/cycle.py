@@ -245,7 +245,7 @@ class EpochCycle:
             self.record()
         else:
             self._desk.go(Phase.EXPORTING)
-            self._savepoints.export(self.cut.snapshot)
+            self._savepoints.export(self._state.document(self.cut))
 
     def go_on(self) -> None:
         """Make a normal checkpoint of the epoch that the job was to stop with."""

@@ -212,14 +212,14 @@ class SavepointRequested:
 
 @dataclass(frozen=True, slots=True)
 class SavepointWritten:
-    """Answers WriteSavepoint."""
+    """Answers WriteSavepoint and CompleteSavepoint."""
 
     path: str
 
 
 @dataclass(frozen=True, slots=True)
 class SavepointFailed:
-    """Answers WriteSavepoint: nobody can restore it."""
+    """Answers WriteSavepoint and CompleteSavepoint: nobody can restore it."""
 
     path: str
     error: Exception

@@ -167,8 +167,30 @@ class WriteSavepoint:
     path: str
     #: State files below the checkpoint directory, each with its name in the savepoint.
     files: tuple[tuple[str, str], ...]
-    #: Written last; None leaves the savepoint incomplete for now.
-    record: Record | None
+    #: Written last.
+    record: Record
+    #: The record gets its name later, by CompleteSavepoint: until then there is no savepoint.
+    is_staged: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class CompleteSavepoint:
+    """Give the record of a staged savepoint its name in the background: later SavepointWritten or SavepointFailed.
+
+    What was staged may be gone, or be of another attempt at the same checkpoint. Then all of it is written anew.
+    """
+
+    path: str
+    #: As in WriteSavepoint.
+    files: tuple[tuple[str, str], ...]
+    record: Record
+
+
+@dataclass(frozen=True, slots=True)
+class DiscardSavepoint:
+    """Delete in the background what there is of a savepoint that will not be."""
+
+    path: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -333,6 +355,8 @@ Instruction: TypeAlias = (
     | ObserveEpoch
     | CancelEpoch
     | WriteSavepoint
+    | CompleteSavepoint
+    | DiscardSavepoint
     | AnswerSavepoint
     | AnswerCheckpoint
     | Commit

@@ -5,6 +5,7 @@ STARTING → CREATED → RECOVERING → OPENING → SETTLING ⇄ PAUSED
 |                  EPOCH → CUTTING → STORING → EXPORTING → AWAITING_ROOM → RECORDING → SETTLING
 BACKING_OFF ← TEARDOWN ← (any of these)         SETTLING → FINISHING → CLOSING → ENDED
 RECOVERING → SAVING ← RECORDING                 SAVING → NOTIFYING → FINISHING
+                                                SAVING → RESUMING → TEARDOWN
                                       SETTLING → NOTIFYING, where functions listen
 FAILING, CANCELLING ← (any of these)            FAILING, CANCELLING → CLOSING → ENDED
 """
@@ -38,14 +39,16 @@ class Phase(Enum):
     CUTTING = auto()
     #: State that is too much for the metadata goes to files.
     STORING = auto()
-    #: The job stops with this epoch: the files of its state are copied to the savepoint.
+    #: The job stops with this epoch: the savepoint is written, all but the name of its record.
     EXPORTING = auto()
     #: The epoch's record waits until a sink has committed the checkpoint before the last.
     AWAITING_ROOM = auto()
     #: The record is on its way: the commit point.
     RECORDING = auto()
-    #: The job stops with the checkpoint that has completed: the savepoint's own record is on its way.
+    #: The job stops with the checkpoint that has completed: the savepoint's own record gets its name.
     SAVING = auto()
+    #: That savepoint cannot be: the record is on its way which says that the job goes on.
+    RESUMING = auto()
     #: No epoch follows: enumerators and functions hear of the last checkpoint before they are closed.
     NOTIFYING = auto()
     #: All subtasks have finished, or the savepoint is there; the last commits are being done.
@@ -78,6 +81,7 @@ RUNNING: Final = frozenset(
         Phase.AWAITING_ROOM,
         Phase.RECORDING,
         Phase.SAVING,
+        Phase.RESUMING,
         Phase.NOTIFYING,
         Phase.FINISHING,
     }
@@ -102,7 +106,8 @@ _ONWARD: Final[dict[Phase, frozenset[Phase]]] = {
     Phase.EXPORTING: frozenset({Phase.AWAITING_ROOM, Phase.RECORDING}),
     Phase.AWAITING_ROOM: frozenset({Phase.RECORDING}),
     Phase.RECORDING: frozenset({Phase.SETTLING, Phase.SAVING, Phase.ENDED}),
-    Phase.SAVING: frozenset({Phase.NOTIFYING, Phase.FINISHING}),
+    Phase.SAVING: frozenset({Phase.NOTIFYING, Phase.FINISHING, Phase.RESUMING}),
+    Phase.RESUMING: frozenset({Phase.ENDED}),
     Phase.NOTIFYING: frozenset({Phase.NOTIFYING, Phase.FINISHING}),
     Phase.FINISHING: frozenset({Phase.CLOSING}),
     Phase.TEARDOWN: frozenset({Phase.BACKING_OFF, Phase.CANCELLING, Phase.ENDED}),

@@ -49,7 +49,8 @@ _LEFT_NOTHING: Final = (
     "the job has finished and left no checkpoint, as jobs do that end without penstock.restart-finished-sources"
 )
 
-_DRAINED: Final = (
+#: Said where a job goes on from what a drain has left.
+DRAINED: Final = (
     "{} was drained: windows and event-time timers have fired, and do not fire again. What still arrives for a window "
     "that was open then makes a second result of it. Suspend a job (stop without drain) to go on without a seam."
 )
@@ -109,8 +110,8 @@ class StartMachine:
         self.already_ended: Record | None = None
         self.chain: Chain | None = None
         self._ids: tuple[int, ...] = ()
-        #: What the newest record says of the job: whether it was cancelled, and whether it has finished.
-        self._cancelled = self._finished = False
+        #: What the newest records say of the job: whether it goes on where it was to stop, and whether it has finished.
+        self._resumes = self._finished = False
         self._newest: Record | None = None
         #: Claims of this driver that are on the chain, and the one that is on its way there.
         self._claims: list[Record] = []
@@ -165,7 +166,7 @@ class StartMachine:
 
     def _list(self) -> list[Instruction]:
         self.phase = StartPhase.LISTING
-        self.restored, self._newest, self._cancelled, self._finished = None, None, False, False
+        self.restored, self._newest, self._resumes, self._finished = None, None, False, False
         return [ListRecords(self.job_id)]
 
     def _choose(self, now_ms: int) -> list[Instruction]:
@@ -207,7 +208,7 @@ class StartMachine:
             case RecordKind.TAKEOVER | RecordKind.FAILED if record.parent is None and self._settings.latest:
                 return self._claim(now_ms)  # nothing was committed yet, so it begins at the beginning
             case _ if record.parent is not None:
-                self._cancelled = self._cancelled or record.kind is RecordKind.CANCELED
+                self._resumes = self._resumes or record.resumes or record.kind is RecordKind.CANCELED
                 self._finished = self._finished or record.kind is RecordKind.FINISHED
                 return [ReadRecord(record.parent.path)]
             case _:
@@ -218,13 +219,13 @@ class StartMachine:
         if record.snapshot is None:
             raise CorruptCheckpointError(path, "its metadata says that it is a checkpoint, but holds no state")
         ignore = self._settings.ignore_unclaimed_state
-        # A stop that was under way comes to its end, unless somebody cancelled it or wants that checkpoint itself.
-        stopping = record.savepoint if self._settings.latest and not self._cancelled else None
+        # A stop that was under way comes to its end, unless it was given up or somebody wants that checkpoint itself.
+        stopping = record.savepoint if self._settings.latest and not self._resumes else None
         stored = resumable(record.snapshot) if stopping is None else record.snapshot
         again = reopen(stored, self._graph, self._settings.reopened_sources if stopping is None else ())
         fitted = fit_snapshot(again.snapshot, self._graph, path, ignore_unclaimed=ignore, stops=stopping is not None)
         drained = stopping is None and any(operator.drained for operator in record.snapshot.operators.values())
-        remarks = (Log(_DRAINED.format(path), unexpected=True),) if drained else ()
+        remarks = (Log(DRAINED.format(path), unexpected=True),) if drained else ()
         if fitted.by_rank:
             remarks = (*remarks, Log(_BY_RANK.format(path, ", ".join(fitted.by_rank)), unexpected=True))
         self.restored = Restored(record, path, fitted, stopping, (*remarks, *_remarks(fitted, again)))
@@ -238,7 +239,10 @@ class StartMachine:
         parent = self.restored and Parent(self.restored.record.checkpoint_id, self.restored.path)
         own = possessions(self._newest, self.restored, self._settings, next_id, self._identity.run_id)
         name = self._settings.job_name
-        self.chain = Chain(self._identity, self.job_id, name, next_id, parent, own.claimed, own.begins, own.runs)
+        resumes = self.restored is not None and self.restored.resumes
+        self.chain = Chain(
+            self._identity, self.job_id, name, next_id, parent, own.claimed, own.begins, own.runs, resumes
+        )
         return self._put_claim(self.chain, now_ms)
 
     def _put_claim(self, chain: Chain, now_ms: int) -> list[Instruction]:

@@ -171,4 +171,5 @@ class JobDriver:
             self.result.set_exception(error)
         else:
             runtime_ms = self._mailbox.clock.now_ms() - self._started_ms
-            self.result.set_result(JobExecutionResult(JobID(self.view.job_id), runtime_ms, self.accumulators()))
+            job_id, late = JobID(self.view.job_id), self.view.late_records_by_name
+            self.result.set_result(JobExecutionResult(job_id, runtime_ms, self.accumulators(), late))

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import signal
 import sys
+import termios
 import time
 from typing import TYPE_CHECKING, Final
 
@@ -60,6 +62,8 @@ class Interruption:
             return
         self._taken_at = now
         self.number = self.number or number
+        if number == signal.SIGHUP:
+            leave_closed_terminal()
         if self._cancelled or self.over:
             signal.signal(number, signal.SIG_DFL)
             os.kill(os.getpid(), number)
@@ -77,6 +81,18 @@ def _say_failure(savepoint: Future[str]) -> None:
     error = savepoint.exception()
     if error is not None:
         say(f"The job did not stop. {error} Once more cancels it.")
+
+
+def leave_closed_terminal() -> None:
+    """Let go of a terminal that has been closed: what is printed from here on has no reader, and must stop no job."""
+    for descriptor in (1, 2):
+        try:
+            termios.tcgetattr(descriptor)
+        except termios.error as error:
+            if error.args[0] == errno.EIO:
+                nowhere = os.open(os.devnull, os.O_WRONLY)
+                os.dup2(nowhere, descriptor)
+                os.close(nowhere)
 
 
 def say(text: str) -> None:

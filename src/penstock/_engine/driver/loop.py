@@ -125,6 +125,8 @@ class JobLoop:
             do.Commit: self._commit,
             do.HandOver: results.hand_over,
             do.WriteSavepoint: savepoints.write,
+            do.CompleteSavepoint: savepoints.complete,
+            do.DiscardSavepoint: savepoints.discard,
             do.AnswerSavepoint: savepoints.answer,
             do.AnswerCheckpoint: checkpoints.answer,
             do.Wake: self._wake,

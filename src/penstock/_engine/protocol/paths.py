@@ -13,6 +13,8 @@ from typing import Final
 from urllib.parse import quote
 
 METADATA: Final = "_metadata"
+#: The record of a savepoint that a job is to stop into, until the stop has its commit point.
+STAGED_METADATA: Final = "_metadata.staged"
 #: The file of a checkpoint directory that makes the ids of its jobs unlike those of any other directory.
 MARK: Final = ".mark"
 

@@ -102,7 +102,7 @@ class JobChain:
             if record.savepoint is not None and record.kind in _INTO_SAVEPOINT and stops:
                 needed.append(record.savepoint)
                 break
-            stops = stops and record.kind is not RecordKind.CANCELED  # that goes on, and no longer stops
+            stops = stops and record.kind is not RecordKind.CANCELED and not record.resumes  # else it goes on
             if record.kind is RecordKind.CHECKPOINT or record.parent is None:
                 break
             above, _, _ = record.parent.path.rpartition("/")
