@@ -39,7 +39,8 @@ class Mutation:
     path: str
     #: The class and function that it is in, as ``__qualname__`` has it.
     scope: str
-    #: The first line of the piece, and that of its statement.
+    #: The text of the piece's first line, its number, and that of its statement.
+    text: str
     line: int
     statement: int
     start: int
@@ -51,9 +52,10 @@ class Mutation:
 
     @property
     def name(self) -> str:
-        """What it is called: the same as long as its function is not changed there."""
+        """What it is called: the same as long as its line is not changed."""
         old, new = (" ".join(text.split()) for text in (self.old, self.new))
-        return f"{self.path}::{self.scope}: {old} -> {new}" + (f" #{self.number}" if self.number else "")
+        name = f"{self.path}::{self.scope}: {old} -> {new}" + (f" #{self.number}" if self.number else "")
+        return name if self.text.startswith(old) else f"{name} in: {self.text}"
 
     def apply(self, source: bytes) -> bytes:
         """Return the source with the fault."""
@@ -78,32 +80,32 @@ def draw(root: Path, paths: Iterable[str], seed: int) -> Iterator[Mutation]:
     ranks: dict[tuple[str, int], bytes] = {}
     for path in paths:
         source = (root / path).read_bytes()
-        texts, seen = source.decode().splitlines(), Counter[str]()
+        seen = Counter[str]()
         for mutation in find(path, source):
             key = path, mutation.line
             if key not in lines:
-                text = f"{mutation.scope} {texts[mutation.line - 1].strip()}"
+                text = f"{mutation.scope} {mutation.text}"
                 ranks[key] = rank(path, text, seen[text])
                 seen[text] += 1
             lines.setdefault(key, []).append(mutation)
     for key in sorted(lines, key=lambda key: ranks[key]):
-        yield min(lines[key], key=lambda mutation: rank(mutation.name))
+        yield min(lines[key], key=lambda mutation: rank(mutation.path, mutation.scope, mutation.old, mutation.new))
 
 
 def find(path: str, source: bytes) -> Iterator[Mutation]:
     """Return all mutations of a source file."""
-    starts = [0]
-    for line in source.splitlines(keepends=True):
-        starts.append(starts[-1] + len(line))
-    seen = Counter[str]()
+    texts, starts = source.splitlines(keepends=True), [0]
+    for text in texts:
+        starts.append(starts[-1] + len(text))
+    seen = Counter[tuple[str, ...]]()
     for scope, statement, node, new in _changes(ast.parse(source)):
         start = starts[node.lineno - 1] + node.col_offset  # type: ignore[attr-defined]
         end = starts[node.end_lineno - 1] + node.end_col_offset  # type: ignore[attr-defined]
         old = source[start:end].decode()
-        mutation = Mutation(path, scope, node.lineno, statement, start, end, old, new)  # type: ignore[attr-defined]
-        number = seen[mutation.name]
-        seen[mutation.name] += 1
-        yield Mutation(**{**vars(mutation), "number": number})
+        line = node.lineno  # type: ignore[attr-defined]
+        text = texts[line - 1].decode().strip()
+        yield Mutation(path, scope, text, line, statement, start, end, old, new, seen[scope, text, old, new])
+        seen[scope, text, old, new] += 1
 
 
 def _changes(tree: ast.Module) -> Iterator[tuple[str, int, ast.AST, str]]:

@@ -99,6 +99,19 @@ def test_end_of_the_job_removes_what_came_after_the_first_commit(tmp_path: Path)
     committer.close()
 
 
+def test_commit_stands_where_what_failed_attempts_left_cannot_be_removed_and_that_is_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def refuse(path: str) -> Iterable[Any]:
+        raise PermissionError(path)
+
+    parts, _ = attempt(tmp_path, "part", end_of_input=True)
+    monkeypatch.setattr("penstock._connectors.files.committer.list_segments", refuse)
+    sink_to(tmp_path).create_committer(TestCommitterContext()).commit(requests_for(parts))
+    assert Path(parts[0].target).read_text() == "part\n"
+    assert f"failed attempts stay in {tmp_path}" in caplog.text
+
+
 def test_commit_that_fails_removes_nothing(tmp_path: Path) -> None:
     attempt(tmp_path, "lost", attempt_token="void")
     parts, _ = attempt(tmp_path, "part", end_of_input=True, attempt_token="good")

@@ -10,6 +10,7 @@ from tests.unit.runtime.jobs import Job, Program
 
 from penstock.common.time import Duration
 from penstock.common.watermark_strategy import TimestampAssigner, WatermarkStrategy
+from penstock.datastream import ProcessFunction
 from penstock.datastream.connectors.base import Boundedness, InputStatus, Source, SourceReader, SourceSplit
 from penstock.testing.clock import ManualClock
 from penstock.testing.in_process import InProcessEpochRunner
@@ -163,6 +164,23 @@ def test_watermarks_do_not_go_back_when_the_reader_is_made_again(program: Progra
     seen: list[int] = []
     while not job.finished:
         seen.append(watermark_after(job, 1))
+    assert seen == sorted(seen)
+
+
+class Watermarks(ProcessFunction):
+    """The watermark that each record meets."""
+
+    def process_element(self, value: Any, ctx: Any) -> Any:
+        yield ctx.timer_service().current_watermark()
+
+
+def test_watermarks_do_not_go_back_when_an_idle_split_has_records_again(program: Program, tmp_path: Path) -> None:
+    late = Part("1", (("b", 50), *["wait"] * 5, ("b", 60), ("b", 70), ("b", 80)))
+    source = InTurns(records("0", *range(100, 1_500, 100)), late)
+    stream = program.env.from_source(source, bounded().with_idleness(Duration.of_millis(200)), "in turns")
+    program.collect(stream.process(Watermarks()))
+    seen = Job(program.graph(), tmp_path, InProcessEpochRunner(clock=CLOCK.now_ms)).run()["out"]
+    assert max(seen) > 500  # the other one has gone on
     assert seen == sorted(seen)
 
 

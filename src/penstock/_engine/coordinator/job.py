@@ -567,7 +567,6 @@ class JobCoordinator:
                 self._requests.give_up("the job was cancelled")
                 if self._desk.phase not in STOPPING:
                     self._release()
-                self._error = None
                 self._desk.go(Phase.CANCELLING)
                 self._commits.start()
                 self._check_stopped()
