@@ -114,7 +114,8 @@ def _certain_calls(function: types.FunctionType) -> Iterator[tuple[str, str]]:
             yield receiver, step.argval
         receiver = ""
         if step.opname.startswith("LOAD_FAST"):  # of two loaded at once, the last is on top
-            receiver = cast("tuple[str, ...]", step.argval)[-1] if isinstance(step.argval, tuple) else step.argval
+            loaded = cast("str | tuple[str, ...]", step.argval)
+            receiver = loaded if isinstance(loaded, str) else loaded[-1]
 
 
 def _held(function: Function, kind: type[T]) -> list[T]:
