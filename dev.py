@@ -49,7 +49,8 @@ VENV = ROOT / os.environ.get("PENSTOCK_VENV", ".venv")
 STAMP = VENV / "made-from.json"
 INSTALL_LOG = ROOT / ".venv-install.log"
 REQUIREMENTS = ROOT / "requirements"
-BUILD_LOCK, DEV_LOCK = REQUIREMENTS / "build.txt", REQUIREMENTS / "dev.txt"
+#: What the demo needs, and with that what tests and checks need on top; both have the same versions.
+BUILD_LOCK, DEMO_LOCK, DEV_LOCK = (REQUIREMENTS / f"{name}.txt" for name in ("build", "demo", "dev"))
 CAMPAIGN_LOCK = REQUIREMENTS / "campaign.txt"
 FLINK_LOCK = REQUIREMENTS / "flink.txt"
 GO_LOCK = REQUIREMENTS / "go.txt"
@@ -102,28 +103,38 @@ def digest(*parts: object) -> str:
     return hashlib.sha256(b"\0".join(contents)).hexdigest()
 
 
-def ready() -> Path:
-    """The interpreter of an environment that is as the lock says, which is made now if need be."""
-    for lock in (BUILD_LOCK, DEV_LOCK):
-        if not lock.is_file():
-            give_up(f"{lock.relative_to(ROOT)} is missing; it belongs to the repository.")
+def ready(lock: Path = DEV_LOCK) -> Path:
+    """The interpreter of an environment with at least what a lock says, which is made or completed now if need be."""
+    for needed in (BUILD_LOCK, DEMO_LOCK, DEV_LOCK):
+        if not needed.is_file():
+            give_up(f"{needed.relative_to(ROOT)} is missing; it belongs to the repository.")
+    made: dict[str, str] = json.loads(STAMP.read_text()) if STAMP.is_file() else {}
     wanted = {
-        "packages": digest(sys.version, str(VENV), BUILD_LOCK, DEV_LOCK),
+        "demo": digest(sys.version, str(VENV), BUILD_LOCK, DEMO_LOCK),
+        "dev": digest(DEV_LOCK),
         "project": digest(ROOT / "pyproject.toml"),
     }
-    made: dict[str, str] = json.loads(STAMP.read_text()) if STAMP.is_file() else {}
     python = environment_python()
-    if made.get("packages") != wanted["packages"] or not python.is_file():
+    outdated = made.get("demo") != wanted["demo"] or made.get("dev") not in (None, wanted["dev"])
+    if outdated or not python.is_file():
         make_environment()
         made = {}
+    # First what builds packages, then those packages: thus nothing comes from outside the locks.
+    if "demo" not in made:
+        install(BUILD_LOCK, DEMO_LOCK)
+    if lock == DEV_LOCK and "dev" not in made:
+        print("Adding what tests and checks need: 500 MB on the disk, this once.", flush=True)
+        install(DEV_LOCK)
+        made["dev"] = wanted["dev"]
     if made.get("project") != wanted["project"]:
         pip("install", "--quiet", "--no-deps", "--no-build-isolation", "--editable", ".")
-        STAMP.write_text(json.dumps(wanted))
+    made.update(demo=wanted["demo"], project=wanted["project"])
+    STAMP.write_text(json.dumps(made))
     return python
 
 
 def make_environment() -> None:
-    """Make ``.venv`` anew from the lock."""
+    """Make ``.venv`` anew, with pip alone."""
     for place in (ROOT, Path(tempfile.gettempdir())):
         free = shutil.disk_usage(str(place)).free
         if free < FREE_BYTES_NEEDED:
@@ -138,14 +149,17 @@ def make_environment() -> None:
             f"this Python has no module {error.name}. On Debian and Ubuntu: sudo apt install python3-venv; elsewhere "
             "use a Python from python.org, pyenv or uv."
         )
-    print(f"Making {VENV}: about 700 MB to download, a few minutes, this once.", flush=True)
+    print(f"Making {VENV}: about 600 MB to download, a few minutes, this once.", flush=True)
     shutil.rmtree(VENV, ignore_errors=True)
     try:
         venv.EnvBuilder(with_pip=True, symlinks=os.name != "nt").create(VENV)
     except (OSError, subprocess.CalledProcessError) as error:
         give_up(f"no virtual environment could be made in {VENV}: {error}")
-    # First what builds packages, then those packages: thus nothing comes from outside the lock.
-    for lock in (BUILD_LOCK, DEV_LOCK):
+
+
+def install(*locks: Path) -> None:
+    """Install what locks say, one after the other."""
+    for lock in locks:
         pip("install", "--no-deps", "--no-build-isolation", "--require-hashes", "--requirement", lock)
 
 
@@ -172,7 +186,7 @@ def explain_pip_failure(log: str) -> str:
 
 def demo(arguments: list[str]) -> int:
     """Run the flights job, then show its table and chart (--crash: killed and resumed on the way)."""
-    return run_script("examples/flights/run.py", arguments)
+    return run_script("examples/flights/run.py", arguments, DEMO_LOCK)
 
 
 def test(arguments: list[str]) -> int:
@@ -247,7 +261,7 @@ def check(_: list[str]) -> int:
 
 
 #: What `bench` measures when told so; else it compares with other systems.
-BENCHMARKS = ("epoch", "state", "savepoint", "stop", "latency", "rest", "endurance")
+BENCHMARKS = ("epoch", "state", "savepoint", "stop", "latency", "rest", "declared_types", "endurance")
 
 
 def bench(arguments: list[str]) -> int:
@@ -276,8 +290,10 @@ def lock(arguments: list[str]) -> int:
         venv.EnvBuilder(with_pip=True, symlinks=os.name != "nt").create(VENV)
     pip("install", "--quiet", "uv")
     aside = (("campaign", CAMPAIGN_LOCK), ("flink", FLINK_LOCK), ("go", GO_LOCK))
-    for group, path in (("build", BUILD_LOCK), ("dev", DEV_LOCK), *aside):
-        wanted = ["pyproject.toml", "--group", group] if group == "dev" else ["--group", group]
+    for group, path in (("build", BUILD_LOCK), ("dev", DEV_LOCK), ("demo", DEMO_LOCK), *aside):
+        wanted = ["pyproject.toml", "--group", group] if group in ("dev", "demo") else ["--group", group]
+        if group == "demo":  # of what dev has, in the same versions
+            wanted += ["--constraint", DEV_LOCK.relative_to(ROOT)]
         code = call(
             environment_python(), "-m", "uv", "pip", "compile", *wanted, "--universal", "--python-version", "3.11",
             "--generate-hashes", "--no-emit-index-url", "--no-emit-find-links", "--quiet",
@@ -319,11 +335,11 @@ def show_help(_: list[str]) -> int:
     return 0
 
 
-def run_script(script: str, arguments: list[str]) -> int:
+def run_script(script: str, arguments: list[str], lock: Path = DEV_LOCK) -> int:
     """Run a program of the repository in the environment."""
     if not (ROOT / script).is_file():
         give_up(f"{script} is missing; is this a whole clone of the repository?")
-    return call(ready(), script, *arguments)
+    return call(ready(lock), script, *arguments)
 
 
 CHORES: dict[str, Callable[[list[str]], int]] = {

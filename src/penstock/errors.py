@@ -5,6 +5,7 @@
     │   ├── AccumulatorTypeError            accumulators of two classes under one name
     │   ├── ConfigurationError              a configuration key has a value that it cannot have
     │   ├── ConfigurationFileError          a config.yaml that cannot be read
+    │   ├── DeclaredTypeError               a value that does not fit the type declared for it
     │   ├── DuplicateUidError               two operators carry the same uid
     │   ├── EmptyJobError                   nothing to execute
     │   ├── ForwardParallelismError         forward() between different parallelisms
@@ -45,6 +46,7 @@
     │   ├── JobExecutionError               the job failed, mostly in a user's function
     │   ├── LostCommittableError            what a sink staged is gone before its first commit
     │   ├── PartitionError                  a custom partitioner named a subtask that does not exist
+    │   ├── RecordFieldError                a record has a field that its file has no column for
     │   ├── SavepointError                  a savepoint that was asked for could not be written
     │   │   ├── StopIncompleteError             it was written, and the job failed after that
     │   │   └── StopTimeoutError                the job did not stop in time, and was cancelled
@@ -91,6 +93,7 @@ from penstock._errors.program import (
     AccumulatorTypeError,
     ConfigurationError,
     ConfigurationFileError,
+    DeclaredTypeError,
     DuplicateUidError,
     EmptyJobError,
     ForwardParallelismError,
@@ -115,6 +118,7 @@ from penstock._errors.run import (
     JobRunError,
     LostCommittableError,
     PartitionError,
+    RecordFieldError,
     SavepointError,
     SinkFileError,
     SourceFileError,
@@ -157,6 +161,7 @@ __all__ = [
     "ConfigurationError",
     "ConfigurationFileError",
     "CorruptCheckpointError",
+    "DeclaredTypeError",
     "DriverCodeError",
     "DuplicateUidError",
     "EmptyJobError",
@@ -187,6 +192,7 @@ __all__ = [
     "PartitionError",
     "PenstockError",
     "PySparkVersionError",
+    "RecordFieldError",
     "RestoreError",
     "RetryableError",
     "SavepointChangeError",

@@ -38,6 +38,7 @@ SIGTERMS = 20
 #: Random jobs that are stopped and restored; random lives of jobs; random orders of events.
 RESTORED_JOBS = 500
 LIVES = 500
+STARVED_LIVES = 50
 ORDERS = 1_500
 RESTORED_JOBS_ON_SPARK = 100
 CASE_LIMIT_S = 1800
@@ -147,6 +148,12 @@ def cases(seed: int) -> list[Case]:
         [*pytest, f"--hypothesis-seed={seed}", "tests/property/test_lives.py"],
         {"HYPOTHESIS_PROFILE": "campaign", "PENSTOCK_LIVES_EXAMPLES": str(LIVES)},
     )
+    starved = Case(
+        "starved-lives",
+        "the same with kills and rescales and next to no room for keyed state of all kinds: every count is exact",
+        [*pytest, "tests/property/test_starved_lives.py"],
+        {"PENSTOCK_STARVED_LIVES": str(STARVED_LIVES), "PENSTOCK_TEST_SEED": str(seed)},
+    )
     orders = Case(
         "orders",
         "a driver whose instructions fail, whose requests come at any step, and that is killed: the output is right",
@@ -172,7 +179,7 @@ def cases(seed: int) -> list[Case]:
         and (python := shutil.which(f"python{version}")) is not None
         and subprocess.run([python, "--version"], capture_output=True, check=False).returncode == 0
     ]
-    tests = [properties, restores, restores_on_spark, lives, orders]
+    tests = [properties, restores, restores_on_spark, lives, starved, orders]
     return [*points, sigterms, spark, matrix, *kills, *chaos, hostile, *tests, mutants, *pythons]
 
 

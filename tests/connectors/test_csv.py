@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import datetime
 from decimal import Decimal
+from io import BytesIO
 from typing import TYPE_CHECKING, Any
 
 import duckdb
@@ -15,9 +16,10 @@ from tests.connectors.staged import lose_staged
 
 from penstock.common.typeinfo import Types
 from penstock.common.types import Row
+from penstock.datastream.connectors._file_system import formats
 from penstock.datastream.connectors.file_system import BucketAssigner, FileSink, FileSource
 from penstock.datastream.formats.csv import CsvBulkWriters, CsvEncoder, CsvReaderFormat, CsvSchema
-from penstock.errors import SourceFileError
+from penstock.errors import RecordFieldError, SourceFileError
 from penstock.testing.connector_contexts import TestEnumeratorContext
 from penstock.testing.sink_contract import SinkContract, SinkRun, SinkUnderTest
 from penstock.testing.source_contract import SourceContract, SourceRun
@@ -28,6 +30,7 @@ if TYPE_CHECKING:
     from penstock.common.typeinfo import RowTypeInfo
 
 PEOPLE = CsvSchema.builder().add_string_column("name").add_number_column("age")
+PEOPLE_WITH_COMMENTS = CsvSchema.builder().add_columns_from(PEOPLE.build()).set_allow_comments().build()
 
 
 def read(path: Path, schema: CsvSchema | RowTypeInfo, parallelism: int = 1) -> list[Row]:
@@ -210,3 +213,84 @@ def test_bulk_files_have_a_header_and_duckdb_reads_them(tmp_path: Path) -> None:
         params=[f"{tmp_path}/part-*"],
     ).fetchall()
     assert found == rows
+
+
+@pytest.mark.parametrize("record", [{"name": "a", "age": 1, "city": "b"}, Row(name="a", age=1, city="b")])
+def test_a_field_that_is_no_column_is_told_with_its_record(record: Any) -> None:
+    with pytest.raises(
+        RecordFieldError, match=r"has a field 'city'.*it has name, age.*Add the column to the CsvSchema"
+    ):
+        CsvEncoder(PEOPLE.build()).encode(record, BytesIO())
+
+
+# ------------------------------------------------------------------------------------------- signs where none is meant
+
+QUOTED = st.text(st.sampled_from("a\",\n#' "), max_size=6)
+
+
+def text_file(folder: Path, content: str) -> Path:
+    path = folder / "a.csv"
+    path.write_bytes(content.encode())
+    return path
+
+
+@settings(deadline=None, max_examples=60)
+@given(rows=st.lists(st.tuples(QUOTED, st.integers(0, 9)), min_size=1, max_size=30), chunk=st.integers(1, 40))
+def test_signs_inside_of_quoted_values_mean_nothing_wherever_a_block_ends(
+    tmp_path_factory: pytest.TempPathFactory, rows: list[tuple[str, int]], chunk: int
+) -> None:
+    path = tmp_path_factory.mktemp("csv") / "a.csv"
+    lines = [f'"{text.replace(chr(34), chr(34) * 2)}",{number}\n' for text, number in rows]
+    path.write_text("# it's a 5\" thing\n".join(["", *lines]), newline="")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(formats, "_CHUNK_BYTES", chunk)
+        assert values(read(path, PEOPLE_WITH_COMMENTS)) == rows
+
+
+def test_a_comment_sign_inside_of_a_quoted_value_is_text(tmp_path: Path) -> None:
+    path = text_file(tmp_path, '"line one\n# line two\nline three",1\n# a comment\nx,2\n')
+    assert values(read(path, PEOPLE_WITH_COMMENTS)) == [("line one\n# line two\nline three", 1), ("x", 2)]
+
+
+def test_comments_may_stand_before_the_header(tmp_path: Path) -> None:
+    schema = CsvSchema.builder().add_columns_from(PEOPLE.build()).set_use_header().set_allow_comments().build()
+    path = text_file(tmp_path, "# made by X\n# and Y\nage,name\n1,x\n# end\n2,y\n")
+    assert values(read(path, schema)) == [("x", 1), ("y", 2)]
+
+
+@pytest.mark.parametrize("lines", [['5" pipe,1'], ['5" pipe,1', '7" pipe,2', "x,3"], ['a"b"c"d,1', '"q"x,2']])
+def test_a_quote_in_the_midst_of_a_value_is_text(tmp_path: Path, lines: list[str]) -> None:
+    path = text_file(tmp_path, "\n".join([*lines, "last,9", ""]))
+    expected = [(line.rsplit(",", 1)[0], int(line[-1])) for line in lines]
+    expected = [(text[1:].replace('"', "", 1) if text[0] == '"' else text, number) for text, number in expected]
+    assert values(read(path, PEOPLE.build())) == [*expected, ("last", 9)]
+
+
+def test_a_quote_that_never_closes_is_told_with_its_record(tmp_path: Path) -> None:
+    path = text_file(tmp_path, 'x,1\n"never closed,2\ny,3\n')
+    with pytest.raises(SourceFileError, match="opens after byte 4 never closes"):
+        read(path, PEOPLE.build())
+
+
+def test_blank_lines_of_one_column_are_empty_values(tmp_path: Path) -> None:
+    text = CsvSchema.builder().add_string_column("a").build()
+    assert values(read(text_file(tmp_path, "x\n\ny\n\n\nz\n\n"), text)) == [
+        ("x",),
+        ("",),
+        ("y",),
+        ("",),
+        ("",),
+        ("z",),
+        ("",),
+    ]
+    numbers = CsvSchema.builder().add_number_column("n").build()
+    assert values(read(text_file(tmp_path, "1\n\n2\n"), numbers)) == [(1,), (None,), (2,)]
+    assert values(read(text_file(tmp_path, "\n"), text)) == [("",)]
+    assert values(read(text_file(tmp_path, "a,1\n\nb,2\n"), PEOPLE.build())) == [("a", 1), ("b", 2)]
+
+
+def test_what_is_written_to_one_column_is_read_back(tmp_path: Path) -> None:
+    text = CsvSchema.builder().add_string_column("a").build()
+    file = BytesIO()
+    CsvEncoder(text).encode_all([("x",), ("",), ("y",)], file)
+    assert values(read(text_file(tmp_path, file.getvalue().decode()), text)) == [("x",), ("",), ("y",)]

@@ -69,13 +69,22 @@ def test_first_commit_removes_what_attempts_up_to_its_checkpoint_left(tmp_path: 
 def test_what_others_have_staged_in_the_folder_is_left_alone(tmp_path: Path) -> None:
     attempt(tmp_path, "another sink", operator_uid="other", attempt_token="1")
     attempt(tmp_path, "another job", job_id="1" * 32, attempt_token="2")
+    attempt(tmp_path, "another job of this id", run_id="2" * 32, attempt_token="4")
     (tmp_path / ".note.staged").touch()
     parts, _ = attempt(tmp_path, "mine", end_of_input=True, attempt_token="3")
     committer = sink_to(tmp_path).create_committer(TestCommitterContext())
     committer.commit(requests_for(parts))
     committer.close()
-    assert staged(tmp_path) == {"1": "another sink\n", "2": "another job\n"}
-    assert len(list(tmp_path.iterdir())) == 4
+    others = {"1": "another sink\n", "2": "another job\n", "4": "another job of this id\n"}
+    assert staged(tmp_path) == others
+    assert len(list(tmp_path.iterdir())) == 5
+
+
+def test_what_the_runs_before_have_left_goes_with_the_first_commit(tmp_path: Path) -> None:
+    attempt(tmp_path, "lost", run_id="2" * 32, attempt_token="1")
+    parts, _ = attempt(tmp_path, "mine", end_of_input=True, attempt_token="3")
+    sink_to(tmp_path).create_committer(TestCommitterContext(earlier_runs=("2" * 32,))).commit(requests_for(parts))
+    assert staged(tmp_path) == {}
 
 
 def test_end_of_the_job_removes_what_came_after_the_first_commit(tmp_path: Path) -> None:

@@ -3,6 +3,7 @@ from __future__ import annotations
 import gzip
 import lzma
 import os
+import pickle
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
@@ -10,10 +11,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from penstock._connectors.files.filesystem import FileStatus
+from penstock._connectors.files.filesystem import FileStatus, is_passed_over
+from penstock._connectors.files.local import LocalFileSystem
 from penstock._connectors.files.opening import FoundFile, filesystem_of
 from penstock._connectors.files.source import FileSourceSplit
 from penstock.common.time import Duration
+from penstock.datastream.connectors._file_system import formats
 from penstock.datastream.connectors.base import Boundedness
 from penstock.datastream.connectors.file_system import (
     FileEnumeratorProvider,
@@ -22,6 +25,7 @@ from penstock.datastream.connectors.file_system import (
     FileSplitAssignerProvider,
     StreamFormat,
 )
+from penstock.datastream.formats.parquet import ParquetFormat
 from penstock.errors import SourceFileError
 from penstock.testing.connector_contexts import RecordingOutput, TestEnumeratorContext, TestReaderContext
 from penstock.testing.source_contract import SourceRun
@@ -134,7 +138,7 @@ def test_file_that_was_cut_short_is_named(tmp_path: Path) -> None:
     path.write_text("a\n" * 100)
     run = SourceRun(FileSource.for_record_stream_format(TEXT, str(path)).build())
     path.write_text("a\n")
-    with pytest.raises(SourceFileError, match="had 200 bytes"):
+    with pytest.raises(SourceFileError, match="had 200"):
         run.run_to_end()
 
 
@@ -235,14 +239,154 @@ def test_monitoring_reads_new_files_once_and_never_ends(tmp_path: Path) -> None:
     assert again.records == ["c"]
 
 
-def test_error_while_monitoring_fails_the_enumerator(tmp_path: Path) -> None:
-    folder = tmp_path / "in"
-    folder.mkdir()
-    source = FileSource.for_record_stream_format(TEXT, str(folder)).monitor_continuously(Duration.of_seconds(1)).build()
-    run = SourceRun(source)
-    folder.rmdir()
-    with pytest.raises(SourceFileError, match="no such file"):
+def test_error_while_monitoring_fails_the_enumerator(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    source = FileSource.for_record_stream_format(TEXT, str(tmp_path)).monitor_continuously(Duration.of_seconds(1))
+    run = SourceRun(source.build())
+
+    def refuse(self: Any, path: str) -> Any:
+        raise PermissionError(13, "not for you")
+
+    monkeypatch.setattr(LocalFileSystem, "find", refuse)
+    with pytest.raises(SourceFileError, match="not for you"):
         run.context.run_async_calls()
+
+
+@pytest.mark.parametrize("path", ["folder", "folder/*.txt", "folder/a.txt"])
+def test_what_is_monitored_may_stand_for_nothing_yet_and_again(tmp_path: Path, path: str) -> None:
+    source = FileSource.for_record_stream_format(TEXT, str(tmp_path / path)).monitor_continuously(
+        Duration.of_seconds(1)
+    )
+    run = SourceRun(source.build())
+    run.context.run_async_calls()
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "folder/a.txt").write_text("a")
+    run.context.run_async_calls()
+    run.epoch()
+    run.epoch()
+    (tmp_path / "folder/a.txt").unlink()
+    (tmp_path / "folder").rmdir()
+    run.context.run_async_calls()
+    assert run.records == ["a"]
+
+
+@pytest.mark.parametrize(
+    ("glob", "found"),
+    [
+        ("**/*.txt", ["a.txt", "sub/b.txt"]),
+        ("**", ["a.txt", "sub/b.txt"]),
+        ("*", ["a.txt", "sub/b.txt"]),
+        ("_temporary/*/*.txt", ["_temporary/0/part-0.txt"]),
+        ("_temporary", ["_temporary/0/part-0.txt"]),
+        ("_*/**/*.txt", ["_temporary/0/part-0.txt"]),
+        (".hidden/*", [".hidden/c.txt"]),
+        ("*/.*/d.txt", ["sub/.e/d.txt"]),
+    ],
+)
+def test_a_glob_enters_no_hidden_folder_that_it_does_not_ask_for(tmp_path: Path, glob: str, found: list[str]) -> None:
+    for name in ("a.txt", "sub/b.txt", "_temporary/0/part-0.txt", ".hidden/c.txt", "sub/.e/d.txt", "sub/_f.txt"):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text("x")
+    statuses = LocalFileSystem().find(f"{tmp_path}/{glob}")
+    assert [status.path.removeprefix(f"{tmp_path}/") for status in statuses] == found
+    if any(sign in glob for sign in "*?["):  # object stores by the same rule; there, "*" goes on into folders
+        assert all(not is_passed_over(name, glob) for name in found)
+        assert is_passed_over("sub/__g/_h.txt", glob.replace("_*", "_t*"))
+
+
+# -------------------------------------------------------------------------------------------------- files that change
+
+
+def change(path: Path, how: str) -> None:
+    """Change a file of four lines; its time is another one, too, as it is when a minute has passed."""
+    before = path.stat()
+    match how:
+        case "grown":
+            path.write_text(path.read_text() + "five\nsix\n")
+        case "cut short":
+            path.write_text("one\n")
+        case "replaced":
+            (path.parent / ".new").write_text(path.read_text().upper())
+            (path.parent / ".new").rename(path)
+        case _:
+            path.unlink()
+    if path.exists():
+        os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns + 60_000_000_000))
+
+
+def found_and_changed(tmp_path: Path, how: str, when: str, *, may_grow: bool = False) -> SourceRun:
+    """Return the run of a source whose file changed after it was found, at a moment of its reading."""
+    path = tmp_path / "a.txt"
+    path.write_text("one\ntwo\nthree\nfour\n")
+    builder = FileSource.for_record_stream_format(TEXT, str(tmp_path))
+    source = (builder.read_appended_files() if may_grow else builder).build()
+    run = SourceRun(source)
+    if when == "after a restart":
+        run = SourceRun(source, 1, run.epoch(polls=1))
+    change(path, how)
+    return run
+
+
+@pytest.mark.parametrize("when", ["before the first read", "after a restart"])
+@pytest.mark.parametrize("how", ["grown", "cut short", "replaced", "deleted"])
+def test_a_file_that_changed_after_it_was_found_is_an_error_that_names_it(tmp_path: Path, how: str, when: str) -> None:
+    run = found_and_changed(tmp_path, how, when)
+    with pytest.raises(SourceFileError, match=r"a\.txt cannot be read: it (was changed at|has \d+ bytes|was deleted)"):
+        run.run_to_end()
+
+
+def test_a_file_that_changes_under_the_reader_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(formats, "_CHUNK_BYTES", 4)
+    path = tmp_path / "a.txt"
+    path.write_text("one\ntwo\nthree\nfour\n")
+    source = FileSource.for_record_stream_format(TEXT, str(tmp_path)).build()
+    [split] = source.create_enumerator(TestEnumeratorContext()).waiting_splits
+    reader = source.create_reader(TestReaderContext())
+    reader.add_splits([split])
+    output = RecordingOutput(1)
+    reader.poll_next(output)
+    path.write_text("ONE\nTWO\nTHREE\nFOUR\n")
+    os.utime(path, (1, 1))
+    with pytest.raises(SourceFileError, match=r"a\.txt cannot be read: it was changed"):
+        reader.poll_next(output)
+    assert output.records == ["one"]
+
+
+@pytest.mark.parametrize("when", ["before the first read", "after a restart"])
+def test_appended_files_are_read_as_far_as_they_were_there_where_that_is_asked_for(tmp_path: Path, when: str) -> None:
+    run = found_and_changed(tmp_path, "grown", when, may_grow=True)
+    assert run.run_to_end() == ([] if when == "after a restart" else ["one", "two", "three", "four"])
+
+
+def test_files_that_were_asked_for_while_they_grow_may_not_shrink(tmp_path: Path) -> None:
+    with pytest.raises(SourceFileError, match="has 4 bytes"):
+        found_and_changed(tmp_path, "cut short", "before the first read", may_grow=True).run_to_end()
+
+
+def test_only_files_of_lines_can_be_read_while_they_grow() -> None:
+    with pytest.raises(TypeError, match="read line by line"):
+        FileSource.for_bulk_file_format(ParquetFormat(), "/x").read_appended_files()
+
+
+def test_a_status_of_a_checkpoint_without_etags_is_read() -> None:
+    status = FileStatus("/a", 10, 5, "x")
+    old = FileStatus.__new__(FileStatus)
+    old.__setstate__(["/a", 10, 5])
+    assert old == FileStatus("/a", 10, 5)
+    assert pickle.loads(pickle.dumps(status)) == status
+
+
+@pytest.mark.parametrize(
+    ("now", "change"),
+    [
+        (FileStatus("/a", 11, 5_000, "x"), "it has 11 bytes, and had 10"),
+        (FileStatus("/a", 10, 5_000, "y"), "its ETag is y, and was x"),
+        (FileStatus("/a", 10, 9_000, "x"), None),
+        (FileStatus("/a", 10, 9_000), "it was changed at 1970-01-01T00:00:09.000+00:00"),
+    ],
+)
+def test_what_has_changed_is_told_by_size_etag_and_time(now: FileStatus, change: str | None) -> None:
+    told = now.differs_from(FileStatus("/a", 10, 5_400, "x"))
+    assert told is None if change is None else (told or "").startswith(change)
 
 
 def test_builder_refuses_no_path_and_no_time() -> None:
@@ -266,7 +410,7 @@ def test_reader_stops_within_a_block_and_a_new_one_goes_on_there(
     path.write_text("\n".join(map(str, range(1_000))))
     source = FileSource.for_record_stream_format(TEXT, str(path)).build()
     splits: list[Any] = [
-        FileSourceSplit(FileStatus(str(path), path.stat().st_size, 0), FilePart(0, path.stat().st_size, 0))
+        FileSourceSplit(filesystem_of(str(path)).status(str(path)), FilePart(0, path.stat().st_size, 0))
     ]
     read: list[str] = []
     for count in [*wanted, 1_001]:

@@ -12,6 +12,7 @@ from penstock._connectors.files.object_store import ObjectFileSystem, _store
 from penstock._connectors.files.opening import FoundFile, filesystem_of
 from penstock._connectors.files.staging import list_segments
 from penstock.common.serialization import Encoder
+from penstock.common.time import Duration
 from penstock.datastream.connectors.file_system import FileSink, FileSource, RollingPolicy, StreamFormat
 from penstock.errors import SourceFileError
 from penstock.testing.connector_contexts import TestEnumeratorContext
@@ -83,3 +84,26 @@ def test_orphans_are_listed() -> None:
     SinkRun(FileSink.for_row_format(folder, Encoder.simple_string_encoder()).build()).epoch(["a"])
     assert [segment.checkpoint_id for segment in list_segments(folder)] == [1]
     assert len(list(obstore.list(_store(ROOT), folder.removeprefix(f"{ROOT}/")))) == 1
+
+
+@pytest.mark.parametrize("content", [b"lonGER", b"line"])
+def test_an_object_that_was_replaced_after_it_was_found_is_an_error_that_names_it(content: bytes) -> None:
+    folder = new_folder()
+    put(f"{folder}/a.txt", b"LINE")
+    run = SourceRun(FileSource.for_record_stream_format(StreamFormat.text_line_format(), folder).build())
+    put(f"{folder}/a.txt", content)
+    with pytest.raises(SourceFileError, match=r"a\.txt cannot be read: (it has 6 bytes|its ETag)"):
+        run.run_to_end()
+
+
+def test_a_monitored_prefix_may_be_empty() -> None:
+    folder = new_folder()
+    text = FileSource.for_record_stream_format(StreamFormat.text_line_format(), folder, f"{folder}/*.txt")
+    run = SourceRun(text.monitor_continuously(Duration.of_seconds(1)).build())
+    run.context.run_async_calls()
+    put(f"{folder}/a.txt", b"line")
+    put(f"{folder}/_temporary/0/part.txt", b"no")
+    run.context.run_async_calls()
+    run.epoch()
+    run.epoch()
+    assert run.records == ["line"]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 from decimal import Decimal
+from io import BytesIO
 from typing import TYPE_CHECKING, Any
 
 import duckdb
@@ -15,8 +16,9 @@ from tests.connectors.staged import lose_staged
 from penstock.common.typeinfo import Types
 from penstock.common.types import Row
 from penstock.datastream.connectors.file_system import BucketAssigner, FileSink, FileSource
+from penstock.datastream.formats import parquet
 from penstock.datastream.formats.parquet import ParquetBulkWriters, ParquetColumnarRowInputFormat, ParquetFormat
-from penstock.errors import SourceFileError
+from penstock.errors import RecordFieldError, SourceFileError
 from penstock.testing.connector_contexts import TestEnumeratorContext
 from penstock.testing.sink_contract import SinkContract, SinkRun, SinkUnderTest
 from penstock.testing.source_contract import SourceContract, SourceRun
@@ -147,3 +149,88 @@ def test_record_that_does_not_fit_the_columns_is_shown(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match=r"'many'.*id: int64"):
         run.epoch([{"id": "many", "text": "x"}])
     run.close()
+
+
+# ------------------------------------------------------------------------------- what would be lost is told, or kept
+
+
+def written(factory: BulkWriterFactory, *batches: list[Any]) -> list[Any]:
+    file = BytesIO()
+    writer = factory.create(file)
+    for batch in batches:
+        writer.add_elements(batch)
+        writer.flush()
+    writer.finish()
+    return pq.read_table(BytesIO(file.getvalue())).to_pylist()
+
+
+INFERRED = ParquetBulkWriters.for_schema()
+
+
+def test_without_a_schema_the_columns_are_all_fields_of_a_row_group() -> None:
+    assert written(INFERRED, [{"a": 1}, {"a": 2, "b": "keep me"}], [{"c": 0.5}]) == [
+        {"a": 1, "b": None, "c": None},
+        {"a": 2, "b": "keep me", "c": None},
+        {"a": None, "b": None, "c": 0.5},
+    ]
+
+
+@pytest.mark.parametrize("separate", [False, True])
+@pytest.mark.parametrize("values", [[None, "text"], [1, 1.5], [None, [1]], [{"x": 1}, {"y": 2}]])
+def test_without_a_schema_a_column_has_a_type_that_holds_all_values(values: list[Any], separate: bool) -> None:
+    records = [{"a": value} for value in values]
+    found = written(INFERRED, *([[one] for one in records] if separate else [records]))
+    assert [_without_none(one["a"]) for one in found] == values
+
+
+def _without_none(value: Any) -> Any:
+    return {key: inner for key, inner in value.items() if inner is not None} if isinstance(value, dict) else value
+
+
+@pytest.mark.parametrize("values", [[1, "text"], [2**53 + 1, 1.5], [True, 1]])
+def test_values_that_no_type_holds_are_told(values: list[Any]) -> None:
+    with pytest.raises(ValueError, match=r"do not fit.*for_schema\(\)"):
+        written(INFERRED, *([{"a": value}] for value in values))
+
+
+def test_a_field_that_comes_after_the_columns_stand_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(parquet, "_ROW_GROUP_BYTES", 1)
+    with pytest.raises(RecordFieldError, match=r"'b': 'lost'\} has a field 'b'.*it has a.*give one that has all"):
+        written(INFERRED, [{"a": 1}], [{"a": 2, "b": "lost"}])
+
+
+STRUCTS = pa.schema(
+    [("s", pa.struct([("a", pa.int64())])), ("l", pa.list_(pa.struct([("a", pa.int64())]))), ("n", pa.int64())]
+)
+
+
+@pytest.mark.parametrize(
+    ("record", "field"),
+    [
+        ({"n": 1, "typo": 2}, "typo"),
+        (Row(s=None, l=None, n=1, typo=2), "typo"),
+        ({"s": {"a": 1, "b": 2}}, "s.b"),
+        ({"s": Row(a=1, b=2)}, "s.b"),
+        ({"l": [{"a": 1}, {"b": 2}]}, "l.b"),
+    ],
+)
+def test_a_field_that_a_schema_lacks_is_told_with_its_record_and_the_way_out(record: Any, field: str) -> None:
+    with pytest.raises(RecordFieldError, match="for_schema") as caught:
+        written(ParquetBulkWriters.for_schema(STRUCTS), [record])
+    assert caught.value.field == field
+    assert repr(record)[:20] in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("arrow_type", "value"),
+    [
+        (pa.int64(), 1.5),
+        (pa.int8(), 300),
+        (pa.date32(), datetime.datetime(2024, 1, 1, 5)),  # noqa: DTZ001
+        (pa.timestamp("s"), datetime.datetime(2024, 1, 1, 0, 0, 0, 5)),  # noqa: DTZ001
+        (pa.time32("s"), datetime.time(1, 2, 3, 4)),
+    ],
+)
+def test_a_value_that_its_column_would_cut_is_told(arrow_type: Any, value: Any) -> None:
+    with pytest.raises(ValueError, match="do not fit"):
+        written(ParquetBulkWriters.for_schema(pa.schema([("a", arrow_type)])), [{"a": value}])

@@ -87,6 +87,13 @@ def test_card_has_counts_rates_watermark_and_finished_subtasks(page: Page, addre
     expect(page.locator(".canvas path.edge")).to_have_count(6)
 
 
+def test_late_records_that_were_dropped_are_told_with_their_operators(page: Page, tmp_path: Path) -> None:
+    with serving(tmp_path, FakeControl(job(late_records={"write": 1234}))) as address:
+        page.goto(f"{address}#/job/{JOB}")
+        expect(page.get_by_text("1,234")).to_be_visible()
+        expect(page.get_by_title("Sum: 1,234")).to_be_visible()
+
+
 def test_names_of_a_program_are_shown_as_text(page: Page, address: str) -> None:
     page.goto(f"{address}#/job/{JOB}")
     expect(card(page, "<b>odd</b> & strange -> Sink: set aside")).to_be_visible()

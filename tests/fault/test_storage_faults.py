@@ -8,10 +8,10 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 import pytest
-from tests.fault.job import NAME, is_truth, published, rows
+from tests.fault.job import is_truth, published, rows
 from tests.fault.support import CrashError, crash, run_here
 
-from penstock._engine.protocol.paths import job_id_of_name
+from penstock._engine.protocol.paths import is_job_directory
 from penstock.common.job_status import JobStatus
 from penstock.errors import CheckpointStorageError, CorruptCheckpointError
 from penstock.testing.failing_storage import FailingStorage, StorageCall
@@ -123,9 +123,15 @@ def test_directory_that_cannot_be_written_to_is_refused_before_the_job_starts(tm
         run_here(tmp_path)
 
 
+def next_place(directory: Path) -> Path:
+    """Return where the fourth record of the only job goes."""
+    [job] = (path for path in (directory / "checkpoints").iterdir() if is_job_directory(path.name))
+    return job / "chk-4"
+
+
 def test_directory_that_cannot_be_written_to_any_more_ends_the_job_with_the_path(tmp_path: Path) -> None:
-    place = tmp_path / "checkpoints" / job_id_of_name(NAME) / "chk-4"
-    driver = run_here(tmp_path, actions={"put_record-3-after": place.touch}, restart="none")
+    driver = run_here(tmp_path, actions={"put_record-3-after": lambda: next_place(tmp_path).touch()}, restart="none")
+    place = next_place(tmp_path)
     assert str(place) in error_of(driver)
     place.unlink()
     run_here(tmp_path)
@@ -140,7 +146,7 @@ def left_behind(directory: Path) -> Path:
     with pytest.raises(CrashError):
         run_here(directory, actions={"put_record-4-after": crash}, retained="10")
     shutil.rmtree(directory / "state")  # as on another machine, where all state comes out of the checkpoint
-    return directory / "checkpoints" / job_id_of_name(NAME) / "chk-4"
+    return next_place(directory)
 
 
 def flip(file: Path) -> None:

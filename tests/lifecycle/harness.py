@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from enum import Enum
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from tests.unit.driver.by_hand import CLOCK, Threads
+from tests.unit.driver.by_hand import CLOCK, Threads, wait
 
 from penstock._engine.coordinator import instructions as do
 from penstock._engine.driver.assembly import Surroundings, assemble
@@ -191,6 +191,7 @@ class Run:
                 "execution.checkpointing.dir": str(directory / "checkpoints"),
                 "execution.checkpointing.savepoint-dir": str(directory / "savepoints"),
                 "restart-strategy.type": "none",
+                "penstock.state.memory": "1 b",  # what is not being changed is on the disk
                 **({"execution.state-recovery.path": restore} if restore else {}),
                 **(settings or {}),
             }
@@ -212,7 +213,7 @@ class Run:
         self.watchers: list[Callable[[do.Instruction], None]] = []
         self._monkeypatch = monkeypatch
         threads = Threads()
-        self.runner = SteadyRunner(clock=CLOCK.now_ms, workers=workers, seed=7)
+        self.runner = SteadyRunner(clock=CLOCK.now_ms, sleep=wait, workers=workers, seed=7)
         surroundings = Surroundings(self.runner, 2, directory / "state", (), threads, threads)
         self.driver, self.loop = assemble(self.graph, Configuration(env._configuration), None, surroundings)
 

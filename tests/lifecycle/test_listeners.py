@@ -287,6 +287,46 @@ def test_epoch_of_notices_that_is_lost_runs_again(jobs: Jobs) -> None:
     assert all(life[-1] == "close" for life in LIVES[0])
 
 
+class Deaf(MapFunction):
+    """Listens to nothing, and cannot be closed."""
+
+    def map(self, value: int) -> int:
+        return value
+
+    def close(self) -> None:
+        LIVES[0].append(["close"])
+        raise ValueError("cannot be closed")
+
+
+class Hears(Deaf, CheckpointListener):
+    def notify_checkpoint_complete(self, checkpoint_id: int) -> None:
+        pass
+
+
+@ENDS
+@pytest.mark.parametrize("function", [Deaf, Hears])
+@pytest.mark.behaviour(38, 40)
+def test_function_is_closed_when_all_is_published_and_its_error_takes_nothing_back(
+    jobs: Jobs, ending: Ending, function: type[Deaf], caplog: pytest.LogCaptureFixture
+) -> None:
+    def build(place: Place) -> None:
+        place.write(place.numbers(NUMBERS).map(function()))
+
+    run = jobs.make(build, settings={"restart-strategy.type": "none"})
+    closed_before: list[str] = []
+
+    def watch(step: do.Instruction) -> None:
+        if LIVES[0] and isinstance(step, do.PutRecord | do.Commit | do.Publish):
+            closed_before.append(type(step).__name__)
+
+    run.watchers.append(watch)
+    assert run.to_its_end(ending, after=GATE).status is JobStatus.FINISHED
+    assert LIVES[0] == [["close"]]
+    assert closed_before in ([], ["PutRecord"]), "at most the terminal record comes after it"
+    assert run.loop.coordinator.state.progress.restarts == 0
+    assert "failed to close, which takes nothing back" in caplog.text
+
+
 # ------------------------------------------------------------------------------------------------- sources hear as well
 
 

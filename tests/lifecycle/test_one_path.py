@@ -11,8 +11,8 @@ from tests.lifecycle.subjects import GATE, Place, windows
 if TYPE_CHECKING:
     from pathlib import Path
 
-#: The steps that a stop takes beside the others: a copy of the state, its record, the answer to whoever asked.
-OF_STOPS = ["WriteSavepoint", "WriteSavepoint", "AnswerSavepoint"]
+#: The steps that a stop takes beside the others: the savepoint, its name, the answer to whoever asked.
+OF_STOPS = ["WriteSavepoint", "CompleteSavepoint", "AnswerSavepoint"]
 #: A sink commits where something was written: a suspend writes nothing in its epoch.
 OF_RECORDS = ["Commit"]
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import shutil
 from collections import Counter
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from random import Random
 from typing import TYPE_CHECKING, Any, Final
 
@@ -15,7 +17,7 @@ from penstock._engine.protocol.control import Failure
 from penstock._engine.protocol.metadata import RecordKind
 from penstock._engine.storage.opening import open_storage
 from penstock.common.job_status import JobStatus
-from penstock.errors import CheckpointStorageError, EpochInfrastructureError
+from penstock.errors import CheckpointStorageError, EpochInfrastructureError, StopIncompleteError
 
 if TYPE_CHECKING:
     from penstock._engine.driver.loop import JobLoop
@@ -150,6 +152,10 @@ class Saboteur:
     answers: Counter[tuple[str, int]] = field(default_factory=Counter)
     #: The savepoints that are said to be complete.
     savepoints: list[str] = field(default_factory=list)
+    #: Those that are said not to be.
+    refused: list[str] = field(default_factory=list)
+    #: Those whose place takes nothing any more.
+    gone: set[str] = field(default_factory=set)
     claimed: bool = False
     #: By subtask: the last completed checkpoint that it took part in since the start or restart.
     last: dict[tuple[int, int], int] = field(default_factory=dict[tuple[int, int], int])
@@ -185,7 +191,7 @@ class Saboteur:
             case do.AnswerCheckpoint() | do.AnswerSavepoint():
                 self._answered(instruction)
                 return
-            case do.WriteSavepoint() if self.chance.random() < 0.2:
+            case do.WriteSavepoint() | do.CompleteSavepoint() if self._fails(instruction):
                 error = CheckpointStorageError("memory://", "full")
                 self.loop._mailbox.post(ev.SavepointFailed(instruction.path, error))
                 return
@@ -208,6 +214,14 @@ class Saboteur:
                 pass
         self.perform(instruction)
 
+    def _fails(self, instruction: do.WriteSavepoint | do.CompleteSavepoint) -> bool:
+        """Tell whether the place of a savepoint fails at a write; it may lose what is there, or be gone for good."""
+        if self.chance.random() < 0.2 and isinstance(instruction, do.CompleteSavepoint):
+            shutil.rmtree(instruction.path, ignore_errors=True)
+        if self.chance.random() < 0.1:
+            self.gone.add(instruction.path)
+        return instruction.path in self.gone or self.chance.random() < 0.15
+
     def _status_changed(self, status: JobStatus) -> None:
         first = status is JobStatus.INITIALIZING and self.status is None
         assert first or status.name in STATUS_MOVES.get(self.status, "").split(), (self.status, status)
@@ -221,8 +235,13 @@ class Saboteur:
             assert instruction.checkpoint_id or instruction.error
             return
         self.answers["savepoint", instruction.request.id] += 1
+        path = instruction.request.path
         if instruction.error is None:
-            self.savepoints.append(instruction.request.path)
+            self.savepoints.append(path)
+        elif isinstance(instruction.error, StopIncompleteError):
+            assert Path(path, "_metadata").is_file(), "said to be complete"
+        else:
+            self.refused.append(path)
 
     def _put(self, instruction: do.PutRecord) -> None:
         """Put a record; its answer may be lost, and it with that."""

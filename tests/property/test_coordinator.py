@@ -130,6 +130,7 @@ def test_any_troubles_and_crashes_leave_the_right_output(savepoints: Path, data:
     storage, lines = open_storage(directory), Lines(name)
     possessions = Possessions(storage)
     time_ms, chance = 1_000_000, Random(seed)
+    refused = list[str]()
     for _ in range(data.draw(st.integers(1, 5))):
         graph = numbers_job(name, limit=LIMIT, split_size=4, sink=UnreliableSink(name, seed))
         trouble, stuck, listens = data.draw(TROUBLES), data.draw(STUCK), data.draw(st.booleans())
@@ -175,14 +176,17 @@ def test_any_troubles_and_crashes_leave_the_right_output(savepoints: Path, data:
         for path in saboteur.savepoints:
             assert Path(path, "_metadata").is_file(), "said to be complete"
             possessions.add(path, possessions.contents(path))
+        refused += saboteur.refused
         possessions.check()
         assert all(times == 1 for times in published(name).values())
+        assert not [path for path in refused if Path(path, "_metadata").exists()], "said not to be there"
 
     for _ in range(2):  # the first one may only bring a stop to its end
         world = World(numbers_job(name, limit=LIMIT, split_size=4), has_state=True)
         driver, loop = world.driver(directory, job_id=JOB_ID, interval="1 s", recover="latest")
         driver.run(loop)
     possessions.check()
+    assert not [path for path in refused if Path(path, "_metadata").exists()], "said not to be there"
     if driver.status is JobStatus.FAILED:  # it ended before there was a checkpoint: latest has nothing to go on from
         assert "before its first checkpoint" in str(driver.result.exception())
         assert not published(name)

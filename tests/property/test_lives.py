@@ -181,7 +181,9 @@ class Life:
         if isinstance(instruction, do.PutRecord):
             self._files.stored(instruction.record)
             self.has_claimed = True
-        elif isinstance(instruction, do.WriteSavepoint) and instruction.record is not None:
+        elif isinstance(instruction, do.WriteSavepoint) and instruction.is_staged:
+            pass  # it gets its name later
+        elif isinstance(instruction, do.WriteSavepoint | do.CompleteSavepoint):
             self._files.saved(instruction.path, instruction.record)
 
 

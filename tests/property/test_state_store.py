@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 from tests.unit.state.checkpoints import ABSENT, Checkpoints, contents, read, write
 
+from penstock._engine.operators.window_strategy import ReducePanes
 from penstock.errors import StaleAttemptError
 
 if TYPE_CHECKING:
@@ -26,6 +27,8 @@ steps = st.lists(
         st.tuples(st.just("write"), namespaces, keys, st.integers(0, 9)),
         st.tuples(st.just("write"), namespaces, keys, st.just(ABSENT)),
         st.tuples(st.just("read"), namespaces, keys),
+        st.tuples(st.just("count"), namespaces, st.lists(keys, max_size=8)),
+        st.tuples(st.just("list"), namespaces),
         st.tuples(st.just("drop"), namespaces),
         st.tuples(st.just("set"), times, keys, namespaces),
         st.tuples(st.just("unset"), times, keys, namespaces),
@@ -54,6 +57,7 @@ class Model:
     def run(self, store: MemoryStore, step: tuple[Any, ...]) -> None:
         """Do one thing to a store and to the model."""
         what, *arguments = step
+        store.make_room()
         getattr(self, what)(store, *arguments)
 
     def write(self, store: MemoryStore, namespace: Any, key: Any, value: Any) -> None:
@@ -64,6 +68,22 @@ class Model:
 
     def read(self, store: MemoryStore, namespace: Any, key: Any) -> None:
         assert read(store.table("count").pane(namespace), key) == self.entries.get((key, namespace), ABSENT)
+
+    def count(self, store: MemoryStore, namespace: Any, batch: list[Any]) -> None:
+        """Count the keys of a batch up as operators do it: marked when the loop is through."""
+        pane = store.table("count").pane(namespace)
+        ReducePanes(lambda before, more: before + more).add_all(pane, batch, iter([1] * len(batch)))
+        for key in batch:
+            self.entries[key, namespace] = self.entries.get((key, namespace), 0) + 1
+
+    def list(self, store: MemoryStore, namespace: Any) -> None:
+        """Go through a pane while entries leave memory."""
+        found: dict[Any, Any] = {}
+        for normal, _, value in store.table("count").pane(namespace).entries():
+            store.make_room()
+            assert normal not in found
+            found[normal] = value
+        assert found == {key: value for (key, place), value in self.entries.items() if place == namespace}
 
     def drop(self, store: MemoryStore, namespace: Any) -> None:
         store.table("count").drop(namespace)

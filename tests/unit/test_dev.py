@@ -180,3 +180,59 @@ def test_python_without_venv_says_what_to_install(
 )
 def test_failure_of_pip_is_explained(dev: ModuleType, log: str, meaning: str) -> None:
     assert meaning in dev.explain_pip_failure(log)
+
+
+class Environment:
+    """A machine on which environments are made and packages installed by word alone."""
+
+    def __init__(self, dev: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        self._dev, self.done = dev, list[str]()
+        for name in ("BUILD", "DEMO", "DEV"):
+            lock = tmp_path / f"{name.lower()}.txt"
+            lock.write_text("some==1")
+            monkeypatch.setattr(dev, f"{name}_LOCK", lock)
+        monkeypatch.setattr(dev, "make_environment", self._make)
+        monkeypatch.setattr(dev, "pip", lambda *words: self.done.append(Path(str(words[-1])).stem or "project"))
+
+    def _make(self) -> None:
+        self.done.append("anew")
+        python: Path = self._dev.environment_python()
+        python.parent.mkdir(parents=True, exist_ok=True)
+        python.touch()
+        self._dev.STAMP.unlink(missing_ok=True)
+
+    def ready(self, lock: Path) -> list[str]:
+        self.done.clear()
+        self._dev.ready(lock)
+        return list(self.done)
+
+
+def test_demo_installs_nothing_of_tests_and_checks_and_they_add_to_the_same_environment(
+    dev: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    environment = Environment(dev, tmp_path, monkeypatch)
+    assert environment.ready(dev.DEMO_LOCK) == ["anew", "build", "demo", "project"]
+    assert environment.ready(dev.DEMO_LOCK) == []
+    assert environment.ready(dev.DEV_LOCK) == ["dev"]
+    assert environment.ready(dev.DEV_LOCK) == environment.ready(dev.DEMO_LOCK) == []
+
+
+@pytest.mark.parametrize("changed", ["BUILD_LOCK", "DEMO_LOCK", "DEV_LOCK"])
+def test_environment_is_made_anew_where_a_lock_has_changed_that_it_was_made_from(
+    dev: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, changed: str
+) -> None:
+    environment = Environment(dev, tmp_path, monkeypatch)
+    environment.ready(dev.DEMO_LOCK)
+    getattr(dev, changed).write_text("some==2")
+    assert environment.ready(dev.DEMO_LOCK) == ([] if changed == "DEV_LOCK" else ["anew", "build", "demo", "project"])
+    environment.ready(dev.DEV_LOCK)
+    getattr(dev, changed).write_text("some==3")
+    assert environment.ready(dev.DEMO_LOCK) == ["anew", "build", "demo", "project"]
+
+
+def test_demo_has_what_tests_have_in_the_same_versions() -> None:
+    def pins(name: str) -> set[str]:
+        lines = (ROOT / "requirements" / f"{name}.txt").read_text().splitlines()
+        return {line.split()[0] for line in lines if not line.startswith((" ", "#"))}
+
+    assert pins("demo") < pins("dev")

@@ -12,7 +12,8 @@ from tests.unit.savepoints.jobs import environment, run
 from tests.upgrade.make import DATA
 from tests.upgrade.rows import NUMBERS, SIZE, program, rest
 
-from penstock.state import Savepoint, SavepointWriter
+from penstock.errors import UnknownStateError
+from penstock.state import KeyedEntry, Savepoint, SavepointWriter
 
 SAVEPOINTS = sorted(path.name for path in DATA.glob("format-*-rows"))
 
@@ -72,3 +73,19 @@ def test_the_same_through_a_savepoint_that_was_written_anew(old: Path, tmp_path:
         writer.transform_keyed_state(uid, state, lambda key, value: value)
     written = Path(writer.write(str(tmp_path / "written")))
     check(written, tmp_path, parallelism)
+
+
+def test_windows_that_are_put_in_place_of_others_have_yet_to_fire_and_those_that_stay_keep_what_has_fired(
+    old: Path, tmp_path: Path
+) -> None:
+    writer = SavepointWriter.from_existing(str(old))
+    stays = writer.transform_keyed_state("windows", "window-contents", lambda key, value: value)
+    fired = Savepoint.open(stays.write(str(tmp_path / "stays"))).keyed_state("windows", "window-fired")
+    assert {entry.window for entry in fired} == {(start, start + SIZE) for start in range(0, 6_000, SIZE)}
+    writer = SavepointWriter.from_existing(stays._existing.path)  # type: ignore[union-attr]
+    entries = [KeyedEntry(rest(0), [1, 2], (0, SIZE))]
+    writer.set_keyed_state("windows", "window-contents", entries, kind="window-elements")
+    replaced = Savepoint.open(writer.write(str(tmp_path / "replaced")))
+    assert [entry.key for entry in replaced.windows("windows")] == [rest(0)]
+    with pytest.raises(UnknownStateError, match="window-fired"):
+        replaced.keyed_state("windows", "window-fired")

@@ -44,18 +44,19 @@ def submit(job_graph: JobGraph, configuration: Configuration, main_classes: byte
         CheckpointStorageError: The checkpoint directory cannot be used.
         SparkSetupError: Spark cannot start on this machine.
     """
-    # Imported here: a program that only builds jobs never loads Spark.
-    from penstock._engine.spark.directories import user_directory
-    from penstock._engine.spark.epoch import SparkEpochRunner
-    from penstock._engine.spark.session import get_session
-    from penstock._engine.spark.shipping import is_local, ship
-
     set_up_log(configuration)
     noted = None
     if (supervised := resumption()) is not None:
         configuration, noted = supervised.next_job(job_graph.name, configuration)
     check_settings(job_graph, configuration)  # what cannot be is said before Spark takes its seconds
     server = _rest_server(configuration)
+
+    # Imported here: a program that only builds jobs never loads Spark.
+    from penstock._engine.spark.directories import user_directory
+    from penstock._engine.spark.epoch import SparkEpochRunner
+    from penstock._engine.spark.session import get_session
+    from penstock._engine.spark.shipping import is_local, ship
+
     spark = get_session()
     folders: tuple[str, ...] = ()
     if is_local(spark):

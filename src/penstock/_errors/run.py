@@ -143,6 +143,28 @@ class SinkFileError(JobRunError):
         return f"Sink file {self.path} cannot be written: {self.reason}."
 
 
+class RecordFieldError(JobRunError):
+    """A record has a field that the file it is to be written to has no column for.
+
+    Args:
+        field: The field; a dotted path where it is inside of another one.
+        record: The beginning of the record's repr.
+        columns: The columns that the file has.
+        way_out: What to do about it, a clause without a full stop.
+    """
+
+    def __init__(self, field: str, record: str, columns: tuple[str, ...], way_out: str) -> None:
+        super().__init__(field, record, columns, way_out)
+        self.field, self.record, self.columns, self.way_out = field, record, columns, way_out
+
+    def __str__(self) -> str:
+        known = ", ".join(self.columns) or "none"
+        return (
+            f"The record {self.record} has a field {self.field!r}, and its file has no such column (it has {known}): "
+            f"it would be lost. {self.way_out}."
+        )
+
+
 class StagedFileError(SinkFileError):
     """A checkpoint that a job was started from continues an unfinished file that is gone.
 

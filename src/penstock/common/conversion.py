@@ -1,6 +1,6 @@
 """What a declared type makes of records, and which records it refuses.
 
-Wherever a program declares a type, every value is held to it: a value of the type passes, one that PyFlink's coders turn
+Wherever a program declares a type, every value is held to it: one of the type passes, one that PyFlink's coders turn
 into the type is turned into it (an int into a float, a dict or an unnamed Row into a Row with names), and any other one
 is an error that names the operator and the value. A type that leaves all values as they are has no conversion, so that
 it costs nothing; the others are compiled once, and look at records by the block.
@@ -9,15 +9,15 @@ it costs nothing; the others are compiled once, and look at records by the block
 from __future__ import annotations
 
 import reprlib
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 from penstock.common._conversion.exact import quick_check, row_names
 from penstock.common._conversion.values import Converter, MisfitError, converter
-from penstock.common.typeinfo import RowTypeInfo
+from penstock.common.typeinfo import PickledBytesTypeInfo, RowTypeInfo
 from penstock.errors import DeclaredTypeError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Iterator
 
     from penstock.common.typeinfo import TypeInformation
 
@@ -53,12 +53,12 @@ class Conversion:
         except MisfitError as error:
             self._refuse(value, error)
 
-    def block(self, records: list[Any], iterate: Callable[[list[Any]], Iterable[Any]] = iter) -> list[Any]:
+    def block(self, records: list[Any], iterate: Callable[[list[Any]], Iterator[Any]] = iter) -> list[Any]:
         """Return records as the type has them; the same list where they are of it.
 
         Args:
             records: The records.
-            iterate: Gives an iterator over them, which may be asked later where it stands.
+            iterate: Gives a list's iterator over them, which may be asked later where it stands.
 
         Raises:
             DeclaredTypeError: One of them does not fit the type.
@@ -66,11 +66,11 @@ class Conversion:
         converted = self._quick(records)
         if converted is not None:
             return converted
-        taken = _Last(iterate(records))
+        cursor: Any = iterate(records)
         try:
-            return self._slow(taken)
+            return self._slow(cursor)
         except MisfitError as error:
-            self._refuse(taken.last, error)
+            self._refuse(records[len(records) - cursor.__length_hint__() - 1], error)
 
     def _one_by_one(self, records: Iterable[Any]) -> list[Any]:
         convert = self._convert
@@ -79,21 +79,6 @@ class Conversion:
     def _refuse(self, value: Any, error: MisfitError) -> NoReturn:
         shown = _REPR.repr(value)
         raise DeclaredTypeError(self._declared_by, repr(self._type_info), shown, error.path, error.reason) from None
-
-
-class _Last:
-    """An iterator that knows what it gave out last."""
-
-    def __init__(self, items: Iterable[Any]) -> None:
-        self._items = iter(items)
-        self.last: Any = None
-
-    def __iter__(self) -> _Last:
-        return self
-
-    def __next__(self) -> Any:
-        self.last = next(self._items)
-        return self.last
 
 
 def conversion(type_info: TypeInformation | None, declared_by: str) -> Conversion | None:
@@ -112,5 +97,18 @@ def conversion(type_info: TypeInformation | None, declared_by: str) -> Conversio
         >>> conversion(Types.PICKLED_BYTE_ARRAY(), "The output of 'Map'") is None
         True
     """
-    convert = None if type_info is None else converter(type_info)
-    return None if convert is None or type_info is None else Conversion(type_info, convert, declared_by)
+    if type_info is None or isinstance(type_info, PickledBytesTypeInfo):
+        return None
+    # Equal row types may have different names, which their text shows.
+    key = repr(type_info), declared_by
+    if key not in _made:
+        if len(_made) >= _MOST_KEPT:
+            _made.clear()
+        convert = converter(type_info)
+        _made[key] = None if convert is None else Conversion(type_info, convert, declared_by)
+    return _made[key]
+
+
+#: Conversions by type and what it is declared for: functions may ask for their state with each call.
+_made: dict[tuple[str, str], Conversion | None] = {}
+_MOST_KEPT: Final = 1000

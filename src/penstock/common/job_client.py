@@ -33,7 +33,10 @@ class JobClient(ABC):
 
     @abstractmethod
     def cancel(self) -> CompletableFuture[None]:
-        """Ask for the job to be cancelled; the answer comes when the request has been taken."""
+        """Ask for the job to be cancelled; the answer comes when the job has ended, whatever its last status is.
+
+        Flink answers when the request has been taken.
+        """
 
     @abstractmethod
     def stop_with_savepoint(

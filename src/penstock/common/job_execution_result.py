@@ -19,6 +19,7 @@ class JobExecutionResult:
         job_id: The job.
         net_runtime_ms: The time that it ran, in milliseconds.
         accumulators: The values of its accumulators by name.
+        late_records_dropped: The number of records that came too late and were dropped, by the name of the operator.
 
     Source: ``pyflink.common.JobExecutionResult``.
 
@@ -31,6 +32,7 @@ class JobExecutionResult:
     job_id: JobID
     net_runtime_ms: int
     accumulators: dict[str, Any] = field(default_factory=dict[str, Any])
+    late_records_dropped: dict[str, int] = field(default_factory=dict[str, int])
 
     def get_job_id(self) -> JobID:
         """Return the id of the job."""
@@ -48,6 +50,14 @@ class JobExecutionResult:
         """Return the values of all accumulators by name."""
         return dict(self.accumulators)
 
+    def get_late_records_dropped(self) -> dict[str, int]:
+        """Return how many records came too late and were dropped, by the name of the operator.
+
+        Ours; only operators that have dropped any are named. The numbers count with the checkpoints, as accumulators
+        do, so they go on over restarts and savepoints.
+        """
+        return dict(self.late_records_dropped)
+
     def __str__(self) -> str:
         lines = [
             "Program execution finished",
@@ -57,6 +67,7 @@ class JobExecutionResult:
         if self.accumulators:
             lines.append("Accumulator Results:")
             lines += [f"- {name} {_shown(value)}" for name, value in self.accumulators.items()]
+        lines += [f"Late records dropped by {name}: {count}" for name, count in self.late_records_dropped.items()]
         return "\n".join(lines)
 
 

@@ -1,7 +1,7 @@
 """Types of records, as values without a JVM (``pyflink.common.typeinfo``).
 
-Types are optional in Penstock. Where one is given it checks what enters a stream (``to_internal_type``), decides names
-and nesting of what leaves an operator (:mod:`penstock.common.record_shape`) and how a record prints
+Types are optional in Penstock. Where one is given, values are held to it (:mod:`penstock.common.conversion`), and it
+decides how a record prints
 (:mod:`penstock.common.record_text`). A type is immutable, compares by value and prints as in PyFlink.
 """
 

@@ -10,7 +10,7 @@ from enum import Enum
 from typing import TYPE_CHECKING, Any, cast
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
 __all__ = ["Row", "RowKind"]
 
@@ -70,6 +70,8 @@ class Row:
             msg = "A Row takes either positional or named values, not both."
             raise ValueError(msg)
         self._fields = list(kwargs) if kwargs else None
+        if kwargs and not _known.issuperset(kwargs):
+            _learn(kwargs)
         self._values = list(kwargs.values()) if kwargs else list(args)
         self._row_kind = RowKind.INSERT
 
@@ -95,6 +97,8 @@ class Row:
 
     def set_field_names(self, field_names: list[str]) -> None:
         """Name the fields, in their order; rows may share one list of names, so leave it unchanged afterwards."""
+        if not _known.issuperset(field_names):
+            _learn(field_names)
         self._fields = field_names
 
     def get_fields_by_names(self, names: list[str]) -> list[Any]:
@@ -156,13 +160,9 @@ class Row:
             raise AttributeError(item)
         return self._fields.index(item)
 
-    def __getattr__(self, item: str) -> Any:
-        # Only called for what is no slot and no method. Names with an underscore are left to Python's own protocols
-        # (copy, pickle), which ask for them on half-made objects.
-        fields = None if item.startswith("_") else self._fields
-        if fields is None or item not in fields:
-            raise AttributeError(item)
-        return self._values[fields.index(item)]
+    if TYPE_CHECKING:
+
+        def __getattr__(self, item: str) -> Any: ...
 
     def __contains__(self, item: Any) -> bool:
         return item in (self._values if self._fields is None else self._fields)
@@ -196,12 +196,59 @@ class Row:
         return make_row, (self._fields, tuple(self._values), self._row_kind)
 
 
-#: Makes a row without its parts, which have to be set then.
+#: Makes a row without its parts, which have to be set then; by a name that another row has had before.
 bare_row = object.__new__
+
+#: Names of fields that were seen. They are attributes of the class: with a `__getattr__` in their place, Python would
+#: look up each attribute of each row in the slow way, those of its own as well.
+_known: set[str] = set()
+#: From then on rows do have that: programs that make up names without end would fill the class with them.
+_MOST_NAMES = 10_000
+
+
+class _Field:
+    """The attribute of all rows that have a field of that name."""
+
+    __slots__ = ("_name",)
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    def __get__(self, row: Row | None, owner: type[Row]) -> Any:
+        if row is None:
+            raise AttributeError(self._name)
+        return _field(row, self._name)
+
+
+def _field(row: Row, name: str) -> Any:
+    fields = row._fields  # pyright: ignore[reportPrivateUsage]
+    if fields is None or name not in fields:
+        raise AttributeError(name)
+    return row._values[fields.index(name)]  # pyright: ignore[reportPrivateUsage]
+
+
+def _field_in_need(row: Row, name: str) -> Any:
+    # Names with an underscore are left to Python's own protocols (copy, pickle): they ask half-made objects for them.
+    if name.startswith("_"):
+        raise AttributeError(name)
+    return _field(row, name)
+
+
+def _learn(names: Iterable[str]) -> None:
+    """Make attributes of names, but for those of slots and methods, and those that begin with an underscore."""
+    for name in set(names) - _known:
+        if len(_known) >= _MOST_NAMES:
+            Row.__getattr__ = _field_in_need  # type: ignore[method-assign]
+            return
+        _known.add(name)
+        if isinstance(name, str) and not name.startswith("_") and name not in vars(Row):  # pyright: ignore[reportUnnecessaryIsInstance]
+            setattr(Row, name, _Field(name))
 
 
 def make_row(fields: list[str] | None, values: Sequence[Any], row_kind: RowKind) -> Row:
     """Build a row from its parts; pickles of rows name this function, so it keeps its name and place."""
+    if fields is not None and not _known.issuperset(fields):
+        _learn(fields)
     row = bare_row(Row)
     # No copy: rows of one origin share their names, and a pickled block of rows then holds them once.
     row._fields = fields  # pyright: ignore[reportPrivateUsage]

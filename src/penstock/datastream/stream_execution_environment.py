@@ -14,9 +14,9 @@ from penstock._engine.graph.uids import assign_uids
 from penstock.common import option_table
 from penstock.common.config_loading import effective_configuration
 from penstock.common.configuration import Configuration
+from penstock.common.conversion import conversion
 from penstock.common.execution_config import ExecutionConfig
 from penstock.common.job_listener import configured_listeners, tell
-from penstock.common.record_shape import record_shaper
 from penstock.common.time import Duration
 from penstock.common.typeinfo import TypeInformation, Types
 from penstock.common.watermark_strategy import WatermarkStrategy
@@ -222,19 +222,16 @@ class StreamExecutionEnvironment:
 
         Args:
             collection: The records; they travel with the job, so let them be few.
-            type_info: The type of the records; they are checked against it now, and brought into its shape.
+            type_info: The type of the records; they are held to it now.
 
         Raises:
-            ValueError: A record does not have the shape of the type.
-            TypeError: The same, for some types.
+            DeclaredTypeError: A record does not fit the type.
             UnpicklableFunctionError: A record cannot be pickled.
         """
         records = list(collection)
-        if type_info is not None:
-            for record in records:
-                type_info.to_internal_type(record)
-            shape = record_shaper(type_info)
-            records = records if shape is None else [shape(record) for record in records]
+        held = conversion(type_info, "The collection of from_collection()")
+        if held is not None:
+            records = held.block(records)
         source = CollectionSource(dumps_value("The collection of from_collection()", records))
         stream = self._source(source, WatermarkStrategy.no_watermarks(), "Collection", type_info, conform=False)
         return stream.force_non_parallel()
@@ -252,7 +249,7 @@ class StreamExecutionEnvironment:
             source: Where the records come from.
             watermark_strategy: Gives them timestamps and the stream watermarks.
             source_name: The name of the operator.
-            type_info: The type of the records, brought into its shape; the source's own type when left out.
+            type_info: The type that the records are held to; the source's own type when left out.
 
         Raises:
             TypeError: The source is no Source, or the strategy no WatermarkStrategy.
@@ -262,9 +259,9 @@ class StreamExecutionEnvironment:
             msg = f"source must be a Source, not {source!r}."
             raise TypeError(msg)
         check_watermark_strategy(watermark_strategy)
-        if type_info is not None:
-            return self._source(source, watermark_strategy, source_name, type_info, conform=True)
-        return self._source(source, watermark_strategy, source_name, source.get_produced_type(), conform=False)
+        conform = type_info is not None or not source.holds_produced_type
+        type_info = source.get_produced_type() if type_info is None else type_info
+        return self._source(source, watermark_strategy, source_name, type_info, conform=conform)
 
     def add_source(
         self, source_func: object, source_name: str = "Custom Source", type_info: TypeInformation | None = None

@@ -8,6 +8,8 @@ from penstock._engine.protocol.state_handle import StateMode
 from penstock._engine.savepoints.draft import Draft, NewKeyedState, OperatorDraft
 from penstock._engine.savepoints.located import locate
 from penstock._engine.savepoints.writing import write_draft
+from penstock._engine.state.declared import declared
+from penstock.common.conversion import conversion
 from penstock.datastream.time_domain import TimeDomain
 from penstock.errors import ConfigurationError, UnknownStateError
 from penstock.state._sources import Selector, entries_of
@@ -19,6 +21,7 @@ if TYPE_CHECKING:
 
     from penstock._engine.savepoints.draft import Entries
     from penstock._engine.savepoints.inspection import OperatorInfo
+    from penstock.common.typeinfo import TypeInformation
 
 
 class SavepointWriter:
@@ -101,6 +104,7 @@ class SavepointWriter:
         key: Selector = "key",
         value: Selector = "value",
         kind: str = "value",
+        type_info: TypeInformation | None = None,
     ) -> SavepointWriter:
         """Give an operator a keyed state with these entries, in place of what it has of that name.
 
@@ -113,28 +117,42 @@ class SavepointWriter:
             value: The same for values.
             kind: What the state is. "value" for a ValueState and for a reduce; for the "window-contents" of a window
                 "window-reduce", "window-aggregate" (an accumulator) or "window-elements" (a list).
+            type_info: The type of the values, as the job's descriptor has it: :meth:`write` holds them to it, and a job
+                that declares another one is refused.
         """
         content = entries_of(entries, key, value)
+        if type_info is not None:
+            held, kind = conversion(type_info, f"State {name!r} of {uid!r}"), declared(kind, type_info)
+            content = content if held is None else _transformed(content, lambda _, value: held.value(value))
         self._draft.operator(uid).keyed[name] = NewKeyedState(kind, content)
         return self
 
-    def transform_keyed_state(self, uid: str, name: str, function: Callable[[Any, Any], Any]) -> SavepointWriter:
-        """Change each value of a keyed state.
+    def transform_keyed_state(
+        self, uid: str, name: str, function: Callable[[Any, Any], Any], *, type_info: TypeInformation | None = None
+    ) -> SavepointWriter:
+        """Change each value of a keyed state; it keeps its type where all new values are of that, else it has none.
 
         Args:
             uid: The operator.
             name: The state.
             function: Gets key and value, and returns the new value; None removes the key.
+            type_info: The type of the new values, which they are held to.
 
         Raises:
             UnknownStateError: There is no such state.
         """
         draft = self._operator(uid)
+        held = conversion(type_info, f"State {name!r} of {uid!r}")
+        if held is not None:
+            change = function
+            function = lambda key, value: held.value(change(key, value))  # noqa: E731
         added = draft.keyed.get(name)
         if added is not None:
             added.entries = _transformed(added.entries, function)
         else:
             self._check_state(uid, name, draft)
+            if type_info is not None:
+                draft.types[name] = type_info
             draft.transforms.setdefault(name, []).append(function)
         return self
 

@@ -204,6 +204,7 @@ class TestWriterContext:
     for_savepoint: bool = False
     attempt_token: str = "token"  # noqa: S105 - no secret
     job_id: str = "0" * 32
+    run_id: str = "1" * 32
     operator_uid: str = "sink"
     metric_group: InMemoryMetricGroup = field(default_factory=InMemoryMetricGroup)
 
@@ -217,6 +218,8 @@ class TestCommitterContext:
     job_id: str = "0" * 32
     operator_uid: str = "sink"
     restored_checkpoint_id: int | None = None
+    run_id: str = "1" * 32
+    earlier_runs: tuple[str, ...] = ()
     metric_group: InMemoryMetricGroup = field(default_factory=InMemoryMetricGroup)
 
 

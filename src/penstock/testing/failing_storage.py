@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 __all__ = ["FailingStorage"]
 
-StorageCall: TypeAlias = Literal["find", "read_range", "put", "put_if_absent", "delete", "names", "files"]
+StorageCall: TypeAlias = Literal["find", "read_range", "put", "put_if_absent", "move", "delete", "names", "files"]
 """A method of checkpoint storage; ``find`` stands for ``read`` as well."""
 
 _T = TypeVar("_T")
@@ -127,6 +127,10 @@ class FailingStorage(CheckpointStorage):
     def put_if_absent(self, path: str, data: bytes) -> bool:
         """Write a file unless there is one of that name, and tell whether this call wrote it."""
         return self._call("put_if_absent", [path], lambda: self._storage.put_if_absent(path, data))
+
+    def move(self, path: str, name: str) -> None:
+        """Give a file another name, durable on return; done again, it changes nothing."""
+        self._call("move", [name, path], lambda: self._storage.move(path, name))
 
     def delete(self, paths: Iterable[str]) -> None:
         """Delete files; those that are gone already are fine."""

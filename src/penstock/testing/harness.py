@@ -419,6 +419,7 @@ class OperatorHarness:
         self._operator.open(
             OperatorContext(
                 job_id="0" * 32,
+                run_id="1" * 32,
                 job_name="harness",
                 operator_name=type(self._operator).__name__,
                 uid="operator",

@@ -65,6 +65,7 @@ class InProcessEpochRunner:
             clocks when left out.
         passed: Returns milliseconds that only ever grow, for how long something takes, where ``clock`` is one that may
             jump; ``clock`` when left out.
+        sleep: Lets milliseconds pass by ``clock``, for sources that wait for input; they do not wait when left out.
 
     Example:
         >>> runner = InProcessEpochRunner(workers=3, chaos=Chaos(retries=0.1), seed=7)
@@ -82,8 +83,9 @@ class InProcessEpochRunner:
         seed: int = 0,
         clock: Callable[[], int] | None = None,
         passed: Callable[[], float] | None = None,
+        sleep: Callable[[float], None] | None = None,
     ) -> None:
-        clocks = TaskClock() if clock is None else TaskClock.by_hand(clock, passed)
+        clocks = TaskClock() if clock is None else TaskClock.by_hand(clock, passed, sleep)
         self.workers = [WorkerCache(clocks) for _ in range(workers)]
         self.chaos = chaos or Chaos()
         self._hosts = hosts
@@ -100,7 +102,10 @@ class InProcessEpochRunner:
         """
         thresholds = gc.get_threshold()
         try:
-            return self._run(plan)
+            outcome = self._run(plan)
+            if plan.releases:
+                self.release(plan.levels[0].run_id)
+            return outcome
         finally:
             gc.set_threshold(*thresholds)
 

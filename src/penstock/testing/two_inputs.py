@@ -100,7 +100,7 @@ class TwoInputHarness(OperatorHarness):
             *descriptors: What was given to ``broadcast``.
             **subtask: ``subtask_index``, ``parallelism`` and ``max_parallelism``.
         """
-        return cls(BroadcastProcessOperator(function, _names(descriptors)), **subtask)
+        return cls(BroadcastProcessOperator(function, descriptors), **subtask)
 
     @classmethod
     def for_keyed_broadcast_process(
@@ -111,7 +111,7 @@ class TwoInputHarness(OperatorHarness):
         **subtask: int,
     ) -> TwoInputHarness:
         """Return a harness for the same on a keyed stream."""
-        return cls(KeyedBroadcastProcessOperator(function, key_selector, _names(descriptors)), **subtask)
+        return cls(KeyedBroadcastProcessOperator(function, key_selector, descriptors), **subtask)
 
     def process_element2(self, value: Any, timestamp: int | None = None) -> None:
         """Let one record into the second input; like ``process_element``."""
@@ -140,7 +140,3 @@ class TwoInputHarness(OperatorHarness):
     def _rise(self, input_index: int, timestamp: int) -> None:
         self._marks[input_index] = max(self._marks[input_index], timestamp)
         super().process_watermark(min(self._marks))
-
-
-def _names(descriptors: Iterable[MapStateDescriptor]) -> tuple[str, ...]:
-    return tuple(descriptor.get_name() for descriptor in descriptors)

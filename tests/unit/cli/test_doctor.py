@@ -29,14 +29,14 @@ def test_this_machine_is_fit(penstock: Command) -> None:
     assert list(Path("checkpoints").iterdir()) == []
 
 
-@pytest.mark.parametrize(("version", "told"), [("3.1.1", True), ("2.3.3", False)])
-def test_pandas_3_is_fit_and_told(
-    penstock: Command, monkeypatch: pytest.MonkeyPatch, version: str, *, told: bool
+@pytest.mark.parametrize(("version", "verdict"), [("3.1.1", "warning"), ("2.3.3", "ok")])
+def test_pandas_3_is_told_with_what_to_install(
+    penstock: Command, monkeypatch: pytest.MonkeyPatch, version: str, verdict: str
 ) -> None:
     real = importlib.metadata.version
     monkeypatch.setattr(importlib.metadata, "version", lambda name: version if name == "pandas" else real(name))
     row = findings(penstock)["Packages"]
-    assert (row["verdict"], "toPandas" in row["text"]) == ("ok", told)
+    assert (row["verdict"], "pandas<3" in row["text"]) == (verdict, verdict == "warning")
 
 
 def test_storage_that_cannot_be_written_to_is_a_failure_among_other_findings(penstock: Command) -> None:

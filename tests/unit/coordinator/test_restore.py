@@ -12,7 +12,15 @@ from penstock._engine.coordinator.restore import Fitted, fit_snapshot
 from penstock._engine.coordinator.snapshots import fresh_snapshot, state_files
 from penstock._engine.graph.job_graph import JobGraph, JobVertex, OperatorKind, OperatorNode
 from penstock._engine.protocol.control import decode, encode
-from penstock._engine.protocol.events import AddSplits, NoMoreSplits, ReaderState, encode_event
+from penstock._engine.protocol.events import (
+    AddSplits,
+    EndOfInput,
+    NoMoreSplits,
+    ReaderState,
+    SourceEvent,
+    decode_event,
+    encode_event,
+)
 from penstock._engine.protocol.keys import key_group_range
 from penstock._engine.protocol.metadata import (
     EnumeratorRecord,
@@ -104,6 +112,52 @@ def test_splits_of_readers_and_those_on_the_way_go_back_when_the_parallelism_cha
     )
     assert orders.enumerator == EnumeratorRecord(b"state", 1, returned=returned)
     assert all(subtask.state is None for subtask in orders.subtasks)
+
+
+def source_event(name: str) -> bytes:
+    return encode_event(SourceEvent(name.encode()))
+
+
+def is_event(event: bytes) -> bool:
+    return isinstance(decode_event(event), SourceEvent)
+
+
+def with_events(parallelism: int, *, ends: bool = False) -> JobSnapshot:
+    """A checkpoint in which each reader is to hear of two events and has sent two."""
+    snapshot = stored(parallelism)
+    orders = snapshot.operators["orders"]
+    split, end = encode_event(AddSplits((b"late",), 3)), encode_event(EndOfInput())
+    undelivered = {
+        index: (source_event(f"{index}a"), split, source_event(f"{index}b"), *((end,) if ends else ()))
+        for index in range(parallelism)
+    }
+    unseen = tuple(ReaderMessages(index, (b"%dx" % index, b"%dy" % index), 1) for index in range(parallelism))
+    changed = replace(orders, enumerator=EnumeratorRecord(b"state", 1, undelivered, unseen))
+    return replace(snapshot, operators={**snapshot.operators, "orders": changed})
+
+
+@given(st.integers(1, 5), st.lists(st.integers(1, 6), min_size=1, max_size=3), st.booleans())
+def test_source_events_on_the_way_outlive_changes_of_the_parallelism(
+    first: int, parallelisms: list[int], ends: bool
+) -> None:
+    snapshot = with_events(first, ends=ends)
+    for parallelism in parallelisms:
+        snapshot = fit(snapshot, graph(parallelism))
+    record = snapshot.operators["orders"].enumerator
+    assert record is not None
+    last, end = parallelisms[-1], encode_event(EndOfInput())
+    to_readers = [
+        event for index in sorted(record.undelivered) for event in record.undelivered[index] if is_event(event)
+    ]
+    sent = [name for message in record.unseen for name in message.events]
+    assert sorted(to_readers) == sorted(source_event(f"{index}{part}") for index in range(first) for part in "ab")
+    assert sorted(sent) == sorted(f"{index}{part}".encode() for index in range(first) for part in "xy")
+    for index in range(first):  # in the order in which they were sent, and to and from subtasks that are there
+        assert to_readers.index(source_event(f"{index}a")) < to_readers.index(source_event(f"{index}b"))
+        assert sent.index(f"{index}x".encode()) < sent.index(f"{index}y".encode())
+    assert {*record.undelivered, *(message.subtask for message in record.unseen)} <= set(range(last))
+    if ends and set(parallelisms) != {first}:
+        assert all(end in record.undelivered[index] for index in range(last))
 
 
 def test_state_of_an_operator_that_is_gone_is_refused_by_its_uid() -> None:

@@ -61,7 +61,7 @@ def test_the_second_input_is_broadcast_and_the_first_stays_as_it_is(
     graph = job_graph(env)
     node = operator(graph, "plain")
     assert node.kind is OperatorKind.BROADCAST_PROCESS
-    assert pickle.loads(node.payload)["state_names"] == ("rules", "limits")
+    assert [one.get_name() for one in pickle.loads(node.payload)["descriptors"]] == ["rules", "limits"]
     assert [(edge.input_index, edge.partitioner) for edge in graph.inputs(2)] == [
         (0, PartitionerKind.REBALANCE),
         (1, PartitionerKind.BROADCAST),

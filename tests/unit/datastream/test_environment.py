@@ -174,9 +174,17 @@ def test_a_typed_collection_is_brought_into_shape(env: StreamExecutionEnvironmen
 @pytest.mark.parametrize(
     ("record", "type_info", "message"),
     [
-        (5, Types.ROW([Types.INT()]), "5 does not fit the type RowTypeInfo(Integer)"),
-        (Row(1, 2), Types.ROW([Types.INT()]), "(1, 2) has 2 fields, but RowTypeInfo(Integer) has 1"),
-        ("x", Types.TUPLE([Types.INT(), Types.INT()]), "'x' does not fit the type TupleTypeInfo(Integer, Integer)"),
+        (5, Types.ROW([Types.INT()]), "is declared as RowTypeInfo(Integer), and 5 does not fit: it is of int"),
+        (
+            Row(1, 2),
+            Types.ROW([Types.INT()]),
+            "and <Row(1, 2)> does not fit: it has 2 fields in place of 1",
+        ),
+        (
+            "x",
+            Types.TUPLE([Types.INT(), Types.INT()]),
+            "TupleTypeInfo(Integer, Integer), and 'x' does not fit",
+        ),
     ],
 )
 @pytest.mark.behaviour(191)

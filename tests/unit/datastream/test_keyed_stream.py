@@ -249,13 +249,15 @@ def test_aggregations_are_reduce_operators(
     assert sorted(pickle.loads(node.payload)) == ["function", "key_selector"]
 
 
-def test_the_result_of_a_reduce_has_the_declared_shape(env: StreamExecutionEnvironment) -> None:
+def test_the_result_of_a_reduce_is_held_to_its_type_before_it_is_kept(env: StreamExecutionEnvironment) -> None:
     pair = Types.TUPLE([Types.INT(), Types.INT()])
     keyed = env.from_collection([(1, 2)], pair).key_by(lambda value: value[0])
     keyed.reduce(lambda a, b: [a[0], b[1]]).print()
     keyed.sum(1).print()
     vertices = job_graph(env).vertices
     assert [[node.name for node in vertex.operators] for vertex in vertices[1:]] == [
-        ["Reduce", "Reduce (declared type)", "Print to Std. Out"],
+        ["Reduce", "Print to Std. Out"],
         ["Sum", "Print to Std. Out"],
     ]
+    functions = [pickle.loads(vertex.operators[0].payload)["function"] for vertex in vertices[1:]]
+    assert [type(function).__name__ for function in functions] == ["HeldReduce", "HeldReduce"]

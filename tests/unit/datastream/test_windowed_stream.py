@@ -69,8 +69,8 @@ def windows(env: StreamExecutionEnvironment) -> WindowedStream:
 @pytest.mark.parametrize(
     ("build", "expected"),
     [
-        (lambda w: w.reduce(max), ("reduce", "builtin_function_or_method", "NoneType")),
-        (lambda w: w.reduce(max, Apply()), ("reduce", "builtin_function_or_method", "Apply")),
+        (lambda w: w.reduce(max), ("reduce", "HeldReduce", "NoneType")),
+        (lambda w: w.reduce(max, Apply()), ("reduce", "HeldReduce", "Apply")),
         (lambda w: w.aggregate(Count()), ("aggregate", "Count", "NoneType")),
         (lambda w: w.aggregate(Count(), window_function=Process()), ("aggregate", "Count", "Process")),
         (lambda w: w.apply(Apply()), ("elements", "NoneType", "Apply")),

@@ -97,15 +97,16 @@ def resumed(name: str, directory: Path, path: str) -> JobDriver:
 
 
 class Unwritable:
-    """Lets the copy of a savepoint's files fail once, or the writing of its record."""
+    """Lets a savepoint not be written, some times in a row, or a stop's savepoint not get its name."""
 
-    def __init__(self, loop: JobLoop, *, record: bool) -> None:
-        self.record, self.times = record, 1
-        self.write = loop._handlers[do.WriteSavepoint]
-        loop._handlers[do.WriteSavepoint] = self
+    def __init__(self, loop: JobLoop, *, name: bool = False, times: int = 1) -> None:
+        self.times = times
+        kind = do.CompleteSavepoint if name else do.WriteSavepoint
+        self.write = loop._handlers[kind]
+        loop._handlers[kind] = self
 
     def __call__(self, instruction: Any) -> ev.Event | None:
-        if self.times and (instruction.record is not None) is self.record:
+        if self.times:
             self.times -= 1
             return ev.SavepointFailed(instruction.path, OSError("disk full"))
         return self.write(instruction)

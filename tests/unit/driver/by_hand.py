@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from typing import TYPE_CHECKING, Any
 
@@ -24,6 +25,11 @@ if TYPE_CHECKING:
 CLOCK = ManualClock(1_000_000)
 
 
+def wait(duration_ms: float) -> None:
+    """Let time pass while a source waits for input."""
+    CLOCK.advance(math.ceil(duration_ms))
+
+
 class EnoughError(Exception):
     """The test has seen all epochs that it wants to see."""
 
@@ -37,7 +43,7 @@ class Runner(InProcessEpochRunner):
     """
 
     def __init__(self, most_epochs: int, fixed_ms: int) -> None:
-        super().__init__(clock=CLOCK.now_ms)
+        super().__init__(clock=CLOCK.now_ms, sleep=wait)
         self._most_epochs, self._fixed_ms = most_epochs, fixed_ms
         self.plans: list[EpochPlan] = []
         self.lengths_ms: list[int] = []

@@ -210,6 +210,15 @@ class Story:
         chapter = Chapter(driver, runner, {}, [], [])
         storage, perform = open_storage(settings["checkpoints"]), loop.perform
 
+        def take(instruction: do.HandOver) -> ev.Event:
+            for output in instruction.outputs:
+                blocks = output.blocks
+                if output.path is not None:
+                    blocks = tuple(msgspec.msgpack.decode(storage.read(output.path), type=list[bytes]))
+                records = chapter.outputs.setdefault(names[output.uid], [])
+                records += [record for block in blocks for record in pickle.loads(block)]
+            return ev.HandedOver()
+
         def watched(instruction: do.Instruction) -> None:
             chapter.steps.append(instruction)
             if isinstance(instruction, do.RunEpoch):
@@ -218,19 +227,12 @@ class Story:
                     chapter.answers.append(driver.savepoint(None, ask))
                 elif ask is not None:
                     ask(driver)
-            if isinstance(instruction, do.HandOver):
-                for output in instruction.outputs:
-                    blocks = output.blocks
-                    if output.path is not None:
-                        blocks = tuple(msgspec.msgpack.decode(storage.read(output.path), type=list[bytes]))
-                    records = chapter.outputs.setdefault(names[output.uid], [])
-                    records += [record for block in blocks for record in pickle.loads(block)]
-                loop._mailbox.post(ev.HandedOver())
-            elif step is not None:
-                step(instruction, perform)
-            else:
+            if isinstance(instruction, do.HandOver) or step is None:
                 perform(instruction)
+            else:
+                step(instruction, perform)
 
+        loop._handlers[do.HandOver] = take
         loop.perform = watched  # type: ignore[method-assign]
         try:
             driver.run(loop)

@@ -548,9 +548,10 @@ def test_job_whose_results_nobody_takes_waits_and_can_still_be_cancelled(
     driver.start(loop)
     handle = JobHandle(driver)
     first = next(handle.results("seen"))  # from here on the job has results that nobody takes
-    handle.client.cancel()
+    handle.client.cancel().result(timeout=30)
+    assert driver.status is JobStatus.CANCELED  # the answer comes when the job has ended
     with pytest.raises(JobCancelledError):
-        handle.client.get_job_execution_result().result(timeout=30)
+        handle.client.get_job_execution_result().result(timeout=0)
     assert first in range(200)
     assert driver.progress.records < 200
 
@@ -562,6 +563,7 @@ def test_client_answers_what_it_is_asked(name: str) -> None:
     assert str(client.get_job_id()) == JOB_ID
     assert client.get_job_status().result() is JobStatus.FINISHED
     assert client.get_accumulators().result() == {}
+    assert client.cancel().result(timeout=0) is None
     result = client.get_job_execution_result().result()
     assert (str(result.get_job_id()), result.get_all_accumulator_results()) == (JOB_ID, {})
     assert result.get_net_runtime() > 0

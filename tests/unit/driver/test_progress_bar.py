@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 from typing import TYPE_CHECKING
 
+import pytest
 from rich.console import Console
 from tests.fault.job import assembled, counting_graph
 
@@ -14,8 +15,6 @@ from penstock.common.job_status import JobStatus
 
 if TYPE_CHECKING:
     from pathlib import Path
-
-    import pytest
 
 
 def shown(bar_of: ProgressBar) -> str:
@@ -49,6 +48,22 @@ def test_unbounded_job_shows_figures_without_a_share() -> None:
     bar.on_status(JobStatus.CANCELED)
     assert "12 records" in shown(bar)
     assert "%" not in shown(bar)
+
+
+@pytest.mark.parametrize("width", [60, 80, 100, 200])
+@pytest.mark.parametrize("bounded", [True, False])
+def test_name_is_whole_and_the_figures_that_matter_stay_in_a_narrow_terminal(width: int, *, bounded: bool) -> None:
+    narrow = Console(file=io.StringIO(), width=width, force_terminal=False)
+    bar = ProgressBar("prices by hour", narrow, (lambda: 3) if bounded else None)
+    bar.on_status(JobStatus.INITIALIZING)
+    bar.on_progress(JobProgress(checkpoint_id=70, epochs=69, records=12_345_678, epoch_records=9_999, epoch_ms=10))
+    line = "".join(segment.text for segment in narrow.render(bar._progress.get_renderable()))
+    bar.on_status(JobStatus.CANCELED)
+    assert "prices by hour " in line
+    assert "12,345,678" in line
+    assert "0:00:0" in line
+    assert max(map(len, line.splitlines())) <= width
+    assert ("epoch 69 · watermark none · chk 70" in line) == (width >= (124 if bounded else 100))
 
 
 def test_job_counts_the_splits_that_are_left(

@@ -97,7 +97,7 @@ def test_savepoint_of_the_last_epoch_that_fails_keeps_the_job_from_nothing(
 ) -> None:
     last = len(Asked(f"{name}-a", tmp_path / "a").run({}).epochs)
     asked = Asked(name, tmp_path)
-    Unwritable(asked.loop, record=True)
+    Unwritable(asked.loop)
     asked.run({last: [stop]})
     assert "disk full" in str(asked.error)
     assert asked.driver.status is JobStatus.FINISHED
@@ -210,11 +210,11 @@ def test_failure_behind_the_commit_point_of_a_cancel_with_savepoint_is_brought_t
     name: str, tmp_path: Path
 ) -> None:
     asked = Asked(name, tmp_path)
-    Unwritable(asked.loop, record=True)
+    Unwritable(asked.loop, name=True)
     asked.run({3: [Stop.CANCEL]})
     assert asked.driver.status is JobStatus.CANCELED
     assert asked.kinds[-1] is RecordKind.CANCELED
-    assert resumed(name, tmp_path, asked.error.path).status is JobStatus.FINISHED
+    assert resumed(name, tmp_path, asked.path).status is JobStatus.FINISHED
     assert published(name) == ALL
 
 
@@ -226,13 +226,10 @@ def test_driver_that_was_killed_behind_the_commit_point_leaves_the_cancel_to_the
     class KilledError(BaseException):
         pass
 
-    def killed(instruction: Any) -> None:
-        if instruction.record is not None:
-            raise KilledError
-        write(instruction)
+    def killed(_: Any) -> None:
+        raise KilledError
 
-    write = asked.loop._handlers[do.WriteSavepoint]
-    asked.loop._handlers[do.WriteSavepoint] = killed
+    asked.loop._handlers[do.CompleteSavepoint] = killed
     with pytest.raises(KilledError):
         asked.run({3: [Stop.CANCEL]})
     again = Asked(name, tmp_path, recover="latest").run({})
@@ -271,7 +268,7 @@ def test_stop_in_time_is_not_disturbed_by_its_timeout(name: str, tmp_path: Path)
 def test_timeout_of_a_stop_that_was_given_up_cancels_nothing(name: str, tmp_path: Path) -> None:
     asked = Asked(name, tmp_path, restart="none")
     asked.timeout_ms = 250  # two epochs and a half: the copy fails behind the second
-    Unwritable(asked.loop, record=False)
+    Unwritable(asked.loop)
     asked.run({3: [Stop.SUSPEND]})
     assert "disk full" in str(asked.error)
     assert asked.driver.status is JobStatus.FINISHED

@@ -6,8 +6,10 @@ import errno
 import io
 import os
 import signal
+import subprocess
 import sys
 from concurrent.futures import Future
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -31,6 +33,8 @@ class Driver:
     def __init__(self, directory: str | None, checkpoint: str | None = None) -> None:
         self.savepoint_directory, self.checkpoint = directory, checkpoint
         self.stops: list[Future[str]] = []
+        #: A stop that somebody else has asked for.
+        self.stopping: tuple[str, Future[str]] | None = None
         self.cancelled = 0
         self.now_s = 0.0
         self.interruption = Interruption(self.job_name, self, lambda: self.now_s)  # type: ignore[arg-type]
@@ -69,6 +73,18 @@ def handlers_as_before() -> Iterator[None]:
     yield
     for number, handler in before.items():
         signal.signal(number, handler)
+
+
+def test_signal_during_a_stop_says_where_it_goes_and_begins_no_other(capfd: pytest.CaptureFixture[str]) -> None:
+    driver = Driver("/savepoints")
+    driver.stopping = "/savepoints/savepoint-7", (stop := Future[str]())
+    with pytest.raises(SystemExit) as exit_:
+        wait(driver, interrupt, lambda: stop.set_result("/savepoints/savepoint-7"))
+    assert exit_.value.code == 128 + signal.SIGINT
+    assert (driver.stops, driver.cancelled) == ([], 0)
+    first, last = capfd.readouterr().err.splitlines()
+    assert "is stopping already, into /savepoints/savepoint-7; once more cancels it" in first
+    assert last.endswith("/savepoints/savepoint-7")
 
 
 @pytest.mark.parametrize("number", ENDING)
@@ -137,6 +153,28 @@ def test_signal_that_the_process_ignores_stays_ignored() -> None:
     wait(driver, lambda: get(signal.SIGHUP))
     assert driver.stops == []
     assert signal.getsignal(signal.SIGHUP) is signal.SIG_IGN
+
+
+def test_what_a_job_prints_after_its_terminal_was_closed_goes_nowhere(tmp_path: Path) -> None:
+    terminal, its_end = os.openpty()
+    program = (
+        "import sys, time\n"
+        "from penstock._engine.driver.interruption import leave_closed_terminal\n"
+        "sys.stdin.readline()\n"
+        "leave_closed_terminal()\n"
+        "print('nobody reads this', flush=True)\n"
+    )
+    environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[3] / "src")}
+    with (
+        (tmp_path / "errors").open("wb") as errors,
+        subprocess.Popen(
+            [sys.executable, "-c", program], stdin=subprocess.PIPE, stdout=its_end, stderr=errors, env=environment
+        ) as process,
+    ):
+        os.close(its_end)
+        os.close(terminal)
+        process.communicate(b"closed\n")
+    assert (process.returncode, (tmp_path / "errors").read_text()) == (0, "")
 
 
 def test_last_words_into_a_terminal_that_was_closed_do_not_stand_in_the_way(monkeypatch: pytest.MonkeyPatch) -> None:

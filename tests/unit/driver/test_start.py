@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import itertools
-from typing import TYPE_CHECKING
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 from tests.unit.driver.stories import Sheet, Story
@@ -11,15 +14,15 @@ from tests.unit.driver.world import World, numbers_job, published
 
 from penstock._engine.coordinator import events as ev
 from penstock._engine.coordinator import instructions as do
+from penstock._engine.driver.records import RecordKeeper
 from penstock._engine.protocol.metadata import Record, RecordKind, decode_record
-from penstock._engine.protocol.paths import checkpoint_ids, job_id_of_name, metadata_path
+from penstock._engine.protocol.paths import MARK, checkpoint_ids, job_id_of_name, metadata_path
 from penstock._engine.storage.opening import open_storage
 from penstock.common.job_status import JobStatus
 from penstock.errors import CorruptCheckpointError, JobExecutionError, NoCheckpointError, UnclaimedStateError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from pathlib import Path
 
     from penstock._engine.driver.driver import JobDriver
 
@@ -67,9 +70,84 @@ def test_job_without_an_id_gets_a_random_one_each_time(name: str) -> None:
     assert sorted(open_storage(f"memory://{name}").names("")) == sorted([first, second])
 
 
-def test_first_job_of_a_name_that_asks_for_latest_is_found_by_its_name(name: str) -> None:
+def test_first_job_of_a_name_that_asks_for_latest_has_an_id_of_that_name_and_the_mark(name: str) -> None:
     driver, _ = run(name, recover="latest")
-    assert driver.job_id == job_id_of_name("numbers")
+    mark = open_storage(f"memory://{name}").read(MARK).decode().strip()
+    assert driver.job_id == job_id_of_name("numbers", mark)
+
+
+def test_jobs_of_one_name_in_two_directories_have_two_ids(name: str) -> None:
+    assert len({run(f"{name}-{place}", recover="latest")[0].job_id for place in range(2)}) == 2
+
+
+@pytest.mark.parametrize("spelling", ["{}", "file://{}", "{}/", "{}/../checkpoints", "link", "relative"])
+def test_directory_that_is_moved_and_spelt_otherwise_gives_the_same_id(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, spelling: str
+) -> None:
+    story = Story(tmp_path / "first")
+
+    def program(sheet: Sheet) -> None:
+        sheet.collect(sheet.source("numbers", range(4)))
+
+    first = story.run(program, recover="latest", reopen="numbers")
+    moved = Path((tmp_path / "first" / "checkpoints").rename(tmp_path / "checkpoints"))
+    (tmp_path / "link").symlink_to(moved)
+    monkeypatch.chdir(tmp_path)
+    path = {"link": str(tmp_path / "link"), "relative": "checkpoints"}.get(spelling, spelling.format(moved))
+    again = story.run(program, checkpoints=path, recover="latest", reopen="numbers")
+    assert again.driver.job_id == first.driver.job_id
+    for job in moved.iterdir():
+        if job.is_dir():
+            job.rename(tmp_path / "gone")  # then the id is made anew
+    third = story.run(program, checkpoints=path, recover="latest")
+    assert third.driver.job_id == first.driver.job_id
+
+
+def test_drivers_that_find_no_mark_at_the_same_time_agree(tmp_path: Path) -> None:
+    storage = open_storage(str(tmp_path))
+    keepers = [RecordKeeper(storage, {}, cast("Any", None), cast("Any", None)) for _ in range(8)]
+    together = threading.Barrier(len(keepers))
+
+    def read(number: int) -> ev.Event:
+        together.wait()
+        return keepers[number].read_mark(do.ReadMark(f"{number:032x}"))
+
+    with ThreadPoolExecutor(len(keepers)) as pool:
+        marks = set(pool.map(read, range(len(keepers))))
+    assert len(marks) == 1
+    assert marks <= {ev.MarkFound(f"{number:032x}") for number in range(len(keepers))}
+
+
+@pytest.mark.parametrize("damaged", [b"", b"0123", b"0" * 32, b"\xff" * 33, b"0" * 32 + b"\n0"])
+def test_mark_that_is_damaged_is_an_error_that_names_it_and_no_other_id(name: str, damaged: bytes) -> None:
+    storage = open_storage(f"memory://{name}")
+    storage.put(MARK, damaged)
+    driver, world = run(name, recover="latest")
+    error = driver.result.exception()
+    assert isinstance(error, CorruptCheckpointError)
+    assert error.path == f"memory://{name}/{MARK}"
+    assert world.runs == 0
+    assert storage.names("") == [MARK]
+
+
+def test_job_that_is_found_keeps_its_id_whatever_has_become_of_the_mark(name: str) -> None:
+    first, _ = run(name, recover="latest", cancel_after=3)
+    open_storage(f"memory://{name}").put(MARK, b"")
+    assert run(name, recover="latest", cancel_after=1)[0].job_id == first.job_id
+    open_storage(f"memory://{name}").delete([MARK])
+    assert run(name, recover="latest")[0].job_id == first.job_id
+
+
+def test_latest_does_not_begin_anew_beside_a_job_whose_name_cannot_be_read(name: str) -> None:
+    run(name, job_id=JOB_ID, cancel_after=2)
+    storage = open_storage(f"memory://{name}")
+    for number in checkpoint_ids(storage.names(JOB_ID)):
+        storage.put(metadata_path(JOB_ID, number), b"{")
+    driver, world = run(name, recover="latest")
+    error = driver.result.exception()
+    assert isinstance(error, CorruptCheckpointError)
+    assert (error.path, world.runs) == (f"memory://{name}/{JOB_ID}", 0)
+    assert "penstock.job-id" in error.reason
 
 
 def test_latest_finds_a_job_that_had_a_random_id(name: str) -> None:

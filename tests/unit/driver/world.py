@@ -325,7 +325,7 @@ class World:
             configuration.set_string("execution.checkpointing.dir", directory)
         for key, value in settings.items():
             configuration.set_string(KEYS[key], value)
-        surroundings = Surroundings(self, 2, Path("/nonexistent/penstock-state"), (), self, self)
+        surroundings = Surroundings(self, 2, Path("/dev/null/penstock-state"), (), self, self)
         return assemble(self.graph, configuration, None, surroundings)
 
 

@@ -280,3 +280,98 @@ def test_a_record_without_a_timestamp_is_refused() -> None:
     harness = windowed(reduce=add)
     with pytest.raises(ValueError, match="timestamp"):
         harness.process_element(("a", 1))
+
+
+# --------------------------------------------------------------------------------------- what has fired is state
+
+
+class Total(ProcessWindowFunction):
+    def process(self, key: Any, context: Any, elements: Any) -> Any:
+        yield key, context.window().start, sum(value for _, value in elements)
+
+
+def rescaled(snapshots: Any, parallelism: int = 2, **functions: Any) -> list[OperatorHarness]:
+    harnesses = [windowed(subtask_index=index, parallelism=parallelism, **functions) for index in range(parallelism)]
+    for harness in harnesses:
+        harness.restore(*snapshots)
+    return harnesses
+
+
+def of_key(harnesses: list[OperatorHarness], key: Any) -> OperatorHarness:
+    """Return the harness of the subtask that has a key."""
+    for harness in harnesses:
+        try:
+            harness._check_key(key)
+        except ValueError:
+            continue
+        return harness
+    raise AssertionError
+
+
+KEYS = [("k", number) for number in range(20)]
+
+
+def fired_windows() -> OperatorHarness:
+    """Return a harness in which one window has fired and another one is open."""
+    before = windowed(function=Total(), allowed_lateness_ms=100)
+    feed(before, *[(key, 1, 0) for key in KEYS], *[(key, 1, 10) for key in KEYS])
+    before.process_watermark(9)
+    before.clear_output()
+    return before
+
+
+@pytest.mark.behaviour(186)
+@pytest.mark.parametrize("parallelism", [2, 3])
+def test_windows_that_have_fired_do_not_fire_again_when_watermarks_begin_anew(parallelism: int) -> None:
+    after = rescaled([fired_windows().snapshot()], parallelism, function=Total(), allowed_lateness_ms=100)
+    for harness in after:
+        harness.process_watermark(15)
+    assert [harness.values() for harness in after] == [[]] * parallelism
+    for harness in after:
+        harness.process_watermark(19)
+    assert sorted(value for harness in after for value in harness.values()) == sorted((key, 10, 1) for key in KEYS)
+
+
+@pytest.mark.behaviour(186)
+def test_a_record_before_the_new_watermark_has_its_key_alone_fire_again_and_once() -> None:
+    after = rescaled([fired_windows().snapshot()], function=Total(), allowed_lateness_ms=100)
+    feed(of_key(after, KEYS[3]), (KEYS[3], 5, 4), (KEYS[3], 7, 4))
+    assert [value for harness in after for value in harness.values()] == []
+    for harness in after:
+        harness.process_watermark(9)
+    assert [value for harness in after for value in harness.values()] == [(KEYS[3], 0, 13)]
+    again = rescaled([harness.snapshot() for harness in after], 3, function=Total(), allowed_lateness_ms=100)
+    for harness in again:
+        harness.process_watermark(9)
+    assert [harness.values() for harness in again] == [[], [], []]
+
+
+@pytest.mark.behaviour(186)
+def test_a_record_behind_the_new_watermark_fires_its_key_at_once() -> None:
+    after = rescaled([fired_windows().snapshot()], function=Total(), allowed_lateness_ms=100)
+    for harness in after:
+        harness.process_watermark(9)
+    new_key = ("k", 99)
+    feed(of_key(after, KEYS[3]), (KEYS[3], 5, 4))
+    feed(of_key(after, new_key), (new_key, 5, 4))
+    assert sorted(value for harness in after for value in harness.values()) == [(KEYS[3], 0, 6), (new_key, 0, 5)]
+    again = rescaled([harness.snapshot() for harness in after], 1, function=Total(), allowed_lateness_ms=100)
+    again[0].process_watermark(9)
+    assert again[0].values() == []
+
+
+def test_the_end_of_the_lateness_takes_what_had_fired_along() -> None:
+    after = rescaled([fired_windows().snapshot()], function=Total(), allowed_lateness_ms=100)
+    for harness in after:
+        harness.process_watermark(109)
+        harness.snapshot()
+        assert set(harness._operator.fired.namespaces()) <= {(10, 20)}
+        assert (0, 10) not in harness._operator.table.namespaces()
+
+
+def test_windows_that_had_fired_are_cleared_unseen_where_the_program_takes_no_late_records_any_more() -> None:
+    after = rescaled([fired_windows().snapshot()], function=Total())
+    for harness in after:
+        harness.process_watermark(9)
+        assert harness.values() == []
+        assert (0, 10) not in harness._operator.table.namespaces()

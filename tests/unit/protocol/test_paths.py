@@ -40,6 +40,6 @@ def test_only_checkpoint_directories_count() -> None:
 
 
 def test_job_found_by_name_has_a_directory_like_any_other() -> None:
-    assert is_job_directory(job_id_of_name("orders"))
-    assert job_id_of_name("orders") != job_id_of_name("order")
+    assert is_job_directory(job_id_of_name("orders", JOB))
+    assert len({job_id_of_name(name, mark) for name in ("orders", "order") for mark in (JOB, "0" * 32)}) == 4
     assert metadata_path(JOB, 3) == f"{JOB}/chk-3/_metadata"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from tests.unit.rest.fakes import JOB, READ, SETTINGS, START, WRITE, Api, FakeControl, job
+from tests.unit.rest.fakes import JOB, READ, SETTINGS, START, WRITE, Api, FakeControl, checkpoint, job
 
 from penstock._engine.gateway.checkpoint_view import CheckpointsView
 
@@ -83,6 +83,17 @@ def test_details_have_what_each_vertex_added(api: Api) -> None:
     details = api.get(f"{AT}/details/4")
     assert set(details["tasks"]) == {READ, WRITE}
     assert details["tasks"][READ]["state_size"] == 200
+
+
+def test_details_count_subtasks_that_had_finished_before_as_done() -> None:
+    whole = checkpoint(4)
+    part = replace(whole, subtask_count=3, subtasks=({0: whole.subtasks[0][0]}, whole.subtasks[1]), finished=(1, 0))
+    view = job(checkpoints=CheckpointsView(SETTINGS, completed=1, history=(part,), last_completed=part))
+    details = Api(FakeControl(view)).get(f"{AT}/details/4")
+    assert (details["num_subtasks"], details["num_acknowledged_subtasks"]) == (4, 4)
+    read = details["tasks"][READ]
+    assert (read["num_subtasks"], read["num_acknowledged_subtasks"]) == (2, 2)
+    assert read["penstock"] == {"finished_subtasks": 1}
 
 
 @pytest.mark.behaviour(175)

@@ -196,9 +196,10 @@ class Job:
         return outputs
 
     def run(self, max_records: int | Callable[[], int] = 1_000_000, most_epochs: int = 1000) -> dict[str, list[Any]]:
-        """Run epochs until the job has finished; return all outputs."""
+        """Run epochs until the job has finished, and close what it has opened; return all outputs."""
         for _ in range(most_epochs):
             if self.finished:
+                self.runner.release(self.run_id)
                 return self.outputs
             self.epoch(max_records if isinstance(max_records, int) else max_records())
         msg = f"the job did not finish in {most_epochs} epochs"

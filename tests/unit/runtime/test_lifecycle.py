@@ -193,10 +193,23 @@ def test_a_subtask_that_has_finished_is_soon_closed_in_the_workers_that_had_it_b
     for _ in range(6):
         job.epoch(1)
     assert job.acks[0, 0].finished
-    assert open_now("f0") == 2
+    assert open_now("f0") == 3, "nobody knows yet that its last epoch counts"
     for _ in range(10):
         job.epoch(1)
     assert (open_now("f0"), open_now("f1")) == (0, 3)
+
+
+@pytest.mark.behaviour(38)
+def test_a_level_that_has_finished_is_closed_when_its_last_epoch_counts_though_the_level_has_no_task_any_more(
+    program: Program, tmp_path: Path
+) -> None:
+    program.collect(program.source([1]).rebalance().map(NotedSubtask("f")).set_parallelism(2), "short")
+    program.collect(program.source(list(range(9))), "long")
+    job = Job(program.graph(), tmp_path)
+    job.epoch(1)
+    assert (open_now("f0"), open_now("f1")) == (1, 1)
+    job.epoch(1)
+    assert (open_now("f0"), open_now("f1")) == (0, 0)
 
 
 def test_a_subtask_of_a_void_epoch_is_closed_in_a_worker_that_does_not_run_it_again(
@@ -250,7 +263,7 @@ def test_a_function_that_fails_to_close_when_nothing_depends_on_it_is_logged(pro
     job.epoch(1)
     job.try_epoch(1)
     assert job.epoch(1)["out"] == [2]
-    assert "Source: list" in next(line.message for line in job.log if "failed to close" in line.message)
+    assert "fails (0) failed to close" in next(line.message for line in job.log if "failed to close" in line.message)
 
 
 def test_an_entry_of_an_accepted_epoch_goes_on_without_opening_again(program: Program, tmp_path: Path) -> None:

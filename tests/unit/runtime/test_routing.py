@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any
 
@@ -11,7 +12,7 @@ import pytest
 
 from penstock._engine.graph.job_graph import JobEdge, PartitionerKind
 from penstock._engine.protocol.keys import key_group, normal_key, subtask_of_key_group
-from penstock._engine.runtime.routing import Outlet, make_router
+from penstock._engine.runtime.routing import KeyRoutes, Outlet, make_router
 from penstock.common.types import Row
 from penstock.errors import KeyEncodingError, PartitionError
 
@@ -144,3 +145,44 @@ def test_an_outlet_hands_out_what_waits_once() -> None:
     outlet.add_watermark(6)
     assert outlet.take().watermarks == [(1, 5), (1, 6)]
     assert pickle.loads(pickle.dumps(outlet.take().records)) == []
+
+
+class Folded(str):
+    """Compares without regard to case."""
+
+    __slots__ = ()
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, str) and str.lower(self) == str.lower(other)
+
+    def __hash__(self) -> int:
+        return hash(str.lower(self))
+
+
+@dataclass(eq=False)
+class Named:
+    """The same, for a dataclass that may change."""
+
+    name: str
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Named) and self.name.lower() == other.name.lower()
+
+    def __hash__(self) -> int:
+        return hash(self.name.lower())
+
+
+@pytest.mark.parametrize("make", [Folded, Named, lambda text: (Folded(text), 1), lambda text: ((Folded(text),),)])
+def test_keys_go_where_their_encoding_belongs_whatever_their_class_takes_for_equal(make: Any) -> None:
+    routes = KeyRoutes(4, 128)
+    keys = [make(text) for number in range(100) for text in (f"key{number}", f"KEY{number}")]
+    own = [subtask_of_key_group(key_group(normal_key(key), 128), 4, 128) for key in keys]
+    assert routes.of(keys) == own
+    assert [routes.of([key])[0] for key in keys] == own
+
+
+def test_a_key_object_that_changes_goes_where_it_belongs_each_time() -> None:
+    routes, key = KeyRoutes(4, 128), Named("")
+    for number in range(50):
+        key.name = str(number)
+        assert routes.of([key]) == [subtask_of_key_group(key_group(normal_key(key), 128), 4, 128)]

@@ -76,9 +76,14 @@ def staged(tmp_path: Path) -> list[Path]:
 # ------------------------------------------------------------------------------------------ staged sink files
 
 
+def segment(job_id: str, run_id: str) -> str:
+    return segment_name("ab", 1, job_id=job_id, run_id=run_id, sink="c0", checkpoint_id=2, token="7f")
+
+
 def stage(tmp_path: Path, job_id: str) -> Path:
     """Write a staged file that nothing names."""
-    dead = tmp_path / "out" / segment_name("ab", 1, job_id=job_id, sink="c0", checkpoint_id=2, token="7f")
+    [chain] = read_chains(open_storage(str(tmp_path / "checkpoints")))
+    dead = tmp_path / "out" / segment(job_id, min(chain.runs))
     dead.write_text("nobody's")
     return dead
 
@@ -116,12 +121,39 @@ def test_parts_that_another_job_goes_on_with_are_not_left_over(tmp_path: Path) -
 
 def test_staged_files_of_a_job_that_is_not_known_or_has_not_ended_are_left_alone(tmp_path: Path) -> None:
     (tmp_path / "out").mkdir()
-    unknown = tmp_path / "out" / segment_name("ab", 1, job_id="f" * 32, sink="c0", checkpoint_id=2, token="7f")
+    unknown = tmp_path / "out" / segment("f" * 32, "e" * 32)
     unknown.write_text("?")
     survey = found(tmp_path)
     assert names(survey, LeftoverKind.STAGED_FILE) == []
     assert [(unclear.path, "f" * 32 in unclear.reason) for unclear in survey.unclear] == [(str(unknown), True)]
     assert names(found(tmp_path, ended_jobs=frozenset({"f" * 32})), LeftoverKind.STAGED_FILE) == [unknown.name]
+
+
+def test_staged_files_of_another_job_of_the_same_id_are_left_alone(tmp_path: Path) -> None:
+    run(writing_job(tmp_path), tmp_path, cancel_in=2)
+    job_id = job_directory(tmp_path).name
+    [chain] = read_chains(open_storage(str(tmp_path / "checkpoints")))
+    others, old = tmp_path / "out" / segment(job_id, "e" * 32), tmp_path / "out" / f".ab-1.{job_id}.c0.2.7f.staged"
+    for file in (others, old):
+        file.write_text("a living one's")
+    survey = found(tmp_path)
+    assert names(survey, LeftoverKind.STAGED_FILE) == []
+    assert {unclear.path for unclear in survey.unclear} == {str(others), str(old)}
+    survey = found(tmp_path, ended_jobs=frozenset({job_id}))
+    assert set(names(survey, LeftoverKind.STAGED_FILE)) == {others.name, old.name}
+    assert "e" * 32 not in chain.runs
+
+
+def test_staged_files_of_a_run_that_a_copied_directory_knows_as_living_are_left_alone(tmp_path: Path) -> None:
+    run(writing_job(tmp_path), tmp_path, cancel_in=2)
+    stage(tmp_path, job_directory(tmp_path).name)
+    copy = shutil.copytree(tmp_path / "checkpoints", tmp_path / "copy")
+    [terminal] = (max(job.glob("chk-*"), key=lambda path: int(path.name[4:])) for job in copy.iterdir())
+    shutil.rmtree(terminal)  # as if that one ran
+    both = (str(tmp_path / "checkpoints"), str(copy))
+    for directories in (both, both[::-1]):
+        survey = find_leftovers(Places(directories, (), (str(tmp_path / "out"),), local=False), now_ms=tomorrow())
+        assert names(survey, LeftoverKind.STAGED_FILE) == []
 
 
 def test_suspended_job_whose_savepoint_was_moved_away_keeps_what_it_staged(tmp_path: Path) -> None:
@@ -173,6 +205,30 @@ def test_state_files_and_programs_of_ended_jobs_go_but_for_what_a_checkpoint_nam
     assert found(tmp_path).leftovers == ()
     for record in job.glob("chk-*"):
         inspect(str(record), verify=True)
+
+
+def test_checkpoints_of_runs_that_nothing_goes_on_from_are_left_over_when_they_are_asked_for(tmp_path: Path) -> None:
+    def program(sheet: Sheet) -> None:
+        keyed = sheet.source("numbers", list(range(40))).key_by(lambda number: number % 3)
+        sheet.collect(keyed.reduce(lambda left, right: left + right))
+
+    def cancel(driver: Any) -> None:
+        driver.cancel()
+
+    story = Story(tmp_path)
+    story.run(program, asks={4: cancel}, job_id="ab" * 16)
+    first = story.chapters[0].driver.checkpoint
+    story.run(program, asks={3: cancel}, job_id="ab" * 16)
+    second = story.chapters[1].driver.checkpoint
+    assert not found(tmp_path).leftovers
+    survey = found(tmp_path, retained=True)
+    left = {item.path.rpartition("/")[0] for item in survey.leftovers}
+    assert first in left
+    assert second not in left
+    assert not remove_leftovers(survey.leftovers).failed
+    assert not found(tmp_path, retained=True).leftovers
+    assert Path(str(second), "_metadata").is_file()
+    assert story.run(program, job_id="ab" * 16, recover="latest").error is None
 
 
 class KilledError(BaseException):

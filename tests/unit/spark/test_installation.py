@@ -1,9 +1,7 @@
 from __future__ import annotations
 
 import errno
-import logging
 import socket
-import warnings
 from typing import TYPE_CHECKING
 
 import pytest
@@ -89,20 +87,6 @@ def test_distribution_that_overwrites_pyspark_is_named(tmp_path: Path, caplog: p
     installation.warn_of_second_pyspark(tmp_path, [], ["pyspark", "databricks-connect"])
     (record,) = caplog.records
     assert "databricks-connect overwrites files of pyspark" in record.getMessage()
-
-
-def test_pandas_3_is_one_quiet_line_in_place_of_pysparks_warnings(caplog: pytest.LogCaptureFixture) -> None:
-    caplog.set_level(logging.INFO)
-    installation.quieten_pandas("3.1.1")
-    (record,) = caplog.records
-    assert (record.levelno, "pandas 3.1.1" in record.getMessage()) == (logging.INFO, True)
-    warnings.warn("PySpark does not yet fully support pandas >= 3.0.0.", FutureWarning, stacklevel=1)  # not an error
-
-
-def test_pandas_2_is_nothing_to_speak_of(caplog: pytest.LogCaptureFixture) -> None:
-    caplog.set_level(logging.INFO)
-    installation.quieten_pandas("2.3.3")
-    assert not caplog.records
 
 
 def test_loopback_that_cannot_be_bound_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -13,12 +13,13 @@ from tests.unit.savepoints import jobs
 from tests.unit.savepoints.jobs import environment, run, savepoint_of, totals
 
 from penstock._engine.savepoints import writing
-from penstock.common import WatermarkStrategy
+from penstock.common import Types, WatermarkStrategy
 from penstock.datastream.connectors.number_seq import NumberSequenceSource
 from penstock.datastream.time_domain import TimeDomain
 from penstock.errors import (
     ConfigurationError,
     CorruptCheckpointError,
+    DeclaredTypeError,
     KeyEncodingError,
     RestoreError,
     SavepointChangeError,
@@ -169,6 +170,41 @@ def test_untouched_copy_goes_on_as_the_savepoint_itself(existing: str, tmp_path:
     assert last_totals(started(copy, tmp_path / "a")) == last_totals(started(existing, tmp_path / "b"))
 
 
+def kind_of(path: str, uid: str = "totals") -> str:
+    return Savepoint.open(path).operator(uid).keyed_states[-1].kind
+
+
+def test_transformed_values_of_another_type_leave_the_state_without_one(existing: str, tmp_path: Path) -> None:
+    writer = SavepointWriter.from_existing(existing)
+    path = writer.transform_keyed_state("totals", "total", lambda _, value: str(value)).write(str(tmp_path / "s"))
+    assert kind_of(path) == "value"
+
+
+def test_transformed_values_are_held_to_a_type_that_is_given(existing: str, tmp_path: Path) -> None:
+    def changed(function: Any, place: str) -> str:
+        writer = SavepointWriter.from_existing(existing)
+        writer.transform_keyed_state("totals", "total", function, type_info=Types.DOUBLE())
+        return writer.write(str(tmp_path / place))
+
+    path = changed(lambda _, value: value, "good")
+    assert kind_of(path) == "value[float]"
+    assert {type(value) for value in contents(path, "totals", "total").values()} == {float}
+    with pytest.raises(DeclaredTypeError, match=r"State 'total' of 'totals' is declared as Double, and '\d+' does not"):
+        changed(lambda _, value: str(value), "bad")
+
+
+def test_a_new_state_keeps_the_type_that_it_is_given(tmp_path: Path) -> None:
+    def new(value: Any, place: str) -> str:
+        writer = SavepointWriter.new().set_keyed_state("op", "state", {"a": value}, type_info=Types.INT())
+        return writer.write(str(tmp_path / place))
+
+    path = new(True, "good")
+    assert kind_of(path, "op") == "value[int]"
+    assert repr(contents(path)) == "{'a': 1}"
+    with pytest.raises(DeclaredTypeError, match="'state' of 'op' is declared as Integer, and 'text' does not"):
+        new("text", "bad")
+
+
 @pytest.mark.parametrize("parallelism", [2, 3])
 def test_transformed_values_are_what_the_job_goes_on_with(existing: str, tmp_path: Path, parallelism: int) -> None:
     writer = SavepointWriter.from_existing(existing)
@@ -178,7 +214,7 @@ def test_transformed_values_are_what_the_job_goes_on_with(existing: str, tmp_pat
     before = contents(existing, "totals", "total")
     assert contents(path, "totals", "total") == {("even", 0): before["even", 0] + 2 * 10**9}
     kinds = [Savepoint.open(place).operator("totals").keyed_states[-1].kind for place in (existing, path)]
-    assert kinds == ["value[int]", "value"], "of another type, for all that anybody knows"
+    assert kinds == ["value[int]", "value[int]"]
     assert Counter(Savepoint.open(path).timers("totals")) == Counter(Savepoint.open(existing).timers("totals"))
     seen = started(path, tmp_path, parallelism)
     last = last_totals(seen)

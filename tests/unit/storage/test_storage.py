@@ -7,10 +7,13 @@ import itertools
 import multiprocessing
 import os
 import threading
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from penstock._connectors.files import local as local_files
+from penstock._engine.storage import local
+from penstock._engine.storage.local import LocalStorage
 from penstock._engine.storage.object_store import ObjectStorage
 from penstock._engine.storage.opening import local_path, open_storage
 from penstock.errors import CheckpointStorageError, CorruptCheckpointError
@@ -60,6 +63,27 @@ def test_second_conditional_put_changes_nothing(storage: CheckpointStorage) -> N
     assert storage.put_if_absent("job/chk-1/_metadata", b"first")
     assert not storage.put_if_absent("job/chk-1/_metadata", b"second")
     assert storage.read("job/chk-1/_metadata") == b"first"
+
+
+def test_file_gets_another_name_once_and_again_changes_nothing(storage: CheckpointStorage) -> None:
+    storage.put("a/staged", b"1")
+    for _ in range(2):
+        storage.move("a/staged", "a/named")
+        assert (storage.find("a/staged"), storage.find("a/named")) == (None, b"1")
+    with pytest.raises(CorruptCheckpointError):
+        storage.move("a/none", "a/other")
+
+
+def test_another_name_needs_no_room_on_a_full_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    storage = LocalStorage(tmp_path)
+    storage.put("a/staged", b"1")
+
+    def full(*_: object) -> int:
+        raise OSError(errno.ENOSPC, "full")
+
+    monkeypatch.setattr("os.write", full)
+    storage.move("a/staged", "a/named")
+    assert storage.find("a/named") == b"1"
 
 
 def test_listing_shows_names_below_and_files_at_any_depth(storage: CheckpointStorage) -> None:
@@ -176,3 +200,58 @@ def test_path_below_a_file_is_said(tmp_path: Path) -> None:
     (tmp_path / "file").write_bytes(b"")
     with pytest.raises(CheckpointStorageError, match="a part of the path is a file"):
         open_storage(str(tmp_path / "file")).probe()
+
+
+# ---------------------------------------------------------------------------------------- directories that fail to sync
+
+
+class Disk:
+    """Notes which directories are on the disk, and refuses to write the next ones that it is told to."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, *modules: Any) -> None:
+        self.synced: list[Path] = []
+        self.failures = 0
+        for module, name in modules:
+            monkeypatch.setattr(module, name, self.sync)
+
+    def sync(self, directory: Path) -> None:
+        if self.failures:
+            self.failures -= 1
+            raise OSError(errno.EIO, "Input/output error")
+        self.synced.append(directory)
+
+
+def test_a_put_whose_name_is_not_on_the_disk_is_told_as_done_only_once_it_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    disk, storage = Disk(monkeypatch, (local, "_sync_directory")), LocalStorage(tmp_path)
+    disk.failures = 2
+    for _ in range(2):
+        with pytest.raises(CheckpointStorageError):
+            storage.put_if_absent("a", b"1")
+    assert disk.synced == []
+    assert not storage.put_if_absent("a", b"1")
+    assert disk.synced == [tmp_path]
+
+
+def test_a_directory_whose_name_is_not_on_the_disk_is_made_anew(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    disk, storage = Disk(monkeypatch, (local, "_sync_directory")), LocalStorage(tmp_path)
+    disk.failures = 1
+    with pytest.raises(CheckpointStorageError):
+        storage.put("job/chk-1/a", b"1")
+    storage.put("job/chk-1/a", b"1")
+    assert {tmp_path, tmp_path / "job", tmp_path / "job/chk-1"} <= set(disk.synced)
+
+
+def test_a_folder_of_a_sink_whose_name_is_not_on_the_disk_is_made_anew(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    disk, filesystem = Disk(monkeypatch, (local_files, "_sync_folder")), local_files.LocalFileSystem()
+    disk.failures = 1
+    path = f"{tmp_path}/bucket/sub/part-0"
+    with pytest.raises(OSError, match="Input/output"):
+        filesystem.create(path)
+    filesystem.finish(path, filesystem.create(path))
+    assert {tmp_path, tmp_path / "bucket", tmp_path / "bucket/sub"} <= set(disk.synced)

@@ -32,6 +32,7 @@ class FileCommitter(Committer[FileCommittable]):
     def __init__(self, base_path: str, context: CommitterInitContext) -> None:
         self._base_path = base_path
         self._job_id, self._sink = context.job_id, sink_name(context.operator_uid)
+        self._runs = frozenset((*context.earlier_runs, context.run_id))
         #: The last checkpoint that was committed, and the attempts that its unfinished parts need.
         self._committed: tuple[int, frozenset[str]] | None = None
 
@@ -95,13 +96,19 @@ class FileCommitter(Committer[FileCommittable]):
     def _sweep(self, checkpoint_id: int, held: frozenset[str]) -> None:
         """Remove this sink's segments up to a checkpoint that was committed, but those that go on being written.
 
-        What a later checkpoint publishes of them is in a part that was unfinished in this one, so its attempt is held.
+        Those of runs that this one does not go on from are another job's, whatever its name and id. What a later
+        checkpoint publishes of them is in a part that was unfinished in this one, so its attempt is held.
         """
         filesystem = filesystem_of(self._base_path)
         try:
             for segment in list_segments(self._base_path):
                 mine = segment.job_id == self._job_id and segment.sink == self._sink
-                if mine and segment.checkpoint_id <= checkpoint_id and segment.token not in held:
+                if (
+                    mine
+                    and segment.run_id in self._runs
+                    and segment.checkpoint_id <= checkpoint_id
+                    and segment.token not in held
+                ):
                     filesystem.delete(segment.path)
         except Exception:  # noqa: BLE001 - what object stores raise differs, and the job goes on with its rubbish
             _LOG.warning("Staged files of failed attempts stay in %s", self._base_path, exc_info=True)

@@ -6,11 +6,16 @@ repeated and interrupted at any point: the target is either not there or complet
 
 from __future__ import annotations
 
+import fnmatch
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, BinaryIO, Protocol
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any, BinaryIO, Final, Protocol
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
+
+#: What makes a path a glob.
+MAGIC: Final = "*?["
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,6 +25,25 @@ class FileStatus:
     path: str
     size: int
     modified_ms: int
+    #: The store's name for these very bytes; None on disks, and in checkpoints of versions that did not keep it.
+    etag: str | None = None
+
+    def __setstate__(self, state: list[Any]) -> None:
+        # Checkpoints of earlier versions hold no etag.
+        for name, value in zip(("path", "size", "modified_ms", "etag"), [*state, None], strict=False):
+            object.__setattr__(self, name, value)
+
+    def differs_from(self, found: FileStatus) -> str | None:
+        """Return what is different in a file that was found earlier, None for nothing."""
+        if self.size != found.size:
+            return f"it has {self.size} bytes, and had {found.size}"
+        if self.etag is not None and found.etag is not None:
+            return None if self.etag == found.etag else f"its ETag is {self.etag}, and was {found.etag}"
+        # Stores give the time in seconds in one answer, and in milliseconds in another.
+        unit = 1 if self.etag is None else 1000
+        if self.modified_ms // unit == found.modified_ms // unit:
+            return None
+        return f"it was changed at {_shown(self.modified_ms)}, and before that at {_shown(found.modified_ms)}"
 
 
 class FileSystem(Protocol):
@@ -28,8 +52,8 @@ class FileSystem(Protocol):
     def find(self, path: str) -> list[FileStatus]:
         """Return the files that a path, folder or glob stands for, sorted by path.
 
-        A folder stands for all files below it, but those with a name that begins with ``.`` or ``_``, or that are in a
-        folder with such a name.
+        A folder or glob stands for all files below it, but those with a name that begins with ``.`` or ``_``, or that
+        are in a folder with such a name, unless the glob itself asks for that name.
 
         Raises:
             FileNotFoundError: There is nothing.
@@ -60,6 +84,17 @@ class FileSystem(Protocol):
         """
         ...
 
+    #: Whether to ask for a status costs next to nothing.
+    status_is_cheap: bool
+
+    def status(self, path: str) -> FileStatus:
+        """Return how a file is now.
+
+        Raises:
+            FileNotFoundError: It is gone.
+        """
+        ...
+
     def size_of(self, path: str) -> int | None:
         """Return the length of a file in bytes, None when it is not there."""
         ...
@@ -76,3 +111,22 @@ class FileSystem(Protocol):
 def is_hidden(name: str) -> bool:
     """Tell whether a name is passed over by a source that reads a folder."""
     return name.startswith((".", "_"))
+
+
+def is_passed_over(path: str, glob: str) -> bool:
+    """Tell whether a match of a glob is hidden, or is in a folder that is.
+
+    What stands before the first sign of the glob was asked for by name, and so is what a part of it that begins with
+    ``.`` or ``_`` matches.
+    """
+    parts = glob.split("/")
+    literal = next((place for place, part in enumerate(parts) if any(sign in part for sign in MAGIC)), len(parts))
+    asked_for = [part for part in parts[literal:] if is_hidden(part)]
+    return any(
+        is_hidden(name) and not any(fnmatch.fnmatchcase(name, part) for part in asked_for)
+        for name in path.split("/")[literal:]
+    )
+
+
+def _shown(time_ms: int) -> str:
+    return datetime.fromtimestamp(time_ms / 1000, UTC).isoformat(timespec="milliseconds")

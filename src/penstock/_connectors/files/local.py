@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import glob
 import os
 import shutil
 import uuid
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 
-from penstock._connectors.files.filesystem import FileStatus, is_hidden
+from penstock._connectors.files.filesystem import FileStatus, is_hidden, is_passed_over
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -22,22 +24,24 @@ _NO_LINKS = {errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.E
 class LocalFileSystem:
     """Files that ``open`` can open."""
 
+    status_is_cheap = True
+
     def find(self, path: str) -> list[FileStatus]:
         """Return the files that a path stands for; a path that exists is no glob, whatever its name."""
         local = _local(path)
         if local.exists():
             return sorted(self._below(local), key=lambda status: status.path)
         # Path.glob would need the pattern cut into a root and a rest.
-        matches = [Path(match) for match in glob.glob(str(local), recursive=True)]  # noqa: PTH207
-        found = {status.path: status for match in matches if not is_hidden(match.name) for status in self._below(match)}
+        matches = glob.glob(str(local), recursive=True, include_hidden=True)  # noqa: PTH207
+        matches = [match for match in matches if not is_passed_over(match.rstrip("/"), str(local))]
+        found = {status.path: status for match in matches for status in self._below(Path(match))}
         if not matches:
             raise FileNotFoundError(path)
         return [found[key] for key in sorted(found)]
 
     def _below(self, path: Path) -> Iterator[FileStatus]:
         if not path.is_dir():
-            stat = path.stat()
-            yield FileStatus(str(path), stat.st_size, stat.st_mtime_ns // 1_000_000)
+            yield _status(path)
             return
         for entry in path.iterdir():
             if not is_hidden(entry.name):
@@ -52,8 +56,14 @@ class LocalFileSystem:
         local = _local(path)
         missing = [folder for folder in local.parents if not folder.exists()]
         local.parent.mkdir(parents=True, exist_ok=True)
-        for folder in missing:
-            _sync_folder(folder.parent)
+        try:
+            for folder in missing:
+                _sync_folder(folder.parent)
+        except OSError:  # else the next try would find them, and take them for durable
+            for folder in missing:
+                with contextlib.suppress(OSError):
+                    folder.rmdir()
+            raise
         return local.open("xb", buffering=1024 * 1024)
 
     def finish(self, path: str, stream: BinaryIO) -> None:
@@ -83,6 +93,10 @@ class LocalFileSystem:
                 left_over.unlink(missing_ok=True)
         return published
 
+    def status(self, path: str) -> FileStatus:
+        """Return how a file is now."""
+        return replace(_status(_local(path)), path=path)
+
     def size_of(self, path: str) -> int | None:
         """Return the length of a file in bytes, None when it is not there."""
         try:
@@ -103,6 +117,11 @@ class LocalFileSystem:
                 continue
             if path.is_file():
                 yield FileStatus(str(path), stat.st_size, stat.st_mtime_ns // 1_000_000)
+
+
+def _status(path: Path) -> FileStatus:
+    stat = path.stat()
+    return FileStatus(str(path), stat.st_size, stat.st_mtime_ns // 1_000_000)
 
 
 def _joined_prefix(final: Path) -> str:

@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 import obstore
 from obstore.store import from_url
 
-from penstock._connectors.files.filesystem import FileStatus, is_hidden
+from penstock._connectors.files.filesystem import MAGIC, FileStatus, is_hidden, is_passed_over
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -21,7 +21,6 @@ if TYPE_CHECKING:
 
 _IN_MEMORY_BYTES = 16 * 1024 * 1024
 _READ_BYTES = 8 * 1024 * 1024
-_MAGIC = "*?["
 
 
 class _RawObject(io.RawIOBase):
@@ -52,12 +51,14 @@ class _RawObject(io.RawIOBase):
 class ObjectFileSystem:
     """Objects as files: a folder is a common prefix, and writing an object is one step anyway."""
 
+    status_is_cheap = False
+
     def find(self, path: str) -> list[FileStatus]:
         """Return the objects that a key, prefix or glob stands for."""
         root, key = _split(path)
         prefix = key
-        if any(sign in key for sign in _MAGIC):
-            prefix = key[: min(key.find(sign) for sign in _MAGIC if sign in key)].rpartition("/")[0]
+        if any(sign in key for sign in MAGIC):
+            prefix = key[: min(key.find(sign) for sign in MAGIC if sign in key)].rpartition("/")[0]
         found = [status for status in self._list(root, prefix) if _belongs(_split(status.path)[1], key)]
         if not found:
             raise FileNotFoundError(path)
@@ -103,6 +104,11 @@ class ObjectFileSystem:
             return False
         return True
 
+    def status(self, path: str) -> FileStatus:
+        """Return how an object is now."""
+        root, key = _split(path)
+        return _status(root, obstore.head(_store(root), key))
+
     def size_of(self, path: str) -> int | None:
         """Return the length of an object in bytes, None when it is not there."""
         root, key = _split(path)
@@ -147,7 +153,8 @@ def _store(root: str) -> Any:
 
 
 def _status(root: str, meta: Any) -> FileStatus:
-    return FileStatus(f"{root}/{meta['path']}", meta["size"], int(meta["last_modified"].timestamp() * 1000))
+    changed_ms = int(meta["last_modified"].timestamp() * 1000)
+    return FileStatus(f"{root}/{meta['path']}", meta["size"], changed_ms, meta["e_tag"])
 
 
 def _belongs(key: str, wanted: str) -> bool:
@@ -157,4 +164,4 @@ def _belongs(key: str, wanted: str) -> bool:
     if key.startswith(f"{wanted}/") or not wanted:
         below = key[len(wanted) :].strip("/").split("/")
         return not any(map(is_hidden, below))
-    return fnmatch.fnmatchcase(key, wanted) and not is_hidden(key.rpartition("/")[2])
+    return fnmatch.fnmatchcase(key, wanted) and not is_passed_over(key, wanted)

@@ -2,14 +2,23 @@
 
 from __future__ import annotations
 
+from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, BinaryIO
+from typing import TYPE_CHECKING, BinaryIO, Final
 
 from penstock._connectors.files.local import LocalFileSystem
+from penstock.datastream.connectors._file_system.formats import is_compressed
 from penstock.errors import SourceFileError
 
 if TYPE_CHECKING:
+    from collections.abc import Generator
+
     from penstock._connectors.files.filesystem import FileStatus, FileSystem
+
+_WAY_OUT: Final = (
+    "write files under another name and rename them when they are complete, and change none after that; files of lines "
+    "that only grow are read as far as they were there with read_appended_files()"
+)
 
 
 def filesystem_of(path: str) -> FileSystem:
@@ -25,24 +34,63 @@ def filesystem_of(path: str) -> FileSystem:
 
 @dataclass(frozen=True, slots=True)
 class FoundFile:
-    """A file as formats see it (``InputFile``)."""
+    """A file as formats see it (``InputFile``).
+
+    Args:
+        path: Where it is.
+        size: Its length in bytes when it was found.
+        status: How it was then.
+        may_grow: It may be longer now; what was there is read.
+    """
 
     path: str
     size: int
+    status: FileStatus
+    may_grow: bool = False
 
     @classmethod
-    def of(cls, status: FileStatus) -> FoundFile:
+    def of(cls, status: FileStatus, *, may_grow: bool = False) -> FoundFile:
         """Return what a listing has found."""
-        return cls(status.path, status.size)
+        return cls(status.path, status.size, status, may_grow and not is_compressed(status.path))
 
     def open(self) -> BinaryIO:
         """Open the file.
 
         Raises:
-            SourceFileError: The file is gone or cannot be opened.
+            SourceFileError: The file is gone, has changed since it was found, or cannot be opened.
         """
+        with self._telling():
+            stream = filesystem_of(self.path).open(self.path)
         try:
-            return filesystem_of(self.path).open(self.path)
+            self.check()
+        except BaseException:
+            stream.close()
+            raise
+        return stream
+
+    def check(self, *, while_reading: bool = False) -> None:
+        """Make sure that the file is the one that was found: positions in another one mean nothing.
+
+        Args:
+            while_reading: More of it will be read; then a look that costs a request is left for the end.
+
+        Raises:
+            SourceFileError: The file is gone or has changed.
+        """
+        filesystem = filesystem_of(self.path)
+        if while_reading and not filesystem.status_is_cheap:
+            return
+        with self._telling():
+            now = filesystem.status(self.path)
+        change = None if self.may_grow and now.size >= self.size else now.differs_from(self.status)
+        if change is not None:
+            raise SourceFileError(self.path, f"{change}: it has changed since the job found it; {_WAY_OUT}")
+
+    @contextmanager
+    def _telling(self) -> Generator[None]:
+        """Turn the errors of a file system into ours."""
+        try:
+            yield
         except FileNotFoundError:
             reason = (
                 "it was deleted after the job had found it; put it back, or start the job without a checkpoint to look "

@@ -56,17 +56,21 @@ class FileSet:
         paths: Files, folders and globs.
         file_format: Cuts and reads them.
         splittable: Whether a file may be cut at all.
+        monitored: Whether a path may stand for nothing yet.
+        may_grow: Whether files may have grown since they were found.
     """
 
     paths: tuple[str, ...]
     file_format: FileFormat
     splittable: bool
+    monitored: bool = False
+    may_grow: bool = False
 
     def find(self) -> list[FileStatus]:
         """Return the files, each once, in the order of the paths and then by name.
 
         Raises:
-            SourceFileError: A path stands for nothing.
+            SourceFileError: A path stands for nothing, and is not monitored.
         """
         found: dict[str, FileStatus] = {}
         for path in self.paths:
@@ -74,6 +78,8 @@ class FileSet:
                 for status in filesystem_of(path).find(path):
                     found.setdefault(status.path, status)
             except FileNotFoundError:
+                if self.monitored:
+                    continue
                 raise SourceFileError(path, "there is no such file or folder, and as a glob it matches none") from None
             except OSError as error:
                 raise SourceFileError(path, f"{error.strerror or error}; check the path and its permissions") from error
@@ -86,7 +92,8 @@ class FileSet:
         return [FileSourceSplit(status, part) for status in files for part in self._parts(status, part_size)]
 
     def _parts(self, status: FileStatus, part_size: int) -> list[FilePart]:
-        return self.file_format.cut(FoundFile.of(status), part_size if self.splittable else max(status.size, 1))
+        found = FoundFile.of(status, may_grow=self.may_grow)
+        return self.file_format.cut(found, part_size if self.splittable else max(status.size, 1))
 
 
 class FileEnumerator(SplitQueueEnumerator[FileSourceSplit, FileCheckpoint]):
@@ -144,20 +151,22 @@ class FileReader(SequentialSourceReader[Any, FileSourceSplit]):
     Args:
         context: The reader's surroundings.
         file_format: Reads the parts.
+        may_grow: Whether files may have grown since they were found.
     """
 
-    def __init__(self, context: SourceReaderContext, file_format: FileFormat) -> None:
+    def __init__(self, context: SourceReaderContext, file_format: FileFormat, *, may_grow: bool = False) -> None:
         super().__init__(context)
-        self._format = file_format
+        self._format, self._may_grow = file_format, may_grow
 
     def open_split(self, split: FileSourceSplit) -> SplitCursor[Any, FileSourceSplit]:
         """Go on with a part."""
-        return _PartCursor(self._format.read(FoundFile.of(split.file), split.part), split)
+        file = FoundFile.of(split.file, may_grow=self._may_grow)
+        return _PartCursor(self._format.read(file, split.part), split, file)
 
 
 class _PartCursor(SplitCursor[Any, FileSourceSplit]):
-    def __init__(self, blocks: Iterator[tuple[list[Any], int]], split: FileSourceSplit) -> None:
-        self._blocks, self._split = blocks, split
+    def __init__(self, blocks: Iterator[tuple[list[Any], int]], split: FileSourceSplit, file: FoundFile) -> None:
+        self._blocks, self._split, self._file = blocks, split, file
         #: Records still to be skipped after a restore, the block at hand, and the position after it.
         self._skip = split.skip
         self._block: list[Any] = []
@@ -181,6 +190,8 @@ class _PartCursor(SplitCursor[Any, FileSourceSplit]):
         while True:
             try:
                 block = next(self._blocks, None)
+                # It may have changed under the open stream, and what was read is then of another one.
+                self._file.check(while_reading=block is not None)
             except OSError as error:
                 reason = f"{error.strerror or error}; check the disk or the network that it is on"
                 raise SourceFileError(self._split.file.path, reason) from error

@@ -18,7 +18,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 _SEGMENT = re.compile(
-    r"\.[0-9a-f]+-\d+\.(?P<job_id>[^.]+)\.(?P<sink>[^.]+)\.(?P<checkpoint_id>\d+)\.(?P<token>[^.]+)\.staged"
+    # Those that were staged by a version before the run was named have none.
+    r"\.[0-9a-f]+-\d+\.(?P<job_id>[^.]+)\.((?P<run_id>[^.]+)\.)?(?P<sink>[^.]+)\.(?P<checkpoint_id>\d+)\.(?P<token>[^.]+)"
+    r"\.staged"
 )
 
 
@@ -52,6 +54,8 @@ class StagedSegment:
 
     path: str
     job_id: str
+    #: None where an older version has staged it.
+    run_id: str | None
     sink: str
     checkpoint_id: int
     token: str
@@ -62,14 +66,16 @@ def sink_name(operator_uid: str) -> str:
     return hashlib.blake2b(operator_uid.encode(), digest_size=6).hexdigest()
 
 
-def segment_name(writer: str, number: int, *, job_id: str, sink: str, checkpoint_id: int, token: str) -> str:
+def segment_name(
+    writer: str, number: int, *, job_id: str, run_id: str, sink: str, checkpoint_id: int, token: str
+) -> str:
     """Return the name of a segment; hidden, so that nobody reads it.
 
     Example:
-        >>> segment_name("5f", 3, job_id="job1", sink="c0", checkpoint_id=7, token="a9")
-        '.5f-3.job1.c0.7.a9.staged'
+        >>> segment_name("5f", 3, job_id="job1", run_id="run4", sink="c0", checkpoint_id=7, token="a9")
+        '.5f-3.job1.run4.c0.7.a9.staged'
     """
-    return f".{writer}-{number}.{job_id}.{sink}.{checkpoint_id}.{token}.staged"
+    return f".{writer}-{number}.{job_id}.{run_id}.{sink}.{checkpoint_id}.{token}.staged"
 
 
 def token_of(segment: str) -> str:
@@ -83,5 +89,10 @@ def list_segments(base_path: str) -> Iterator[StagedSegment]:
         match = _SEGMENT.fullmatch(status.path.rpartition("/")[2])
         if match:
             yield StagedSegment(
-                status.path, match["job_id"], match["sink"], int(match["checkpoint_id"]), match["token"]
+                status.path,
+                match["job_id"],
+                match["run_id"],
+                match["sink"],
+                int(match["checkpoint_id"]),
+                match["token"],
             )

@@ -192,6 +192,7 @@ class FileWriter(StatefulSinkWriter[Any, FileWriterState], CommittingSinkWriter[
             self._writer_id,
             self._segments_made,
             job_id=context.job_id,
+            run_id=context.run_id,
             sink=self._sink,
             checkpoint_id=context.checkpoint_id,
             token=context.attempt_token,

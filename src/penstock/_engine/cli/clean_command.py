@@ -57,6 +57,11 @@ def _existing(_: click.Context, __: click.Parameter, directories: tuple[str, ...
     metavar="ID",
     help="A job that nobody will resume, although no record says that it has ended: a killed one.",
 )
+@click.option(
+    "--retained",
+    is_flag=True,
+    help="Also checkpoints that earlier runs of an ended job have left, and its last run did not go on from.",
+)
 @click.option("--local/--no-local", default=True, help="Look for temporary directories of this user on this machine.")
 @click.option(
     "--min-age",
@@ -76,6 +81,7 @@ def clean(
     savepoint_dir: tuple[str, ...],
     sink_dir: tuple[str, ...],
     ended_job: tuple[str, ...],
+    retained: bool,
     local: bool,
     min_age: int,
     script: Path | None,
@@ -96,6 +102,7 @@ def clean(
         savepoint_directories=savepoint_dir or _known(values[option_table.SAVEPOINT_DIRECTORY.key]),
         sink_directories=sink_dir,
         ended_jobs=frozenset(ended_job),
+        retained=retained,
         local=local,
         options=tuple(configured_storage(script, settings).items()),
     )

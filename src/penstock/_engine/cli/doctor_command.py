@@ -119,8 +119,6 @@ def _python() -> Finding:
 
 
 def _packages() -> Finding:
-    from penstock._engine.spark.installation import pandas_remark
-
     versions: list[str] = []
     missing: list[str] = []
     for name in _PACKAGES:
@@ -130,8 +128,10 @@ def _packages() -> Finding:
             missing.append(name)
     if missing:
         return Finding("Packages", Verdict.FAILED, f"{', '.join(missing)} missing: pip install penstock again.")
-    remark = pandas_remark(importlib.metadata.version("pandas"))
-    return Finding("Packages", Verdict.OK, ", ".join(versions) + (f". {remark}." if remark else ""))
+    found = ", ".join(versions)
+    if not importlib.metadata.version("pandas").startswith("2."):
+        return Finding("Packages", Verdict.WARNING, f"{found}. PySpark is made for pandas 2: pip install 'pandas<3'.")
+    return Finding("Packages", Verdict.OK, found)
 
 
 def _spark() -> Finding:

@@ -19,7 +19,7 @@ class Identity:
 
     #: One start of the job in one driver.
     run_id: str
-    #: The job's id when nothing else gives it one.
+    #: The job's id when nothing else gives it one, and the mark of a checkpoint directory that has none.
     fresh_job_id: str
     penstock_version: str
 
@@ -38,6 +38,8 @@ class Chain:
     claimed: tuple[str, ...] = ()
     begins: int = 1
     runs: tuple[str, ...] = ()
+    #: Whether the job goes on from the parent although that was to be the last checkpoint before a stop.
+    resumes: bool = False
     _writes: Iterator[int] = field(default_factory=lambda: count(1))
 
     def make(
@@ -68,17 +70,19 @@ class Chain:
             claimed=self.claimed,
             begins=self.begins,
             runs=self.runs,
+            resumes=self.resumes,
         )
 
-    def savepoint(self, snapshot: JobSnapshot, now_ms: int) -> Record:
-        """Make the record of a savepoint of the last checkpoint."""
-        assert self.parent is not None
+    def savepoint(self, snapshot: JobSnapshot, now_ms: int, *, of: int) -> Record:
+        """Make the record of a savepoint of a checkpoint: of the last one, or of the one that comes next."""
+        is_last = self.parent is not None and self.parent.checkpoint_id == of
+        parent = self.parent if is_last else Parent(of, checkpoint_path(self.job_id, of))
         record = self.make(RecordKind.SAVEPOINT, now_ms, snapshot)
-        return replace(record, checkpoint_id=self.parent.checkpoint_id, claimed=(), begins=0, runs=())
+        return replace(record, checkpoint_id=of, parent=parent, claimed=(), begins=0, runs=(), resumes=False)
 
     def stored(self, record: Record) -> None:
         """Take note that a record of this driver is on the chain."""
         self.next_id = record.checkpoint_id + 1
         if record.kind is RecordKind.CHECKPOINT:
             path = checkpoint_path(record.job_id, record.checkpoint_id)
-            self.parent = Parent(record.checkpoint_id, path)
+            self.parent, self.resumes = Parent(record.checkpoint_id, path), False

@@ -38,7 +38,7 @@ class CheckpointRequests:
         match self._desk.phase:
             case Phase.EPOCH:
                 self._covered.append(request_id)
-            case Phase.SAVING | Phase.NOTIFYING | Phase.FINISHING:
+            case Phase.SAVING | Phase.RESUMING | Phase.NOTIFYING | Phase.FINISHING | Phase.RELEASING:
                 self._refuse(request_id, "the job is ending")
             case phase if phase in RUNNING:
                 self._waiting.append(request_id)

@@ -46,7 +46,8 @@ class EpochCycle:
         savepoints: Say whether the job stops, and what waits for commits.
         requests: Who waits for a checkpoint.
         fail: Called when the job has to break off.
-        finish: Called when all subtasks have finished, or the job stops, and everybody has heard of that.
+        finish: Called when all subtasks have finished, or the job stops.
+        leave: Called when all is committed and those who listen have heard of the last checkpoint.
     """
 
     def __init__(
@@ -59,6 +60,7 @@ class EpochCycle:
         requests: CheckpointRequests,
         fail: Callable[[Cause], None],
         finish: Callable[[], None],
+        leave: Callable[[], None],
     ) -> None:
         self._desk = desk
         self._state = state
@@ -66,6 +68,7 @@ class EpochCycle:
         self._requests = requests
         self._fail = fail
         self._finish = finish
+        self._leave = leave
         self._watch = EpochWatch(desk, settings, self._expire)
         #: The epoch between its end and its commit point.
         self.cut: Cut | None = None
@@ -108,12 +111,12 @@ class EpochCycle:
             case Phase.SETTLING:
                 self.next_epoch()
             case _:
-                self.notify_listeners()
+                self._finish()
 
     def next_epoch(self) -> None:
         """Begin the next epoch, now or when there is something to do, or find that there is none."""
         if self._state.snapshot.finished:
-            self.notify_listeners()
+            self._finish()
             return
         pause_ms = self._state.pause_ms(self._desk.now_ms)
         if pause_ms and not self._savepoints.waiting and not self._requests.waiting:
@@ -149,25 +152,25 @@ class EpochCycle:
         return parent.checkpoint_id if parent else 0
 
     def stopped(self) -> None:
-        """Let enumerators and functions hear of the checkpoint that the job stops with, unless they are gone."""
+        """Let enumerators hear of the checkpoint that the job stops with, unless they are gone."""
         if self._state.has_advanced:
             self._desk.go(Phase.NOTIFYING)
             self._desk.call(do.CallEnumerators(self._completed, {}))
         else:
             self._finish()
 
-    def notify_listeners(self) -> None:
-        """Let functions hear of a checkpoint that no other epoch follows."""
+    def release(self) -> None:
+        """Let functions hear of a checkpoint that no other epoch follows; who does that closes them, too."""
         notices = self._state.notices(self._completed, going_on=False)
         if notices:
-            self._desk.go(Phase.NOTIFYING)
+            self._desk.go(Phase.RELEASING)
             self._desk.emit(do.NotifyListeners(self._begun(notices, Stop.NO)))
         else:
-            self._finish()
+            self._leave()
 
     def observed(self, event: ev.EpochObserved) -> None:
         """Take note of how far the epoch has come."""
-        if self._desk.phase in {Phase.EPOCH, Phase.NOTIFYING}:
+        if self._desk.phase in {Phase.EPOCH, Phase.RELEASING}:
             self._watch.observed(event)
 
     def _expire(self) -> None:
@@ -189,8 +192,8 @@ class EpochCycle:
                 self._fail(error)
             case ev.EpochEnded(outcome) if outcome.failures:
                 self._fail(outcome.failures[0])
-            case ev.EpochEnded() if self._desk.phase is Phase.NOTIFYING:
-                self._finish()
+            case ev.EpochEnded() if self._desk.phase is Phase.RELEASING:
+                self._leave()
             case ev.EpochEnded(outcome, wall_ms):
                 checkpoint_id = self._desk.chain.next_id
                 if reason := self._state.why_void(checkpoint_id, outcome.acks):
@@ -214,8 +217,8 @@ class EpochCycle:
             return
         self._desk.note_failure(error, counted=False)
         self._desk.emit(do.Log(f"Epoch {self._desk.chain.next_id} runs again, attempt {self._attempt}", error))
-        if self._desk.phase is Phase.NOTIFYING:
-            self.notify_listeners()
+        if self._desk.phase is Phase.RELEASING:
+            self.release()
         else:
             self._run()
 
@@ -245,7 +248,7 @@ class EpochCycle:
             self.record()
         else:
             self._desk.go(Phase.EXPORTING)
-            self._savepoints.export(self.cut.snapshot)
+            self._savepoints.export(self._state.document(self.cut))
 
     def go_on(self) -> None:
         """Make a normal checkpoint of the epoch that the job was to stop with."""

@@ -27,14 +27,14 @@ if TYPE_CHECKING:
 
 #: A record whose outcome is unknown is put again this often, each time after twice the pause.
 MAX_RECORD_TRIES: Final = 5
-_RECORD_PAUSE_MS: Final = 200
+RECORD_PAUSE_MS: Final = 200
 
 
 class Desk:
     """Where a job's coordinator works: its phase, outgoing instructions, alarms, and what is unanswered.
 
     The unanswered is at most one *call* (an instruction that the driver answers before it takes the next event), one
-    epoch and one record.
+    epoch, one record, and the name of one savepoint.
     """
 
     #: Set once the job is claimed.
@@ -54,6 +54,8 @@ class Desk:
         #: An instruction that the driver answers before it takes the next event.
         self.calling = False
         self.epoch_running = False
+        #: The savepoint that the job stops into is getting its name.
+        self.saving = False
         #: The record between `put` and its answer.
         self.record: Record | None = None
         self._record_tries = 0
@@ -61,7 +63,7 @@ class Desk:
     @property
     def awaiting(self) -> bool:
         """Whether an answer is still to come."""
-        return self.calling or self.epoch_running or self.record is not None
+        return self.calling or self.epoch_running or self.saving or self.record is not None
 
     def go(self, phase: Phase) -> None:
         """Move on to a phase; raises InternalError when it cannot follow."""
@@ -129,7 +131,7 @@ class Desk:
         if self._record_tries == MAX_RECORD_TRIES:
             self.record = None
             return False
-        self.alarm(_RECORD_PAUSE_MS << (self._record_tries - 1), self._repeat)
+        self.alarm(RECORD_PAUSE_MS << (self._record_tries - 1), self._repeat)
         self._record_tries += 1
         return True
 

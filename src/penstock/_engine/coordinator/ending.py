@@ -10,6 +10,7 @@ from penstock._engine.coordinator.phases import Phase
 from penstock._engine.protocol.control import Failure
 from penstock._engine.protocol.metadata import RecordKind
 from penstock.common.job_status import JobStatus
+from penstock.errors import FencedError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -79,6 +80,8 @@ class JobEnding:
     def put_record(self) -> None:
         """Put the terminal record with the next id of the chain."""
         reason, savepoint = text_of(self._error or ""), self._savepoint
+        if savepoint is None and self._savepoints.stop is not None:  # the answer will be that there is no savepoint
+            self._desk.chain.resumes = True
         record = self._desk.chain.make(
             self._kind, self._desk.now_ms, reason=reason, savepoint=savepoint, keeps_checkpoints=self._keeps_checkpoints
         )
@@ -116,6 +119,8 @@ class JobEnding:
             error: What the program is told.
             checkpoint: Whether there is a checkpoint to go on from.
         """
+        if isinstance(error, FencedError):
+            self._savepoints.leave_stop()
         self._savepoints.give_up(f"the job is {status.name}")
         self._requests.give_up(f"the job is {status.name}")
         self._desk.go(Phase.ENDED)

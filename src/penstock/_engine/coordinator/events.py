@@ -35,6 +35,15 @@ class JobsListed:
     """Answers ListJobs."""
 
     jobs: tuple[JobEntry, ...]
+    #: The directories of jobs of which no record can be read, so that their names are not known.
+    nameless: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class MarkFound:
+    """Answers ReadMark."""
+
+    mark: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -203,14 +212,14 @@ class SavepointRequested:
 
 @dataclass(frozen=True, slots=True)
 class SavepointWritten:
-    """Answers WriteSavepoint."""
+    """Answers WriteSavepoint and CompleteSavepoint."""
 
     path: str
 
 
 @dataclass(frozen=True, slots=True)
 class SavepointFailed:
-    """Answers WriteSavepoint: nobody can restore it."""
+    """Answers WriteSavepoint and CompleteSavepoint: nobody can restore it."""
 
     path: str
     error: Exception
@@ -231,6 +240,7 @@ class CancelRequested:
 
 Event: TypeAlias = (
     JobsListed
+    | MarkFound
     | RecordsListed
     | RecordRead
     | RecordStored

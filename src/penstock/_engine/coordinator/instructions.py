@@ -27,6 +27,14 @@ class ListJobs:
 
 
 @dataclass(frozen=True, slots=True)
+class ReadMark:
+    """Read the mark of the checkpoint directory, or give it one: MarkFound or StepFailed."""
+
+    #: The mark that it gets where it has none.
+    fresh: str
+
+
+@dataclass(frozen=True, slots=True)
 class ListRecords:
     """Look up the ids of a job's chain: RecordsListed or StepFailed."""
 
@@ -159,8 +167,30 @@ class WriteSavepoint:
     path: str
     #: State files below the checkpoint directory, each with its name in the savepoint.
     files: tuple[tuple[str, str], ...]
-    #: Written last; None leaves the savepoint incomplete for now.
-    record: Record | None
+    #: Written last.
+    record: Record
+    #: The record gets its name later, by CompleteSavepoint: until then there is no savepoint.
+    is_staged: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class CompleteSavepoint:
+    """Give the record of a staged savepoint its name in the background: later SavepointWritten or SavepointFailed.
+
+    What was staged may be gone, or be of another attempt at the same checkpoint. Then all of it is written anew.
+    """
+
+    path: str
+    #: As in WriteSavepoint.
+    files: tuple[tuple[str, str], ...]
+    record: Record
+
+
+@dataclass(frozen=True, slots=True)
+class DiscardSavepoint:
+    """Delete in the background what there is of a savepoint that will not be."""
+
+    path: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -308,6 +338,7 @@ class End:
 
 Instruction: TypeAlias = (
     ListJobs
+    | ReadMark
     | ListRecords
     | ReadRecord
     | PutRecord
@@ -324,6 +355,8 @@ Instruction: TypeAlias = (
     | ObserveEpoch
     | CancelEpoch
     | WriteSavepoint
+    | CompleteSavepoint
+    | DiscardSavepoint
     | AnswerSavepoint
     | AnswerCheckpoint
     | Commit
@@ -341,6 +374,7 @@ Instruction: TypeAlias = (
 #: Calls: the coordinator waits for the answer, which is StepFailed when they fail.
 ANSWERED: Final = (
     ListJobs,
+    ReadMark,
     ListRecords,
     ReadRecord,
     CopyState,

@@ -25,11 +25,14 @@ def check(desk: Desk, *, has_cut: bool, uncommitted: bool, undelivered: bool, fi
         InternalError: One of them is broken.
     """
     stopping = desk.phase in STOPPING
-    runs_epoch = desk.phase is Phase.EPOCH or (desk.phase is Phase.NOTIFYING and not desk.calling)
+    runs_epoch = desk.phase in {Phase.EPOCH, Phase.RELEASING}
     rules = {
         "an epoch runs in its own phase, or while the job breaks off": desk.epoch_running == runs_epoch or stopping,
         "a record is on its way in its own phases, or while the job breaks off": (desk.record is not None)
-        == (desk.phase in {Phase.RECORDING, Phase.CLOSING})
+        == (desk.phase in {Phase.RECORDING, Phase.RESUMING, Phase.CLOSING})
+        or stopping,
+        "a savepoint gets its name in its own phase, or while the job breaks off": not desk.saving
+        or desk.phase is Phase.SAVING
         or stopping,
         "an epoch between its end and its commit point has a cut": has_cut == (desk.phase in CUT) or stopping,
         "nothing new is read before the commits of the checkpoint are done": not (

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from random import Random
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from penstock._engine.coordinator import events as ev
 from penstock._engine.coordinator import instructions as do
@@ -27,30 +27,30 @@ from penstock._engine.coordinator.phases import RUNNING, STOPPING, Phase
 from penstock._engine.coordinator.restarts import restart_strategy
 from penstock._engine.coordinator.retention import Retention
 from penstock._engine.coordinator.savepoints import Savepoints
-from penstock._engine.coordinator.start import StartMachine, StartPhase
+from penstock._engine.coordinator.start import DRAINED, StartMachine, StartPhase
 from penstock._engine.protocol.control import Failure, Stop
+from penstock._engine.protocol.lasting import is_lasting
 from penstock._engine.protocol.metadata import RecordKind
 from penstock.common.job_status import JobStatus
 from penstock.errors import (
-    CorruptCheckpointError,
-    DriverCodeError,
     FencedError,
     InternalError,
-    LostCommittableError,
     PenstockError,
-    SparkGoneError,
-    UnreadableOutputError,
+    SavepointError,
 )
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from penstock._engine.coordinator.chain import Identity
+    from penstock._engine.coordinator.chain import Chain, Identity
     from penstock._engine.coordinator.job_state import Cut
     from penstock._engine.coordinator.restore import Restored
     from penstock._engine.coordinator.settings import JobSettings
     from penstock._engine.coordinator.topology import Topology
     from penstock._engine.protocol.metadata import AccumulatorRecord, Record
+
+#: The phases of a stop whose savepoint is complete.
+_SAVED: Final = frozenset({Phase.NOTIFYING, Phase.FINISHING, Phase.RELEASING})
 
 
 class JobCoordinator:
@@ -69,7 +69,9 @@ class JobCoordinator:
         self._desk = Desk()
         self._start = StartMachine(settings, identity, topology.graph)
         self._state = JobState(topology, settings, slots)
-        self._savepoints = Savepoints(self._desk, self._state, cancel=self._cancel)
+        self._savepoints = Savepoints(
+            self._desk, self._state, cancel=self._cancel, is_decided=lambda: self._stop_is_decided
+        )
         self._requests = CheckpointRequests(self._desk)
         self._output = HandingOver(self._desk)
         self._cycle = EpochCycle(
@@ -80,6 +82,7 @@ class JobCoordinator:
             requests=self._requests,
             fail=self._fail,
             finish=self._finish,
+            leave=self._leave,
         )
         self._commits = CommitCycle(
             self._desk, self._state, settings.committer_retries, fail=self._fail, moved=self._commits_moved
@@ -101,6 +104,8 @@ class JobCoordinator:
         self._stopping: Record | None = None
         #: The savepoint that a job which ends as cancelled has stopped into, once all of that is done.
         self._stopped_into: str | None = None
+        #: Why the savepoint that the job was to stop into is not there.
+        self._not_saved = SavepointError("", "")
         #: A record that was given up as uncertain, and its epoch: it may be found to have arrived.
         self._given_up: tuple[Record, Cut | None] | None = None
 
@@ -144,6 +149,11 @@ class JobCoordinator:
     def job_id(self) -> str:
         """The job's id; empty while it is being looked for."""
         return self._start.job_id
+
+    @property
+    def chain(self) -> Chain:
+        """The job's place on its chain of records, once it is claimed."""
+        return self._desk.chain
 
     @property
     def counted(self) -> Mapping[str, Mapping[str, AccumulatorRecord]]:
@@ -212,6 +222,8 @@ class JobCoordinator:
     def _about_output(self, event: ev.Committed | ev.CommitFailed | ev.HandedOver) -> None:
         if isinstance(event, ev.HandedOver):
             self._output.done()
+            if self._desk.phase is Phase.FINISHING:
+                self._check_finished()
         else:
             self._commits.answered(event)
 
@@ -324,10 +336,13 @@ class JobCoordinator:
             case _:
                 self._desk.record = None
                 self._desk.chain.stored(record)
-                if record.kind is RecordKind.CHECKPOINT:
-                    self._stored(record)
-                else:
-                    self._ending.closed()
+                match record.kind:
+                    case RecordKind.CHECKPOINT:
+                        self._stored(record)
+                    case RecordKind.TAKEOVER:
+                        self._resumed()
+                    case _:
+                        self._ending.closed()
 
     def _record_uncertain(self, record: Record, error: Exception) -> None:
         if self._desk.put_again():
@@ -414,21 +429,42 @@ class JobCoordinator:
     @property
     def _stop_is_saved(self) -> bool:
         """Whether the savepoint that the job stops into is complete."""
-        return self._stopping is not None and self._desk.phase in {Phase.NOTIFYING, Phase.FINISHING}
+        return self._stopping is not None and self._desk.phase in _SAVED
+
+    @property
+    def _stop_is_decided(self) -> bool:
+        """Whether the record that the job stops with is there, or may be: it is on its way, or got lost there."""
+        if self._stopping is not None:
+            return True
+        record = self._desk.record or (self._given_up and self._given_up[0])
+        if record is None or record.kind is not RecordKind.CHECKPOINT or record.savepoint is None:
+            return False
+        return record.checkpoint_id == self._desk.chain.next_id
+
+    @property
+    def _stop_is_open(self) -> bool:
+        """Whether it is not known yet if there will be the savepoint that the job stops into."""
+        return self._stop_is_decided and not self._stop_is_saved
 
     def _savepoint_written(self, path: str) -> None:
         stop = self._savepoints.stop
+        self._desk.saving = self._desk.saving and path != self._stop_path
         match self._desk.phase:
             case Phase.EXPORTING if stop is not None and stop.path == path:
                 self._cycle.record()
             case Phase.SAVING if path == self._stop_path:
+                self._desk.chain.resumes = False
                 self._cycle.stopped()
+            case _ if self._desk.phase in STOPPING and path == self._stop_path:
+                self._savepoints.give_up_stop(text_of(self._error or "the job was cancelled"), complete=True)
+                self._check_stopped()
             case _:
                 self._savepoints.written(path)
                 self._end_with_savepoints()
 
     def _savepoint_failed(self, path: str, error: Exception) -> None:
         stop = self._savepoints.stop
+        self._desk.saving = self._desk.saving and path != self._stop_path
         match self._desk.phase:
             case Phase.EXPORTING if stop is not None and stop.path == path:
                 self._savepoints.give_up_stop(error)
@@ -440,10 +476,37 @@ class JobCoordinator:
                     self._desk.go(Phase.TEARDOWN)
                     self._check_stopped()
             case Phase.SAVING if path == self._stop_path:
-                self._fail(error)
+                if not self._savepoints.save_again(path):
+                    self._resume(path, error)
+            case _ if self._desk.phase in STOPPING and path == self._stop_path:
+                self._check_stopped()
             case _:
                 self._savepoints.failed(path, error)
                 self._end_with_savepoints()
+
+    def _resume(self, path: str, error: Exception) -> None:
+        """Put the record that the job goes on from the checkpoint with which it was to stop."""
+        self._not_saved = SavepointError(path, text_of(error))
+        self._desk.go(Phase.RESUMING)
+        chain = self._desk.chain
+        chain.resumes = True
+        self._desk.put(chain.make(RecordKind.TAKEOVER, self._desk.now_ms))
+
+    def _resumed(self) -> None:
+        """Go on from the checkpoint with which the job was to stop: what its savepoint lacks is all there."""
+        assert self._stopping is not None
+        checkpoint, drained = self._desk.chain.parent, self._state.resume()
+        path = "" if checkpoint is None else checkpoint.path
+        text = f"The job does not stop and goes on from checkpoint {path}. {self._not_saved}"
+        self._desk.emit(do.Log(text, unexpected=True))
+        if drained:
+            self._desk.emit(do.Log(DRAINED.format(path), unexpected=True))
+        self._stopping = None
+        if self._desk.phase not in STOPPING:  # else its end is the answer
+            self._savepoints.give_up_stop(self._not_saved.reason)
+            self._backoff_ms = 0
+            self._desk.go(Phase.TEARDOWN)
+        self._check_stopped()
 
     def _end_with_savepoints(self) -> None:
         """End a job that has waited for the copies of its last checkpoint."""
@@ -471,7 +534,7 @@ class JobCoordinator:
         self._desk.note_failure(cause, counted=True)
         self._desk.retention.orphans_possible(self._desk.now_ms)
         delay_ms = self._restarts.on_failure(self._desk.now_ms, self._random.random())
-        self._savepoints.give_up(text_of(cause), complete=self._stop_is_saved)
+        self._savepoints.give_up(text_of(cause), complete=self._stop_is_saved, is_open=self._stop_is_open)
         self._requests.give_up(text_of(cause))
         self._release()
         if _is_lasting(cause):
@@ -499,7 +562,8 @@ class JobCoordinator:
             case Phase.CANCELLING | Phase.CLOSING:
                 pass
             case _:
-                self._savepoints.give_up("the job was cancelled", complete=self._stop_is_saved)
+                reason, saved = "the job was cancelled", self._stop_is_saved
+                self._savepoints.give_up(reason, complete=saved, is_open=self._stop_is_open)
                 self._requests.give_up("the job was cancelled")
                 if self._desk.phase not in STOPPING:
                     self._release()
@@ -543,8 +607,10 @@ class JobCoordinator:
         self._check_finished()
 
     def _check_finished(self) -> None:
-        if self._state.ledger or self._savepoints.copying:
-            return
+        if not self._state.ledger and not self._savepoints.copying and not self._output.is_due:
+            self._cycle.release()
+
+    def _leave(self) -> None:
         if self._stopping is None:
             self._ending.close(RecordKind.FINISHED)
         elif self._stopping.cancels:
@@ -557,9 +623,5 @@ class JobCoordinator:
 
 
 def _is_lasting(cause: Cause) -> bool:
-    """Tell whether a restart would end the same way: a bug, damage, loss, no Spark, or state that does not fit."""
-    if isinstance(cause, Failure):
-        return cause.lasting
-    if isinstance(cause, DriverCodeError | UnreadableOutputError):
-        return isinstance(cause.__cause__, LostCommittableError | CorruptCheckpointError)
-    return isinstance(cause, InternalError | CorruptCheckpointError | SparkGoneError)
+    """Tell whether a restart would end the same way."""
+    return cause.lasting if isinstance(cause, Failure) else is_lasting(cause)

@@ -13,10 +13,19 @@ from penstock._engine.coordinator.budget import BudgetPlanner, epoch_cost
 from penstock._engine.coordinator.commits import CommitLedger, commits_of
 from penstock._engine.coordinator.instructions import Contribution, Output
 from penstock._engine.coordinator.reopening import at_and_behind
-from penstock._engine.coordinator.snapshots import advance, dispatch, fresh_snapshot, map_handles, notice, unfinished
+from penstock._engine.coordinator.snapshots import (
+    advance,
+    dispatch,
+    fresh_snapshot,
+    map_handles,
+    notice,
+    resumable,
+    unfinished,
+)
 from penstock._engine.coordinator.sources import EnumeratorSnapshot, SourceCoordination
 from penstock._engine.gateway.progress import JobProgress
 from penstock._engine.protocol.control import Stop
+from penstock._engine.protocol.metadata import late_records
 from penstock._engine.protocol.paths import shared_path
 
 if TYPE_CHECKING:
@@ -97,6 +106,12 @@ class JobState:
         self._history.clear()
         self._last = ()
         self._sources = {uid: self._source(uid) for uid in self._sources_by_uid}
+
+    def resume(self) -> bool:
+        """Go on from a checkpoint that was to be the last before a stop, and tell whether that was a drain."""
+        drained = any(operator.drained for operator in self.snapshot.operators.values())
+        self.snapshot = resumable(self.snapshot)
+        return drained
 
     def _source(self, uid: str) -> SourceCoordination:
         operator = self.snapshot.operators[uid]
@@ -275,6 +290,7 @@ class JobState:
             epoch_records=read,
             epoch_ms=cut.wall_ms,
             watermark=min(subtask.watermark for subtask in ends),
+            late_records=sum(late_records(self.snapshot.counted).values()),
             finished_subtasks=before.subtasks - len(unfinished(self.snapshot)),
             subtasks=before.subtasks,
         )

@@ -3,9 +3,10 @@
 STARTING → CREATED → RECOVERING → OPENING → SETTLING ⇄ PAUSED
 ↑                    ↓  ↑
 |                  EPOCH → CUTTING → STORING → EXPORTING → AWAITING_ROOM → RECORDING → SETTLING
-BACKING_OFF ← TEARDOWN ← (any of these)         SETTLING → FINISHING → CLOSING → ENDED
+BACKING_OFF ← TEARDOWN ← (any of these)         SETTLING → FINISHING → RELEASING → CLOSING → ENDED
 RECOVERING → SAVING ← RECORDING                 SAVING → NOTIFYING → FINISHING
-                                      SETTLING → NOTIFYING, where functions listen
+                                                SAVING → RESUMING → TEARDOWN
+                                                FINISHING → CLOSING, where no function listens
 FAILING, CANCELLING ← (any of these)            FAILING, CANCELLING → CLOSING → ENDED
 """
 
@@ -38,18 +39,22 @@ class Phase(Enum):
     CUTTING = auto()
     #: State that is too much for the metadata goes to files.
     STORING = auto()
-    #: The job stops with this epoch: the files of its state are copied to the savepoint.
+    #: The job stops with this epoch: the savepoint is written, all but the name of its record.
     EXPORTING = auto()
     #: The epoch's record waits until a sink has committed the checkpoint before the last.
     AWAITING_ROOM = auto()
     #: The record is on its way: the commit point.
     RECORDING = auto()
-    #: The job stops with the checkpoint that has completed: the savepoint's own record is on its way.
+    #: The job stops with the checkpoint that has completed: the savepoint's own record gets its name.
     SAVING = auto()
-    #: No epoch follows: enumerators and functions hear of the last checkpoint before they are closed.
+    #: That savepoint cannot be: the record is on its way which says that the job goes on.
+    RESUMING = auto()
+    #: The savepoint is there: enumerators hear of the checkpoint that the job stops with.
     NOTIFYING = auto()
     #: All subtasks have finished, or the savepoint is there; the last commits are being done.
     FINISHING = auto()
+    #: All is committed: functions that listen hear of the last checkpoint, and all are closed.
+    RELEASING = auto()
     #: The job has failed and will start again; what runs is being ended.
     TEARDOWN = auto()
     #: The job waits for its restart.
@@ -78,8 +83,10 @@ RUNNING: Final = frozenset(
         Phase.AWAITING_ROOM,
         Phase.RECORDING,
         Phase.SAVING,
+        Phase.RESUMING,
         Phase.NOTIFYING,
         Phase.FINISHING,
+        Phase.RELEASING,
     }
 )
 
@@ -94,7 +101,7 @@ _ONWARD: Final[dict[Phase, frozenset[Phase]]] = {
     Phase.CREATED: frozenset({Phase.RECOVERING}) | STOPPING,
     Phase.RECOVERING: frozenset({Phase.OPENING, Phase.SAVING}),
     Phase.OPENING: frozenset({Phase.SETTLING}),
-    Phase.SETTLING: frozenset({Phase.EPOCH, Phase.PAUSED, Phase.NOTIFYING, Phase.FINISHING}),
+    Phase.SETTLING: frozenset({Phase.EPOCH, Phase.PAUSED, Phase.FINISHING}),
     Phase.PAUSED: frozenset({Phase.EPOCH}),
     Phase.EPOCH: frozenset({Phase.CUTTING, Phase.EPOCH}),
     Phase.CUTTING: frozenset({Phase.STORING, Phase.EXPORTING, Phase.AWAITING_ROOM, Phase.RECORDING}),
@@ -102,9 +109,11 @@ _ONWARD: Final[dict[Phase, frozenset[Phase]]] = {
     Phase.EXPORTING: frozenset({Phase.AWAITING_ROOM, Phase.RECORDING}),
     Phase.AWAITING_ROOM: frozenset({Phase.RECORDING}),
     Phase.RECORDING: frozenset({Phase.SETTLING, Phase.SAVING, Phase.ENDED}),
-    Phase.SAVING: frozenset({Phase.NOTIFYING, Phase.FINISHING}),
-    Phase.NOTIFYING: frozenset({Phase.NOTIFYING, Phase.FINISHING}),
-    Phase.FINISHING: frozenset({Phase.CLOSING}),
+    Phase.SAVING: frozenset({Phase.NOTIFYING, Phase.FINISHING, Phase.RESUMING}),
+    Phase.RESUMING: frozenset({Phase.ENDED}),
+    Phase.NOTIFYING: frozenset({Phase.FINISHING}),
+    Phase.FINISHING: frozenset({Phase.RELEASING, Phase.CLOSING}),
+    Phase.RELEASING: frozenset({Phase.RELEASING, Phase.CLOSING}),
     Phase.TEARDOWN: frozenset({Phase.BACKING_OFF, Phase.CANCELLING, Phase.ENDED}),
     Phase.BACKING_OFF: frozenset({Phase.RECOVERING, Phase.CANCELLING}),
     Phase.FAILING: frozenset({Phase.CLOSING, Phase.CANCELLING, Phase.ENDED}),

@@ -76,9 +76,22 @@ def _difference(uid: str, then: _Program, now: _Program) -> str | None:
         return (
             f"of the operators without a uid on one input {count[0]} had the kind {after.kind}, and now {count[1]} have"
         )
-    if before.likeness != after.likeness and (then.has_elsewhere(uid, after) or now.has_elsewhere(uid, before)):
+    if before.likeness != after.likeness and (_is_elsewhere(uid, then, now) or _is_elsewhere(uid, now, then)):
         return f"operators of kind {after.kind} have changed places"
     return None
+
+
+def _is_elsewhere(uid: str, here: _Program, there: _Program) -> bool:
+    """Tell whether one program's operator of a uid is in the other at another uid, by what it does or by its name.
+
+    An operator that is there in both of them is not the one that has moved.
+    """
+    place, other = here.places[uid], there.places[uid]
+    does = place.kind, place.likeness
+    if there.by_likeness[does] - here.by_likeness[does] - {uid}:
+        return True
+    named = place.kind, place.name
+    return place.name != other.name and bool(there.by_name[named] - here.by_name[named])
 
 
 def _inherited(place: OperatorPlace, near: Mapping[str, str | None]) -> str | None:
@@ -95,13 +108,13 @@ class _Program:
         #: By uid: a digest of the kinds of all that it reads, and the edges between them.
         self.shapes: dict[str, str] = {}
         self._beside: defaultdict[object, list[str]] = defaultdict(list)
-        self._by_likeness: defaultdict[object, set[str]] = defaultdict(set)
-        self._by_name: defaultdict[object, set[str]] = defaultdict(set)
+        self.by_likeness: defaultdict[object, set[str]] = defaultdict(set)
+        self.by_name: defaultdict[object, set[str]] = defaultdict(set)
         for uid, place in places.items():
             shape = (place.kind, *(replace(edge, sender=self.shapes[edge.sender]) for edge in place.inputs))
             self.shapes[uid] = sha256(repr(shape).encode()).hexdigest()
-            self._by_likeness[place.kind, place.likeness].add(uid)
-            self._by_name[place.kind, place.name].add(uid)
+            self.by_likeness[place.kind, place.likeness].add(uid)
+            self.by_name[place.kind, place.name].add(uid)
             if not place.has_own_uid:
                 self._beside[place.kind, place.inputs].append(uid)
 
@@ -109,12 +122,6 @@ class _Program:
         """Return the uids of the operators of equal kind and input that have none of their own, in order."""
         place = self.places[uid]
         return self._beside[place.kind, place.inputs]
-
-    def has_elsewhere(self, uid: str, place: OperatorPlace) -> bool:
-        """Tell whether the operator of a place seems to be here, but not at a uid: by what it does, or by its name."""
-        if self.places[uid].name != place.name and self._by_name[place.kind, place.name]:
-            return True
-        return bool(self._by_likeness[place.kind, place.likeness] - {uid})
 
     def before(self, uid: str) -> str:
         """Return the kinds of all that an operator reads, in the order of the program."""

@@ -19,13 +19,14 @@ from penstock._engine.coordinator.places import differences
 from penstock._engine.coordinator.snapshots import fresh_snapshot
 from penstock._engine.graph.job_graph import OperatorKind
 from penstock._engine.protocol.control import decode, encode
-from penstock._engine.protocol.events import AddSplits, EndOfInput, ReaderState, decode_event, encode_event
+from penstock._engine.protocol.events import AddSplits, EndOfInput, ReaderState, SourceEvent, decode_event, encode_event
 from penstock._engine.protocol.keys import key_group_range
 from penstock._engine.protocol.metadata import (
     EnumeratorRecord,
     JobSnapshot,
     OperatorRecord,
     OperatorSubtask,
+    RecordKind,
     ReturnedSplits,
     VertexRecord,
     VertexSubtask,
@@ -68,6 +69,11 @@ class Restored:
     stopping: str | None = None
     #: What whoever starts the job should know of it.
     remarks: tuple[Log, ...] = ()
+
+    @property
+    def resumes(self) -> bool:
+        """Whether the job was to stop with this checkpoint, and goes on from it instead."""
+        return self.stopping is None and self.record.kind is RecordKind.CHECKPOINT and self.record.savepoint is not None
 
 
 def fit_snapshot(stored: JobSnapshot, graph: JobGraph, path: str, *, ignore_unclaimed: bool, stops: bool) -> Fitted:
@@ -182,7 +188,8 @@ def _fit(node: OperatorNode, found: OperatorRecord | None, wanted: OperatorRecor
         return wanted
     wanted = replace(wanted, accumulators=found.accumulators)
     enumerator = found.enumerator and _for_readers_anew(found.enumerator, wanted.parallelism)
-    if extent is Extent.FINISHED:
+    if extent is Extent.FINISHED:  # nobody is left who would hear of an event
+        enumerator = enumerator and replace(enumerator, undelivered={}, unseen=())
         return replace(wanted, subtasks=(OperatorSubtask(finished=True),) * wanted.parallelism, enumerator=enumerator)
     if extent is Extent.RUNNING and found.parallelism == wanted.parallelism:
         return replace(wanted, subtasks=found.subtasks, enumerator=found.enumerator)
@@ -203,11 +210,32 @@ def _fit(node: OperatorNode, found: OperatorRecord | None, wanted: OperatorRecor
 
 
 def _for_readers_anew(enumerator: EnumeratorRecord, parallelism: int) -> EnumeratorRecord:
-    """Return what an enumerator goes on with whose readers all begin anew; what ends the input ends theirs, too."""
+    """Return what an enumerator goes on with whose readers all begin anew; what ends the input ends theirs, too.
+
+    Splits on the way go back to the enumerator, and readers ask for splits anew. Source events on the way are kept, in
+    their order: those from and to a subtask that is no more are from and to its heir.
+    """
     end = encode_event(EndOfInput())
     ends = any(end in events for events in enumerator.undelivered.values())
-    undelivered = dict.fromkeys(range(parallelism), (end,)) if ends else {}
-    return replace(enumerator, undelivered=undelivered, unseen=())
+    undelivered: dict[int, tuple[bytes, ...]] = {}
+    for subtask, events in sorted(enumerator.undelivered.items()):
+        kept = tuple(event for event in events if isinstance(decode_event(event), SourceEvent))
+        if kept:
+            heir = _heir(subtask, parallelism)
+            undelivered[heir] = (*undelivered.get(heir, ()), *kept)
+    if ends:
+        undelivered = {subtask: (*undelivered.get(subtask, ()), end) for subtask in range(parallelism)}
+    unseen = tuple(
+        replace(messages, subtask=_heir(messages.subtask, parallelism), split_requests=0)
+        for messages in enumerator.unseen
+        if messages.events
+    )
+    return replace(enumerator, undelivered=undelivered, unseen=unseen)
+
+
+def _heir(subtask: int, parallelism: int) -> int:
+    """Return who takes the place of a subtask: itself where it is still there."""
+    return subtask % parallelism
 
 
 def _deal(found: OperatorRecord, parallelism: int) -> list[bytes | None]:

@@ -1,9 +1,10 @@
 """Savepoints: those that are asked for while the job goes on, and the one that it stops with (FLIP-34).
 
 A savepoint of a running job is a copy of the next checkpoint that begins, taken when all of that is committed. A job
-that stops runs one epoch more, in which nothing is read, and stops with its checkpoint. Its one commit point is the
-record of that, which names the savepoint: a driver that finds it brings the stop to its end. Sinks know of such epochs,
-and leave nothing staged that would go on (decision 7).
+that stops runs one epoch more, in which nothing is read, and stops with its checkpoint. Before the record of that,
+which names the savepoint, all bytes of the savepoint are safe; behind it the savepoint only gets its name. The record
+is the commit point of the stop: a driver that finds it brings the stop to its end. Where even the name cannot be
+given, that checkpoint has all that the job needs to go on. Sinks know of such epochs (decision 7).
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from penstock._engine.coordinator import instructions as do
+from penstock._engine.coordinator.desk import RECORD_PAUSE_MS
 from penstock._engine.coordinator.phases import RUNNING, Phase
 from penstock._engine.coordinator.snapshots import map_handles, state_files
 from penstock._engine.protocol.control import Stop
@@ -28,10 +30,10 @@ if TYPE_CHECKING:
     from penstock._engine.protocol.metadata import JobSnapshot
     from penstock._engine.protocol.state_handle import StateHandle
 
-#: The phases in which a stop can no longer be given up.
-_DECIDED: Final = frozenset(
-    {Phase.RECORDING, Phase.SAVING, Phase.NOTIFYING, Phase.FINISHING, Phase.CLOSING, Phase.ENDED}
-)
+#: The phases in which a job ends, with or without a stop.
+_ENDING: Final = frozenset({Phase.NOTIFYING, Phase.FINISHING, Phase.RELEASING, Phase.CLOSING, Phase.ENDED})
+#: A savepoint that does not get its name is tried again this often, each time after twice the pause.
+_MAX_TRIES: Final = 5
 
 
 class Savepoints:
@@ -41,16 +43,21 @@ class Savepoints:
         desk: The coordinator's desk.
         state: What epochs work on.
         cancel: Called when the job has not stopped in the time that it was given.
+        is_decided: Tells whether the stop has had its commit point, or may have had it.
     """
 
-    def __init__(self, desk: Desk, state: JobState, cancel: Callable[[], None]) -> None:
+    def __init__(
+        self, desk: Desk, state: JobState, *, cancel: Callable[[], None], is_decided: Callable[[], bool]
+    ) -> None:
         self._desk = desk
         self._state = state
         self._cancel = cancel
+        self._is_decided = is_decided
         #: A stop whose time is over; the running epoch is being looked at for what it waits for.
         self._late: SavepointRequest | None = None
         #: How the job is to stop, None while it is not.
         self.stop: SavepointRequest | None = None
+        self._tries = 0
         #: Savepoints of a job that goes on: those that the next epoch is for, those that the one at hand is for, those
         #: that are to be copied as soon as all is committed, and by path those that are being copied, with what stays
         #: for them meanwhile.
@@ -76,10 +83,10 @@ class Savepoints:
 
     def request(self, request: SavepointRequest) -> None:
         """Take up a request, or refuse it."""
-        if self._desk.phase not in RUNNING:
-            self._answer(request, f"the job is {self._desk.status.name}")
-        elif self._desk.phase in {Phase.SAVING, Phase.NOTIFYING, Phase.FINISHING}:
+        if self._desk.phase in {Phase.SAVING, Phase.RESUMING, *_ENDING}:
             self._answer(request, "the job is ending")
+        elif self._desk.phase not in RUNNING:
+            self._answer(request, f"the job is {self._desk.status.name}")
         elif self.stop is not None:
             self._answer(request, f"the job is already stopping, into {self.stop.path}")
         elif request.stop is Stop.NO:
@@ -90,13 +97,17 @@ class Savepoints:
                 self._desk.alarm(request.timeout_ms, partial(self._time_over, request))
 
     def _time_over(self, request: SavepointRequest) -> None:
-        if self.stop is not request or self._desk.phase in _DECIDED:
+        if self._is_beyond(request):
             return
         self._late = request
         if self._desk.phase is Phase.EPOCH:
             self._desk.emit(do.ObserveEpoch())
         else:
             self._give_up_late(())
+
+    def _is_beyond(self, request: SavepointRequest) -> bool:
+        """Tell whether a stop can no longer be given up, or is none any more."""
+        return self.stop is not request or self._desk.phase in _ENDING or self._is_decided()
 
     def observed(self, running: tuple[str, ...]) -> None:
         """Take note of which subtasks run: a stop whose time is over waits for them."""
@@ -105,11 +116,10 @@ class Savepoints:
 
     def _give_up_late(self, running: tuple[str, ...]) -> None:
         request, self._late = self._late, None
-        if request is None or self.stop is not request or self._desk.phase in _DECIDED:
+        if request is None or self._is_beyond(request):
             return  # it has come so far meanwhile, or was given up
         self.stop = None
-        error = StopTimeoutError(request.path, request.timeout_ms or 0, running)
-        self._desk.emit(do.AnswerSavepoint(request, error))
+        self._refuse(request, StopTimeoutError(request.path, request.timeout_ms or 0, running))
         self._cancel()
 
     def begun(self) -> bool:
@@ -131,9 +141,10 @@ class Savepoints:
             return
         self._completed = []
         snapshot = replace(self._state.snapshot, outstanding=())
-        record = chain.savepoint(_with_own_names(snapshot), self._desk.now_ms)
+        of = chain.parent.checkpoint_id
+        record = chain.savepoint(_with_own_names(snapshot), self._desk.now_ms, of=of)
         for request in requests:
-            pinned = self._desk.retention.pin(chain.parent.checkpoint_id, state_files(snapshot))
+            pinned = self._desk.retention.pin(of, state_files(snapshot))
             self._copying[request.path] = request, pinned
             self._desk.emit(do.WriteSavepoint(request.path, _copies(snapshot), record))
 
@@ -146,15 +157,40 @@ class Savepoints:
             self.stop = None
         self.copy()
 
-    def export(self, snapshot: JobSnapshot) -> None:
-        """Copy the files of the state that the job stops with."""
+    def export(self, document: JobSnapshot) -> None:
+        """Write the savepoint that the job is to stop with, all but the name of its record.
+
+        Args:
+            document: What the next checkpoint holds: the state, and what is outstanding.
+        """
         assert self.stop is not None
-        self._desk.emit(do.WriteSavepoint(self.stop.path, _copies(snapshot), None))
+        chain = self._desk.chain
+        record = chain.savepoint(_with_own_names(document), self._desk.now_ms, of=chain.next_id)
+        self._desk.emit(do.WriteSavepoint(self.stop.path, _copies(document), record, is_staged=True))
 
     def save(self, path: str) -> None:
-        """Write the record of the savepoint that the job stops with; what is outstanding is in it, too."""
-        record = self._desk.chain.savepoint(_with_own_names(self._state.snapshot), self._desk.now_ms)
-        self._desk.emit(do.WriteSavepoint(path, (), record))
+        """Give the savepoint that the job stops with its name."""
+        self._tries = 0
+        self._save(path)
+
+    def _save(self, path: str) -> None:
+        chain, snapshot = self._desk.chain, self._state.snapshot
+        assert chain.parent is not None
+        record = chain.savepoint(_with_own_names(snapshot), self._desk.now_ms, of=chain.parent.checkpoint_id)
+        self._tries += 1
+        self._desk.saving = True
+        self._desk.emit(do.CompleteSavepoint(path, _copies(snapshot), record))
+
+    def save_again(self, path: str) -> bool:
+        """Give the savepoint its name after a pause, and tell whether that was to be tried once more."""
+        if self._tries == _MAX_TRIES:
+            return False
+        self._desk.alarm(RECORD_PAUSE_MS << (self._tries - 1), partial(self._repeat, path))
+        return True
+
+    def _repeat(self, path: str) -> None:
+        if self._desk.phase is Phase.SAVING and not self._desk.saving:  # else the job has broken off
+            self._save(path)
 
     def written(self, path: str) -> None:
         """Take note that a copy is complete."""
@@ -166,7 +202,7 @@ class Savepoints:
 
     def _copied(self, path: str, error: Exception | None) -> None:
         if path not in self._copying:
-            return  # it is of a stop that was given up
+            return  # it is of a stop that was given up: the driver discards it
         request, pinned = self._copying.pop(path)
         self._desk.delete(self._desk.retention.unpin(pinned))
         self._answer(request, None if error is None else _text(error))
@@ -177,18 +213,27 @@ class Savepoints:
             request, self.stop = self.stop, None
             self._answer(request, reason if isinstance(reason, str) else _text(reason), complete=complete)
 
-    def give_up(self, reason: Exception | str, *, complete: bool = False) -> None:
+    def give_up(self, reason: Exception | str, *, complete: bool = False, is_open: bool = False) -> None:
         """Answer all that has not begun; what is being copied is completed.
 
         Args:
             reason: Why the job breaks off, or that it has ended.
             complete: The savepoint of a stop is there, and only what follows it failed.
+            is_open: Whether there will be a savepoint of a stop is not known yet: the answer waits until it is.
         """
-        self.give_up_stop(reason, complete=complete)
+        if not is_open:
+            self.give_up_stop(reason, complete=complete)
         unanswered = [*self._completed, *self._covered, *self._asked]
         self._completed, self._covered, self._asked = [], [], []
         for request in unanswered:
             self._answer(request, reason if isinstance(reason, str) else _text(reason))
+
+    def leave_stop(self) -> None:
+        """Leave a stop to the driver that has the job now, with what there is of its savepoint."""
+        if self.stop is not None:
+            request, self.stop = self.stop, None
+            reason = "another driver has taken the job over, and brings to its end what has had its commit point"
+            self._desk.emit(do.AnswerSavepoint(request, SavepointError(request.path, reason)))
 
     def stopped(self) -> None:
         """Answer that the job has stopped."""
@@ -197,8 +242,16 @@ class Savepoints:
             self._answer(request, None)
 
     def _answer(self, request: SavepointRequest, reason: str | None, *, complete: bool = False) -> None:
-        kind = StopIncompleteError if complete else SavepointError
-        self._desk.emit(do.AnswerSavepoint(request, None if reason is None else kind(request.path, reason)))
+        if reason is None:
+            self._desk.emit(do.AnswerSavepoint(request, None))
+        elif complete:
+            self._desk.emit(do.AnswerSavepoint(request, StopIncompleteError(request.path, reason)))
+        else:
+            self._refuse(request, SavepointError(request.path, reason))
+
+    def _refuse(self, request: SavepointRequest, error: SavepointError) -> None:
+        """Answer that there is no savepoint, and leave nothing of it."""
+        self._desk.emit(do.AnswerSavepoint(request, error), do.DiscardSavepoint(request.path))
 
 
 def _copies(snapshot: JobSnapshot) -> tuple[tuple[str, str], ...]:

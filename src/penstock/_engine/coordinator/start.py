@@ -13,6 +13,7 @@ from penstock._engine.coordinator.chain import Chain, Identity
 from penstock._engine.coordinator.events import (
     Event,
     JobsListed,
+    MarkFound,
     RecordRead,
     RecordsListed,
     RecordStored,
@@ -20,7 +21,15 @@ from penstock._engine.coordinator.events import (
     RecordUncertain,
     StepFailed,
 )
-from penstock._engine.coordinator.instructions import Instruction, ListJobs, ListRecords, Log, PutRecord, ReadRecord
+from penstock._engine.coordinator.instructions import (
+    Instruction,
+    ListJobs,
+    ListRecords,
+    Log,
+    PutRecord,
+    ReadMark,
+    ReadRecord,
+)
 from penstock._engine.coordinator.origin import possessions
 from penstock._engine.coordinator.reopening import Reopened, reopen
 from penstock._engine.coordinator.restore import Fitted, Restored, fit_snapshot
@@ -40,7 +49,8 @@ _LEFT_NOTHING: Final = (
     "the job has finished and left no checkpoint, as jobs do that end without penstock.restart-finished-sources"
 )
 
-_DRAINED: Final = (
+#: Said where a job goes on from what a drain has left.
+DRAINED: Final = (
     "{} was drained: windows and event-time timers have fired, and do not fire again. What still arrives for a window "
     "that was open then makes a second result of it. Suspend a job (stop without drain) to go on without a seam."
 )
@@ -57,11 +67,19 @@ _ANEW: Final = (
 )
 
 
+_NAMELESS: Final = (
+    "none of its records can be read, so it may be job {!r}, and latest would begin that anew; where it is another "
+    "one, move it away, or set penstock.job-id for this one"
+)
+
+
 class StartPhase(Enum):
     """What a starting driver waits for."""
 
     NEW = auto()
     FINDING_JOB = auto()
+    #: There is no job of that name yet.
+    NAMING_JOB = auto()
     LISTING = auto()
     #: The newest record of the chain: it says what a job owns that goes on from there.
     LOOKING = auto()
@@ -92,8 +110,8 @@ class StartMachine:
         self.already_ended: Record | None = None
         self.chain: Chain | None = None
         self._ids: tuple[int, ...] = ()
-        #: What the newest record says of the job: whether it was cancelled, and whether it has finished.
-        self._cancelled = self._finished = False
+        #: What the newest records say of the job: whether it goes on where it was to stop, and whether it has finished.
+        self._resumes = self._finished = False
         self._newest: Record | None = None
         #: Claims of this driver that are on the chain, and the one that is on its way there.
         self._claims: list[Record] = []
@@ -115,7 +133,7 @@ class StartMachine:
             PenstockError: The job cannot start; the error says why.
         """
         match self.phase, event:
-            case StartPhase.FINDING_JOB, JobsListed():
+            case ((StartPhase.FINDING_JOB | StartPhase.NAMING_JOB), (JobsListed() | MarkFound())):
                 return self._found(event)
             case StartPhase.LISTING, RecordsListed(ids):
                 self._ids = ids
@@ -133,15 +151,22 @@ class StartMachine:
             case _:
                 raise InternalError(f"A starting driver got {event} while {self.phase.name}.")
 
-    def _found(self, event: JobsListed) -> list[Instruction]:
+    def _found(self, event: JobsListed | MarkFound) -> list[Instruction]:
+        if isinstance(event, MarkFound):
+            self.job_id = job_id_of_name(self._settings.job_name, event.mark)
+            return self._list()
         named = [job for job in event.jobs if job.job_name == self._settings.job_name]
-        newest = max(named, key=lambda job: job.created_ms, default=None)
-        self.job_id = job_id_of_name(self._settings.job_name) if newest is None else newest.job_id
-        return self._list()
+        if named:
+            self.job_id = max(named, key=lambda job: job.created_ms).job_id
+            return self._list()
+        if event.nameless:  # one of them may be this job, which would begin anew
+            raise CorruptCheckpointError(event.nameless[0], _NAMELESS.format(self._settings.job_name))
+        self.phase = StartPhase.NAMING_JOB
+        return [ReadMark(self._identity.fresh_job_id)]
 
     def _list(self) -> list[Instruction]:
         self.phase = StartPhase.LISTING
-        self.restored, self._newest, self._cancelled, self._finished = None, None, False, False
+        self.restored, self._newest, self._resumes, self._finished = None, None, False, False
         return [ListRecords(self.job_id)]
 
     def _choose(self, now_ms: int) -> list[Instruction]:
@@ -183,7 +208,7 @@ class StartMachine:
             case RecordKind.TAKEOVER | RecordKind.FAILED if record.parent is None and self._settings.latest:
                 return self._claim(now_ms)  # nothing was committed yet, so it begins at the beginning
             case _ if record.parent is not None:
-                self._cancelled = self._cancelled or record.kind is RecordKind.CANCELED
+                self._resumes = self._resumes or record.resumes or record.kind is RecordKind.CANCELED
                 self._finished = self._finished or record.kind is RecordKind.FINISHED
                 return [ReadRecord(record.parent.path)]
             case _:
@@ -194,13 +219,13 @@ class StartMachine:
         if record.snapshot is None:
             raise CorruptCheckpointError(path, "its metadata says that it is a checkpoint, but holds no state")
         ignore = self._settings.ignore_unclaimed_state
-        # A stop that was under way comes to its end, unless somebody cancelled it or wants that checkpoint itself.
-        stopping = record.savepoint if self._settings.latest and not self._cancelled else None
+        # A stop that was under way comes to its end, unless it was given up or somebody wants that checkpoint itself.
+        stopping = record.savepoint if self._settings.latest and not self._resumes else None
         stored = resumable(record.snapshot) if stopping is None else record.snapshot
         again = reopen(stored, self._graph, self._settings.reopened_sources if stopping is None else ())
         fitted = fit_snapshot(again.snapshot, self._graph, path, ignore_unclaimed=ignore, stops=stopping is not None)
         drained = stopping is None and any(operator.drained for operator in record.snapshot.operators.values())
-        remarks = (Log(_DRAINED.format(path), unexpected=True),) if drained else ()
+        remarks = (Log(DRAINED.format(path), unexpected=True),) if drained else ()
         if fitted.by_rank:
             remarks = (*remarks, Log(_BY_RANK.format(path, ", ".join(fitted.by_rank)), unexpected=True))
         self.restored = Restored(record, path, fitted, stopping, (*remarks, *_remarks(fitted, again)))
@@ -214,7 +239,10 @@ class StartMachine:
         parent = self.restored and Parent(self.restored.record.checkpoint_id, self.restored.path)
         own = possessions(self._newest, self.restored, self._settings, next_id, self._identity.run_id)
         name = self._settings.job_name
-        self.chain = Chain(self._identity, self.job_id, name, next_id, parent, own.claimed, own.begins, own.runs)
+        resumes = self.restored is not None and self.restored.resumes
+        self.chain = Chain(
+            self._identity, self.job_id, name, next_id, parent, own.claimed, own.begins, own.runs, resumes
+        )
         return self._put_claim(self.chain, now_ms)
 
     def _put_claim(self, chain: Chain, now_ms: int) -> list[Instruction]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import shutil
 import uuid
 from dataclasses import dataclass, replace
 from functools import partial
@@ -22,6 +21,7 @@ from penstock._engine.driver.committers import Committers
 from penstock._engine.driver.driver import JobDriver
 from penstock._engine.driver.enumerators import Enumerators
 from penstock._engine.driver.epochs import EpochPlanner, Epochs
+from penstock._engine.driver.local_state import LocalStateDirectory
 from penstock._engine.driver.loop import JobLoop
 from penstock._engine.driver.mailbox import Mailbox, SystemClock
 from penstock._engine.driver.program import Program
@@ -33,6 +33,7 @@ from penstock._engine.driver.splits_left import splits_left
 from penstock._engine.driver.views import checkpoint_settings, plan_view
 from penstock._engine.driver.watch import JobWatch
 from penstock._engine.plan.levels import build_plan
+from penstock._engine.protocol.paths import blob_path
 from penstock._engine.storage.opening import local_path, open_storage, storage_options
 from penstock._engine.storage.s3 import is_s3_setting
 from penstock._engine.storage.scratch import ScratchDirectory
@@ -42,7 +43,6 @@ from penstock.errors import ConfigurationError
 
 if TYPE_CHECKING:
     from penstock._engine.driver.background import Background
-    from penstock._engine.driver.loop import Ending
     from penstock._engine.driver.mailbox import Clock
     from penstock._engine.gateway.progress import JobListener
     from penstock._engine.graph.job_graph import JobGraph
@@ -60,7 +60,7 @@ class Surroundings:
     runner: EpochRunner
     #: Tasks that run at the same time.
     slots: int
-    #: Where tasks keep state on their local disk, in a directory for each job.
+    #: Where tasks keep state on their local disk, in a directory for each run.
     state_directory: Path
     #: Folders that tasks import the user's modules from.
     python_path: tuple[str, ...] = ()
@@ -98,6 +98,7 @@ def assemble(
     program = Program(graph)
     mailbox = Mailbox(surroundings.clock or SystemClock())
     background = surroundings.background or Threads(f"penstock-{graph.name}")
+    local_state = LocalStateDirectory(surroundings.state_directory, identity.run_id)
     results = Results(program.collectors, storage)
     coordinator = JobCoordinator(topology_of(plan), settings, identity, surroundings.slots)
     epochs = Epochs(
@@ -107,7 +108,7 @@ def assemble(
             run_id=identity.run_id,
             slots=surroundings.slots,
             storage_url=storage.url,
-            state_directory=str(surroundings.state_directory),
+            local_directory=str(local_state.path),
             python_path=surroundings.python_path,
             configuration=_for_tasks(configuration),
         ),
@@ -118,13 +119,14 @@ def assemble(
         mailbox=mailbox,
         background=background,
         results=results,
+        local_state=local_state,
     )
 
-    def clean_up(ending: Ending) -> None:
-        if ending.status.is_globally_terminal_state() and coordinator.job_id:
-            shutil.rmtree(surroundings.state_directory / coordinator.job_id, ignore_errors=True)
-            if ending.checkpoint is None and epochs.program_path is not None:
-                storage.delete([epochs.program_path])
+    def clean_up() -> None:
+        local_state.remove()
+        if epochs.program_path is not None:
+            runs = coordinator.chain.runs  # those before may have been killed
+            storage.delete([blob_path(coordinator.job_id, run_id) for run_id in runs])
         if temporary is not None:
             temporary.remove()
 

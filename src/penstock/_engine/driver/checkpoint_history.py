@@ -70,7 +70,8 @@ class CheckpointHistory:
             status=CheckpointStatus.COMPLETED,
             acked_ms=now_ms if self._acked_ms is None else self._acked_ms,
             ended_ms=now_ms,
-            subtasks=_parts(acks, snapshot, checkpoint_id),
+            subtasks=(parts := _parts(acks, snapshot, checkpoint_id)),
+            finished=_finished_before(parts, snapshot),
             path=self._path_of(checkpoint_id),
         )
         self._durations.append(now_ms - done.triggered_ms)
@@ -121,6 +122,7 @@ class CheckpointHistory:
             now_ms,
             source.subtask_count if source else 0,
             subtasks=source.subtasks if source and source.id == checkpoint_id else (),
+            finished=source.finished if source and source.id == checkpoint_id else (),
         )
         self._copying[path] = entry
         self._append(entry)
@@ -169,6 +171,14 @@ class CheckpointHistory:
     def _show(self) -> None:
         running = sum(entry.status is CheckpointStatus.IN_PROGRESS for entry in self._list)
         self.view = replace(self.view, history=tuple(reversed(self._list)), in_progress=running)
+
+
+def _finished_before(parts: tuple[dict[int, SubtaskCheckpoint], ...], snapshot: JobSnapshot) -> tuple[int, ...]:
+    """Return by vertex how many subtasks had finished before a checkpoint, and took no part in it."""
+    return tuple(
+        sum(subtask.finished and index not in part for index, subtask in enumerate(vertex.subtasks))
+        for part, vertex in zip(parts, snapshot.vertices, strict=True)
+    )
 
 
 def _parts(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from concurrent.futures import Future
 from typing import TYPE_CHECKING, Any
 
 from penstock._engine.driver.signals import ending_on_signals
@@ -56,9 +57,16 @@ class DriverJobClient(JobClient):
         return CompletableFuture.completed(self._driver.status)
 
     def cancel(self) -> CompletableFuture[None]:
-        """Ask for the job to be cancelled."""
+        """Ask for the job to be cancelled; the answer comes when it has ended, however it has."""
+        ended: Future[None] = Future()
+
+        def answer(_: Future[JobExecutionResult]) -> None:
+            if ended.set_running_or_notify_cancel():
+                ended.set_result(None)
+
+        self._driver.result.add_done_callback(answer)
         self._driver.cancel()
-        return CompletableFuture.completed(None)
+        return CompletableFuture(ended)
 
     def stop_with_savepoint(
         self,

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from penstock._engine.coordinator import instructions as do
+    from penstock._engine.coordinator.chain import Chain
     from penstock._engine.driver.background import Background
     from penstock._engine.driver.mailbox import Mailbox
     from penstock._engine.protocol.metadata import Committable, OutstandingCommit
@@ -32,6 +33,8 @@ class CommitterContext:
     job_id: str
     operator_uid: str
     restored_checkpoint_id: int | None
+    run_id: str
+    earlier_runs: tuple[str, ...]
 
 
 class Request:
@@ -94,10 +97,11 @@ class Committers:
         self._background = background
         self._committers: dict[str, Committer[Any]] = {}
 
-    def commit(self, instruction: do.Commit, job_id: str, restored_checkpoint_id: int | None) -> None:
+    def commit(self, instruction: do.Commit, chain: Chain, restored_checkpoint_id: int | None) -> None:
         """Have one checkpoint of one sink published in the background."""
-        commit = instruction.commit
-        context = CommitterContext(InMemoryMetricGroup(), job_id, commit.uid, restored_checkpoint_id)
+        commit, metrics, uid = instruction.commit, InMemoryMetricGroup(), instruction.commit.uid
+        *earlier, run_id = chain.runs
+        context = CommitterContext(metrics, chain.job_id, uid, restored_checkpoint_id, run_id, tuple(earlier))
 
         def work() -> None:
             try:

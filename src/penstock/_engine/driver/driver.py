@@ -17,7 +17,7 @@ from penstock._engine.protocol.control import Stop
 from penstock.common.job_execution_result import JobExecutionResult
 from penstock.common.job_id import JobID
 from penstock.common.job_status import JobStatus
-from penstock.errors import JobCancelledError
+from penstock.errors import CheckpointStorageError, JobCancelledError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -46,7 +46,7 @@ class JobDriver:
         watch: Keeps the job's view up to date.
         full_path: Turns a path below the checkpoint directory into one for people; None where that directory goes
             with the job.
-        clean_up: Runs when the job has ended, before anybody hears of it: removes what it needed on the local disk.
+        clean_up: Runs when the job has ended, before anybody hears of it: removes what only this run of it needed.
         close_functions: Runs before the job has its result; it takes as long as the functions do, and whoever asked for
             a stop has heard by then.
     """
@@ -61,7 +61,7 @@ class JobDriver:
         checkpoints: CheckpointRequests,
         watch: JobWatch,
         full_path: Callable[[str], str] | None,
-        clean_up: Callable[[Ending], None],
+        clean_up: Callable[[], None],
         close_functions: Callable[[], None],
     ) -> None:
         self.job_name = job_name
@@ -122,6 +122,11 @@ class JobDriver:
         """The directory of savepoints that are asked for without one; None where it is not configured."""
         return self._savepoints.default
 
+    @property
+    def stopping(self) -> tuple[str, Future[str]] | None:
+        """The stop that was asked for first and is not answered: its savepoint's path, and its future."""
+        return self._savepoints.stopping
+
     def savepoint(self, directory: str | None, stop: Stop, timeout_ms: int | None = None) -> Future[str]:
         """Ask for a savepoint; the future has its path once it is complete, and the job has stopped if it was to."""
         return self._savepoints.request(self.job_id, directory, stop, timeout_ms)
@@ -150,8 +155,8 @@ class JobDriver:
             _log.exception("Job %r failed with an internal error", self.job_name)
             ending = Ending(JobStatus.FAILED, job_error(error, self.view.job_id, self.job_name), None)
         try:
-            self._clean_up(ending)
-        except OSError as error:
+            self._clean_up()
+        except (OSError, CheckpointStorageError) as error:
             _log.warning("Cleaning up after job %r failed: %s", self.job_name, error)
         self._finish(ending)
 
@@ -171,4 +176,5 @@ class JobDriver:
             self.result.set_exception(error)
         else:
             runtime_ms = self._mailbox.clock.now_ms() - self._started_ms
-            self.result.set_result(JobExecutionResult(JobID(self.view.job_id), runtime_ms, self.accumulators()))
+            job_id, late = JobID(self.view.job_id), self.view.late_records_by_name
+            self.result.set_result(JobExecutionResult(job_id, runtime_ms, self.accumulators(), late))

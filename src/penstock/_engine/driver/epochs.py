@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import pickle
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
@@ -10,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 from penstock._engine.coordinator import events as ev
 from penstock._engine.driver.damage import state_damage
 from penstock._engine.plan.epoch_plan import EpochPlan
-from penstock._engine.plan.levels import build_plan, plan_epoch
+from penstock._engine.plan.levels import build_plan, plan_epoch, plan_release
 from penstock._engine.protocol.control import LevelDispatch
 from penstock._engine.protocol.paths import blob_path
 from penstock.errors import EpochCancelledError, EpochInfrastructureError
@@ -18,6 +17,7 @@ from penstock.errors import EpochCancelledError, EpochInfrastructureError
 if TYPE_CHECKING:
     from penstock._engine.coordinator import instructions as do
     from penstock._engine.driver.background import Background
+    from penstock._engine.driver.local_state import LocalStateDirectory
     from penstock._engine.driver.mailbox import Mailbox
     from penstock._engine.driver.results import Results
     from penstock._engine.plan.epoch_plan import EpochRunner
@@ -37,15 +37,21 @@ class EpochPlanner:
     run_id: str
     slots: int
     storage_url: str
-    #: Where tasks keep state on their local disk, in a directory for each job.
-    state_directory: str
+    #: Where tasks keep state on their local disk.
+    local_directory: str
     python_path: tuple[str, ...]
     configuration: dict[str, str]
 
     def levels(
-        self, instruction: do.RunEpoch, job_id: str, program: bytes | None, program_path: str | None
+        self,
+        instruction: do.RunEpoch,
+        job_id: str,
+        program: bytes | None,
+        program_path: str | None,
+        *,
+        releases: bool = False,
     ) -> tuple[LevelDispatch, ...]:
-        """Return one dispatch for each level."""
+        """Return one dispatch for each level; all that is left to do is one level where the job ends."""
         common = LevelDispatch(
             job_id=job_id,
             job_name=self.job_name,
@@ -59,12 +65,14 @@ class EpochPlanner:
             program=program,
             program_path=program_path,
             storage_url=self.storage_url,
-            local_directory=f"{self.state_directory}/{job_id}",
+            local_directory=self.local_directory,
             python_path=self.python_path,
             configuration=self.configuration,
             stop=instruction.stop,
             attempt=instruction.attempt,
         )
+        if releases:
+            return plan_release(common, instruction.dispatches, self.slots)
         return plan_epoch(self.plan, common, instruction.dispatches, self.slots, instruction.rotation)
 
 
@@ -80,6 +88,7 @@ class Epochs:
         mailbox: Takes the outcomes.
         background: Has the thread of the epochs.
         results: Holds a job back whose results nobody takes.
+        local_state: What tasks on this machine keep state in.
     """
 
     def __init__(
@@ -93,8 +102,10 @@ class Epochs:
         mailbox: Mailbox,
         background: Background,
         results: Results,
+        local_state: LocalStateDirectory,
     ) -> None:
         self._planner = planner
+        self._local_state = local_state
         self._main_classes = main_classes
         self._program = self._pickled()
         self._runner = runner
@@ -117,11 +128,12 @@ class Epochs:
 
     def run(self, instruction: do.RunEpoch, job_id: str) -> None:
         """Begin an epoch; the outcome comes as an event."""
-        self._background.run_epoch(lambda: self._mailbox.post(self._run(instruction, job_id, waits=True)))
+        self._local_state.hold()
+        self._background.run_epoch(lambda: self._mailbox.post(self._run(instruction, job_id)))
 
     def notify(self, instruction: do.NotifyListeners, job_id: str) -> None:
-        """Begin an epoch that makes no results, and so waits for nobody to take any."""
-        self._background.run_epoch(lambda: self._mailbox.post(self._run(instruction.epoch, job_id, waits=False)))
+        """Begin an epoch that makes no results, and so waits for nobody to take any; it closes what is open."""
+        self._background.run_epoch(lambda: self._mailbox.post(self._run(instruction.epoch, job_id, releases=True)))
 
     def observe(self, _: do.ObserveEpoch) -> ev.Event:
         """Look at the running epoch."""
@@ -134,14 +146,15 @@ class Epochs:
         self._runner.cancel()
         self._results.interrupt()
 
-    def _run(self, instruction: do.RunEpoch, job_id: str, *, waits: bool) -> ev.Event:
+    def _run(self, instruction: do.RunEpoch, job_id: str, *, releases: bool = False) -> ev.Event:
         try:
-            if waits:
+            if not releases:
                 self._results.wait_for_room()
             if len(self._program) <= MAX_INLINE_PROGRAM:
-                levels = self._planner.levels(instruction, job_id, self._program, None)
+                levels = self._planner.levels(instruction, job_id, self._program, None, releases=releases)
             else:
-                levels = self._planner.levels(instruction, job_id, None, self._stored_program(job_id))
+                path = self._stored_program(job_id)
+                levels = self._planner.levels(instruction, job_id, None, path, releases=releases)
             started_ms = self._mailbox.clock.now_ms()
             plan = EpochPlan(instruction.checkpoint_id, instruction.attempt, levels, self._storage_options)
             outcome = self._runner.run(plan)
@@ -156,7 +169,7 @@ class Epochs:
 
     def _stored_program(self, job_id: str) -> str:
         if self.program_path is None:
-            path = blob_path(job_id, hashlib.sha256(self._program).hexdigest())
-            self._storage.put_if_absent(path, self._program)
+            path = blob_path(job_id, self._planner.run_id)
+            self._storage.put(path, self._program)
             self.program_path = path
         return self.program_path

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import signal
 import sys
+import termios
 import time
 from typing import TYPE_CHECKING, Final
 
@@ -26,8 +28,8 @@ class Interruption:
     """The signals that a job got so far, and what came of them.
 
     The first one stops the job with a savepoint where ``execution.checkpointing.savepoint-dir`` is set, and else
-    cancels it. The next one cancels a job that was to stop. Whatever comes then ends the process. Two within a second
-    are one.
+    cancels it; a job that is stopping already goes on with that. The next one cancels a job that was to stop. Whatever
+    comes then ends the process. Two within a second are one.
 
     Args:
         job_name: The job.
@@ -60,9 +62,15 @@ class Interruption:
             return
         self._taken_at = now
         self.number = self.number or number
+        if number == signal.SIGHUP:
+            leave_closed_terminal()
         if self._cancelled or self.over:
             signal.signal(number, signal.SIG_DFL)
             os.kill(os.getpid(), number)
+        elif self._savepoint is None and (stopping := self._job.stopping) is not None:
+            path, self._savepoint = stopping
+            say(f"Job {self._job_name!r} is stopping already, into {path}; once more cancels it.")
+            self._savepoint.add_done_callback(_say_failure)
         elif self._savepoint is None and self._job.savepoint_directory is not None:
             say(f"Stopping job {self._job_name!r} with a savepoint; once more cancels it.")
             self._savepoint = self._job.savepoint(None, Stop.SUSPEND)
@@ -77,6 +85,18 @@ def _say_failure(savepoint: Future[str]) -> None:
     error = savepoint.exception()
     if error is not None:
         say(f"The job did not stop. {error} Once more cancels it.")
+
+
+def leave_closed_terminal() -> None:
+    """Let go of a terminal that has been closed: what is printed from here on has no reader, and must stop no job."""
+    for descriptor in (1, 2):
+        try:
+            termios.tcgetattr(descriptor)
+        except termios.error as error:
+            if error.args[0] == errno.EIO:
+                nowhere = os.open(os.devnull, os.O_WRONLY)
+                os.dup2(nowhere, descriptor)
+                os.close(nowhere)
 
 
 def say(text: str) -> None:

@@ -104,6 +104,7 @@ class JobLoop:
         #: Instructions that are answered, or done, at once.
         self._handlers: dict[type[Any], Callable[[Any], ev.Event | None]] = {
             do.ListJobs: records.list_jobs,
+            do.ReadMark: records.read_mark,
             do.ListRecords: records.list_records,
             do.ReadRecord: records.read_record,
             do.PutRecord: records.put_record,
@@ -124,6 +125,8 @@ class JobLoop:
             do.Commit: self._commit,
             do.HandOver: results.hand_over,
             do.WriteSavepoint: savepoints.write,
+            do.CompleteSavepoint: savepoints.complete,
+            do.DiscardSavepoint: savepoints.discard,
             do.AnswerSavepoint: savepoints.answer,
             do.AnswerCheckpoint: checkpoints.answer,
             do.Wake: self._wake,
@@ -198,7 +201,7 @@ class JobLoop:
         self._epochs.cancel()
 
     def _commit(self, instruction: do.Commit) -> None:
-        self._committers.commit(instruction, self._coordinator.job_id, self._coordinator.restored_checkpoint_id)
+        self._committers.commit(instruction, self._coordinator.chain, self._coordinator.restored_checkpoint_id)
 
     def _close_enumerators(self, instruction: do.CloseEnumerators) -> None:
         try:

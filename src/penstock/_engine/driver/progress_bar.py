@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
+from rich.cells import cell_len
 from rich.console import Console
 from rich.progress import (
     BarColumn,
     Progress,
     ProgressColumn,
     SpinnerColumn,
+    Task,
     TaskProgressColumn,
     TextColumn,
     TimeElapsedColumn,
 )
+from rich.text import Text
 
 from penstock._engine.protocol.rows import MAX_WATERMARK, MIN_WATERMARK
 from penstock.common.job_status import JobStatus
@@ -24,6 +27,10 @@ if TYPE_CHECKING:
 
     from penstock._engine.gateway.progress import JobFailure, JobProgress
 
+_BETWEEN: Final = " · "
+#: Characters of a line: of the bar with its share; of the spinner, the time, and what stands between all columns.
+_BAR_WIDTH: Final = 20 + 1 + 4 + 1
+_OTHERS_WIDTH: Final = 1 + 1 + 1 + 1 + 7
 #: Last millisecond of the year 9999, which is as far as dates go.
 _LAST_DATE_MS = 253_402_300_799_999
 
@@ -41,15 +48,16 @@ class ProgressBar:
         self, job_name: str, console: Console | None = None, splits_left: Callable[[], int | None] | None = None
     ) -> None:
         bar: tuple[ProgressColumn, ...] = () if splits_left is None else (BarColumn(20), TaskProgressColumn())
+        console = console or Console(stderr=True)
         self._progress = Progress(
             SpinnerColumn(),
             TextColumn("[bold]{task.description}"),
             *bar,
-            TextColumn("{task.fields[figures]}"),
+            _FiguresColumn(console, _BAR_WIDTH if bar else 0),
             TimeElapsedColumn(),
-            console=console or Console(stderr=True),
+            console=console,
         )
-        self._task = self._progress.add_task(job_name, total=None, figures="starting")
+        self._task = self._progress.add_task(job_name, total=None, figures={"starting": 0})
         self._splits_left = splits_left
         #: The most splits that were ever left: those that the job began with, and found since.
         self._splits = 0
@@ -64,11 +72,11 @@ class ProgressBar:
                 self._progress.update(self._task, completed=self._splits)
             self._progress.stop()
         elif status is not JobStatus.RUNNING:
-            self._progress.update(self._task, figures=status.name.lower())
+            self._progress.update(self._task, figures={status.name.lower(): 0})
 
     def on_progress(self, progress: JobProgress) -> None:
         """Show an epoch that counted."""
-        self._progress.update(self._task, figures=figures(progress))
+        self._progress.update(self._task, figures=_parts(progress))
         left = None if self._splits_left is None else self._splits_left()
         if left is not None:
             self._splits = max(self._splits, left)
@@ -92,17 +100,45 @@ def figures(progress: JobProgress) -> str:
         ... )
         '12,000 records · 6,000/s · epoch 6 · watermark 1970-01-01 00:00 · chk 7'
     """
+    return _BETWEEN.join(_parts(progress))
+
+
+def _parts(progress: JobProgress) -> dict[str, int]:
+    """Return a job's figures in their order; those with the higher numbers go first where there is no room."""
     rate = progress.epoch_records * 1000 // max(progress.epoch_ms, 1)
-    parts = [
-        f"{progress.records:,} records",
-        f"{rate:,}/s",
-        f"epoch {progress.epochs}",
-        f"watermark {_watermark(progress.watermark)}",
-        f"chk {progress.checkpoint_id}",
-    ]
+    parts = {
+        f"{progress.records:,} records": 0,
+        f"{rate:,}/s": 3,
+        f"epoch {progress.epochs}": 5,
+        f"watermark {_watermark(progress.watermark)}": 2,
+        f"chk {progress.checkpoint_id}": 4,
+    }
+    if progress.late_records:
+        parts[f"{progress.late_records:,} late records dropped"] = 1
     if progress.restarts:
-        parts.append(f"{progress.restarts} restarts")
-    return " · ".join(parts)
+        parts[f"{progress.restarts} restarts"] = 1
+    return parts
+
+
+class _FiguresColumn(ProgressColumn):
+    """Shows as many figures as there is room for beside the job's name; rich would cut the name to three letters.
+
+    Args:
+        console: Where the line is drawn.
+        bar: What the columns of the bar take.
+    """
+
+    def __init__(self, console: Console, bar: int) -> None:
+        super().__init__()
+        self._console, self._others = console, bar + _OTHERS_WIDTH
+
+    def render(self, task: Task) -> Text:
+        """Return the figures."""
+        parts: dict[str, int] = dict(task.fields["figures"])
+        room = self._console.width - self._others - cell_len(task.description)
+        while len(parts) > 1 and cell_len(_BETWEEN.join(parts)) > room:
+            del parts[max(parts, key=parts.__getitem__)]
+        return Text(_BETWEEN.join(parts), no_wrap=True, overflow="ellipsis")
 
 
 def _watermark(watermark: int) -> str:

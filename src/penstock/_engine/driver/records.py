@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from penstock._engine.coordinator import events as ev
 from penstock._engine.coordinator.retention import ORPHAN_AGE_MS
@@ -13,11 +13,13 @@ from penstock._engine.driver.claimed import delete_claimed
 from penstock._engine.driver.damage import metadata_damage, read, readable
 from penstock._engine.protocol.metadata import Record, RecordKind, decode_record, encode_record
 from penstock._engine.protocol.paths import (
+    MARK,
     METADATA,
     checkpoint_ids,
     checkpoint_of,
     checkpoint_path,
     is_job_directory,
+    is_mark,
     metadata_path,
     shared_directory,
 )
@@ -36,6 +38,11 @@ if TYPE_CHECKING:
     from penstock._engine.storage.checkpoint_storage import CheckpointStorage
 
 _log = logging.getLogger(__name__)
+
+_DAMAGED_MARK: Final = (
+    "it does not hold the 32 hexadecimal digits that make up the ids of new jobs there. Delete it, and a new one is "
+    "made; jobs that are in the directory keep their ids"
+)
 
 
 class RecordKeeper:
@@ -58,9 +65,28 @@ class RecordKeeper:
 
     def list_jobs(self, _: do.ListJobs) -> ev.Event:
         """Look up all jobs by their newest readable record."""
-        found = (self._newest(name) for name in self._storage.names("") if is_job_directory(name))
-        jobs = (ev.JobEntry(record.job_id, record.job_name, record.created_ms) for record in found if record)
-        return ev.JobsListed(tuple(jobs))
+        found = {name: self._newest(name) for name in self._storage.names("") if is_job_directory(name)}
+        jobs = (ev.JobEntry(record.job_id, record.job_name, record.created_ms) for record in found.values() if record)
+        nameless = (name for name, record in found.items() if record is None and self._has_records(name))
+        return ev.JobsListed(tuple(jobs), tuple(map(self._storage.full_path, nameless)))
+
+    def _has_records(self, job_id: str) -> bool:
+        return any(METADATA in self._storage.names(checkpoint_path(job_id, number)) for number in self._ids(job_id))
+
+    def read_mark(self, instruction: do.ReadMark) -> ev.Event:
+        """Read the mark of the directory; of several drivers that find none, all take that of the first to put one.
+
+        Raises:
+            CorruptCheckpointError: The file is damaged.
+        """
+        data = self._storage.find(MARK)
+        if data is None:
+            self._storage.put_if_absent(MARK, f"{instruction.fresh}\n".encode())
+            data = self._storage.read(MARK)
+        text = data.decode("ascii", "replace")
+        if not (text.endswith("\n") and is_mark(text[:-1])):
+            raise CorruptCheckpointError(self._storage.full_path(MARK), _DAMAGED_MARK)
+        return ev.MarkFound(text[:-1])
 
     def _newest(self, job_id: str) -> Record | None:
         records = (readable(self._storage, checkpoint_path(job_id, number)) for number in reversed(self._ids(job_id)))

@@ -13,13 +13,12 @@ from typing import TYPE_CHECKING, Any
 
 from penstock._engine.coordinator import events as ev
 from penstock._engine.coordinator import instructions as do
-from penstock._engine.coordinator.phases import Phase
 from penstock._engine.driver.accumulators import totals
 from penstock._engine.driver.checkpoint_history import CheckpointHistory
 from penstock._engine.gateway.checkpoint_view import RestoredView
 from penstock._engine.gateway.job_view import JobView, SubtaskView
 from penstock._engine.gateway.progress import JobProgress
-from penstock._engine.protocol.metadata import RecordKind
+from penstock._engine.protocol.metadata import LATE_RECORDS, RecordKind, late_records
 from penstock._engine.protocol.paths import checkpoint_path
 from penstock._engine.protocol.rows import MAX_WATERMARK
 from penstock.common.job_status import JobStatus
@@ -197,9 +196,8 @@ class JobWatch:
         self._show()
 
     def _write_savepoint(self, instruction: do.WriteSavepoint) -> None:
-        record = instruction.record
-        if record is not None and self._coordinator.phase is not Phase.SAVING:  # then it is the one of the stop
-            self._checkpoints.savepoint_begun(instruction.path, record.checkpoint_id, self._clock())
+        if not instruction.is_staged:  # else it is the one of the stop, which shows as its checkpoint
+            self._checkpoints.savepoint_begun(instruction.path, instruction.record.checkpoint_id, self._clock())
             self._show()
 
     def _answer_savepoint(self, instruction: do.AnswerSavepoint) -> None:
@@ -238,13 +236,17 @@ class JobWatch:
         return tuple(tuple(row) for row in rows)
 
     def _show_counted(self, counted: Mapping[str, Mapping[str, AccumulatorRecord]]) -> None:
-        if not counted and not self.view.accumulators:
+        late = late_records(counted)
+        if not counted and not self.view.accumulators and late == self.view.late_records:
             return
-        of_vertices = {
-            vertex.id: totals(counted.get(node.uid, {}) for node in vertex.operators)
-            for vertex in self.view.plan.vertices
+        own = {
+            uid: {name: record for name, record in records.items() if name != LATE_RECORDS}
+            for uid, records in counted.items()
         }
-        self._show(accumulators=totals(counted.values()), vertex_accumulators=of_vertices)
+        of_vertices = {
+            vertex.id: totals(own.get(node.uid, {}) for node in vertex.operators) for vertex in self.view.plan.vertices
+        }
+        self._show(accumulators=totals(own.values()), vertex_accumulators=of_vertices, late_records=late)
 
     def _pending_commits(self) -> dict[str, int]:
         pending: Counter[str] = Counter()

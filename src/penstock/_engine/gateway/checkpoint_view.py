@@ -62,6 +62,8 @@ class CheckpointView:
     discarded: bool = False
     #: Why it failed.
     failure: str = ""
+    #: By vertex: how many subtasks had finished before, and so have nothing to add. Empty until it completes.
+    finished: tuple[int, ...] = ()
 
     @property
     def acknowledged(self) -> int:

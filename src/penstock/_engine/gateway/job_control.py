@@ -37,6 +37,11 @@ class JobControl(Protocol):
         ...
 
     @property
+    def stopping(self) -> tuple[str, Future[str]] | None:
+        """The stop that was asked for first and is not answered: its savepoint's path, and its future."""
+        ...
+
+    @property
     def failures(self) -> tuple[JobFailure, ...]:
         """The last failures, oldest first, those included that the job went on after."""
         ...

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from collections import Counter
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TYPE_CHECKING
@@ -144,8 +145,21 @@ class JobView:
     vertex_accumulators: Mapping[str, Mapping[str, AccumulatorRecord]] = field(
         default_factory=dict[str, "dict[str, AccumulatorRecord]"]
     )
+    #: By operator uid: the records that came too late and were dropped, counted as accumulators are.
+    late_records: Mapping[str, int] = field(default_factory=dict[str, int])
     #: The effective configuration, with what is secret left out.
     configuration: Mapping[str, str] = field(default_factory=dict[str, str])
+
+    @property
+    def late_records_by_name(self) -> dict[str, int]:
+        """The dropped records by the names of their operators; the uid stands behind a name that several have."""
+        names = {operator.uid: operator.name for vertex in self.plan.vertices for operator in vertex.operators}
+        often = Counter(names.values())
+        return {
+            names[uid] if often[names[uid]] == 1 else f"{names[uid]} ({uid})": count
+            for uid, count in self.late_records.items()
+            if uid in names
+        }
 
     @property
     def is_over(self) -> bool:

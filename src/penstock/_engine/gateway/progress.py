@@ -28,6 +28,8 @@ class JobProgress:
     epoch_ms: int = 0
     #: The smallest watermark at the ends of the job graph.
     watermark: int = MIN_WATERMARK
+    #: Records that came too late and were dropped, of all runs that led here.
+    late_records: int = 0
     finished_subtasks: int = 0
     subtasks: int = 0
 

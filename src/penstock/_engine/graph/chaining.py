@@ -89,7 +89,7 @@ def _vertex(graph: StreamGraph, chain: _Chain, uids: dict[int, str]) -> JobVerte
     operators = tuple(
         OperatorNode(
             uid=uids[node.id],
-            name=node.name,
+            name=node.name if node.owner is None else f"{node.owner.name} ({node.name})",
             kind=node.kind,
             payload=node.payload,
             parent=None if node is head else positions[node.inputs[0].source.id],

@@ -26,15 +26,15 @@ class OperatorKind(StrEnum):
     CO_FLAT_MAP = "co_flat_map"  #: function: CoFlatMapFunction
     CO_PROCESS = "co_process"  #: function: CoProcessFunction
     KEYED_CO_PROCESS = "keyed_co_process"  #: function: KeyedCoProcessFunction, key_selector1, key_selector2
-    BROADCAST_PROCESS = "broadcast_process"  #: function: BroadcastProcessFunction, state_names
-    #: function: KeyedBroadcastProcessFunction, key_selector (of the first input), state_names
+    BROADCAST_PROCESS = "broadcast_process"  #: function: BroadcastProcessFunction, descriptors
+    #: function: KeyedBroadcastProcessFunction, key_selector (of the first input), descriptors
     KEYED_BROADCAST_PROCESS = "keyed_broadcast_process"
     REDUCE = "reduce"  #: function: Callable | ReduceFunction, key_selector
     #: key_selector, assigner, allowed_lateness_ms, late_tag, strategy ("reduce", "aggregate" or "elements"),
     #: function (ReduceFunction | AggregateFunction | None),
     #: window_function (WindowFunction | ProcessWindowFunction | None)
     WINDOW = "window"
-    CONFORM = "conform"  #: type_info: TypeInformation; turns each record into what the declared type says
+    CONFORM = "conform"  #: type_info: TypeInformation; holds each record to the declared type
     SINK_WRITER = "sink_writer"  #: sink: Sink
     #: type_info: TypeInformation | None, as_text: bool (print: the text of each record; else the records)
     COLLECT = "collect"

@@ -101,7 +101,7 @@ def _culprit(value: object) -> tuple[str, str]:
     path, reason = "", _failure(value) or ""
     seen = {id(value)}
     for _ in range(_MAX_DEPTH):
-        failing = next(((step, part, said) for step, part in _parts(value) if (said := _failure(part))), None)
+        failing = next(((step, part, said) for step, part in parts_of(value) if (said := _failure(part))), None)
         if failing is None or id(failing[1]) in seen:
             break
         step, value, reason = failing
@@ -110,7 +110,7 @@ def _culprit(value: object) -> tuple[str, str]:
     return path.removeprefix(".") or "the object itself", reason
 
 
-def _parts(value: object) -> Iterator[tuple[str, object]]:
+def parts_of(value: object) -> Iterator[tuple[str, object]]:
     """Yield what pickling follows from a value, each with the step that leads there."""
     match value:
         case types.MethodType():

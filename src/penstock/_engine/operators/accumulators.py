@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
-from penstock._engine.protocol.metadata import check_accumulators
+from penstock._engine.protocol.metadata import LATE_RECORDS, check_accumulators
 from penstock._engine.state.pickles import dump
 from penstock.common.accumulators import Accumulator
 from penstock.errors import AccumulatorTypeError, UnpicklableAccumulatorError, UnsupportedOperationError
@@ -60,8 +60,9 @@ class Accumulators:
             raise UnsupportedOperationError(f"an accumulator named {name!r}", reason) from None
 
     def values(self) -> dict[str, Any]:
-        """Return the values since they were emptied last."""
-        return {name: accumulator.get_local_value() for name, accumulator in self._added.items()}
+        """Return the values of the functions' own since they were emptied last."""
+        own = {name: accumulator for name, accumulator in self._added.items() if name != LATE_RECORDS}
+        return {name: accumulator.get_local_value() for name, accumulator in own.items()}
 
     def take(self) -> Mapping[str, bytes]:
         """Return all of them as pickles, and empty them."""

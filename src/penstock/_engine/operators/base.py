@@ -64,6 +64,7 @@ class OperatorContext:
     """What stays the same for an operator as long as it lives."""
 
     job_id: str
+    run_id: str
     job_name: str
     operator_name: str
     uid: str

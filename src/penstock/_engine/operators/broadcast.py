@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING, Any, ClassVar, NoReturn
 from penstock._engine.operators.context import EngineRuntimeContext, KeyedRecordContext
 from penstock._engine.operators.process import KeyedProcessOperator, ProcessOperator
 from penstock._engine.protocol.rows import NO_TIMESTAMP
+from penstock._engine.state.held import held_broadcast
 from penstock.datastream.functions import BroadcastProcessFunction, KeyedBroadcastProcessFunction
-from penstock.datastream.state import ReadOnlyBroadcastState
-from penstock.errors import UnsupportedOperationError
+from penstock.datastream.state import MapStateDescriptor, ReadOnlyBroadcastState
+from penstock.errors import StateDescriptorError, UnsupportedOperationError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -20,10 +21,12 @@ if TYPE_CHECKING:
     from penstock._engine.operators.side_outputs import SideOutputs
     from penstock._engine.state.operator_state import OperatorState, StoredBroadcastState
     from penstock._engine.state.value_state import KeyContext
-    from penstock.datastream.state import MapStateDescriptor, StateDescriptor
+    from penstock.datastream.state import BroadcastState, StateDescriptor
 
 #: The broadcast input; the other one is 0.
 BROADCAST_INPUT = 1
+
+_UNTYPED = repr(MapStateDescriptor("").type_info)
 
 
 class ReadOnlyView(ReadOnlyBroadcastState[Any, Any]):
@@ -63,23 +66,34 @@ class ReadOnlyView(ReadOnlyBroadcastState[Any, Any]):
 class BroadcastStates:
     """The broadcast maps of an operator, by the descriptors that the stream was broadcast with."""
 
-    def __init__(self, state: OperatorState, names: Iterable[str]) -> None:
-        self._writable = {name: state.broadcast_state(name) for name in names}
-        self._read_only = {name: ReadOnlyView(name, found) for name, found in self._writable.items()}
+    def __init__(self, state: OperatorState, descriptors: Iterable[MapStateDescriptor], operator: str) -> None:
+        stored = {descriptor.name: state.broadcast_state(descriptor.name) for descriptor in descriptors}
+        self._descriptors = {descriptor.name: descriptor for descriptor in descriptors}
+        self._writable: dict[str, BroadcastState[Any, Any]] = {
+            name: held_broadcast(found, self._descriptors[name], operator) for name, found in stored.items()
+        }
+        self._read_only = {name: ReadOnlyView(name, found) for name, found in stored.items()}
 
-    def writable(self, descriptor: MapStateDescriptor) -> StoredBroadcastState:
+    def writable(self, descriptor: MapStateDescriptor) -> BroadcastState[Any, Any]:
         """Return the map for the broadcast input."""
-        try:
-            return self._writable[descriptor.name]
-        except KeyError:
-            raise self._unknown(descriptor.name) from None
+        self._check(descriptor)
+        return self._writable[descriptor.name]
 
     def read_only(self, descriptor: MapStateDescriptor) -> ReadOnlyView:
         """Return the map for the other input."""
-        try:
-            return self._read_only[descriptor.name]
-        except KeyError:
-            raise self._unknown(descriptor.name) from None
+        self._check(descriptor)
+        return self._read_only[descriptor.name]
+
+    def _check(self, descriptor: MapStateDescriptor) -> None:
+        """Raise for a map that the stream was not broadcast with, or not with these types."""
+        known = self._descriptors.get(descriptor.name)
+        if known is descriptor:
+            return
+        if known is None:
+            raise self._unknown(descriptor.name)
+        asked, own = repr(descriptor.type_info), repr(known.type_info)
+        if asked not in (own, _UNTYPED):
+            raise StateDescriptorError(descriptor.name, f"broadcast {own}", f"broadcast {asked}")
 
     def _unknown(self, name: str) -> UnsupportedOperationError:
         known = ", ".join(map(repr, self._writable))
@@ -115,7 +129,7 @@ class ReadOnlyContext(_Context, BroadcastProcessFunction.ReadOnlyContext):
 class WritingContext(_Context, BroadcastProcessFunction.Context):
     """The context of a broadcast record."""
 
-    def get_broadcast_state(self, state_descriptor: MapStateDescriptor) -> StoredBroadcastState:
+    def get_broadcast_state(self, state_descriptor: MapStateDescriptor) -> BroadcastState[Any, Any]:
         return self._states.writable(state_descriptor)
 
 
@@ -143,7 +157,7 @@ class KeyedWritingContext(_Context, KeyedBroadcastProcessFunction.Context):
         super().__init__(operator.timers, operator.states)
         self._operator = operator
 
-    def get_broadcast_state(self, state_descriptor: MapStateDescriptor) -> StoredBroadcastState:
+    def get_broadcast_state(self, state_descriptor: MapStateDescriptor) -> BroadcastState[Any, Any]:
         return self._states.writable(state_descriptor)
 
     def apply_to_keyed_state(self, state_descriptor: StateDescriptor, function: Callable[[Any, Any], object]) -> None:
@@ -155,18 +169,18 @@ class BroadcastProcessOperator(ProcessOperator):
 
     Args:
         function: The function.
-        state_names: The names of the broadcast maps.
+        descriptors: What the other stream was broadcast with.
     """
 
     methods: ClassVar = ("process_element", "process_broadcast_element")
 
-    def __init__(self, function: Any, state_names: tuple[str, ...]) -> None:
+    def __init__(self, function: Any, descriptors: tuple[MapStateDescriptor, ...]) -> None:
         super().__init__(function)
-        self._state_names = state_names
+        self._descriptors = descriptors
         self._contexts: list[Any] = []
 
     def open_functions(self, epoch: EpochContext) -> None:
-        states = BroadcastStates(self.operator_state, self._state_names)
+        states = BroadcastStates(self.operator_state, self._descriptors, self.context.operator_name)
         self._contexts = [ReadOnlyContext(self.timers, states), WritingContext(self.timers, states)]
         super().open_functions(epoch)
 
@@ -180,14 +194,14 @@ class KeyedBroadcastProcessOperator(KeyedProcessOperator):
     Args:
         function: The function.
         key_selector: Of the input that is not broadcast.
-        state_names: The names of the broadcast maps.
+        descriptors: What the other stream was broadcast with.
     """
 
     methods: ClassVar = ("process_element", "process_broadcast_element")
 
-    def __init__(self, function: Any, key_selector: Any, state_names: tuple[str, ...]) -> None:
+    def __init__(self, function: Any, key_selector: Any, descriptors: tuple[MapStateDescriptor, ...]) -> None:
         super().__init__(function, key_selector)
-        self._state_names = state_names
+        self._descriptors = descriptors
         self.states: BroadcastStates
         self._runtime_context: EngineRuntimeContext
 
@@ -199,7 +213,7 @@ class KeyedBroadcastProcessOperator(KeyedProcessOperator):
         return self._runtime_context
 
     def open_functions(self, epoch: EpochContext) -> None:
-        self.states = BroadcastStates(self.operator_state, self._state_names)
+        self.states = BroadcastStates(self.operator_state, self._descriptors, self.context.operator_name)
         super().open_functions(epoch)
 
     def record_context(self) -> Any:

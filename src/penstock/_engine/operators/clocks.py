@@ -46,9 +46,14 @@ class TaskClock:
     sleep_ms: Callable[[float], None] = sleep_ms
 
     @classmethod
-    def by_hand(cls, now_ms: Callable[[], int], passed_ms: Callable[[], float] | None = None) -> TaskClock:
-        """Return clocks that a test turns; one that waits for time to pass waits in vain, and not at all."""
-        return cls(now_ms, passed_ms or now_ms, lambda _: None)
+    def by_hand(
+        cls,
+        now_ms: Callable[[], int],
+        passed_ms: Callable[[], float] | None = None,
+        sleep_ms: Callable[[float], None] | None = None,
+    ) -> TaskClock:
+        """Return clocks that a test turns; who waits for time to pass does not wait at all, unless that turns them."""
+        return cls(now_ms, passed_ms or now_ms, sleep_ms or (lambda _: None))
 
 
 class InputClock:

@@ -6,11 +6,13 @@ from typing import TYPE_CHECKING, Any, cast
 
 from penstock._engine.protocol.rows import MIN_WATERMARK, NO_TIMESTAMP
 from penstock._engine.state.declared import declared
+from penstock._engine.state.held import held_list, held_value
 from penstock._engine.state.list_state import StoredListState
 from penstock._engine.state.value_state import KeyContext, KeyKeepingValueState, StoredValueState
 from penstock.common.accumulators import DoubleCounter, Histogram, IntCounter
 from penstock.common.configuration import Configuration
 from penstock.common.option_table import GLOBAL_JOB_PARAMETERS
+from penstock.datastream._state.lacking import later_state, needs_key, refuse_time_to_live
 from penstock.datastream.functions import (
     CoProcessFunction,
     KeyedCoProcessFunction,
@@ -37,12 +39,10 @@ if TYPE_CHECKING:
     from penstock.datastream.state import ListState, State, StateDescriptor, ValueState
     from penstock.metrics.metricbase import MetricGroup
 
-_LATER_STATES = "this kind of state comes with a later version; keep a Python object in a ValueState until then"
 _COUNTS_TWICE = (
     "a key selector and a partitioner run wherever a key is needed, not once for each record; count in the function "
     "before them"
 )
-_NEEDS_KEY = "keyed state belongs to the records of one key; use it after key_by"
 
 
 class EngineRuntimeContext(RuntimeContext):
@@ -112,23 +112,25 @@ class EngineRuntimeContext(RuntimeContext):
         return self._context.accumulators
 
     def get_state(self, state_descriptor: ValueStateDescriptor) -> ValueState[Any]:
-        return self._stored("get_state", state_descriptor, "value")
+        stored = self._stored("get_state", state_descriptor, "value")
+        return held_value(stored, state_descriptor, self.get_task_name())
 
     def get_list_state(self, state_descriptor: ListStateDescriptor) -> ListState[Any]:
-        return StoredListState(self._stored("get_list_state", state_descriptor, "list"))
+        stored = StoredListState(self._stored("get_list_state", state_descriptor, "list"))
+        return held_list(stored, state_descriptor, self.get_task_name())
 
     def get_map_state(self, state_descriptor: Any) -> Any:
-        raise UnsupportedOperationError("get_map_state", _LATER_STATES)
+        raise later_state("get_map_state")
 
     def get_reducing_state(self, state_descriptor: Any) -> Any:
-        raise UnsupportedOperationError("get_reducing_state", _LATER_STATES)
+        raise later_state("get_reducing_state")
 
     def get_aggregating_state(self, state_descriptor: Any) -> Any:
-        raise UnsupportedOperationError("get_aggregating_state", _LATER_STATES)
+        raise later_state("get_aggregating_state")
 
     def _stored(self, operation: str, descriptor: StateDescriptor, kind: str) -> StoredValueState:
         if self._store is None or self._key is None:
-            raise UnsupportedOperationError(f"{operation}({descriptor.get_name()!r})", _NEEDS_KEY)
+            raise needs_key(f"{operation}({descriptor.get_name()!r})")
         refuse_time_to_live(descriptor)
         table = self._store.table(
             descriptor.get_name(), kind=declared(kind, descriptor.type_info), keep_keys=self._keep_keys
@@ -148,13 +150,6 @@ class EngineRuntimeContext(RuntimeContext):
                 return self.get_reducing_state(descriptor)
             case _:
                 return self.get_aggregating_state(descriptor)
-
-
-def refuse_time_to_live(descriptor: StateDescriptor) -> None:
-    """Raise for a state whose values are to expire: here they would silently stay for ever."""
-    if descriptor.ttl_config is not None and descriptor.ttl_config.is_enabled():
-        reason = "this version keeps values until they are cleared; clear them in on_timer, without enable_time_to_live"
-        raise UnsupportedOperationError(f"A time to live of the state {descriptor.get_name()!r}", reason)
 
 
 class EngineTimerService(TimerService):

@@ -34,6 +34,7 @@ class WriterContext:
     def __init__(self, context: OperatorContext, epoch: EpochContext) -> None:
         self.metric_group: MetricGroup = context.metrics
         self.job_id = context.job_id
+        self.run_id = context.run_id
         self.operator_uid = context.uid
         self.subtask_id = context.subtask
         self.number_of_parallel_subtasks = context.parallelism

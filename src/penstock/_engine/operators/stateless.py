@@ -1,4 +1,4 @@
-"""Operators without state: map, filter, flat_map, conform; each is one comprehension over a batch."""
+"""Operators without state: map, filter, flat_map, conform; each works on a batch at once."""
 
 from __future__ import annotations
 
@@ -9,11 +9,12 @@ from penstock._engine.operators.batch import Batch
 from penstock._engine.operators.context import EngineRuntimeContext
 from penstock._engine.operators.copies import IMMUTABLE, separate
 from penstock._engine.operators.user_functions import UserFunctionOperator
-from penstock.common.record_shape import record_shaper
+from penstock.common.conversion import Conversion, conversion
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
+    from penstock._engine.operators.base import OperatorContext
     from penstock.common.typeinfo import TypeInformation
 
 _STAYS_AS_IT_IS: Final = IMMUTABLE | {tuple}
@@ -103,14 +104,19 @@ class FlatMapOperator(FunctionOperator):
 
 
 class ConformOperator(Operator):
-    """Brings records into the shape of the declared type."""
+    """Holds the records of an output to the type that is declared for it."""
 
     def __init__(self, type_info: TypeInformation) -> None:
         super().__init__()
-        self.shape = record_shaper(type_info)
+        self._type_info = type_info
+        self._conversion: Conversion | None = None
+
+    def open(self, context: OperatorContext) -> None:
+        super().open(context)
+        self._conversion = conversion(self._type_info, f"The output of {context.operator_name!r}")
 
     def process(self, batch: Batch, input_index: int) -> Iterable[Output]:
-        if self.shape is None:
+        if self._conversion is None:
             return ((None, batch),)
-        records = list(map(self.shape, self.iterate(batch.records)))
+        records = self._conversion.block(batch.records, self.iterate)
         return ((None, Batch(records, batch.timestamps, batch.watermarks)),)

@@ -14,6 +14,7 @@ from penstock._engine.operators.side_outputs import SideOutputs
 from penstock._engine.protocol.control import OperatorAck
 from penstock._engine.protocol.rows import NO_TIMESTAMP
 from penstock._engine.protocol.state_handle import StateMode
+from penstock._engine.state.held import held_broadcast, held_list
 from penstock._engine.state.operator_state import OperatorState
 from penstock.datastream._functions.endings import call_silent, ending
 from penstock.datastream.functions import (
@@ -77,7 +78,7 @@ class UserFunctionOperator(Operator):
             self._listeners.append(inner)
         if isinstance(inner, CheckpointedFunction):
             self._checkpointed.append(inner)
-            store = StateStore(self.operator_state)
+            store = StateStore(self.operator_state, self.context.operator_name)
             context = InitializationContext(epoch.completed_checkpoint or None, store, runtime_context)
             self.functions.open(function, runtime_context, first=lambda: inner.initialize_state(context))
         else:
@@ -138,17 +139,22 @@ class UserFunctionOperator(Operator):
 class StateStore(OperatorStateStore):
     """Gives a function the operator state of its operator."""
 
-    def __init__(self, state: OperatorState) -> None:
+    def __init__(self, state: OperatorState, operator: str) -> None:
         self._state = state
+        #: Its name, for errors.
+        self._operator = operator
 
     def get_list_state(self, state_descriptor: ListStateDescriptor) -> ListState[Any]:
-        return self._state.list_state(state_descriptor.get_name(), StateMode.LIST)
+        state = self._state.list_state(state_descriptor.get_name(), StateMode.LIST)
+        return held_list(state, state_descriptor, self._operator)
 
     def get_union_list_state(self, state_descriptor: ListStateDescriptor) -> ListState[Any]:
-        return self._state.list_state(state_descriptor.get_name(), StateMode.UNION)
+        state = self._state.list_state(state_descriptor.get_name(), StateMode.UNION)
+        return held_list(state, state_descriptor, self._operator)
 
     def get_broadcast_state(self, state_descriptor: MapStateDescriptor) -> BroadcastState[Any, Any]:
-        return self._state.broadcast_state(state_descriptor.get_name())
+        state = self._state.broadcast_state(state_descriptor.get_name())
+        return held_broadcast(state, state_descriptor, self._operator)
 
 
 class InitializationContext(FunctionInitializationContext):

@@ -22,6 +22,7 @@ from penstock._engine.operators.fired_windows import (
     take_over_from_format_1,
 )
 from penstock._engine.operators.keyed import KeyedOperator
+from penstock._engine.operators.late_records import LateRecords
 from penstock._engine.operators.side_outputs import SideOutputs
 from penstock._engine.operators.window_function import WindowResults, window_results
 from penstock._engine.operators.window_strategy import PaneStrategy
@@ -36,7 +37,6 @@ if TYPE_CHECKING:
     from penstock._engine.operators.window_function import Entry
     from penstock._engine.protocol.keys import NormalKey
     from penstock._engine.state.table import Pane, Table
-    from penstock.common.typeinfo import TypeInformation
 
 
 class WindowOperator(KeyedOperator):
@@ -81,7 +81,7 @@ class WindowOperator(KeyedOperator):
         super().open(context)
         self.table = self.store.table(CONTENTS, kind=self.strategy.kind, keep_keys=True)
         self.fired = self.store.table(FIRED, kind=FIRED)
-        self._late_counter = context.metrics.counter("numLateRecordsDropped")
+        self._late = LateRecords(context)
 
     def begin_epoch(self, epoch: EpochContext) -> None:
         super().begin_epoch(epoch)
@@ -151,7 +151,7 @@ class WindowOperator(KeyedOperator):
         """Take out the records whose window is gone."""
         gone = [place for place, first in enumerate(starts) if first in closed]
         if self.late_tag is None:
-            self._late_counter.inc(len(gone))
+            self._late.drop(len(gone), records[gone[0]], stamps[gone[0]], self.watermark)
             return
         late = out.side(self.late_tag)
         late.records.extend(records[place] for place in gone)
@@ -243,10 +243,8 @@ def window_operator(
     strategy: str,
     function: Any,
     window_function: Any,
-    accumulator_type: TypeInformation | None = None,
 ) -> WindowOperator:
     """Return the operator for a node's payload."""
-    del accumulator_type  # accumulators are pickled as they are
     panes = PaneStrategy.named(strategy, function)
     results = window_results(strategy, function, window_function)
     return WindowOperator(

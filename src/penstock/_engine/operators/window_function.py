@@ -98,6 +98,7 @@ class WindowContext(ProcessWindowFunction.Context[TimeWindow]):
 
     def __init__(self, context: OperatorContext, store: MemoryStore) -> None:
         self._clock = context.clock
+        self.operator_name = context.operator_name
         self._runtime = context
         self._store = store
         self.key = KeyContext()
@@ -136,6 +137,9 @@ class _WindowState(EngineRuntimeContext):
 
     def __init__(self, context: WindowContext) -> None:
         self._window = context
+
+    def get_task_name(self) -> str:
+        return self._window.operator_name
 
     def _stored(self, operation: str, descriptor: StateDescriptor, kind: str) -> StoredValueState:
         return self._window.stored_for_window(descriptor, kind)

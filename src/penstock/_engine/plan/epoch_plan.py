@@ -25,6 +25,11 @@ class EpochPlan:
     #: Opens the checkpoint storage. Secrets may be among it, and Spark writes dispatches into its event log.
     storage_options: dict[str, str] = field(default_factory=dict[str, str], repr=False)
 
+    @property
+    def releases(self) -> bool:
+        """Whether the job ends with it: functions hear of the last checkpoint, and are closed."""
+        return self.levels[0].releases
+
     def subtasks(self, level: int, slot: int) -> tuple[tuple[int, int], ...]:
         """Return vertex and subtask of what a task runs."""
         return tuple((part.vertex, part.subtask) for part in self.levels[level].slots[slot])
@@ -72,7 +77,7 @@ class EpochRunner(Protocol):
     """Runs epochs one at a time; implemented on Spark, and by a fake in the driver's tests."""
 
     def run(self, plan: EpochPlan) -> EpochOutcome:
-        """Run one epoch to its end and return what its subtasks acknowledged.
+        """Run one epoch to its end and return what its subtasks acknowledged; one that releases closes functions.
 
         Raises:
             EpochInfrastructureError: Spark lost the job (an executor, the context); run it again.
@@ -91,5 +96,5 @@ class EpochRunner(Protocol):
         ...
 
     def release(self, run_id: str) -> None:
-        """Close what is still open of a run, after its last epoch; never raises."""
+        """Close what is still open of a run, after its last epoch, unless that has done so; never raises."""
         ...

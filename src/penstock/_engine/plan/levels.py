@@ -105,6 +105,21 @@ def plan_epoch(
     )
 
 
+def plan_release(
+    common: LevelDispatch, dispatches: Mapping[tuple[int, int], SubtaskDispatch], slots: int
+) -> tuple[LevelDispatch, ...]:
+    """Spread the notices of a job's last checkpoint over one task for each slot, which all run at the same time.
+
+    Args:
+        common: As in `plan_epoch`.
+        dispatches: The notices, by (vertex, subtask).
+        slots: How many tasks can run at the same time.
+    """
+    notices = [dispatches[key] for key in sorted(dispatches)]
+    spread = tuple(tuple(notices[slot::slots]) for slot in range(slots))
+    return (replace(common, level=0, slots=spread, widths=(slots,), placement={}, releases=True),)
+
+
 def _share_time(subtasks: list[SubtaskDispatch]) -> list[SubtaskDispatch]:
     """Divide a slot's reading time among the source subtasks that it runs one after the other."""
     reading = sum(1 for dispatch in subtasks if dispatch.max_time_ms)

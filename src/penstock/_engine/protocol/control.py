@@ -122,6 +122,8 @@ class LevelDispatch:
     stop: Stop = Stop.NO
     #: Which try of this checkpoint it is, from 1.
     attempt: int = 1
+    #: The job ends: functions that listen hear of its last checkpoint, and then all that are open are closed.
+    releases: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -161,10 +161,10 @@ def equal_as_encoded(keys: list[Any]) -> bool:
         >>> equal_as_encoded([1, "a"]), equal_as_encoded([("a", 1.5)]), equal_as_encoded([(("a",), 1)])
         (True, True, False)
     """
-    kinds = set(map(type, keys))
-    if kinds == _TUPLES:
-        kinds = set(map(type, chain.from_iterable(keys)))
-    return kinds <= _EQUAL_AS_ENCODED or all(map(_is_equal_as_encoded, kinds))
+    kinds = list(map(type, keys))
+    if kinds and kinds.count(kinds[0]) == len(kinds):  # most often they are of one type: quicker than to make a set
+        kinds = list(set(map(type, chain.from_iterable(keys)))) if kinds[0] is tuple else kinds[:1]
+    return all(map(_is_equal_as_encoded, set(kinds)))
 
 
 def _is_equal_as_encoded(kind: type[Any]) -> bool:
@@ -427,8 +427,7 @@ _NAN: Final = b"f" + _pack_double(float("nan"))
 _FIRST_MOMENT: Final = datetime(1, 1, 1)  # noqa: DTZ001 - naive on purpose
 
 #: A subclass of tuple may iterate in a way of its own, and is equal by its contents all the same.
-_tuple_parts: Final[Callable[[Any], Iterable[object]]] = tuple.__iter__  # pyright: ignore[reportUnknownMemberType]
-_TUPLES: Final = {tuple}
+_tuple_parts: Final = cast("Callable[[Any], Iterable[object]]", tuple.__iter__)  # pyright: ignore[reportUnknownMemberType]
 #: Types of which values that are equal in Python are one key, and do not change; enums join it.
 _EQUAL_AS_ENCODED: Final[set[type[Any]]] = {
     *(str, int, bool, float, complex, bytes, type(None)),

@@ -109,6 +109,15 @@ class AccumulatorRecord:
     data: bytes
 
 
+#: The accumulator of an operator that drops late records; Flink's name of the metric. It is not one of the user's.
+LATE_RECORDS: Final = "numLateRecordsDropped"
+
+
+def late_records(counted: Mapping[str, Mapping[str, AccumulatorRecord]]) -> dict[str, int]:
+    """Return how many late records were dropped, by the uids of the operators that have dropped any."""
+    return {uid: int(records[LATE_RECORDS].text) for uid, records in counted.items() if LATE_RECORDS in records}
+
+
 #: Accumulators by name, left out of the document where there is none: as in documents from before there were any.
 Counted: TypeAlias = dict[str, AccumulatorRecord] | UnsetType
 
@@ -280,6 +289,8 @@ class Record:
     runs: tuple[str, ...] = ()
     #: Read from older documents alone, as `begins` behind the last of them: what the job was started from unclaimed.
     spared: tuple[int, ...] | UnsetType = UNSET
+    #: Its writer goes on from the parent, and brings no stop to its end that the parent was to be the last step of.
+    resumes: bool = False
     #: Where the job has come to its end: what it has counted, by operator uid and name.
     accumulators: dict[str, dict[str, AccumulatorRecord]] | UnsetType = UNSET
 

@@ -1,7 +1,8 @@
 """The names below a checkpoint directory; all paths are relative to it.
 
 ``<job id>/chk-7/_metadata`` is one record of a job's chain, ``<job id>/shared/`` has its files of keyed state and large
-acks, which never change, and ``<job id>/blobs/<sha256>`` a job program that is too large for a dispatch.
+acks, which never change, and ``<job id>/blobs/<run id>`` a job program that is too large for a dispatch. ``.mark`` is a
+random name of the directory itself.
 """
 
 from __future__ import annotations
@@ -12,6 +13,10 @@ from typing import Final
 from urllib.parse import quote
 
 METADATA: Final = "_metadata"
+#: The record of a savepoint that a job is to stop into, until the stop has its commit point.
+STAGED_METADATA: Final = "_metadata.staged"
+#: The file of a checkpoint directory that makes the ids of its jobs unlike those of any other directory.
+MARK: Final = ".mark"
 
 _CHECKPOINT: Final = re.compile(r"chk-([1-9]\d*)")
 _JOB: Final = re.compile(r"[0-9a-f]{32}")
@@ -24,9 +29,19 @@ def is_job_directory(name: str) -> bool:
     return _JOB.fullmatch(name) is not None
 
 
-def job_id_of_name(job_name: str) -> str:
-    """Return the id of the first job of a name that is to be found by that name."""
-    return hashlib.sha256(job_name.encode("utf-8", "surrogatepass")).hexdigest()[:32]
+def is_mark(text: str) -> bool:
+    """Tell whether a text is a whole mark of a checkpoint directory: what the file `MARK` holds in its only line."""
+    return _JOB.fullmatch(text) is not None
+
+
+def job_id_of_name(job_name: str, mark: str) -> str:
+    """Return the id of the first job of a name in a checkpoint directory that is to be found by that name.
+
+    Args:
+        job_name: The name.
+        mark: What tells that directory from any other, wherever it is moved.
+    """
+    return hashlib.sha256(f"{mark}\n{job_name}".encode("utf-8", "surrogatepass")).hexdigest()[:32]
 
 
 def checkpoint_path(job_id: str, checkpoint_id: int) -> str:
@@ -77,6 +92,6 @@ def checkpoint_of(path: str) -> int | None:
     return int(match.group(1)) if match and match.end() == len(path) else None
 
 
-def blob_path(job_id: str, sha256: str) -> str:
-    """Return the file of a job program."""
-    return f"{job_id}/blobs/{sha256}"
+def blob_path(job_id: str, run_id: str) -> str:
+    """Return the file of the program of a run: no other run of that id deletes it."""
+    return f"{job_id}/blobs/{run_id}"

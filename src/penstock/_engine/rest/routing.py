@@ -141,8 +141,11 @@ def _unparsable(kind: str, name: str, text: str) -> Refusal:
 
 
 def _read(body: bytes, kind: Any) -> Any:
-    """Read a body; an empty one has no members, and members that are not known are left out."""
+    """Read a body; an empty one has no members. Those that are not known are left out where the type allows that."""
     try:
         return msgspec.json.decode(body.strip() or b"{}", type=kind)
+    except msgspec.ValidationError as error:
+        text = f"Request did not match expected format {getattr(kind, '__name__', kind)}: {error}."
+        raise Refusal(400, text) from None
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         raise Refusal(400, f"Request did not match expected format {getattr(kind, '__name__', kind)}.") from None

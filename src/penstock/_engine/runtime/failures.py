@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import os
 import pickle
-import reprlib
 import sysconfig
 import traceback
 from typing import TYPE_CHECKING, Any, Final
@@ -15,31 +14,15 @@ from typing import TYPE_CHECKING, Any, Final
 import cloudpickle  # pyright: ignore[reportMissingTypeStubs]
 
 from penstock._engine.protocol.control import Failure
+from penstock._engine.protocol.lasting import is_lasting
+from penstock._engine.protocol.short_repr import short_repr
 from penstock._engine.protocol.tracebacks import Travelling, linked, own_lines
-from penstock.errors import (
-    AccumulatorSizeError,
-    AccumulatorTypeError,
-    StagedFileError,
-    StateClassError,
-    StateDescriptorError,
-)
 
 if TYPE_CHECKING:
     from penstock._engine.graph.job_graph import OperatorNode
 
 #: Where libraries are, in which the line that raised says less than the user's line that called them.
 _LIBRARIES: Final = tuple({sysconfig.get_paths()[name] + os.sep for name in ("stdlib", "purelib", "platlib")})
-#: What a restart does not heal.
-_LASTING: Final = (
-    AccumulatorSizeError,
-    AccumulatorTypeError,
-    StateClassError,
-    StateDescriptorError,
-    StagedFileError,
-)
-_REPR: Final = reprlib.Repr()
-_REPR.maxstring = _REPR.maxother = 200
-_REPR.maxtuple = _REPR.maxlist = _REPR.maxdict = 10
 
 
 class OperatorError(Exception):
@@ -49,14 +32,6 @@ class OperatorError(Exception):
         super().__init__(node.name)
         self.node = node
         self.record = short_repr(record) if has_record else None
-
-
-def short_repr(value: Any) -> str:
-    """Return a value's repr, shortened; never raises."""
-    try:
-        return _REPR.repr(value)
-    except Exception as error:  # noqa: BLE001 - a broken __repr__ must not hide the user's error
-        return f"<{type(value).__name__} whose repr raises {type(error).__name__}>"
 
 
 def describe_failure(
@@ -83,7 +58,7 @@ def describe_failure(
         error=text,
         traceback="".join([*lines, text] if frames and node is not None else traceback.format_exception(error)),
         exception=_pickled(Travelling(error)) or _pickled(error),
-        lasting=isinstance(error, _LASTING),
+        lasting=is_lasting(error),
     )
 
 

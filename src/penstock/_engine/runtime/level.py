@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from penstock._engine.plan.levels import ExecutionPlan
+    from penstock._engine.protocol.control import SubtaskDispatch
     from penstock._engine.runtime.worker_cache import WorkerCache
 
 #: Blocks of many small tuples are no garbage: let Python's collector look at them less often than after 700.
@@ -92,8 +93,7 @@ class LevelTask:
             self._subtasks[subtask_target(*self._at)] = runtime
             self._turn_to(runtime)
             if part.is_notice:
-                runtime.notify_last(dispatch, part)
-                close_needless(self._subtasks.pop(subtask_target(*self._at)))
+                self._notify(runtime, part)
                 continue
             if is_new:
                 runtime.open(dispatch)
@@ -106,6 +106,15 @@ class LevelTask:
                 self._turn_to(runtime)
                 for _ in runtime.read_source():
                     yield from self._ready()
+
+    def _notify(self, runtime: SubtaskRuntime, notice: SubtaskDispatch) -> None:
+        """Let a subtask hear of its last checkpoint, and close it."""
+        runtime.notify_last(self._dispatch, notice)
+        self._subtasks.pop(subtask_target(*self._at))
+        if self._dispatch.releases:
+            self._cache.put(runtime)  # all in there is closed when all have heard
+        else:
+            close_needless(runtime)
 
     def _read_rows(self, rows: Iterator[Row]) -> Iterator[pa.RecordBatch]:
         for row in rows:
@@ -130,14 +139,8 @@ class LevelTask:
             self._tell_driver(RowKind.ACK, encode(runtime.acknowledge()))
             yield from self._ready()
         self._close_channels()
-        for runtime in self._subtasks.values():
-            if runtime.is_over:
-                self._turn_to(runtime)
-                runtime.close()
-        for target in list(self._subtasks):
-            runtime = self._subtasks.pop(target)
-            if not runtime.is_over:
-                self._cache.put(runtime)
+        for target in list(self._subtasks):  # what has finished is closed when the checkpoint is there
+            self._cache.put(self._subtasks.pop(target))
 
     def _fail(self, error: BaseException, where: OperatorError | None) -> None:
         """Void the epoch: drop what was not sent, and tell the driver."""
@@ -292,3 +295,17 @@ def run_level(
         storage_options: Opens the checkpoint storage.
     """
     yield from LevelTask(decode(dispatch, LevelDispatch), slot, cache, storage_options).run(batches)
+
+
+def close_all(run_id: str, cache: WorkerCache = CACHE) -> pa.RecordBatch:
+    """Close what is kept of a run that has ended, and return what there is to log of that, as rows for the driver.
+
+    Args:
+        run_id: The run.
+        cache: What the worker keeps.
+    """
+    rows, log = RowBuffer(), TaskLog()
+    with log.listening():
+        cache.release(run_id, log.turn_to)
+    log.send(rows, 0, 0)
+    return rows.drain()

@@ -7,8 +7,9 @@ import time
 from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import chain
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
 
+from penstock._engine.graph.job_graph import OperatorKind
 from penstock._engine.operators.accumulators import Accumulators
 from penstock._engine.operators.base import EpochContext, Operator, OperatorContext, Output
 from penstock._engine.operators.batch import Batch, watermark_only
@@ -102,13 +103,20 @@ class SubtaskRuntime:
         #: Positions in the chain.
         self._opened: list[int] = []
         self._running = 0
+        self._finished = False
         #: (checkpoint id, token) of the last epoch that it ran.
         self.position: tuple[int, int] | None = None
 
     @property
     def operator_name(self) -> str:
         """The operator that runs now or ran last."""
-        return self.vertex.operators[self._running].name
+        return self._owner(self._running).name
+
+    def _owner(self, position: int) -> OperatorNode:
+        """Return the operator that the program made: of a declared type the one whose output it is."""
+        node = self.vertex.operators[position]
+        is_type = node.kind is OperatorKind.CONFORM and node.parent is not None
+        return self.vertex.operators[cast("int", node.parent)] if is_type else node
 
     def _connect(self) -> None:
         for position, node in enumerate(self.vertex.operators):
@@ -145,12 +153,13 @@ class SubtaskRuntime:
         return node.operator
 
     def _context(self, position: int, dispatch: LevelDispatch) -> OperatorContext:
-        node, vertex = self.vertex.operators[position], self.vertex
+        node, vertex, owner = self.vertex.operators[position], self.vertex, self._owner(position)
         return OperatorContext(
             job_id=dispatch.job_id,
+            run_id=dispatch.run_id,
             job_name=dispatch.job_name,
-            operator_name=node.name,
-            uid=node.uid,
+            operator_name=owner.name,
+            uid=owner.uid,
             subtask=self.place[1],
             parallelism=vertex.parallelism,
             max_parallelism=vertex.max_parallelism,
@@ -385,9 +394,9 @@ class SubtaskRuntime:
         }
 
     @property
-    def is_over(self) -> bool:
-        """Whether it will never be scheduled again, not even to hear of its last checkpoint."""
-        return self._finished and not any(node.operator.listens for node in self._nodes)
+    def has_finished(self) -> bool:
+        """Whether it came to its end in the epoch that it ran last."""
+        return self._finished
 
     def close(self) -> None:
         """Close all operators and edges that were opened, or were to be; the first error is raised in the end."""
@@ -461,7 +470,7 @@ class SubtaskRuntime:
             return run(*arguments)
         except (Exception, SystemExit) as error:  # Spark would take an exit for the loss of its worker, and try again
             has_record, record = self._nodes[position].operator.record_in_hand()
-            raise OperatorError(self.vertex.operators[position], has_record=has_record, record=record) from error
+            raise OperatorError(self._owner(position), has_record=has_record, record=record) from error
 
 
 def _create(node: OperatorNode) -> Operator:

@@ -15,10 +15,12 @@ from typing import TYPE_CHECKING, Any
 
 from penstock._engine.operators.clocks import TaskClock
 from penstock._engine.plan.levels import ExecutionPlan, build_plan
+from penstock._engine.protocol.rows import subtask_target
+from penstock._engine.runtime.failures import OperatorError
 from penstock._engine.storage.opening import open_storage
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     from penstock._engine.graph.job_graph import JobGraph
     from penstock._engine.protocol.control import LevelDispatch, SubtaskDispatch
@@ -76,10 +78,14 @@ class WorkerCache:
         """Close the entries of a level that are good for nothing now, without waiting for somebody to take them."""
         parts = {(part.vertex, part.subtask): part for slot in dispatch.slots for part in slot}
         for place, runtime in list(self._subtasks.items()):
-            if plan.level_of[place[0]] != dispatch.level:
+            if dispatch.releases or _is_current(runtime, dispatch):
                 continue
-            part = parts.get(place)  # None: it has finished, in another process
-            if part is None or not (_is_current(runtime, dispatch) or _is_accepted(runtime, part)):
+            if plan.level_of[place[0]] == dispatch.level:
+                part = parts.get(place)  # None: it has finished
+                is_needless = part is None or not _is_accepted(runtime, part)
+            else:  # of other levels nothing is known but who runs: nobody there may have a task any more
+                is_needless = runtime.has_finished and subtask_target(*place) not in dispatch.placement
+            if is_needless:
                 del self._subtasks[place]
                 close_needless(runtime)
 
@@ -102,19 +108,25 @@ class WorkerCache:
         """Keep a subtask for the next epoch."""
         self._subtasks[runtime.place] = runtime
 
-    def release(self, run_id: str) -> None:
-        """Let go of a run that has ended."""
+    def release(self, run_id: str, turn_to: Callable[[SubtaskRuntime], None] = lambda _: None) -> None:
+        """Let go of a run that has ended.
+
+        Args:
+            run_id: The run.
+            turn_to: Is told of each subtask before that is closed.
+        """
         if self._run[0] == run_id:
-            self.close()
+            self.close(turn_to)
             self._plans.clear()
             self._storages.clear()
             self._run = ("", 0)
 
-    def close(self) -> None:
+    def close(self, turn_to: Callable[[SubtaskRuntime], None] = lambda _: None) -> None:
         """Close what is kept."""
         runtimes = list(self._subtasks.values())
         self._subtasks.clear()
         for runtime in runtimes:
+            turn_to(runtime)
             close_needless(runtime)
 
 
@@ -131,8 +143,9 @@ def close_needless(runtime: SubtaskRuntime) -> None:
     """Close a subtask that nothing depends on any more: its errors fail nobody."""
     try:
         runtime.close()
-    except Exception:  # noqa: BLE001 - a function of the user's
-        _log.warning("%s (%d) failed to close", runtime.vertex.name, runtime.place[1], exc_info=True)
+    except Exception as error:  # noqa: BLE001 - a function of the user's
+        name = error.node.name if isinstance(error, OperatorError) else runtime.vertex.name
+        _log.warning("%s (%d) failed to close, which takes nothing back", name, runtime.place[1], exc_info=True)
 
 
 def load_program(program: bytes) -> ExecutionPlan:

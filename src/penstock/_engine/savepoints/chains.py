@@ -7,11 +7,13 @@ from typing import TYPE_CHECKING, Final
 
 from penstock._engine.coordinator.snapshots import state_files
 from penstock._engine.protocol.metadata import Record, RecordKind, decode_record
-from penstock._engine.protocol.paths import METADATA, checkpoint_ids, is_job_directory, metadata_path
+from penstock._engine.protocol.paths import METADATA, checkpoint_ids, checkpoint_path, is_job_directory, metadata_path
 from penstock._engine.storage.opening import local_path
 from penstock.errors import CorruptCheckpointError
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from penstock._engine.storage.checkpoint_storage import CheckpointStorage
 
 #: Records that, where they name a savepoint, lead to it: the job stops into it, or goes on from it.
@@ -42,6 +44,11 @@ class JobChain:
         return self.newest is not None and self.newest.is_terminal
 
     @property
+    def runs(self) -> frozenset[str]:
+        """The runs of the job, all of them: the records of their starts stay for good."""
+        return frozenset(run for record in self.records.values() for run in (record.run_id, *record.runs))
+
+    @property
     def doomed(self) -> frozenset[int]:
         """The checkpoints that the job was about to delete at its end when its process died."""
         last = self.newest
@@ -49,6 +56,21 @@ class JobChain:
             return frozenset()
         checkpoints = (number for number, record in self.records.items() if record.kind is RecordKind.CHECKPOINT)
         return frozenset(number for number in checkpoints if number >= last.begins)
+
+    @property
+    def abandoned(self) -> frozenset[int]:
+        """The checkpoints of earlier runs that the last one did not go on from; `latest` needs none of them."""
+        last = self.newest
+        if last is None or self.unreadable:
+            return frozenset()
+        parent = None if last.parent is None else last.parent.path
+        return frozenset(
+            number
+            for number, record in self.records.items()
+            if number < last.begins
+            and record.kind is RecordKind.CHECKPOINT
+            and checkpoint_path(self.job_id, number) not in {parent, *last.claimed}
+        )
 
     @property
     def living(self) -> list[Record]:
@@ -59,7 +81,12 @@ class JobChain:
     @property
     def state_files(self) -> frozenset[str]:
         """The files of state that its checkpoints name."""
-        snapshots = (record.snapshot for record in self.living if record.snapshot is not None)
+        return self.files_of(self.living)
+
+    @staticmethod
+    def files_of(records: Iterable[Record]) -> frozenset[str]:
+        """Return the files of state that some records name."""
+        snapshots = (record.snapshot for record in records if record.snapshot is not None)
         return frozenset[str]().union(*map(state_files, snapshots))
 
     def start(self) -> tuple[str, ...]:
@@ -75,7 +102,7 @@ class JobChain:
             if record.savepoint is not None and record.kind in _INTO_SAVEPOINT and stops:
                 needed.append(record.savepoint)
                 break
-            stops = stops and record.kind is not RecordKind.CANCELED  # that goes on, and no longer stops
+            stops = stops and record.kind is not RecordKind.CANCELED and not record.resumes  # else it goes on
             if record.kind is RecordKind.CHECKPOINT or record.parent is None:
                 break
             above, _, _ = record.parent.path.rpartition("/")

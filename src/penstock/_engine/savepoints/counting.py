@@ -61,8 +61,9 @@ class KeyedStateCounter:
         self._operator = operator
         self._indexes: dict[object, list[ChunkInfo]] = {}
         self._counts: dict[_State, _Count] = {}
-        self._seen: set[object] = set()
-        #: States of which a key may be in several files.
+        #: By chunk: its state, its key groups, and those of them that are still of any subtask.
+        self._held: dict[object, tuple[_State, range, set[int]]] = {}
+        #: States of which a key may be in several files, or of which a chunk has keys that no subtask holds any more.
         self._unclear: set[_State] = set()
 
     def count(self, *, exactly: bool) -> tuple[KeyedStateInfo, ...]:
@@ -76,6 +77,7 @@ class KeyedStateCounter:
         """
         for subtask in self._operator.subtasks:
             self._take(subtask.lineage)
+        self._unclear |= {state for state, groups, held in self._held.values() if len(held) < len(groups)}
         if self._unclear:
             present = self._present() if exactly else None
             for state in self._unclear:
@@ -92,9 +94,13 @@ class KeyedStateCounter:
             if info.namespace:
                 (windows.discard if info.op == Op.DROP else windows.add)((state, info.namespace))
             place = (file, info.offset, info.op, info.name, info.namespace)
-            if place not in self._seen:  # of another subtask, before a rescale
-                self._seen.add(place)
+            groups = range(info.key_groups[0], info.key_groups[1] + 1)
+            if place not in self._held:  # else of another subtask, before a rescale
+                self._held[place] = state, groups, set()
                 _add(self._counts.setdefault(state, _Count()), info)
+            self._held[place][2].update(
+                group for group in groups if handle.key_groups[0] <= group <= handle.key_groups[1]
+            )
         for state, namespace in windows:
             self._counts[state].windows.add(namespace)
         if any(handle.kind == "delta" for handle in lineage):
@@ -120,26 +126,29 @@ class KeyedStateCounter:
         return index
 
     def _present(self) -> Counter[_State]:
-        """Return how many keys have a value, by state."""
+        """Return how many keys have a value and how many timers are pending, by those states that are unclear."""
         found: Counter[_State] = Counter()
         for subtask in self._operator.subtasks:
-            for (name, _), pane in self._keys(subtask.lineage).items():
+            for (name, _), pane in self._keys(subtask.lineage, found).items():
                 found[name, False] += len(pane)
         return found
 
-    def _keys(self, lineage: Lineage) -> dict[tuple[str, tuple[int, ...]], set[NormalKey]]:
-        """Return the keys that have a value at the end of a lineage, by state and namespace."""
+    def _keys(self, lineage: Lineage, timers: Counter[_State]) -> dict[tuple[str, tuple[int, ...]], set[NormalKey]]:
+        """Return the keys that have a value at the end of a lineage, by state and namespace; timers are counted."""
         most = self._operator.max_parallelism
         keys: dict[tuple[str, tuple[int, ...]], set[NormalKey]] = {}
         contents: dict[object, bytes] = {}
         for handle, info in self._chunks(lineage):
-            if info.op in _TIMERS:
+            if _state(info) not in self._unclear:
                 continue
             if _identity(handle) not in contents:
                 contents = {_identity(handle): self._located.read(handle)}
             first, last = handle.key_groups
             listed = read_keys(contents[_identity(handle)], self._located.name_of(handle), info)
             named = [key for key in listed if first <= key_group(key, most) <= last]
+            if info.op in _TIMERS:
+                timers[_state(info)] += len(named) if info.op == Op.TIMER_SET else -len(named)
+                continue
             pane = keys.setdefault((info.name, info.namespace), set())
             if info.op == Op.PUT:
                 pane.update(named)

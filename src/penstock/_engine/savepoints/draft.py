@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
     from penstock._engine.protocol.state_handle import StateMode
     from penstock._engine.savepoints.located import Located
+    from penstock.common.typeinfo import TypeInformation
 
 #: (key, namespace, value)
 Entries: TypeAlias = "Iterable[tuple[Any, tuple[int, ...], Any]]"
@@ -50,6 +51,8 @@ class OperatorDraft:
     record: OperatorRecord
     #: By name: functions to apply one after the other.
     transforms: dict[str, list[Transform]] = field(default_factory=dict[str, "list[Transform]"])
+    #: By name: the types of transformed states from then on.
+    types: dict[str, TypeInformation] = field(default_factory=dict[str, "TypeInformation"])
     #: By name: None to drop it.
     keyed: dict[str, NewKeyedState | None] = field(default_factory=dict[str, "NewKeyedState | None"])
     #: By domain: (key, time, namespace).

@@ -11,7 +11,7 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from penstock._engine.protocol.paths import METADATA, shared_directory
+from penstock._engine.protocol.paths import METADATA, checkpoint_path, shared_directory
 from penstock._engine.savepoints.chains import JobChain, read_chains, same_place
 from penstock._engine.savepoints.local_leftovers import dead_local_directories, is_dead_directory
 from penstock._engine.savepoints.staged_leftovers import StagedFiles
@@ -135,17 +135,30 @@ class _Search:
                 yield self._stored(LeftoverKind.TEMPORARY_FILE, storage, file, reason)
 
     def _files_of(self, chain: JobChain) -> Iterator[Leftover]:
-        storage, needed = chain.storage, chain.state_files
-        ended = f"job {chain.job_id} has ended"
-        for file in (file for number in sorted(chain.doomed) for file in storage.files(f"{chain.job_id}/chk-{number}")):
+        storage, ended = chain.storage, f"job {chain.job_id} has ended"
+        abandoned = chain.abandoned if self._places.retained else frozenset[int]()
+        needed = chain.files_of(record for record in chain.living if record.checkpoint_id not in abandoned)
+        dead = {
+            **dict.fromkeys(chain.doomed, f"{ended}, and was about to delete it"),
+            **dict.fromkeys(abandoned, f"{ended}, and its last run did not go on from it"),
+        }
+        found = [
+            (LeftoverKind.CHECKPOINT, file, reason)
+            for number, reason in sorted(dead.items())
+            for file in storage.files(checkpoint_path(chain.job_id, number))
+        ]
+        found += [
+            (LeftoverKind.STATE_FILE, file, f"{ended}, and no checkpoint names it")
+            for file in storage.files(shared_directory(chain.job_id))
+            if file.path not in needed
+        ]
+        found += [
+            (LeftoverKind.PROGRAM, file, f"{ended}, and a resumed one brings its own")
+            for file in storage.files(f"{chain.job_id}/blobs")
+        ]
+        for kind, file, reason in found:
             if file.modified_ms <= self._oldest_ms:
-                yield self._stored(LeftoverKind.CHECKPOINT, storage, file, f"{ended}, and was about to delete it")
-        for file in storage.files(shared_directory(chain.job_id)):
-            if file.path not in needed and file.modified_ms <= self._oldest_ms:
-                yield self._stored(LeftoverKind.STATE_FILE, storage, file, f"{ended}, and no checkpoint names it")
-        for file in storage.files(f"{chain.job_id}/blobs"):
-            if file.modified_ms <= self._oldest_ms:
-                yield self._stored(LeftoverKind.PROGRAM, storage, file, f"{ended}, and a resumed one brings its own")
+                yield self._stored(kind, storage, file, reason)
 
     def _unfinished_savepoint(self, storage: CheckpointStorage, name: str) -> Iterator[Leftover]:
         if not name.startswith(_SAVEPOINT) or storage.find(f"{name}/{METADATA}") is not None:

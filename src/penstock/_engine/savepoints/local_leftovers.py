@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from penstock._engine.savepoints.reading import SCRATCH
 from penstock._engine.state.environment import is_in_use
-from penstock._engine.storage.scratch import is_dead
+from penstock._engine.storage.scratch import LOCK, is_dead
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -35,6 +35,8 @@ def dead_local_directories(oldest_ms: int) -> Iterator[tuple[Path, int, str, int
 def is_dead_directory(path: Path) -> bool:
     """Tell whether no process uses a directory that `dead_local_directories` found."""
     if _is_state(path):
+        if (path / LOCK).is_file() and not is_dead(path):
+            return False  # its driver lives, and may have no epoch at work
         return not any(map(is_in_use, path.resolve().rglob("version-*")))
     return is_dead(path)
 

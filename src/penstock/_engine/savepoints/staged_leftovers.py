@@ -46,11 +46,16 @@ class StagedFiles:
         self._needed: list[bytes] = []
         for path in savepoints:
             self._add_savepoint(path)
-        # By job: whether all is known that it needs.
-        whole = {chain.job_id: self._add_chain(chain) for chain in chains}
-        self._known = frozenset(whole)
-        #: The jobs whose staged files are needed only if something names them.
-        self._over = frozenset(chain.job_id for chain in over if whole[chain.job_id]) | (ended_jobs - self._known)
+        self._ended_jobs = ended_jobs
+        chains = tuple(chains)
+        ended = {id(chain) for chain in over}
+        # Chains of which all is known that they need, and that have ended; all others may need what they have staged.
+        dead = [chain for chain in chains if self._add_chain(chain) and id(chain) in ended]
+        living = [chain for chain in chains if chain not in dead]
+        self._known = frozenset[str]().union(*(chain.runs for chain in chains))
+        #: The runs whose staged files are needed only if something names them.
+        self._over = frozenset[str]().union(*(chain.runs for chain in dead))
+        self._over -= frozenset[str]().union(*(chain.runs for chain in living))
 
     def below(self, directory: str, oldest_ms: int) -> Iterator[Leftover]:
         """Iterate what is left below a sink's folder and was written before a time."""
@@ -59,14 +64,15 @@ class StagedFiles:
         from penstock._connectors.files.staging import list_segments
 
         statuses = {status.path: status for status in filesystem_of(directory).hidden_files(directory)}
-        asked: set[str] = set()
+        asked: set[tuple[str, str | None]] = set()
         for segment in list_segments(directory):
-            job_id, status = segment.job_id, statuses.get(segment.path)
-            if job_id not in self._known | self._over | asked:
-                asked.add(job_id)
-                reason = f"its job {job_id} is in none of the checkpoint directories"
-                self.unclear.append(Unclear(segment.path, reason))
-            if self._is_blind or job_id not in self._over or status is None or status.modified_ms > oldest_ms:
+            job_id, run_id, status = segment.job_id, segment.run_id, statuses.get(segment.path)
+            is_unknown = run_id not in self._known and job_id not in self._ended_jobs
+            if is_unknown and (job_id, run_id) not in asked:
+                asked.add((job_id, run_id))
+                self.unclear.append(Unclear(segment.path, _unknown(job_id, run_id)))
+            is_over = run_id in self._over or (run_id not in self._known and job_id in self._ended_jobs)
+            if self._is_blind or not is_over or status is None or status.modified_ms > oldest_ms:
                 continue
             name = segment.path.rpartition("/")[2].encode()
             if not any(name in blob for blob in self._needed):
@@ -97,6 +103,13 @@ class StagedFiles:
             self._is_blind = True
             return
         self._needed += _opaque(record.snapshot)
+
+
+def _unknown(job_id: str, run_id: str | None) -> str:
+    """Say what is not known of a staged file."""
+    if run_id is None:
+        return f"an older version has staged it for job {job_id}, and did not say in which run (--ended-job {job_id})"
+    return f"run {run_id} of job {job_id} is in none of the checkpoint directories"
 
 
 def _opaque(snapshot: JobSnapshot | None) -> list[bytes]:

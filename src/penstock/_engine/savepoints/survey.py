@@ -82,6 +82,7 @@ class Places:
         sink_directories: Folders that file sinks write to.
         ended_jobs: Ids of jobs that somebody knows to have ended, though no record says so: a killed one that nobody
             will resume, or one without a checkpoint directory.
+        retained: Whether checkpoints of ended jobs count as left over that the job's last run did not go on from.
         local: Whether to look at the temporary directory of this machine.
         options: Options of the object store.
     """
@@ -90,6 +91,7 @@ class Places:
     savepoint_directories: tuple[str, ...] = ()
     sink_directories: tuple[str, ...] = ()
     ended_jobs: frozenset[str] = frozenset()
+    retained: bool = False
     local: bool = True
     options: tuple[tuple[str, str], ...] = field(default=(), repr=False)
 

@@ -15,7 +15,7 @@ from penstock._engine.protocol.paths import METADATA, shared_path
 from penstock._engine.protocol.state_handle import StateHandle, StateMode
 from penstock._engine.savepoints.located import absolute
 from penstock._engine.savepoints.reading import MEMORY_BYTES, SCRATCH, opened_store, operator_state
-from penstock._engine.state.declared import bare
+from penstock._engine.state.declared import bare, declared
 from penstock._engine.state.keyed_store import KeyedStore
 from penstock._engine.state.operator_state import OperatorState, describe
 from penstock._engine.state.timers import split
@@ -31,9 +31,12 @@ if TYPE_CHECKING:
     from penstock._engine.protocol.state_handle import Lineage, StatePart
     from penstock._engine.savepoints.draft import Draft, OperatorDraft, Transform
     from penstock._engine.storage.checkpoint_storage import CheckpointStorage
+    from penstock.common.typeinfo import TypeInformation
 
 #: Entries that are put before those that memory has no room for go to the disk.
 _SETTLE_ENTRIES: Final = 1 << 17
+#: What the types of kinds such as ``value[int]`` are, where a look at a value tells it whole.
+_OF_TEXT: Final = {f"{kind.__name__}]": kind for kind in (int, str, float, bool, bytes)}
 
 
 def write_draft(draft: Draft, path: str, options: Mapping[str, str] | None = None) -> str:
@@ -140,6 +143,7 @@ class _Writer:
                     shape = _Shape(name, state.kind, keep_keys=True)
                     for key, namespace, value in state.entries:
                         stores.put(shape, namespace, normal_key(key), key, value)
+            stores.declare_what_fits()
             for domain, timers in operator.timers.items():
                 for key, timestamp, namespace in timers:
                     stores.set_timer(domain, timestamp, normal_key(key), namespace, key)
@@ -165,7 +169,7 @@ class _Writer:
                 if table.name in given:
                     continue
                 steps = operator.transforms.get(table.name, [])
-                kind = bare(table.kind) if steps else table.kind
+                kind = table.kind if not steps else stores.new_kind(table.name, table.kind, operator.types)
                 shape = _Shape(table.name, kind, table.keep_keys, table.old_keys)
                 for namespace, pane in table.panes.items():
                     for normal, key, stored in pane.entries():
@@ -218,11 +222,32 @@ class _Stores:
         self._settled = 0
         #: By subtask: what the store holds without what was put since the last `_settle`.
         self._lineages: list[Lineage] = [()] * self._parallelism
+        #: By state: the typed kind that it had, as long as all new values are of that type.
+        self._watched: dict[str, str] = {}
+        self._misfits: set[str] = set()
+
+    def new_kind(self, name: str, kind: str, types: Mapping[str, TypeInformation]) -> str:
+        """Return what a transformed state is: of the type that was given, else perhaps still of the one it had."""
+        if name in types:
+            return declared(bare(kind), types[name])
+        if kind != bare(kind):
+            self._watched[name] = kind
+        return bare(kind)
+
+    def declare_what_fits(self) -> None:
+        """Let states keep the types that all of their new values have."""
+        for name, kind in self._watched.items():
+            for store in self.all if name not in self._misfits else ():
+                if any(table.name == name for table in store.tables):
+                    store.table(name, kind=kind)
 
     def put(self, shape: _Shape, namespace: tuple[int, ...], normal: NormalKey, key: Any, value: Any) -> None:
         """Set a value; None leaves the key without one, as everywhere."""
         if value is None:
             return
+        watched = self._watched.get(shape.name)
+        if watched is not None and _OF_TEXT.get(watched.partition("[")[2]) is not type(value):
+            self._misfits.add(shape.name)
         table = self._store(normal).table(shape.name, kind=shape.kind, keep_keys=shape.keep_keys)
         table.old_keys = table.old_keys or shape.old_keys
         pane = table.pane(namespace)

@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import base64
 import logging
+import tempfile
 import threading
 import zlib
 from functools import partial
 from itertools import count
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from pyspark import TaskContext
@@ -20,7 +22,7 @@ from pyspark.sql.types import BinaryType, IntegerType, LongType, StructField, St
 
 from penstock._engine.plan.epoch_plan import EpochOutcome, EpochProgress
 from penstock._engine.protocol.control import decode, encode
-from penstock._engine.spark.workers import close_at_exit, release
+from penstock._engine.spark.workers import close_at_exit, closing_tasks, patience, with_others
 from penstock.errors import EpochCancelledError, EpochInfrastructureError, InternalError, SparkGoneError
 
 if TYPE_CHECKING:
@@ -75,6 +77,27 @@ def _task(level: int, storage_options: dict[str, str], batches: Iterator[pa.Reco
         pass
 
 
+def _last_task(
+    run_id: str, storage_options: dict[str, str], meeting: Path, slots: int, batches: Iterator[pa.RecordBatch]
+) -> Iterator[pa.RecordBatch]:
+    """Run in the last Spark job of a run: let functions hear what there is to hear, then close all in this worker."""
+    from penstock._engine.runtime.level import close_all, run_level
+
+    close_at_exit()
+    context = TaskContext.get()
+    assert context is not None
+    with with_others(meeting, context.partitionId(), slots):
+        packed = context.getLocalProperty(_DISPATCHES)
+        if packed:
+            dispatch = unpack_dispatch(packed, 0)
+            yield from run_level(dispatch, context.partitionId(), (), storage_options=storage_options)
+        with patience():
+            closed = close_all(run_id)
+        yield closed
+    for _ in batches:  # else Spark does not keep the worker
+        pass
+
+
 class SparkEpochRunner:
     """Runs epochs in a Spark session, see `plan.epoch_plan.EpochRunner`."""
 
@@ -87,11 +110,11 @@ class SparkEpochRunner:
         #: By the slots of its levels: the plan of the last epoch.
         self._plans: dict[tuple[int, ...], DataFrame] = {}
         #: Whether workers may keep something of the job.
-        self._kept = False
+        self._keeps = False
 
     def run(self, plan: EpochPlan) -> EpochOutcome:
         """Run one epoch to its end and return what its subtasks acknowledged."""
-        kept, self._kept = self._kept, True
+        self._keeps = True
         # A group of its own, and named before the look at the flag: then `cancel` meets one of the two.
         group = f"penstock-{id(self):x}-{next(self._runs)}"
         self._running = group, plan
@@ -103,7 +126,7 @@ class SparkEpochRunner:
         try:
             context.setJobGroup(group, f"epoch {plan.checkpoint_id}, attempt {plan.attempt}", interruptOnCancel=False)
             context.setLocalProperty(_DISPATCHES, dispatches)
-            rows = self._frame(plan).collect()
+            rows = self._last_rows(plan) if plan.releases else self._frame(plan).collect()
         except Exception as error:
             if self._cancelled.is_set():
                 self._cancelled.clear()
@@ -114,8 +137,7 @@ class SparkEpochRunner:
             raise _loss(error) from None
         outcome = EpochOutcome.of_rows(rows)
         _log(outcome.log)
-        # Of a job that ends in its first epoch nothing was ever kept, unless somebody is to hear of that.
-        self._kept = kept or not all(ack.finished and not ack.listeners for ack in outcome.acks)
+        self._keeps = not plan.releases or bool(outcome.failures)
         return outcome
 
     def cancel(self) -> None:
@@ -126,13 +148,27 @@ class SparkEpochRunner:
         context._jsc.sc().cancelJobGroupAndFutureJobs(self._running[0] if self._running else "")
 
     def release(self, run_id: str) -> None:
-        """Close what is still open of a run, after its last epoch; never raises."""
-        if not self._kept:
+        """Close what is still open of a run, after its last epoch, unless that has done so; never raises."""
+        if not self._keeps:
             return
+        context = self._spark.session.sparkContext
         try:
-            release(self._spark, run_id)
+            context.setLocalProperty(_DISPATCHES, "")
+            with closing_tasks(context, run_id):
+                _log(EpochOutcome.of_rows(self._close(run_id, {})).log)
         except Exception:
             _logger.debug("Functions stay open until their workers end", exc_info=True)
+
+    def _last_rows(self, plan: EpochPlan) -> list[Any]:
+        return self._close(plan.levels[0].run_id, plan.storage_options)
+
+    def _close(self, run_id: str, storage_options: dict[str, str]) -> list[Any]:
+        """Run one task in each slot, all at the same time, so that Spark gives each another of the idle workers."""
+        session, slots = self._spark.session, self._spark.slots
+        with tempfile.TemporaryDirectory(prefix="penstock-release-") as meeting:
+            task = partial(_last_task, run_id, storage_options, Path(meeting), slots)
+            frame = session.range(slots, numPartitions=slots).mapInArrow(task, _SCHEMA)
+            return frame.select("kind", "payload").collect()
 
     def progress(self) -> EpochProgress:
         """Look at the running epoch from another thread; never raises."""

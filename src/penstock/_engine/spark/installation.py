@@ -10,7 +10,6 @@ import logging
 import os
 import socket
 import sys
-import warnings
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -92,33 +91,6 @@ def warn_of_second_pyspark(
     installed = _installed(_OVERLAYS) if distributions is None else [d for d in distributions if d in _OVERLAYS]
     for name in installed:
         log.warning("The package %s overwrites files of pyspark: uninstall both, then install pyspark alone.", name)
-
-
-def pandas_remark(version: str) -> str | None:
-    """Return what is to be said of an installed pandas; None when that is nothing."""
-    if _numbers(version) < (3,):
-        return None
-    return f"Penstock runs with pandas {version}, but PySpark's toPandas and pandas UDFs are made for pandas 2"
-
-
-def quieten_pandas(version: str | None = None) -> None:
-    """Keep PySpark from warning about pandas 3.
-
-    PySpark imports pandas for ``mapInArrow`` and warns about version 3 at each call, although only its functions on
-    pandas objects are not ready for it. Penstock exchanges Arrow batches, and pip installs pandas 3 with it: the log,
-    for those who read it, and ``penstock doctor`` have a line of ours in place of those.
-
-    Args:
-        version: The version of pandas, by default the one installed here.
-    """
-    if version is None:
-        if not _installed(["pandas"]):
-            return  # a broken installation: PySpark says so at the first plan
-        version = importlib.metadata.version("pandas")
-    remark = pandas_remark(version)
-    if remark is not None:
-        log.info("%s.", remark)
-        warnings.filterwarnings("ignore", message="PySpark does not yet fully support pandas", category=FutureWarning)
 
 
 def require_loopback(address: str = LOOPBACK) -> None:

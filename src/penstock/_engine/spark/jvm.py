@@ -126,6 +126,8 @@ class Jvm:
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(self._process.pid, signal.SIGKILL)
             self._process.wait()
+            if self._process.stdin:
+                self._process.stdin.close()
 
     def _complete(self, conf: Mapping[str, str], log_level: str) -> SparkConf:
         """Return the settings, completed with those that name files of this run."""
@@ -217,7 +219,6 @@ def _check_machine() -> Path:
     package = Path(pyspark.__file__).parent
     home = installation.spark_home(package, pyspark.__version__)
     installation.warn_of_second_pyspark(package)
-    installation.quieten_pandas()
     installation.require_loopback()
     return home
 

@@ -7,23 +7,18 @@ from __future__ import annotations
 
 import contextlib
 import os
-import tempfile
+import signal
 import threading
 import time
-from functools import partial
-from pathlib import Path
-from typing import TYPE_CHECKING, Final, NoReturn
+from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    import pyarrow as pa
-
-    from penstock._engine.spark.session import SparkHandle
+    from collections.abc import Generator
+    from pathlib import Path
 
 #: Functions that take longer to close than this are left to the end of their worker.
 _PATIENCE_S: Final = 10
-#: Each task of `release` stays until it sees that Spark has started the others, in other workers, or for so long.
+#: Each of the last tasks stays until it sees that Spark has started the others, in other workers, or for so long.
 _TOGETHER_S: Final = 0.1
 _LOOK_S: Final = 0.002
 
@@ -31,37 +26,51 @@ _leave: Final = os._exit
 _worker: int | None = None
 
 
-def release(spark: SparkHandle, run_id: str) -> None:
-    """Have the idle workers close what they keep of a run: one task for each slot, all at the same time."""
-    context, slots = spark.session.sparkContext, spark.slots
+@contextlib.contextmanager
+def closing_tasks(context: Any, run_id: str) -> Generator[None]:
+    """Have the Spark job that runs within end when functions take too long to close, wherever they hang."""
     group = f"penstock-release-{run_id}"
     context.setJobGroup(group, "closing functions", interruptOnCancel=False)
-    timer = threading.Timer(_PATIENCE_S, context.cancelJobGroup, (group,))
+    timer = threading.Timer(_PATIENCE_S + 2, context.cancelJobGroup, (group,))
     timer.start()
     try:
-        with tempfile.TemporaryDirectory(prefix="penstock-release-") as meeting:
-            frame = spark.session.range(slots, numPartitions=slots)
-            frame.mapInArrow(partial(_release, run_id, slots, Path(meeting)), "id long").collect()
+        yield
     finally:
         timer.cancel()
 
 
-def _release(run_id: str, slots: int, meeting: Path, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    from pyspark import TaskContext
+@contextlib.contextmanager
+def patience() -> Generator[None]:
+    """Interrupt in a task what takes too long to close; what a function does in C is not interrupted."""
+    before = signal.signal(signal.SIGALRM, _interrupt)
+    signal.setitimer(signal.ITIMER_REAL, _PATIENCE_S, 1)  # those that are closed after that have one second each
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
 
-    from penstock._engine.runtime.worker_cache import CACHE
 
-    context = TaskContext.get()
-    assert context is not None
+def _interrupt(*_: Any) -> NoReturn:
+    msg = f"functions have {_PATIENCE_S} s to close at the end of a job"
+    raise TimeoutError(msg)
+
+
+@contextlib.contextmanager
+def with_others(meeting: Path, place: int, slots: int) -> Generator[None]:
+    """Have a task stay until the others of its Spark job have begun, as far as they can be seen from this host.
+
+    Args:
+        meeting: A directory of the driver's; on other hosts it is not there.
+        place: The number of the task.
+        slots: How many there are.
+    """
     started = time.monotonic()
-    CACHE.release(run_id)
-    with contextlib.suppress(OSError):  # the driver is on another host
-        (meeting / str(context.partitionId())).touch()
+    with contextlib.suppress(OSError):
+        (meeting / str(place)).touch()
+    yield
     while time.monotonic() - started < _TOGETHER_S and not _all_here(meeting, slots):
         time.sleep(_LOOK_S)
-    for _ in batches:  # else Spark does not keep the worker
-        pass
-    yield from ()
 
 
 def _all_here(meeting: Path, slots: int) -> bool:

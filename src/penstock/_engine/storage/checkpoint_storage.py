@@ -84,6 +84,17 @@ class CheckpointStorage(ABC):
         """
         self.put(name, source.read(path))
 
+    def move(self, path: str, name: str) -> None:
+        """Give a file another name, durable on return; done again, it changes nothing. It needs no room where it can.
+
+        Raises:
+            CorruptCheckpointError: There is a file of neither name.
+        """
+        if self.find(path) is None and self.find(name) is not None:
+            return
+        self.copy_from(self, path, name)
+        self.delete([path])
+
     def unfinished(self) -> list[StoredFile]:
         """Return what writers that were killed left under names that listings leave out, at any depth."""
         return []

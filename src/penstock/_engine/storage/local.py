@@ -84,6 +84,10 @@ class LocalStorage(CheckpointStorage):
         try:
             self._publish(path, _writer(data), os.link)
         except FileExistsError:
+            # The one who wrote it may have failed behind the link, and may be this process at its first try: who is
+            # told that the file is there takes it for durable.
+            with self._naming(path):
+                _sync_directory((self._root / path).parent)
             return False
         return True
 
@@ -99,6 +103,17 @@ class LocalStorage(CheckpointStorage):
                 raise CorruptCheckpointError(source.full_path(path), "it is gone") from None
         with original:
             self._publish(name, lambda descriptor: _copy_bytes(original.fileno(), descriptor), os.replace)
+
+    def move(self, path: str, name: str) -> None:
+        """Give a file another name, durable on return; done again, it changes nothing. It needs no room."""
+        source, target = self._root / path, self._root / name
+        with self._naming(name):
+            try:
+                source.replace(target)
+            except FileNotFoundError:
+                if not target.exists():
+                    raise CorruptCheckpointError(self.full_path(path), "it is gone") from None
+            _sync_directory(target.parent)
 
     def delete(self, paths: Iterable[str]) -> None:
         """Delete files, and their directories once these are empty."""
@@ -215,7 +230,12 @@ def _make_directories(directory: Path) -> None:
     if not directory.parent.exists():
         _make_directories(directory.parent)
     directory.mkdir(exist_ok=True)
-    _sync_directory(directory.parent)
+    try:
+        _sync_directory(directory.parent)
+    except OSError:  # else the next try would find it, and take it for durable
+        with contextlib.suppress(OSError):
+            directory.rmdir()
+        raise
 
 
 def _sync_directory(directory: Path) -> None:

@@ -14,7 +14,8 @@ from typing import IO, TYPE_CHECKING, Final
 if TYPE_CHECKING:
     from types import TracebackType
 
-_LOCK: Final = "lock"
+#: The file of a directory that its process holds.
+LOCK: Final = "lock"
 
 
 class ScratchDirectory:
@@ -48,7 +49,7 @@ def hold(directory: Path) -> IO[bytes]:
     Raises:
         BlockingIOError: Another process holds it.
     """
-    lock = (directory / _LOCK).open("ab")
+    lock = (directory / LOCK).open("ab")
     if sys.platform != "win32":
         import fcntl
 
@@ -66,7 +67,7 @@ def is_dead(directory: Path) -> bool:
     A directory without a lock file is half made, or half removed, by a process that is alive; and without flock, as on
     Windows, nobody can tell.
     """
-    if sys.platform == "win32" or not (directory / _LOCK).is_file():
+    if sys.platform == "win32" or not (directory / LOCK).is_file():
         return False
     try:
         hold(directory).close()

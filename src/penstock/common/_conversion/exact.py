@@ -9,8 +9,10 @@ from __future__ import annotations
 
 import datetime
 import struct
+from array import array
 from collections.abc import Callable, Iterable
 from decimal import Decimal
+from math import inf
 from typing import Annotated, Any, Final, TypeAlias
 
 import msgspec
@@ -33,7 +35,7 @@ from penstock.common.typeinfo import (
     TupleTypeInfo,
     TypeInformation,
 )
-from penstock.common.types import Row, bare_row
+from penstock.common.types import Row, RowKind, bare_row, make_row
 
 Quick: TypeAlias = Callable[[list[Any]], "list[Any] | None"]
 """Takes records and returns them in their type; None where one by one has to be looked at."""
@@ -43,10 +45,17 @@ _CHECKED: Final[dict[BasicType, Any]] = {
     kind: list[Annotated[int, msgspec.Meta(ge=low, le=high)] | None] for kind, (low, high) in RANGES.items()
 } | {BasicType.BIG_INT: list[int | None], BasicType.DOUBLE: list[float | None], BasicType.BOOLEAN: list[bool | None]}
 
+#: What an int of Python has in one digit: it compares them much faster.
+_DIGIT: Final = (1 << 30) - 1
+_SMALL: Final = f"{{v}} <= {_DIGIT} and {{v}} >= -{_DIGIT}"
+
 #: Types whose values are of one Python class, with what else is asked of a value `v`.
 _CLASSES: Final[dict[TypeInformation, tuple[type, str]]] = {
     **{
-        BasicTypeInfo(kind): (int, f"{low} <= {{v}} <= {high}")
+        BasicTypeInfo(kind): (
+            int,
+            f"({_SMALL} or {low} <= {{v}} <= {high})" if high > _DIGIT else f"{low} <= {{v}} <= {high}",
+        )
         for kind, (low, high) in RANGES.items()
     },
     BasicTypeInfo(BasicType.BIG_INT): (int, ""),
@@ -72,6 +81,8 @@ def quick_check(type_info: TypeInformation) -> Quick:
     """Return what finds out quickly that records are of a type."""
     if isinstance(type_info, BasicTypeInfo) and type_info.basic_type in _CHECKED:
         return _checked(_CHECKED[type_info.basic_type])
+    if type_info == BasicTypeInfo.FLOAT_TYPE_INFO():
+        return _singles
     if type_info == BasicTypeInfo.STRING_TYPE_INFO():
         return _of_class(str)
     holds = _Source().block(type_info)
@@ -95,6 +106,15 @@ def _checked(wanted: Any) -> Quick:
     return check
 
 
+def _singles(records: list[Any]) -> list[Any] | None:
+    """Return floats rounded to 32 bits; those that are infinite, or become so, are left to the converter."""
+    try:
+        rounded = array("f", msgspec.convert(records, list[float])).tolist()
+    except msgspec.ValidationError:
+        return None
+    return None if inf in rounded or -inf in rounded else rounded
+
+
 def _of_class(kind: type) -> Quick:
     def check(records: list[Any]) -> list[Any] | None:
         kinds = list(map(type, records))
@@ -115,14 +135,16 @@ class _Source:
     """The source of the functions that check one type."""
 
     def __init__(self) -> None:
-        self._names: dict[str, Any] = {"Row": Row, "bare_row": bare_row, "is_single": _is_single}
+        self._names: dict[str, Any] = {"Row": Row, "bare_row": bare_row, "is_single": _is_single} | _BUILTINS
         self._count = 0
 
     def block(self, type_info: TypeInformation) -> Callable[[list[Any]], bool]:
         """Return the function that tells whether all records are of the type."""
         value = self._new("value")
         body = self._check(type_info, value, "        ")
-        holds = self._compile("holds", f"def holds(records):\n    for {value} in records:\n{body}    return True\n")
+        holds = self._compile(
+            "holds", f"def holds(records, LOCALS):\n    for {value} in records:\n{body}    return True\n"
+        )
 
         def check(records: list[Any]) -> bool:
             try:
@@ -134,11 +156,12 @@ class _Source:
 
     def rows(self, type_info: RowTypeInfo, convert: Converter) -> Callable[[Iterable[Any]], list[Any]]:
         """Return the function that gives rows their names."""
+        make_row(type_info.get_field_names(), (), RowKind.INSERT)  # so that rows have these names, see `bare_row`
         names, fields = self._constant(type_info.get_field_names()), self._fields(type_info.get_field_types())
         convert_name = self._constant(convert)
         return self._compile(
             "named",
-            "def named(records):\n"
+            "def named(records, LOCALS):\n"
             "    rows = []\n"
             "    put = rows.append\n"
             "    for record in records:\n"
@@ -193,7 +216,7 @@ class _Source:
             return "True"
         inner, name = self._new("value"), self._new("holds")
         body = self._check(type_info, inner, "    ")
-        self._names[name] = self._compile(name, f"def {name}({inner}):\n{body}    return True\n")
+        self._names[name] = self._compile(name, f"def {name}({inner}, LOCALS):\n{body}    return True\n")
         return f"({value} is None or {name}({value}))"
 
     def _fields(self, types: list[TypeInformation]) -> list[tuple[str, str]]:
@@ -206,16 +229,22 @@ class _Source:
         return f"{name}_{self._count}"
 
     def _constant(self, value: Any) -> str:
-        if isinstance(value, type) and value in (int, float, bool, str, bytes):
+        if isinstance(value, type) and _BUILTINS.get(value.__name__) is value:
             return value.__name__
         name = self._new("constant")
         self._names[name] = value
         return name
 
     def _compile(self, name: str, source: str) -> Callable[..., Any]:
+        # Python finds locals faster than globals.
+        source = source.replace("LOCALS", ", ".join(f"{one}={one}" for one in self._names))
         exec(compile(source, f"<check of {name}>", "exec"), self._names)  # noqa: S102 - made of nothing of the user's
         return self._names[name]
 
+
+_BUILTINS: Final[dict[str, Any]] = {
+    kind.__name__: kind for kind in (type, int, float, bool, str, bytes, tuple, list, dict, len)
+}
 
 _MADE_OF_OTHERS: Final = (
     RowTypeInfo,

@@ -1,8 +1,8 @@
-"""What becomes of one value where a type is declared: itself, a value of the type, or a misfit.
+"""What becomes of one value where a type is declared: itself, another value of the type, or an error.
 
-The rules are those of PyFlink's coders, which encode a value and decode it again: an int declared as a double comes back
-as a float, a NumPy scalar as the number that it is, and a number beyond the range of its type does not come back at
-all. Nothing here is called for records that are of their type already; see `exact`.
+The rules are those of PyFlink's coders, which encode a value and decode it again: an int declared as a double comes
+back as a float, a NumPy scalar as the number that it is, and a number beyond the range of its type not at all. Nothing
+here is called for records that are of their type already; see `exact`.
 """
 
 from __future__ import annotations
@@ -45,6 +45,9 @@ RANGES: Final = {
     BasicType.INT: (-(1 << 31), (1 << 31) - 1),
     BasicType.LONG: (-(1 << 63), (1 << 63) - 1),
 }
+
+
+_NO_SCALARS: Final = frozenset((bool, int, float, str, Decimal))
 
 
 class MisfitError(Exception):
@@ -92,32 +95,28 @@ def converter(type_info: TypeInformation | None) -> Converter | None:
 
 
 def _basic(kind: BasicType) -> Converter:
-    match kind:
-        case BasicType.BYTE | BasicType.SHORT | BasicType.INT | BasicType.LONG | BasicType.BIG_INT:
-            return _integer(RANGES.get(kind))
-        case BasicType.FLOAT:
-            return _float
-        case BasicType.DOUBLE:
-            return _double
-        case BasicType.BOOLEAN:
-            return _boolean
-        case BasicType.STRING:
-            return _text
-        case BasicType.CHAR:
-            return _character
-        case BasicType.BIG_DEC:
-            return _decimal
-        case BasicType.INSTANT:
-            return _instant
+    if kind in RANGES or kind is BasicType.BIG_INT:
+        return _integer(RANGES.get(kind))
+    return {
+        BasicType.FLOAT: _float,
+        BasicType.DOUBLE: _double,
+        BasicType.BOOLEAN: _boolean,
+        BasicType.STRING: _text,
+        BasicType.CHAR: _character,
+        BasicType.BIG_DEC: _decimal,
+        BasicType.INSTANT: _instant,
+    }[kind]
 
 
 def _integer(limits: tuple[int, int] | None) -> Converter:
     def convert(value: Any) -> int:
-        value = _plain(value)
-        try:
-            number = int(operator.index(value))
-        except TypeError:
-            raise _wanted("an integer", value) from None
+        number = value
+        if value.__class__ is not int:
+            value = _plain(value)
+            try:
+                number = int(operator.index(value))
+            except TypeError:
+                raise _wanted("an integer", value) from None
         if limits is not None and not limits[0] <= number <= limits[1]:
             reason = f"it is out of range, which is {limits[0]} to {limits[1]}"
             raise MisfitError(reason)
@@ -127,9 +126,9 @@ def _integer(limits: tuple[int, int] | None) -> Converter:
 
 
 def _double(value: Any) -> float:
-    value = _plain(value)
     if value.__class__ is float:
         return value
+    value = _plain(value)
     if not isinstance(value, (Real, Decimal)):
         raise _wanted("a number", value)
     try:
@@ -149,6 +148,8 @@ def _float(value: Any) -> float:
 
 
 def _boolean(value: Any) -> bool:
+    if value.__class__ is bool:
+        return value
     value = _plain(value)
     try:
         number = operator.index(value)
@@ -162,7 +163,7 @@ def _boolean(value: Any) -> bool:
 def _text(value: Any) -> str:
     if not isinstance(value, str):
         raise _wanted("a str", value)
-    return str.__str__(value)
+    return value if value.__class__ is str else str.__str__(value)
 
 
 def _character(value: Any) -> str:
@@ -174,6 +175,8 @@ def _character(value: Any) -> str:
 
 
 def _decimal(value: Any) -> Decimal:
+    if value.__class__ is Decimal:
+        return value
     value = _plain(value)
     if isinstance(value, bool) or not isinstance(value, (int, float, str, Decimal)):
         raise _wanted("a Decimal", value)
@@ -210,7 +213,7 @@ def _time(type_info: TypeInformation) -> Converter:
 def _date(value: Any) -> datetime.date:
     if not isinstance(value, datetime.date):
         raise _wanted("a date", value)
-    return datetime.date(value.year, value.month, value.day)
+    return value if value.__class__ is datetime.date else datetime.date(value.year, value.month, value.day)
 
 
 def _time_of_day(value: Any) -> datetime.time:
@@ -234,15 +237,17 @@ def _timestamp(value: Any) -> datetime.datetime:
 
 def _plain(value: Any) -> Any:
     """Return the number or truth value that a NumPy scalar stands for; anything else as it is."""
+    if value.__class__ in _NO_SCALARS:
+        return value
     kind = getattr(getattr(value, "dtype", None), "kind", "")
     return value.item() if kind in ("b", "i", "u", "f") and getattr(value, "ndim", None) == 0 else value
 
 
 def _wanted(what: str, value: Any) -> MisfitError:
-    return MisfitError(f"it is a {type(value).__qualname__}, not {what}")
+    return MisfitError(f"it is of {type(value).__qualname__}, not {what}")
 
 
-# ------------------------------------------------------------------------------------------------- values made of values
+# ----------------------------------------------------------------------------------------------- values made of values
 
 
 def _not_none(convert: Converter | None) -> Converter | None:
@@ -259,14 +264,14 @@ def _not_none(convert: Converter | None) -> Converter | None:
     return present
 
 
-def _parts(converters: Iterable[Converter | None], values: Iterable[Any], steps: Iterable[str]) -> list[Any]:
-    """Return the values of some fields, each in its type."""
+def _parts(converters: Iterable[Converter | None], values: Iterable[Any], step: Callable[[int], str]) -> list[Any]:
+    """Return the values of some fields, each in its type; `step` says where one of them stands."""
     parts: list[Any] = []
-    for convert, value, step in zip(converters, values, steps, strict=True):
-        try:
+    try:
+        for convert, value in zip(converters, values, strict=True):
             parts.append(value if convert is None else convert(value))
-        except MisfitError as error:
-            raise error.within(step) from None
+    except MisfitError as error:
+        raise error.within(step(len(parts))) from None
     return parts
 
 
@@ -277,18 +282,18 @@ def _same(left: Sequence[Any], right: Sequence[Any]) -> bool:
 def _bytes(value: Any) -> bytes:
     if not isinstance(value, (bytes, bytearray, memoryview)):
         raise _wanted("bytes", value)
-    return value if value.__class__ is bytes else bytes(value)
+    given = cast("Any", value)
+    return given if given.__class__ is bytes else bytes(given)
 
 
 def _list(convert: Converter | None) -> Converter:
     def shape(values: Any) -> list[Any]:
         if not isinstance(values, Iterable) or not isinstance(values, Sized) or isinstance(values, (str, Mapping)):
             raise _wanted("a list", values)
-        items = list(cast("Iterable[Any]", values))
-        if convert is None:
-            return values if values.__class__ is list else items  # pyright: ignore[reportReturnType]
-        parts = _parts([convert] * len(items), items, [f"[{place}]" for place in range(len(items))])
-        return values if values.__class__ is list and _same(items, parts) else parts  # pyright: ignore[reportReturnType]
+        given = cast("Any", values)
+        items = list(given)
+        parts = items if convert is None else _parts([convert] * len(items), items, "[{}]".format)
+        return given if given.__class__ is list and _same(items, parts) else parts
 
     return shape
 
@@ -299,8 +304,8 @@ def _map(convert_key: Converter | None, convert_value: Converter | None) -> Conv
             raise _wanted("a dict", entries)
         found = cast("Mapping[Any, Any]", entries)
         keys, values = list(found), [found[key] for key in found]
-        new_keys = _parts([convert_key] * len(keys), keys, [f" key {key!r}" for key in keys])
-        new_values = _parts([convert_value] * len(keys), values, [f"[{key!r}]" for key in keys])
+        new_keys = _parts([convert_key] * len(keys), keys, lambda place: f" key {keys[place]!r}")
+        new_values = _parts([convert_value] * len(keys), values, lambda place: f"[{keys[place]!r}]")
         if found.__class__ is dict and _same(keys, new_keys) and _same(values, new_values):
             return cast("dict[Any, Any]", found)
         return dict(zip(new_keys, new_values, strict=True))
@@ -310,15 +315,15 @@ def _map(convert_key: Converter | None, convert_value: Converter | None) -> Conv
 
 def _tuple(type_info: TupleTypeInfo) -> Converter:
     converters = [converter(field_type) for field_type in type_info.get_field_types()]
-    steps = [f"[{place}]" for place in range(len(converters))]
 
     def shape(value: Any) -> tuple[Any, ...]:
         if not isinstance(value, (tuple, list, Row)):
             raise _wanted("a tuple", value)
-        values: tuple[Any, ...] = tuple(cast("list[Any]", value))
+        given = cast("Any", value)
+        values = tuple(given)
         _check_count(len(values), len(converters))
-        parts = _parts(converters, values, steps)
-        return value if value.__class__ is tuple and _same(values, parts) else tuple(parts)  # pyright: ignore[reportReturnType]
+        parts = _parts(converters, values, "[{}]".format)
+        return given if given.__class__ is tuple and _same(values, parts) else tuple(parts)
 
     return shape
 
@@ -332,7 +337,7 @@ def _row(type_info: RowTypeInfo) -> Converter:
         is_row = isinstance(value, Row)
         values = _row_values(value, names)
         _check_count(len(values), len(names))
-        parts = _parts(converters, values, steps)
+        parts = _parts(converters, values, steps.__getitem__)
         if is_row and field_names(value) == names and _same(values, parts):
             return value
         return make_row(names, parts, value.get_row_kind() if is_row else RowKind.INSERT)
@@ -374,9 +379,9 @@ def _by_name(value: Any) -> Mapping[str, Any]:
 
 
 def _check_names(found: Iterable[str], names: list[str]) -> None:
-    unknown = [name for name in found if name not in names]
+    unknown = set(found).difference(names)
     if unknown:
-        reason = f"the type has no field {', '.join(map(repr, unknown))}"
+        reason = f"the type has no field {', '.join(sorted(map(repr, unknown)))}"
         raise MisfitError(reason)
 
 
@@ -384,4 +389,3 @@ def _check_count(found: int, wanted: int) -> None:
     if found != wanted:
         reason = f"it has {found} fields in place of {wanted}"
         raise MisfitError(reason)
-

@@ -64,7 +64,7 @@ class ConnectedStreams:
         Args:
             key_selector1: Returns the key of a record of the first stream.
             key_selector2: Returns the key of a record of the second stream; equal keys meet.
-            key_type: The type of the keys; accepted, keys are Python objects.
+            key_type: The type that the keys are held to.
 
         Raises:
             TypeError: One of the selectors is neither a KeySelector nor a callable.
@@ -79,7 +79,7 @@ class ConnectedStreams:
 
         Args:
             func: The function; its ``open`` may take keyed state when both streams have a key.
-            output_type: The type of what it returns; records are brought into its shape.
+            output_type: The type of what it returns; records are held to it.
 
         Raises:
             TypeError: The function is no CoMapFunction.
@@ -95,7 +95,7 @@ class ConnectedStreams:
 
         Args:
             func: The function; its ``open`` may take keyed state when both streams have a key.
-            output_type: The type of the records that it makes; they are brought into its shape.
+            output_type: The type of the records that it makes; they are held to it.
 
         Raises:
             TypeError: The function is no CoFlatMapFunction.
@@ -113,7 +113,7 @@ class ConnectedStreams:
 
         Args:
             func: The function; a KeyedCoProcessFunction needs a key on both streams.
-            output_type: The type of what goes to the main output; records are brought into its shape.
+            output_type: The type of what goes to the main output; records are held to it.
 
         Raises:
             TypeError: The function is of neither kind, or needs keys that are not there.
@@ -201,15 +201,14 @@ class BroadcastConnectedStream:
 
         Args:
             func: A KeyedBroadcastProcessFunction where the other stream has a key, else a BroadcastProcessFunction.
-            output_type: The type of what goes to the main output; records are brought into its shape.
+            output_type: The type of what goes to the main output; records are held to it.
 
         Raises:
             TypeError: The function is of another kind.
             UnpicklableFunctionError: The function captured something that cannot be pickled.
         """
         stream = self.non_broadcast_stream
-        names = tuple(descriptor.get_name() for descriptor in self.broadcast_state_descriptors)
-        members: dict[str, object] = {"function": func, "state_names": names}
+        members: dict[str, object] = {"function": func, "descriptors": tuple(self.broadcast_state_descriptors)}
         if isinstance(stream, KeyedStream):
             check_function("func", func, KeyedBroadcastProcessFunction, or_callable=False)
             kind, name = OperatorKind.KEYED_BROADCAST_PROCESS, "Co-Process-Broadcast-Keyed"

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Never
 from penstock._engine.graph.job_graph import OperatorKind, PartitionerKind
 from penstock.datastream._streams.aggregations import Max, MaxBy, Min, MinBy, Sum
 from penstock.datastream._streams.checks import check_function
+from penstock.datastream._streams.held_functions import held_reduce
 from penstock.datastream._streams.keyed_functions import KeyedFilter, KeyedFlatMap, KeyedMap
 from penstock.datastream._streams.stream import DataStream
 from penstock.datastream._streams.windowed import WindowedStream
@@ -103,7 +104,7 @@ class KeyedStream(DataStream):
 
         Args:
             func: The function.
-            output_type: The type of what goes to the main output; records are brought into its shape.
+            output_type: The type of what goes to the main output; records are held to it.
 
         Raises:
             TypeError: The function is no KeyedProcessFunction.
@@ -131,7 +132,7 @@ class KeyedStream(DataStream):
             UnpicklableFunctionError: The function captured something that cannot be pickled.
         """
         check_function("func", func, ReduceFunction)
-        return self._reduce("Reduce", func, conform=True)
+        return self._reduce("Reduce", func)
 
     def sum(self, position_to_sum: int | str = 0) -> DataStream:
         """Add up a field of the records of each key; the other fields stay those of the key's first record.
@@ -177,11 +178,11 @@ class KeyedStream(DataStream):
         if not isinstance(position, (int, str)):  # pyright: ignore[reportUnnecessaryIsInstance]
             msg = f"The field of {name} must be an index or a name, not {position!r}."
             raise TypeError(msg)
-        return self._reduce(name, function(position), conform=False)
+        return self._reduce(name, function(position))
 
-    def _reduce(self, name: str, func: object, *, conform: bool) -> DataStream:
-        members = {"function": func, "key_selector": self._key_selector}
-        return self._transform(OperatorKind.REDUCE, name, members, self._type_info, conform=conform)
+    def _reduce(self, name: str, func: object) -> DataStream:
+        members = {"function": held_reduce(func, self._type_info), "key_selector": self._key_selector}
+        return self._transform(OperatorKind.REDUCE, name, members, self._type_info, conform=False)
 
     # ------------------------------------------------------------------------------------------------------- windows
 

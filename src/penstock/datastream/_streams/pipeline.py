@@ -9,7 +9,8 @@ from penstock._engine.graph.job_graph import OperatorKind
 from penstock._engine.graph.likeness import likeness
 from penstock._engine.graph.pickling import dumps_members
 from penstock._engine.graph.stream_graph import Chaining, StreamEdge, StreamNode, with_ancestors
-from penstock.common.record_shape import record_shaper
+from penstock.common.conversion import conversion
+from penstock.datastream._streams.foresight import refuse_what_is_lacking
 from penstock.datastream._streams.origin import calling_line
 from penstock.datastream._streams.stateful import keeps_state
 from penstock.errors import UnsupportedOperationError
@@ -65,13 +66,13 @@ class Pipeline:
     def output(
         self, operator: StreamNode, type_info: TypeInformation, tag: str | None = None, *, conform: bool = True
     ) -> StreamEdge:
-        """Return an output of an operator, its records brought into the shape of the declared type.
+        """Return an output of an operator, its records held to the declared type.
 
         Args:
             operator: The operator.
             type_info: The type of its records.
             tag: The side output; None for the main output.
-            conform: False when the records have the shape of the type already.
+            conform: False when the records are of the type already.
 
         Raises:
             UnsupportedOperationError: The side output was asked for before with another type.
@@ -80,11 +81,11 @@ class Pipeline:
             operation = f"side output {tag!r} of {operator} with the type {type_info!r}"
             known = self._side_types[operator.id, tag]
             raise UnsupportedOperationError(operation, f"it was already asked for with the type {known!r}")
-        if not conform or record_shaper(type_info) is None:
+        if not conform or conversion(type_info, "") is None:
             return StreamEdge(operator, tag)
         shaper = self._shapers.get((operator.id, tag))
         if shaper is None:
-            name, members = f"{operator.name} (declared type)", {"type_info": type_info}
+            name, members = "declared type", {"type_info": type_info}
             edge = StreamEdge(operator, tag)
             shaper = self._node(OperatorKind.CONFORM, name, members, (edge,), sized_like=operator, owner=operator)
             self._shapers[operator.id, tag] = shaper
@@ -116,6 +117,7 @@ class Pipeline:
         owner: StreamNode | None = None,
         bounded: bool = True,
     ) -> StreamNode:
+        refuse_what_is_lacking(kind, members)
         return StreamNode(
             id=next(self._ids),
             name=name,

@@ -12,6 +12,7 @@ from penstock._engine.graph.stream_graph import Partitioning, StreamEdge, Stream
 from penstock.common.typeinfo import PickledBytesTypeInfo, TupleTypeInfo, TypeInformation, Types
 from penstock.datastream._streams.aggregations import Projection
 from penstock.datastream._streams.checks import check_broadcast_descriptors, check_function, check_watermark_strategy
+from penstock.datastream._streams.held_functions import held_key
 from penstock.datastream._streams.operator_settings import StreamSettings
 from penstock.datastream._streams.results import CloseableIterator
 from penstock.datastream._streams.sink import DataStreamSink
@@ -90,7 +91,7 @@ class DataStream(StreamSettings):
 
         Args:
             func: The function.
-            output_type: The type of what it returns; records are brought into its shape.
+            output_type: The type of what it returns; records are held to it.
 
         Raises:
             TypeError: The function is neither a MapFunction nor a callable.
@@ -108,7 +109,7 @@ class DataStream(StreamSettings):
 
         Args:
             func: The function; it returns an iterable, or None for no record.
-            output_type: The type of the records that it makes; they are brought into its shape.
+            output_type: The type of the records that it makes; they are held to it.
 
         Raises:
             TypeError: The function is neither a FlatMapFunction nor a callable.
@@ -135,7 +136,7 @@ class DataStream(StreamSettings):
 
         Args:
             func: The function; state and timers need ``key_by`` first.
-            output_type: The type of what goes to the main output; records are brought into its shape.
+            output_type: The type of what goes to the main output; records are held to it.
 
         Raises:
             TypeError: The function is no ProcessFunction.
@@ -221,7 +222,7 @@ class DataStream(StreamSettings):
         """Return what the operator emits to a side output.
 
         Args:
-            output_tag: Finds the output by its id; its type, if it has one, shapes the records.
+            output_tag: Finds the output by its id; the records are held to its type, if it has one.
 
         Raises:
             TypeError: The tag is no OutputTag.
@@ -244,7 +245,7 @@ class DataStream(StreamSettings):
         Args:
             key_selector: Returns a record's key: None, numbers, str, bytes, dates and times, tuples, Rows, frozen
                 dataclasses, enums and more; keys that are equal in Python are one key.
-            key_type: The type of the keys; accepted, keys are Python objects.
+            key_type: The type that the keys are held to.
 
         Raises:
             TypeError: The selector is neither a KeySelector nor a callable.
@@ -252,8 +253,8 @@ class DataStream(StreamSettings):
         """
         from penstock.datastream._streams.keyed import KeyedStream
 
-        del key_type
         check_function("key_selector", key_selector, KeySelector)
+        key_selector = held_key(key_selector, key_type)
         payload = dumps_members("KeyBy", {"key_selector": key_selector})
         edges = self._partitioned_edges(PartitionerKind.HASH, payload)
         return KeyedStream(self, edges, key_selector)

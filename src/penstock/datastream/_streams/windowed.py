@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from penstock._engine.graph.job_graph import OperatorKind
 from penstock.datastream._streams.checks import check_function
+from penstock.datastream._streams.held_functions import held_aggregate, held_reduce
 from penstock.datastream.functions import AggregateFunction, ProcessWindowFunction, ReduceFunction, WindowFunction
 from penstock.datastream.output_tag import OutputTag
 from penstock.datastream.window import TumblingEventTimeWindows, WindowAssigner
@@ -118,7 +119,8 @@ class WindowedStream:
         check_function("reduce_function", reduce_function, ReduceFunction)
         if window_function is None and output_type is None:
             output_type = self.get_input_type()
-        return self._build("reduce", reduce_function, window_function, output_type)
+        held = held_reduce(reduce_function, self.get_input_type())
+        return self._build("reduce", held, window_function, output_type)
 
     def aggregate(
         self,
@@ -132,16 +134,16 @@ class WindowedStream:
         Args:
             aggregate_function: The function.
             window_function: Makes the output of the result; it is handed an iterable of one.
-            accumulator_type: The type of the accumulator; accepted, accumulators are Python objects.
+            accumulator_type: The type that accumulators are held to.
             output_type: The type of the output.
 
         Raises:
             TypeError: A function is not of its kind.
             UnpicklableFunctionError: A function captured something that cannot be pickled.
         """
-        del accumulator_type
         check_function("aggregate_function", aggregate_function, AggregateFunction, or_callable=False)
-        return self._build("aggregate", aggregate_function, window_function, output_type)
+        held = held_aggregate(aggregate_function, accumulator_type)
+        return self._build("aggregate", held, window_function, output_type)
 
     def apply(
         self, window_function: WindowFunction[Any, Any, Any, Any], output_type: TypeInformation | None = None

@@ -52,6 +52,11 @@ class NumberSequenceSource(Source[int, "NumberSequenceSplit", "list[NumberSequen
         """Return the type of a whole number."""
         return Types.LONG()
 
+    @property
+    def holds_produced_type(self) -> bool:
+        """Whether the whole range is within that type."""
+        return self._start >= -(1 << 63) and self._end < 1 << 63
+
     def create_enumerator(self, enum_context: SplitEnumeratorContext[NumberSequenceSplit]) -> NumberSequenceEnumerator:
         """Cut the range into as many parts as there are readers."""
         from penstock._connectors.number_sequence import NumberSequenceEnumerator, split_range

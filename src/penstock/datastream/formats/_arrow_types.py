@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from penstock.common.typeinfo import (
     BasicArrayTypeInfo,
@@ -15,8 +15,11 @@ from penstock.common.typeinfo import (
     RowTypeInfo,
     Types,
 )
+from penstock.common.types import Row
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
     import pyarrow as pa
 
     from penstock.common.typeinfo import TypeInformation
@@ -88,3 +91,51 @@ def _single_type(type_info: TypeInformation, name: str) -> Any:
         "values, dates and times, bytes, and lists, maps and rows of these."
     )
     raise ValueError(msg)
+
+
+def arrow_array(values: Sequence[Any], arrow_type: Any) -> Any:
+    """Return values as an array of a type.
+
+    Raises:
+        ArrowException: A value does not fit, or would be cut: 1.5 in a column of integers, a time in one of dates.
+    """
+    import pyarrow as pa
+
+    types: Any = pa.types
+    if not (types.is_integer(arrow_type) or types.is_temporal(arrow_type)):
+        return cast("Any", pa.array(values, arrow_type))
+    found: Any = pa.array(values)  # made for the type at once, values would be cut without a word
+    if found.type == arrow_type:
+        return found
+    made: Any = found.cast(arrow_type)
+    if types.is_date(arrow_type) and not made.cast(found.type).equals(found):  # the one cast that cuts nevertheless
+        raise pa.ArrowInvalid("a time of day in a column of dates would be lost")
+    return made
+
+
+def unknown_field(value: Any, arrow_type: Any, path: str) -> str | None:
+    """Return the path of the first field inside of a value that the structs of its type lack; None without one."""
+    import pyarrow as pa
+
+    kind: Any = pa.types
+    if value is None or not kind.is_nested(arrow_type):
+        return None
+    if kind.is_struct(arrow_type):
+        return _unknown_in_struct(value.as_dict() if isinstance(value, Row) else value, arrow_type, path)
+    items: Any = value
+    item_type: Any = arrow_type.item_type if kind.is_map(arrow_type) else arrow_type.value_type
+    if kind.is_map(arrow_type):
+        items = list(dict[Any, Any](value).values())
+    return _first(unknown_field(item, item_type, path) for item in items)
+
+
+def _unknown_in_struct(fields: dict[str, Any], arrow_type: Any, path: str) -> str | None:
+    types: dict[str, Any] = {field.name: field.type for field in arrow_type}
+    extra = next((name for name in fields if name not in types), None)
+    if extra is not None:
+        return f"{path}.{extra}"
+    return _first(unknown_field(fields.get(name), type_, f"{path}.{name}") for name, type_ in types.items())
+
+
+def _first(found: Iterable[str | None]) -> str | None:
+    return next((path for path in found if path is not None), None)

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from typing import TYPE_CHECKING, Any, BinaryIO, cast
+from itertools import chain
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 from penstock.common.serialization import BulkWriter, BulkWriterFactory
 from penstock.common.types import Row, RowKind, make_row
 from penstock.datastream.connectors.file_system import BulkFormat, FilePart
-from penstock.datastream.formats._arrow_types import arrow_schema
+from penstock.datastream.formats._arrow_types import arrow_array, arrow_schema, unknown_field
+from penstock.datastream.formats._fields import Columns
 from penstock.errors import SourceFileError
 
 if TYPE_CHECKING:
@@ -25,6 +27,12 @@ __all__ = ["ParquetBulkWriters", "ParquetColumnarRowInputFormat", "ParquetFormat
 _READ_ROWS = 2048
 _WRITE_ROWS = 8192
 _ROW_GROUP_BYTES = 64 * 1024 * 1024
+
+_BY_SCHEMA = "Give a schema that has all fields to ParquetBulkWriters.for_schema(), or change the records"
+_BY_FIRST = (
+    "Without a schema, a file has the columns of the records in its first row group: give one that has all fields to "
+    "ParquetBulkWriters.for_schema()"
+)
 
 
 class _ParquetInput(BulkFormat):
@@ -144,6 +152,11 @@ class ParquetColumnarRowInputFormat(_ParquetInput):
         """Return the row type."""
         return self._row_type
 
+    @property
+    def holds_produced_type(self) -> bool:
+        """True: the file is read by that type."""
+        return True
+
 
 class ParquetBulkWriters:
     """Makes what writes the file sink's Parquet files.
@@ -173,8 +186,10 @@ class ParquetBulkWriters:
         """Write dicts, rows or tuples by an Arrow schema; ours.
 
         Args:
-            schema: Names and types of the columns; by default those of the first records of each file, which then have
-                to be dicts or rows with names.
+            schema: Names and types of the columns; by default all fields of the first records of each file, some 64 MB,
+                which then have to be dicts or rows with names.
+
+        A field that a dict lacks is null. One that is no column raises RecordFieldError when it is written.
         """
         return _ParquetWriterFactory(schema)
 
@@ -188,10 +203,15 @@ class _ParquetWriterFactory(BulkWriterFactory):
 
 
 class _ParquetWriter(BulkWriter):
-    """Collects records into batches and batches into row groups."""
+    """Collects records into batches and batches into row groups.
+
+    Without a schema, the columns are all fields of the records of the first row group, with types that hold all values.
+    From there on the file's columns stand.
+    """
 
     def __init__(self, stream: BinaryIO, schema: pa.Schema | None) -> None:
         self._stream, self._schema = stream, schema
+        self._columns = None if schema is None else Columns(schema.names, _BY_SCHEMA)
         self._writer: Any = None
         self._records: list[Any] = []
         self._batches: list[Any] = []
@@ -222,33 +242,66 @@ class _ParquetWriter(BulkWriter):
         if not records:
             return
         try:
-            if self._schema is None:
-                self._schema = pa.RecordBatch.from_pylist(list(map(_as_dict, records))).schema
-            columns = zip(*(_values(record, self._schema.names) for record in records), strict=True)
-            typed = zip(columns, self._schema.types, strict=True)
-            arrays = [pa.array(_arrow_values(column, type_), type_) for column, type_ in typed]
+            batch = _inferred(records) if self._columns is None else self._by_columns(self._columns, records)
         except (pa.ArrowException, TypeError, ValueError, KeyError) as error:
-            names = "not known yet"
-            if self._schema is not None:
-                names = ", ".join(map("{}: {}".format, self._schema.names, self._schema.types))
-            msg = f"Records such as {records[0]!r:.200} do not fit the Parquet file's columns ({names}): {error}"
-            raise ValueError(msg) from error
-        batch = pa.RecordBatch.from_arrays(arrays, schema=self._schema)  # pyright: ignore[reportUnknownMemberType]
+            raise self._misfit(f"Records such as {records[0]!r:.200}", error) from error
         self._batches.append(batch)
         if sum(batch.nbytes for batch in self._batches) >= _ROW_GROUP_BYTES:
             self._write_row_group()
+
+    def _by_columns(self, columns: Columns, records: list[Any]) -> Any:
+        import pyarrow as pa
+
+        assert self._schema is not None
+        types: list[Any] = self._schema.types
+        values = list(zip(*map(columns.values, records), strict=True))
+        for name, column, type_ in zip(columns.names, values, types, strict=True):
+            if pa.types.is_nested(type_):
+                _check_inside(records, columns, name, column, type_)
+        typed = zip(values, types, strict=True)
+        arrays: list[Any] = [arrow_array(_arrow_values(column, type_), type_) for column, type_ in typed]
+        return pa.table(arrays, schema=self._schema)  # pyright: ignore[reportUnknownMemberType]
+
+    def _misfit(self, what: str, error: Exception) -> ValueError:
+        names = "not known yet"
+        if self._schema is not None:
+            names = ", ".join(map("{}: {}".format, self._schema.names, self._schema.types))
+        return ValueError(f"{what} do not fit the Parquet file's columns ({names}): {error}. {_BY_SCHEMA}.")
 
     def _write_row_group(self) -> None:
         import pyarrow as pa
         import pyarrow.parquet as pq
 
-        if not self._batches or self._schema is None:
+        if not self._batches:
             return
+        try:
+            table = pa.concat_tables(self._batches, promote_options="permissive")
+        except pa.ArrowException as error:
+            raise self._misfit("The records of one file", error) from error
+        if self._schema is None:
+            self._schema, self._columns = table.schema, Columns(table.schema.names, _BY_FIRST)
         if self._writer is None:
             self._writer = pq.ParquetWriter(self._stream, self._schema)
-        table = pa.Table.from_batches(self._batches)
         self._writer.write_table(table, row_group_size=table.num_rows)
         self._batches = []
+
+
+def _inferred(records: list[Any]) -> Any:
+    """Return a table of all fields that records have, with types that hold all of their values."""
+    import pyarrow as pa
+
+    dicts = list(map(_as_dict, records))
+    names = dict.fromkeys(chain.from_iterable(dicts))
+    columns: dict[str, Any] = {name: pa.array([one.get(name) for one in dicts]) for name in names}
+    return pa.table(columns)
+
+
+def _check_inside(records: list[Any], columns: Columns, name: str, values: Sequence[Any], arrow_type: Any) -> None:
+    """Raise for a record with a field inside of one column that the column's structs do not have."""
+    for record, value in zip(records, values, strict=True):
+        unknown = unknown_field(value, arrow_type, name)
+        if unknown is not None:
+            columns.refuse(record, [unknown])
 
 
 def _python_values(column: Any) -> list[Any]:
@@ -262,13 +315,6 @@ def _python_values(column: Any) -> list[Any]:
 
 def _as_dict(record: Any) -> dict[str, Any]:
     return record.as_dict(recursive=True) if isinstance(record, Row) else dict(record)
-
-
-def _values(record: Any, names: list[str]) -> Sequence[Any]:
-    """Return a record's values by column: of dicts and rows by name, of the rest by position."""
-    if isinstance(record, dict):
-        return list(map(cast("dict[str, Any]", record).get, names))
-    return record.get_fields_by_names(names) if isinstance(record, Row) else record
 
 
 def _arrow_values(column: Sequence[Any], arrow_type: Any) -> Sequence[Any]:

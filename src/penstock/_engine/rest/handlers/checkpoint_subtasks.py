@@ -106,7 +106,8 @@ def subtask_details(job: JobView, checkpoint_id: int, vertex_id: str) -> VertexC
         raise Refusal(404, f"JobVertex {vertex_id} not found")
     vertex = job.plan.vertices[places[0]]
     parts = entry.subtasks[places[0]] if entry.subtasks else {}
-    task = task_statistics(entry, list(parts.values()), vertex.parallelism)
+    finished = entry.finished[places[0]] if entry.finished else 0
+    task = task_statistics(entry, list(parts.values()), vertex.parallelism, finished)
     return VertexCheckpoint(
         **msgspec.structs.asdict(task),
         summary=_subtask_summary(parts.values()),

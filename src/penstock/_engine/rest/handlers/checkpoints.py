@@ -68,6 +68,13 @@ class TaskStatistics(msgspec.Struct):
     persisted_data: int
     num_subtasks: int
     num_acknowledged_subtasks: int
+    penstock: FinishedSubtasks
+
+
+class FinishedSubtasks(msgspec.Struct):
+    """Penstock's own members: subtasks that had finished before, and added nothing."""
+
+    finished_subtasks: int
 
 
 class Checkpoint(msgspec.Struct):
@@ -230,8 +237,8 @@ def _checkpoint(job: JobView, entry: CheckpointView, *, tasks: bool = False) -> 
         alignment_buffered=0,
         processed_data=0,
         persisted_data=0,
-        num_subtasks=entry.subtask_count,
-        num_acknowledged_subtasks=entry.acknowledged,
+        num_subtasks=entry.subtask_count + sum(entry.finished),
+        num_acknowledged_subtasks=entry.acknowledged + sum(entry.finished),
         checkpoint_type=entry.kind.value,
         tasks=_tasks(job, entry) if tasks else {},
     )
@@ -253,15 +260,18 @@ _CLASSES: dict[CheckpointStatus, Literal["completed", "failed", "in_progress"]] 
 
 
 def _tasks(job: JobView, entry: CheckpointView) -> dict[str, TaskStatistics]:
+    counts = entry.finished or (0,) * len(entry.subtasks)
     return {
-        vertex.id: task_statistics(entry, list(parts.values()), vertex.parallelism)
-        for vertex, parts in zip(job.plan.vertices, entry.subtasks, strict=False)
-        if parts
+        vertex.id: task_statistics(entry, list(parts.values()), vertex.parallelism, finished)
+        for vertex, parts, finished in zip(job.plan.vertices, entry.subtasks, counts, strict=False)
+        if parts or finished
     }
 
 
-def task_statistics(entry: CheckpointView, parts: list[SubtaskCheckpoint], parallelism: int) -> TaskStatistics:
-    """Return what the subtasks of one vertex added to a checkpoint."""
+def task_statistics(
+    entry: CheckpointView, parts: list[SubtaskCheckpoint], parallelism: int, finished: int
+) -> TaskStatistics:
+    """Return what the subtasks of one vertex added to a checkpoint; those that had finished before count as done."""
     return TaskStatistics(
         id=entry.id,
         status=entry.status.value,
@@ -273,7 +283,8 @@ def task_statistics(entry: CheckpointView, parts: list[SubtaskCheckpoint], paral
         processed_data=0,
         persisted_data=0,
         num_subtasks=parallelism,
-        num_acknowledged_subtasks=len(parts),
+        num_acknowledged_subtasks=len(parts) + finished,
+        penstock=FinishedSubtasks(finished),
     )
 
 

@@ -78,6 +78,8 @@ class JobProgressNumbers(msgspec.Struct):
     watermark: int
     #: Committables that are not yet known to be published, by the uid of the sink.
     pending_commits: dict[str, int]
+    #: Records that came too late and were dropped, by the name of the operator.
+    late_records_dropped: dict[str, int] = {}
     savepoint_directory: str | None = None
 
 
@@ -309,6 +311,7 @@ def _progress(job: JobView) -> JobProgressNumbers:
         epoch_ms=progress.epoch_ms,
         watermark=progress.watermark,
         pending_commits=dict(job.pending_commits),
+        late_records_dropped=job.late_records_by_name,
         savepoint_directory=job.configuration.get("execution.checkpointing.savepoint-dir"),
     )
 

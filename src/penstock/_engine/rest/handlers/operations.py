@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 TriggerId: TypeAlias = Annotated[str, msgspec.Meta(pattern="^[0-9a-f]{32}$")]
 
 
-class SavepointBody(msgspec.Struct, rename="kebab"):
+class SavepointBody(msgspec.Struct, rename="kebab", forbid_unknown_fields=True):
     """What a savepoint is to be."""
 
     target_directory: str | None = None
@@ -37,7 +37,7 @@ class SavepointBody(msgspec.Struct, rename="kebab"):
     trigger_id: TriggerId | None = msgspec.field(name="triggerId", default=None)
 
 
-class StopBody(msgspec.Struct, rename="camel"):
+class StopBody(msgspec.Struct, rename="camel", forbid_unknown_fields=True):
     """How a job is to stop."""
 
     target_directory: str | None = None

@@ -30,6 +30,21 @@ class CommitterInitContext(Protocol):
         ...
 
     @property
+    def run_id(self) -> str:
+        """This run of the job, which is one driver: what its writers stage has that name."""
+        ...
+
+    @property
+    def earlier_runs(self) -> tuple[str, ...]:
+        """The runs that this one goes on from, oldest first.
+
+        They commit nothing any more that this one does not commit, too. So a committer may remove what they, or this
+        run, have staged for a checkpoint that is committed, and that no committable of it needs. Anything else at the
+        target belongs to another job, perhaps to one of the same name or id that is running now.
+        """
+        ...
+
+    @property
     def operator_uid(self) -> str:
         """The sink's uid: with the job id, the name under which a target can keep a marker of what was committed."""
         ...

@@ -52,6 +52,16 @@ class WriterInitContext(Protocol):
         ...
 
     @property
+    def run_id(self) -> str:
+        """This run of the job, 32 hexadecimal digits, unlike that of any other run of any job.
+
+        Job ids may be equal where users set them, or where a checkpoint directory was copied. So names of what is
+        staged contain the job and the run, and a committer knows by the run what is its own to remove
+        (``CommitterInitContext.earlier_runs``).
+        """
+        ...
+
+    @property
     def operator_uid(self) -> str:
         """The sink's uid, the same that its committer sees."""
         ...

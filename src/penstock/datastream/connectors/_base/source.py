@@ -236,5 +236,10 @@ class Source(ABC, Generic[T, SplitT, CheckpointT]):
         return PickleSerializer()
 
     def get_produced_type(self) -> Any:
-        """Return the TypeInformation of the records, or None when the source does not know it."""
+        """Return the TypeInformation that the records are held to, or None when the source does not know it."""
         return None
+
+    @property
+    def holds_produced_type(self) -> bool:
+        """Whether the source makes each record by that type, so that no record has to be held to it once more."""
+        return False

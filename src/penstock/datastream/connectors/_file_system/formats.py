@@ -110,6 +110,11 @@ class FileFormat(ABC):
         """Return the type of the records, None when there is none."""
         return None
 
+    @property
+    def holds_produced_type(self) -> bool:
+        """Whether the format makes each record by that type, so that no record has to be held to it once more."""
+        return False
+
 
 class StreamFormat(FileFormat):
     """A format that is read from the beginning to the end, such as lines of text.
@@ -192,6 +197,10 @@ class _TextLineFormat(StreamFormat):
     def get_produced_type(self) -> TypeInformation:
         return Types.STRING()
 
+    @property
+    def holds_produced_type(self) -> bool:
+        return True
+
 
 def is_compressed(path: str) -> bool:
     """Tell whether a file is unpacked while it is read, and so cannot be cut."""
@@ -217,9 +226,19 @@ def cut_evenly(size: int, part_size: int) -> list[FilePart]:
     return [FilePart(start, end, end - start) for start, end in pairwise(bounds)]
 
 
-def read_lines(
-    file: InputFile, part: FilePart, quotes_in: Callable[[bytes], int] | None = None
-) -> Iterator[tuple[bytes, int]]:
+class RecordBounds(Protocol):
+    """Knows where records end that may have several lines."""
+
+    def whole(self, data: bytes) -> int:
+        """Return how many bytes of a text that begins with a record are whole records."""
+        ...
+
+    def may_end(self, line: bytes) -> bool:
+        """Tell whether a record that began in a line before may end in this one."""
+        ...
+
+
+def read_lines(file: InputFile, part: FilePart, bounds: RecordBounds | None = None) -> Iterator[tuple[bytes, int]]:
     r"""Read the lines that begin in a part, as blocks of whole lines with the byte position after each.
 
     A line belongs to the part in which its first byte stands; the last one may reach beyond the part's end. The end of
@@ -228,7 +247,7 @@ def read_lines(
     Args:
         file: The file.
         part: What to read of it, and from where on.
-        quotes_in: Counts the quotes of a text in which a line feed between two quotes ends no line.
+        bounds: Tells where records end, where one may have several lines.
     """
     end = None if is_compressed(file.path) else part.end
     with open_unpacked(file) as stream:
@@ -241,8 +260,8 @@ def read_lines(
                     break
                 if not data.endswith(b"\n"):
                     data += stream.readline()
-                if quotes_in is not None and quotes_in(data) % 2:
-                    data += _rest_of_quoted(file, stream, position, quotes_in)
+                if bounds is not None:
+                    data += _rest_of_record(file, stream, data, position, bounds)
                 position += len(data)
                 yield data, position
         except (EOFError, lzma.LZMAError, gzip.BadGzipFile, OSError) as error:
@@ -258,17 +277,21 @@ def read_lines(
         raise SourceFileError(file.path, reason)
 
 
-def _rest_of_quoted(file: InputFile, stream: BinaryIO, position: int, quotes_in: Callable[[bytes], int]) -> bytes:
-    """Return the lines up to the one that has the closing quote."""
-    lines: list[bytes] = []
-    while True:
+def _rest_of_record(file: InputFile, stream: BinaryIO, data: bytes, position: int, bounds: RecordBounds) -> bytes:
+    """Return the lines up to the end of the record in the midst of which some lines end; nothing where none is cut."""
+    cut = bounds.whole(data)
+    begun, known = bytearray(data[cut:]), len(data) - cut
+    while begun:
         line = stream.readline()
         if not line:
-            reason = f"a quote that opens after byte {position} never closes; repair the file, or disable its quotes"
+            reason = (
+                f"a quote that opens after byte {position + cut} never closes; repair the file, or disable its quotes"
+            )
             raise SourceFileError(file.path, reason)
-        lines.append(line)
-        if quotes_in(line) % 2:
-            return b"".join(lines)
+        begun += line
+        if bounds.may_end(line) and bounds.whole(bytes(begun)) == len(begun):
+            break
+    return bytes(begun[known:])
 
 
 def _first_line(stream: BinaryIO, start: int) -> int:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from penstock.datastream.connectors._file_system.formats import StreamFormat
 from penstock.datastream.connectors.base import Boundedness, Source
 
 if TYPE_CHECKING:
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
     )
     from penstock.common.time import Duration
     from penstock.common.typeinfo import TypeInformation
-    from penstock.datastream.connectors._file_system.formats import BulkFormat, FileFormat, StreamFormat
+    from penstock.datastream.connectors._file_system.formats import BulkFormat, FileFormat
     from penstock.datastream.connectors.base import SourceReaderContext, SplitEnumeratorContext
 
 
@@ -73,10 +74,16 @@ class FileSource(Source[Any, "FileSourceSplit", "FileCheckpoint"]):
     """
 
     def __init__(
-        self, paths: tuple[str, ...], file_format: FileFormat, splittable: bool, discovery_interval_ms: int | None
+        self,
+        paths: tuple[str, ...],
+        file_format: FileFormat,
+        splittable: bool,
+        discovery_interval_ms: int | None,
+        *,
+        may_grow: bool = False,
     ) -> None:
         self._paths, self._format, self._splittable = paths, file_format, splittable
-        self._discovery_interval_ms = discovery_interval_ms
+        self._discovery_interval_ms, self._may_grow = discovery_interval_ms, may_grow
 
     @staticmethod
     def for_record_stream_format(stream_format: StreamFormat, *paths: str) -> FileSourceBuilder:
@@ -112,6 +119,11 @@ class FileSource(Source[Any, "FileSourceSplit", "FileCheckpoint"]):
         """Return the type that the format gives its records."""
         return self._format.get_produced_type()
 
+    @property
+    def holds_produced_type(self) -> bool:
+        """Whether the format makes each record by its type."""
+        return self._format.holds_produced_type
+
     def create_enumerator(self, enum_context: SplitEnumeratorContext[FileSourceSplit]) -> FileEnumerator:
         """Find the files.
 
@@ -134,12 +146,13 @@ class FileSource(Source[Any, "FileSourceSplit", "FileCheckpoint"]):
         """Make a reader of parts."""
         from penstock._connectors.files.source import FileReader
 
-        return FileReader(reader_context, self._format)
+        return FileReader(reader_context, self._format, may_grow=self._may_grow)
 
     def _files(self) -> FileSet:
         from penstock._connectors.files.source import FileSet
 
-        return FileSet(self._paths, self._format, self._splittable)
+        monitored = self._discovery_interval_ms is not None
+        return FileSet(self._paths, self._format, self._splittable, monitored, self._may_grow)
 
 
 class FileSourceBuilder:
@@ -156,9 +169,27 @@ class FileSourceBuilder:
         self._format = file_format
         self._enumerator = FileEnumeratorProvider.default_splittable_file_enumerator()
         self._discovery_interval_ms: int | None = None
+        self._may_grow = False
+
+    def read_appended_files(self) -> FileSourceBuilder:
+        """Read files of lines that others append to, each as far as it was there when it was found; ours.
+
+        A line that had begun by then is read to its end; what comes behind it is never read. Without this, a file that
+        has changed after it was found is an error.
+
+        Raises:
+            TypeError: The format is not read line by line.
+        """
+        if not isinstance(self._format, StreamFormat):
+            msg = f"Only files that are read line by line can be read while they grow, not {self._format!r}."
+            raise TypeError(msg)
+        self._may_grow = True
+        return self
 
     def monitor_continuously(self, discovery_interval: Duration) -> FileSourceBuilder:
         """Look for new files from time to time, and never end; a file that was read once is not read again.
+
+        A folder, prefix or glob may stand for nothing for now.
 
         Args:
             discovery_interval: The time between two looks.
@@ -190,4 +221,10 @@ class FileSourceBuilder:
 
     def build(self) -> FileSource:
         """Return the source."""
-        return FileSource(self._paths, self._format, self._enumerator.splittable, self._discovery_interval_ms)
+        return FileSource(
+            self._paths,
+            self._format,
+            self._enumerator.splittable,
+            self._discovery_interval_ms,
+            may_grow=self._may_grow,
+        )

@@ -5,7 +5,6 @@ from __future__ import annotations
 import csv
 import datetime
 import io
-import re
 from decimal import Decimal
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -15,6 +14,7 @@ from penstock.common.types import RowKind, make_row
 from penstock.datastream.connectors._file_system.formats import cut_evenly, is_compressed, open_unpacked, read_lines
 from penstock.datastream.connectors.file_system import FilePart, StreamFormat
 from penstock.datastream.formats._arrow_types import arrow_type
+from penstock.datastream.formats._csv.records import CsvRecords
 from penstock.datastream.formats._csv.schema import CsvSchema
 from penstock.errors import SourceFileError
 
@@ -24,8 +24,6 @@ if TYPE_CHECKING:
     from penstock.common.typeinfo import TypeInformation
     from penstock.datastream.connectors.file_system import InputFile
     from penstock.datastream.formats._csv.schema import CsvColumn
-
-_COMMENT = re.compile(rb"^#.*(?:\n|\Z)", re.MULTILINE)
 
 # What Arrow reads as text and Python turns into values.
 _OF_TEXT: dict[TypeInformation, Callable[[str], Any]] = {
@@ -74,6 +72,11 @@ class CsvReaderFormat(StreamFormat):
         """Return the type of the rows."""
         return self._schema.row_type
 
+    @property
+    def holds_produced_type(self) -> bool:
+        """True: the file is read by that type."""
+        return True
+
     def cut(self, file: InputFile, part_size: int) -> list[FilePart]:
         """Return byte ranges where lines are records, else the whole file."""
         lines_are_records = self._dialect.quote_char is None or not self._dialect.multiline_values
@@ -88,14 +91,14 @@ class CsvReaderFormat(StreamFormat):
         columns = self._schema.columns
         field_names = [column.name for column in columns]
         converters = [_converter(column, self._dialect.null_value) for column in columns]
-        quotes_in = self._quotes_in if self._dialect.quote_char and self._dialect.multiline_values else None
-        for data, position in read_lines(file, part, quotes_in):
-            block = data
+        records = CsvRecords(self._dialect)
+        bounds = records if self._dialect.quote_char and self._dialect.multiline_values else None
+        for data, position in read_lines(file, part, bounds):
+            block = records.without_comments(data)
             if position == len(data):
-                block = data.split(b"\n", first_lines)[-1] if data.count(b"\n") >= first_lines else b""
-            if self._dialect.allow_comments:
-                block = _COMMENT.sub(b"", block)
-            if not block.strip():
+                block = block.split(b"\n", first_lines)[-1] if block.count(b"\n") >= first_lines else b""
+            # In a file of one column, an empty line is an empty value.
+            if not (block if len(names) == 1 else block.strip()):
                 continue
             try:
                 values = self._parse(block, names)
@@ -123,6 +126,7 @@ class CsvReaderFormat(StreamFormat):
                 quote_char=dialect.quote_char or False,
                 escape_char=dialect.escape_char or False,
                 newlines_in_values=dialect.quote_char is not None and dialect.multiline_values,
+                ignore_empty_lines=len(names) > 1,
             ),
             convert_options=arrow_csv.ConvertOptions(
                 column_types={column.name: _parsed_type(column) for column in columns},
@@ -134,12 +138,6 @@ class CsvReaderFormat(StreamFormat):
         )
         return [table.column(column.name).to_pylist() for column in columns]
 
-    def _quotes_in(self, data: bytes) -> int:
-        """Count the quotes of a text; an escaped quote does not count."""
-        if self._dialect.escape_char is not None:
-            data = re.sub(re.escape(self._dialect.escape_char).encode() + b".", b"", data, flags=re.DOTALL)
-        return data.count((self._dialect.quote_char or "").encode())
-
     def _column_names(self, file: InputFile) -> list[str]:
         """Return the names of the file's columns: its header, or the schema's."""
         wanted = [column.name for column in self._schema.columns]
@@ -147,6 +145,8 @@ class CsvReaderFormat(StreamFormat):
             return wanted
         with open_unpacked(file) as stream:
             line = stream.readline().decode("utf-8-sig", errors="replace")
+            while self._dialect.allow_comments and line.startswith("#"):
+                line = stream.readline().decode("utf-8", errors="replace")
         quote = self._dialect.quote_char
         reader = csv.reader(
             io.StringIO(line),

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any, BinaryIO, cast
 
 from penstock.common.serialization import BulkWriter, BulkWriterFactory, Encoder
 from penstock.common.typeinfo import RowTypeInfo
-from penstock.common.types import Row
 from penstock.datastream.formats._csv.schema import CsvSchema
+from penstock.datastream.formats._fields import Columns
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable
 
 
 class CsvEncoder(Encoder):
@@ -37,11 +37,16 @@ class CsvEncoder(Encoder):
     def __init__(self, schema: CsvSchema | RowTypeInfo) -> None:
         self._schema = CsvSchema.for_row_type(schema) if isinstance(schema, RowTypeInfo) else schema
         self._names = [column.name for column in self._schema.columns]
+        self._columns = Columns(self._names, "Add the column to the CsvSchema, or take the field out of the record")
         self._separators = [column.separator for column in self._schema.columns]
         self._null = self._schema.dialect.null_value or ""
 
     def encode(self, element: Any, stream: BinaryIO) -> None:
-        """Write one record: a Row, a dict by column name, or a tuple by position."""
+        """Write one record: a Row, a dict by column name, or a tuple by position.
+
+        Raises:
+            RecordFieldError: It has a field that is no column.
+        """
         self.encode_all([element], stream)
 
     def encode_all(self, elements: list[Any], stream: BinaryIO) -> None:
@@ -49,10 +54,7 @@ class CsvEncoder(Encoder):
         stream.write(_lines(self._schema, map(self._texts, elements)))
 
     def _texts(self, record: Any) -> list[str]:
-        if isinstance(record, dict):
-            values: Sequence[Any] = list(map(cast("dict[str, Any]", record).get, self._names))
-        else:
-            values = record.get_fields_by_names(self._names) if isinstance(record, Row) else record
+        values = self._columns.values(record)
         if len(values) != len(self._names):
             wanted = f"{self._schema} has {len(self._names)} columns"
             msg = f"The record {record!r:.200} has {len(values)} values, and {wanted}."

@@ -61,12 +61,18 @@ const failures = ({ failures: { entries, truncated } }) => `${entries.length}${t
 
 function figures({ job, vertices }, state) {
   const { penstock } = job;
+  const late = Object.entries(penstock.late_records_dropped);
   const reading = vertices.filter((one) => one.inputs.length === 0).reduce((sum, one) => sum + one.rateOut, 0);
   return facts([
     ["Records read", count(penstock.records)],
     !isOver(state) && ["Sources emit", rate(reading)],
     ["Running for", duration(job.duration), `Started ${time(job["start-time"])}`],
     ["Watermark", watermark(penstock.watermark), "The smallest one at the ends of the graph, in UTC"],
+    late.length > 0 && [
+      "Late records dropped",
+      count(late.reduce((sum, [, dropped]) => sum + dropped, 0)),
+      late.map(([operator, dropped]) => `${operator}: ${count(dropped)}`).join("\n"),
+    ],
     ["Last checkpoint", penstock.checkpoint_id ? `#${penstock.checkpoint_id}` : "none yet"],
     penstock.restarts > 0 && ["Restarts", count(penstock.restarts)],
     ["Job id", copyable(job.jid, "the job id")],

@@ -1,0 +1,49 @@
+"""Records that come too late and are dropped: a loss that is meant, so it is counted, shown, and told the first time.
+
+The number is kept as an accumulator, so it counts with the checkpoint: once for each record, whatever was restarted.
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING, Any
+
+from penstock._engine.protocol.metadata import LATE_RECORDS
+from penstock._engine.protocol.short_repr import short_repr
+from penstock.common.accumulators import IntCounter
+
+if TYPE_CHECKING:
+    from penstock._engine.operators.base import OperatorContext
+
+_log = logging.getLogger("penstock")
+
+
+class LateRecords:
+    """The late records of one operator subtask."""
+
+    def __init__(self, context: OperatorContext) -> None:
+        self._accumulators = context.accumulators
+        self._metric = context.metrics.counter(LATE_RECORDS)
+        self._is_first = True
+
+    def drop(self, count: int, first: Any, timestamp: int, watermark: int) -> None:
+        """Count records that are dropped.
+
+        Args:
+            count: How many.
+            first: The first of them, for the log.
+            timestamp: Its timestamp.
+            watermark: Where the operator's watermark stands.
+        """
+        self._metric.inc(count)
+        self._accumulators.get_or_add(LATE_RECORDS, IntCounter).add(count)
+        if self._is_first:
+            self._is_first = False
+            _log.warning(
+                "Dropped %s, which comes too late: its timestamp is %d, and the watermark stands at %d. Others are "
+                "counted as %s and not told; side_output_late_data() keeps them, allowed_lateness() waits for them.",
+                short_repr(first),
+                timestamp,
+                watermark,
+                LATE_RECORDS,
+            )

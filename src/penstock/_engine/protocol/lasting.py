@@ -1,0 +1,69 @@
+"""Which errors a restart does not heal, wherever they are raised: in a task, or on the driver.
+
+A restarted job reads the same records from the same checkpoint with the same program. So these end the job at once, and
+the restart strategy is not asked:
+
+- mistakes of the program: all `JobGraphError`s, such as state or functions that this version lacks, a state declared as
+  another kind, a key without an encoding; a partitioner that names no subtask; what cannot be pickled for a checkpoint,
+  or is too large for it; and names that Penstock does not have: an attribute of one of its objects, or a module;
+- state whose classes have changed, damaged checkpoints, and files of a checkpoint that are gone;
+- bugs that Penstock finds in itself, and a JVM that is gone.
+
+Any other error of user code may be of the moment, such as a server that does not answer, and is left to the restart
+strategy.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from penstock.errors import (
+    AccumulatorSizeError,
+    CorruptCheckpointError,
+    DriverCodeError,
+    InternalError,
+    JobGraphError,
+    LostCommittableError,
+    PartitionError,
+    SparkGoneError,
+    StagedFileError,
+    StateClassError,
+    UnpicklableAccumulatorError,
+    UnpicklableStateError,
+    UnreadableOutputError,
+)
+
+_LASTING: Final = (
+    AccumulatorSizeError,
+    CorruptCheckpointError,
+    InternalError,
+    JobGraphError,
+    LostCommittableError,
+    PartitionError,
+    SparkGoneError,
+    StagedFileError,
+    StateClassError,
+    UnpicklableAccumulatorError,
+    UnpicklableStateError,
+)
+
+
+def is_lasting(error: BaseException) -> bool:
+    """Tell whether a restart would end the same way.
+
+    Args:
+        error: What was raised; of errors that wrap others, what they were raised from counts.
+    """
+    if isinstance(error, (DriverCodeError, UnreadableOutputError)):
+        return error.__cause__ is not None and is_lasting(error.__cause__)
+    match error:
+        case AttributeError():
+            return _is_ours(type(error.obj).__module__)
+        case ImportError():
+            return _is_ours(error.name or "")
+        case _:
+            return isinstance(error, _LASTING)
+
+
+def _is_ours(module: str) -> bool:
+    return module.partition(".")[0] == "penstock"

@@ -1,0 +1,134 @@
+"""States whose descriptor declares a type: what is written is held to it. A state without a type has none of these."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from penstock.common.conversion import conversion
+from penstock.common.typeinfo import ListTypeInfo, MapTypeInfo
+from penstock.datastream.state import BroadcastState, ListState, ValueState
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from penstock.common.conversion import Conversion
+    from penstock.datastream.state import ListStateDescriptor, MapStateDescriptor, ValueStateDescriptor
+
+
+def held_value(state: ValueState[Any], descriptor: ValueStateDescriptor, operator: str) -> ValueState[Any]:
+    """Return a value state as its descriptor declares it."""
+    held = conversion(descriptor.type_info, _named(descriptor.get_name(), operator))
+    return state if held is None else HeldValueState(state, held)
+
+
+def held_list(state: ListState[Any], descriptor: ListStateDescriptor, operator: str) -> ListState[Any]:
+    """Return a list state as its descriptor declares it."""
+    declared = descriptor.type_info
+    element = declared.elem_type if isinstance(declared, ListTypeInfo) else declared
+    held = conversion(element, f"An item of {_named(descriptor.get_name(), operator, 's')}")
+    return state if held is None else HeldListState(state, held)
+
+
+def held_broadcast(
+    state: BroadcastState[Any, Any], descriptor: MapStateDescriptor, operator: str
+) -> BroadcastState[Any, Any]:
+    """Return a broadcast map as its descriptor declares it."""
+    declared = descriptor.type_info
+    assert isinstance(declared, MapTypeInfo)
+    name = _named(descriptor.get_name(), operator, "s")
+    key = conversion(declared.key_type, f"A key of {name}")
+    value = conversion(declared.value_type, f"A value of {name}")
+    return state if key is None and value is None else HeldBroadcastState(state, key, value)
+
+
+def _named(state: str, operator: str, letter: str = "S") -> str:
+    return f"{letter}tate {state!r} of {operator!r}"
+
+
+class HeldValueState(ValueState[Any]):
+    """One value per key."""
+
+    __slots__ = ("_convert", "_state")
+
+    def __init__(self, state: ValueState[Any], held: Conversion) -> None:
+        self._state = state
+        self._convert = held.value
+
+    def value(self) -> Any:
+        return self._state.value()
+
+    def update(self, value: Any) -> None:
+        self._state.update(self._convert(value))
+
+    def clear(self) -> None:
+        self._state.clear()
+
+
+class HeldListState(ListState[Any]):
+    """A list, of a key or of a subtask."""
+
+    __slots__ = ("_held", "_state")
+
+    def __init__(self, state: ListState[Any], held: Conversion) -> None:
+        self._state = state
+        self._held = held
+
+    def get(self) -> Iterable[Any]:
+        return self._state.get()
+
+    def add(self, value: Any) -> None:
+        self._state.add(self._held.value(value))
+
+    def add_all(self, values: list[Any]) -> None:
+        self._state.add_all(self._held.block(list(values)))
+
+    def update(self, values: list[Any]) -> None:
+        self._state.update(self._held.block(list(values)))
+
+    def clear(self) -> None:
+        self._state.clear()
+
+
+class HeldBroadcastState(BroadcastState[Any, Any]):
+    """A map that is the same on all subtasks."""
+
+    __slots__ = ("_key", "_state", "_value")
+
+    def __init__(self, state: BroadcastState[Any, Any], key: Conversion | None, value: Conversion | None) -> None:
+        self._state = state
+        self._key = key
+        self._value = value
+
+    def get(self, key: Any) -> Any:
+        return self._state.get(key)
+
+    def contains(self, key: Any) -> bool:
+        return self._state.contains(key)
+
+    def items(self) -> Iterable[tuple[Any, Any]]:
+        return self._state.items()
+
+    def keys(self) -> Iterable[Any]:
+        return self._state.keys()
+
+    def values(self) -> Iterable[Any]:
+        return self._state.values()
+
+    def is_empty(self) -> bool:
+        return self._state.is_empty()
+
+    def put(self, key: Any, value: Any) -> None:
+        key = key if self._key is None else self._key.value(key)
+        self._state.put(key, value if self._value is None else self._value.value(value))
+
+    def put_all(self, dict_value: Mapping[Any, Any] | Iterable[tuple[Any, Any]]) -> None:
+        entries = dict(dict_value)
+        keys, values = list(entries), list(entries.values())
+        keys = keys if self._key is None else self._key.block(keys)
+        self._state.put_all(zip(keys, values if self._value is None else self._value.block(values), strict=True))
+
+    def remove(self, key: Any) -> None:
+        self._state.remove(key)
+
+    def clear(self) -> None:
+        self._state.clear()

@@ -1,0 +1,50 @@
+"""The fields of records by the names of columns: nothing that a record has is left out without a word."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NoReturn, cast
+
+from penstock.common.types import Row, field_names
+from penstock.errors import RecordFieldError
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable, Sequence
+
+
+class Columns:
+    """Takes records apart by the names of columns.
+
+    Args:
+        names: The columns in order.
+        way_out: What a user does about a field that is none of them.
+    """
+
+    def __init__(self, names: Collection[str], way_out: str) -> None:
+        self.names = list(names)
+        self._known = set(self.names)
+        self._way_out = way_out
+
+    def values(self, record: Any) -> Sequence[Any]:
+        """Return a record's values by column: of dicts and of rows with names by name, of the rest by position.
+
+        A field that a dict lacks is None.
+
+        Raises:
+            RecordFieldError: The record has a field that is no column.
+        """
+        if isinstance(record, dict):
+            fields = cast("dict[str, Any]", record)
+            if not self._known.issuperset(fields):
+                self.refuse(record, fields)
+            return list(map(fields.get, self.names))
+        if isinstance(record, Row):
+            names = field_names(record)
+            if names is not None and not self._known.issuperset(names):
+                self.refuse(record, names)
+            return record.get_fields_by_names(self.names)
+        return record
+
+    def refuse(self, record: Any, fields: Iterable[str]) -> NoReturn:
+        """Raise for the first field that is no column."""
+        field = next(name for name in fields if name not in self._known)
+        raise RecordFieldError(str(field), f"{record!r:.200}", tuple(self.names), self._way_out)

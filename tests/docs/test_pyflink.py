@@ -1,0 +1,100 @@
+"""The page about PyFlink says what is there today."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from tests.docs.pyflink import DOCUMENT, REFUSED, document
+
+from penstock.common import Configuration, Time
+from penstock.datastream import (
+    AggregateFunction,
+    KeyedProcessFunction,
+    RuntimeExecutionMode,
+    StreamExecutionEnvironment,
+)
+from penstock.datastream.state import (
+    AggregatingStateDescriptor,
+    MapStateDescriptor,
+    ReducingStateDescriptor,
+    StateTtlConfig,
+    ValueStateDescriptor,
+)
+from penstock.errors import UnsupportedOperationError
+from penstock.testing.harness import OperatorHarness
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+
+def test_page_is_up_to_date() -> None:
+    assert DOCUMENT.read_text(encoding="utf-8") == document(), "run python -m tests.docs.pyflink"
+
+
+def asked(ask: Callable[[Any], object]) -> Callable[[], object]:
+    """Return what asks for a state where functions do."""
+
+    class Asks(KeyedProcessFunction):
+        def open(self, runtime_context: Any) -> None:
+            ask(runtime_context)
+
+        def process_element(self, value: Any, ctx: Any) -> Any:
+            yield value
+
+    return lambda: OperatorHarness.for_keyed_process(Asks(), lambda value: value).process_element(1)
+
+
+class Sum(AggregateFunction):
+    def create_accumulator(self) -> int:
+        return 0
+
+    def add(self, value: Any, accumulator: Any) -> Any:
+        return value + accumulator
+
+    def get_result(self, accumulator: Any) -> Any:
+        return accumulator
+
+    def merge(self, acc_a: Any, acc_b: Any) -> Any:
+        return acc_a + acc_b
+
+
+def expiring() -> ValueStateDescriptor:
+    descriptor = ValueStateDescriptor("count")
+    descriptor.enable_time_to_live(StateTtlConfig.new_builder(Time.seconds(1)).build())
+    return descriptor
+
+
+def batch() -> None:
+    env = StreamExecutionEnvironment.get_execution_environment(Configuration())
+    env.set_runtime_mode(RuntimeExecutionMode.BATCH)
+    env.from_collection([1]).print()
+    env.execute()
+
+
+ENV = StreamExecutionEnvironment.get_execution_environment
+TRIED: dict[str, list[Callable[[], object]]] = {
+    "get_map_state": [
+        asked(lambda context: context.get_map_state(MapStateDescriptor("map"))),
+        asked(lambda context: context.get_reducing_state(ReducingStateDescriptor("sum", max))),
+        asked(lambda context: context.get_aggregating_state(AggregatingStateDescriptor("sum", Sum(), None))),
+    ],
+    "StateTtlConfig": [asked(lambda context: context.get_state(expiring()))],
+    "BATCH": [batch],
+    "add_source": [
+        lambda: ENV().add_source(None),
+        lambda: ENV().create_input(None),
+        lambda: ENV().from_collection([1]).add_sink(None),
+    ],
+    "add_jars": [lambda: ENV().add_jars("file:///a.jar"), lambda: ENV().add_classpaths("file:///a")],
+}
+
+
+@pytest.mark.parametrize(("what", "number"), [(what, n) for what, calls in TRIED.items() for n in range(len(calls))])
+def test_what_the_page_calls_refused_is(what: str, number: int) -> None:
+    with pytest.raises(UnsupportedOperationError):
+        TRIED[what][number]()
+
+
+def test_all_that_the_page_calls_refused_is_tried() -> None:
+    assert [sum(name in what for name in TRIED) for what in REFUSED] == [1] * len(REFUSED)

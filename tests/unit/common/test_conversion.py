@@ -1,0 +1,276 @@
+"""What declared types make of values, by the rules of PyFlink's coders, and what they refuse."""
+
+from __future__ import annotations
+
+import datetime
+import enum
+from collections import OrderedDict
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytest
+
+from penstock.common.conversion import Conversion, conversion
+from penstock.common.time import Instant
+from penstock.common.typeinfo import LocalTimeTypeInfo, Types
+from penstock.common.types import Row, RowKind, field_names
+from penstock.errors import DeclaredTypeError
+
+if TYPE_CHECKING:
+    from penstock.common.typeinfo import TypeInformation
+
+NAMED = Types.ROW_NAMED(["id", "name", "score"], [Types.INT(), Types.STRING(), Types.DOUBLE()])
+PLAIN = Types.ROW([Types.INT(), Types.STRING()])
+PAIR = Types.TUPLE([Types.INT(), Types.STRING()])
+ZONE = datetime.timezone(datetime.timedelta(hours=2))
+NOON = datetime.datetime(2024, 2, 29, 12, 30, 15, 123456)  # noqa: DTZ001 - timestamps have no zone
+DAY = datetime.date(2024, 2, 29)
+TIME = datetime.time(12, 30, 15, 123456)
+DATE_TIME = LocalTimeTypeInfo(LocalTimeTypeInfo.TimeType.LOCAL_DATE_TIME)
+
+
+class Number(enum.IntEnum):
+    ONE = 1
+
+
+class Text(enum.StrEnum):
+    A = "a"
+
+
+@dataclass
+class Score:
+    id: int
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class Slotted:
+    id: int
+    name: str
+    score: float
+
+
+class Plain:
+    def __init__(self, **fields: Any) -> None:
+        self.__dict__.update(fields)
+
+
+def held(type_info: TypeInformation) -> Conversion:
+    found = conversion(type_info, "The output of 'Map'")
+    assert found is not None
+    return found
+
+
+SAME: list[tuple[TypeInformation, Any]] = [
+    (Types.BYTE(), -128),
+    (Types.SHORT(), 32767),
+    (Types.INT(), -(2**31)),
+    (Types.INT(), 2**31 - 1),
+    (Types.LONG(), -(2**63)),
+    (Types.LONG(), 2**63 - 1),
+    (Types.BIG_INT(), 10**40),
+    (Types.DOUBLE(), 1e300),
+    (Types.BOOLEAN(), False),
+    (Types.STRING(), "naïve ☃"),
+    (Types.CHAR(), "x"),
+    (Types.BIG_DEC(), Decimal("1.10")),
+    (Types.INSTANT(), Instant(1, 2)),
+    (Types.SQL_DATE(), DAY),
+    (Types.SQL_TIME(), TIME),
+    (Types.SQL_TIMESTAMP(), NOON),
+    (DATE_TIME, NOON),
+    (Types.PRIMITIVE_ARRAY(Types.BYTE()), b"raw"),
+    (Types.PRIMITIVE_ARRAY(Types.INT()), [1, 2]),
+    (Types.BASIC_ARRAY(Types.INT()), [1, None]),
+    (Types.OBJECT_ARRAY(PAIR), [(1, "x"), None]),
+    (Types.LIST(Types.STRING()), ["a", None]),
+    (Types.LIST(Types.PICKLED_BYTE_ARRAY()), [object]),
+    (Types.MAP(Types.STRING(), Types.INT()), {"a": 1, "b": None}),
+    (PAIR, (1, None)),
+    (PAIR, (None, "x")),
+    (Types.TUPLE([]), ()),
+    (Types.TUPLE([PAIR, Types.LIST(Types.INT())]), ((1, "x"), [1])),
+    (NAMED, Row(id=1, name="ada", score=1.5)),
+    (PLAIN, Row(f0=1, f1=None)),
+    (Types.ROW([PLAIN]), Row(f0=Row(f0=1, f1="x"))),
+]
+
+
+@pytest.mark.parametrize(("type_info", "value"), SAME)
+def test_a_value_of_the_type_stays_the_same_object(type_info: TypeInformation, value: Any) -> None:
+    assert held(type_info).value(value) is value
+    block = [value, None, value]
+    kept = held(type_info).block(block)
+    assert kept == block
+    assert all(kept[place] is value for place in (0, 2))
+
+
+CONVERTED: list[tuple[TypeInformation, Any, Any]] = [
+    (Types.INT(), True, 1),
+    (Types.INT(), np.int64(7), 7),
+    (Types.BYTE(), np.uint8(7), 7),
+    (Types.LONG(), Number.ONE, 1),
+    (Types.BIG_INT(), np.bool_(True), 1),
+    (Types.DOUBLE(), 1, 1.0),
+    (Types.DOUBLE(), True, 1.0),
+    (Types.DOUBLE(), np.float32(0.5), 0.5),
+    (Types.DOUBLE(), np.float64(0.1), 0.1),
+    (Types.DOUBLE(), np.int64(3), 3.0),
+    (Types.DOUBLE(), Decimal("1.5"), 1.5),
+    (Types.FLOAT(), 0.1, 0.10000000149011612),
+    (Types.FLOAT(), 1, 1.0),
+    (Types.FLOAT(), float("inf"), float("inf")),
+    (Types.FLOAT(), float("-inf"), float("-inf")),
+    (Types.BOOLEAN(), 1, True),
+    (Types.BOOLEAN(), np.bool_(False), False),
+    (Types.STRING(), np.str_("a"), "a"),
+    (Types.STRING(), Text.A, "a"),
+    (Types.BIG_DEC(), 5, Decimal(5)),
+    (Types.BIG_DEC(), 1.5, Decimal("1.5")),
+    (Types.BIG_DEC(), "1.10", Decimal("1.10")),
+    (Types.SQL_DATE(), NOON, DAY),
+    (Types.SQL_TIME(), NOON, TIME),
+    (Types.SQL_TIME(), datetime.time(3, tzinfo=ZONE), datetime.time(1)),
+    (Types.SQL_TIMESTAMP(), NOON.replace(tzinfo=ZONE), NOON - datetime.timedelta(hours=2)),
+    (Types.PRIMITIVE_ARRAY(Types.BYTE()), bytearray(b"ab"), b"ab"),
+    (Types.PRIMITIVE_ARRAY(Types.DOUBLE()), np.array([1.0, 2.0]), [1.0, 2.0]),
+    (Types.LIST(Types.DOUBLE()), (1, 2), [1.0, 2.0]),
+    (Types.OBJECT_ARRAY(PLAIN), [(1, "x")], [Row(f0=1, f1="x")]),
+    (Types.MAP(Types.STRING(), Types.LIST(Types.DOUBLE())), {"a": [1]}, {"a": [1.0]}),
+    (Types.MAP(Types.DOUBLE(), Types.STRING()), {1: "a"}, {1.0: "a"}),
+    (Types.MAP(Types.STRING(), Types.INT()), OrderedDict(a=1), {"a": 1}),
+    (PAIR, [1, "x"], (1, "x")),
+    (PAIR, Row(1, "x"), (1, "x")),
+    (Types.TUPLE([PLAIN, Types.DOUBLE()]), ((1, "x"), 1), (Row(f0=1, f1="x"), 1.0)),
+    (NAMED, Row(1, "ada", 1.5), Row(id=1, name="ada", score=1.5)),
+    (NAMED, Row(1, "ada", 1), Row(id=1, name="ada", score=1.0)),
+    (NAMED, Row(score=2, name=None, id=2), Row(id=2, name=None, score=2.0)),
+    (NAMED, {"id": 3, "score": None}, Row(id=3, name=None, score=None)),
+    (NAMED, Score(1, "ada"), Row(id=1, name="ada", score=None)),
+    (NAMED, Slotted(1, "ada", 2), Row(id=1, name="ada", score=2.0)),
+    (NAMED, Plain(id=1, _cache={}), Row(id=1, name=None, score=None)),
+    (PLAIN, (1, "x"), Row(f0=1, f1="x")),
+    (PLAIN, [True, "x"], Row(f0=1, f1="x")),
+]
+
+
+@pytest.mark.parametrize(("type_info", "value", "expected"), CONVERTED)
+def test_what_pyflink_converts_is_converted(type_info: TypeInformation, value: Any, expected: Any) -> None:
+    for converted in (held(type_info).value(value), held(type_info).block([expected, None, value])[2]):
+        assert repr(converted) == repr(expected)
+        assert converted == expected
+        assert type(converted) is type(expected)
+
+
+MISFITS: list[tuple[TypeInformation, Any, str]] = [
+    (Types.INT(), "5", "it is of str, not an integer"),
+    (Types.INT(), 2**31, "out of range, which is -2147483648 to 2147483647"),
+    (Types.INT(), -(2**31) - 1, "out of range"),
+    (Types.INT(), np.int64(2**31), "out of range"),
+    (Types.BYTE(), 128, "out of range"),
+    (Types.SHORT(), -32769, "out of range"),
+    (Types.LONG(), 2**63, "out of range"),
+    (Types.LONG(), 1.0, "it is of float, not an integer"),
+    (Types.BIG_INT(), Decimal(1), "not an integer"),
+    (Types.DOUBLE(), "1.5", "it is of str, not a number"),
+    (Types.DOUBLE(), 1 + 2j, "not a number"),
+    (Types.DOUBLE(), 10**400, "too large"),
+    (Types.FLOAT(), 1e300, "out of range"),
+    (Types.BOOLEAN(), "yes", "not a truth value"),
+    (Types.BOOLEAN(), 256, "not a truth value"),
+    (Types.STRING(), 5, "it is of int, not a str"),
+    (Types.STRING(), b"raw", "not a str"),
+    (Types.CHAR(), "xy", "2 characters in place of one"),
+    (Types.BIG_DEC(), "text", "not a Decimal"),
+    (Types.BIG_DEC(), True, "not a Decimal"),
+    (Types.INSTANT(), 5, "not an Instant"),
+    (Types.SQL_DATE(), "2024-02-29", "not a date"),
+    (Types.SQL_TIME(), 5, "not a time"),
+    (Types.SQL_TIMESTAMP(), DAY, "it is of date, not a datetime"),
+    (Types.PRIMITIVE_ARRAY(Types.BYTE()), "raw", "not bytes"),
+    (Types.PRIMITIVE_ARRAY(Types.INT()), [1, None], "at [1]: None has no place here"),
+    (Types.LIST(Types.STRING()), "abc", "not a list"),
+    (Types.LIST(Types.STRING()), {"a": 1}, "not a list"),
+    (Types.LIST(Types.INT()), [1, "a"], "at [1]: it is of str"),
+    (Types.MAP(Types.STRING(), Types.INT()), [("a", 1)], "not a dict"),
+    (Types.MAP(Types.STRING(), Types.INT()), {"a": "b"}, "at ['a']: it is of str"),
+    (Types.MAP(Types.STRING(), Types.INT()), {None: 1}, "at key None: None has no place here"),
+    (PAIR, (1,), "1 fields in place of 2"),
+    (PAIR, (1, "x", 2), "3 fields in place of 2"),
+    (PAIR, {"a": 1}, "not a tuple"),
+    (PAIR, ("x", 1), "at [0]: it is of str"),
+    (PLAIN, (1,), "1 fields in place of 2"),
+    (PLAIN, Row(1, "x", None), "3 fields in place of 2"),
+    (PLAIN, 5, "it is of int, not a Row"),
+    (PLAIN, len, "not a Row"),
+    (NAMED, Row(1, "ada", "1.5"), "at .score: it is of str, not a number"),
+    (NAMED, Row(id=1, name="ada", score=1.5, extra=2), "the type has no field 'extra'"),
+    (NAMED, Row(id=1, nmae="ada", score=1.5), "the type has no field 'nmae'"),
+    (NAMED, Row(id=1, name="ada"), "it lacks the field 'score'"),
+    (NAMED, {"id": 1, "nmae": "ada"}, "the type has no field 'nmae'"),
+    (NAMED, Plain(id=1, other=2), "the type has no field 'other'"),
+    (Types.ROW_NAMED(["rows"], [Types.LIST(NAMED)]), Row([Row(1, "a", 1.0), Row(1, 2, 1.0)]), "at .rows[1].name:"),
+]
+
+
+@pytest.mark.parametrize(("type_info", "value", "reason"), MISFITS)
+def test_a_value_that_does_not_fit_is_an_error_with_value_type_and_place(
+    type_info: TypeInformation, value: Any, reason: str
+) -> None:
+    for hold in (held(type_info).value, lambda bad: held(type_info).block([None, bad, None])):
+        with pytest.raises(DeclaredTypeError) as refused:
+            hold(value)
+        text = str(refused.value)
+        assert text.startswith(f"The output of 'Map' is declared as {type_info!r}, and ")
+        assert reason in text
+        assert refused.value.value[:20] in text
+
+
+@pytest.mark.parametrize("type_info", [None, Types.PICKLED_BYTE_ARRAY()])
+def test_without_a_type_there_is_no_conversion(type_info: TypeInformation | None) -> None:
+    assert conversion(type_info, "") is None
+
+
+def test_a_row_keeps_its_kind_and_rows_of_one_type_share_their_names() -> None:
+    rows = held(PLAIN).block([Row.of_kind(RowKind.DELETE, 1, "a"), Row(2, "b"), (3, "c")])
+    assert rows[0].get_row_kind() is RowKind.DELETE
+    assert field_names(rows[0]) is field_names(rows[1]) is field_names(rows[2])
+    assert [row.f1 for row in rows] == ["a", "b", "c"]
+
+
+def test_the_row_that_a_function_returned_keeps_its_names() -> None:
+    row = Row(1, "x")
+    assert repr(held(PLAIN).block([row])) == "[Row(f0=1, f1='x')]"
+    assert repr(row) == "<Row(1, 'x')>"
+
+
+def test_row_types_that_differ_in_names_alone_are_told_apart() -> None:
+    one, two = (Types.ROW_NAMED([name], [Types.INT()]) for name in ("one", "two"))
+    assert one == two
+    assert [repr(held(kind).value(Row(1))) for kind in (one, two)] == ["Row(one=1)", "Row(two=1)"]
+
+
+def test_not_a_number_passes_as_a_float_of_32_bits() -> None:
+    pair = Types.TUPLE([Types.FLOAT(), Types.FLOAT()])
+    (value,) = held(pair).block([(float("nan"), 0.1)])
+    assert repr(value) == "(nan, 0.10000000149011612)"
+    assert repr(held(Types.FLOAT()).block([float("nan")])) == "[nan]"
+
+
+def test_a_chain_of_typed_maps_gives_what_pyflink_gives() -> None:
+    rows = [Row(1, "ada", 1.5), Row(2, None, 2.0), Row(3, "cyd", None)]
+    named, plain = held(NAMED).value, held(PLAIN).value
+    tupled = held(Types.TUPLE([Types.INT(), Types.STRING(), Types.INT()])).value
+    out: list[str] = []
+    for row in map(named, rows):
+        greeted = named(Row(id=row.id + 1, name=(row["name"] or "?") + "!", score=row[2]))
+        joined = plain(Row(greeted.id, f"{greeted.name}:{greeted.score}"))
+        counted = tupled((joined[0], joined[1], len(joined)))
+        out.append(repr(plain(Row(counted[0], counted[1] * counted[2]))))
+    assert out == [
+        "Row(f0=2, f1='ada!:1.5ada!:1.5')",
+        "Row(f0=3, f1='?!:2.0?!:2.0')",
+        "Row(f0=4, f1='cyd!:Nonecyd!:None')",
+    ]

@@ -1,0 +1,167 @@
+"""A program that asks for what this version lacks is refused where it says so, long before anything runs."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from tests.unit.graph.graphs import environment
+
+from penstock.common import Time, Types
+from penstock.datastream import KeyedProcessFunction, MapFunction
+from penstock.datastream.functions import ReduceFunction
+from penstock.datastream.state import (
+    AggregatingStateDescriptor,
+    MapStateDescriptor,
+    ReducingStateDescriptor,
+    StateTtlConfig,
+    ValueStateDescriptor,
+)
+from penstock.errors import UnsupportedOperationError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+HOUR = StateTtlConfig.new_builder(Time.hours(1)).build()
+NEVER = StateTtlConfig.new_builder(Time.hours(1)).set_update_type(StateTtlConfig.UpdateType.Disabled).build()
+EXPIRING = ValueStateDescriptor("expiring")
+EXPIRING.enable_time_to_live(HOUR)
+GREATEST = ReducingStateDescriptor("greatest", max, Types.INT())
+
+
+class Echo(KeyedProcessFunction):
+    def process_element(self, value: Any, ctx: Any) -> Any:
+        yield value
+
+
+class AsksForMap(Echo):
+    def open(self, runtime_context: Any) -> None:
+        self.seen = runtime_context.get_map_state(MapStateDescriptor("seen", Types.INT(), Types.INT()))
+
+
+class AsksForAggregate(Echo):
+    def open(self, context: Any) -> None:
+        name = "sum"
+        self.state = context.get_aggregating_state(self.descriptor(name))
+
+    def descriptor(self, name: str) -> AggregatingStateDescriptor:
+        raise AssertionError("the driver runs nothing")
+
+
+class Reduces(Echo):
+    def open(self, runtime_context: Any) -> None:
+        for descriptor in (GREATEST,):
+            self.state = runtime_context.get_reducing_state(descriptor)
+
+
+class Expires(Echo):
+    def open(self, runtime_context: Any) -> None:
+        descriptor = ValueStateDescriptor("count")
+        descriptor.enable_time_to_live(StateTtlConfig.new_builder(Time.hours(1)).build())
+        self.state = runtime_context.get_state(descriptor)
+
+
+class ExpiresAsConfigured(Echo):
+    def open(self, runtime_context: Any) -> None:
+        descriptor = ValueStateDescriptor("count")
+        descriptor.enable_time_to_live(HOUR)
+        self.state = runtime_context.get_state(descriptor)
+
+
+class HoldsExpiring(Echo):
+    def __init__(self) -> None:
+        self.states = [EXPIRING]
+
+
+class UsesExpiring(Echo):
+    def open(self, runtime_context: Any) -> None:
+        if runtime_context:
+            self.state = runtime_context.get_state(EXPIRING)
+
+
+@pytest.mark.parametrize(
+    ("function", "said"),
+    [
+        (AsksForMap, r"get_map_state\(\) in open\(\) of AsksForMap, line \d+ is not .*ValueState"),
+        (AsksForAggregate, r"get_aggregating_state\(\) in open\(\)"),
+        (Reduces, r"get_reducing_state\('greatest'\)"),
+        (Expires, r"enable_time_to_live\(\) in open\(\) of Expires.* clear them in on_timer"),
+        (ExpiresAsConfigured, r"enable_time_to_live\(\) in open\(\)"),
+        (HoldsExpiring, "time to live of the state 'expiring'"),
+        (UsesExpiring, "time to live of the state 'expiring'"),
+    ],
+)
+def test_a_function_that_will_ask_for_what_is_lacking_is_refused_where_it_is_used(
+    function: Callable[[], KeyedProcessFunction], said: str
+) -> None:
+    stream = environment().from_collection([1]).key_by(str)
+    with pytest.raises(UnsupportedOperationError, match=said):
+        stream.process(function())
+
+
+class Keyless(MapFunction):
+    def open(self, runtime_context: Any) -> None:
+        self.state = runtime_context.get_state(ValueStateDescriptor("count"))
+
+    def map(self, value: Any) -> Any:
+        return value
+
+
+def test_keyed_state_of_a_function_without_keys_is_refused() -> None:
+    stream = environment().from_collection([1])
+    stream.key_by(str).map(Keyless())
+    with pytest.raises(UnsupportedOperationError, match="use it after key_by"):
+        stream.map(Keyless())
+
+
+class Device:
+    def get_map_state(self) -> None: ...
+
+    def get_state(self) -> None: ...
+
+
+class TalksToADevice(MapFunction):
+    def open(self, runtime_context: Any) -> None:
+        self.device = Device()
+        self.device.get_map_state()
+        device = self.device
+        device.get_state()
+
+    def map(self, value: Any) -> Any:
+        return value
+
+
+class MayAsk(Echo):
+    def open(self, runtime_context: Any) -> None:
+        descriptor = ValueStateDescriptor("count")
+        if runtime_context.get_job_parameter("expires", "no") == "yes":
+            descriptor.enable_time_to_live(HOUR)
+        self.state = runtime_context.get_state(descriptor)
+
+
+class Tries(Echo):
+    def open(self, runtime_context: Any) -> None:
+        try:
+            self.state = runtime_context.get_map_state(MapStateDescriptor("seen", Types.INT(), Types.INT()))
+        except UnsupportedOperationError:
+            self.state = runtime_context.get_state(ValueStateDescriptor("seen"))
+
+
+class NeverExpires(Echo):
+    def open(self, runtime_context: Any) -> None:
+        descriptor = ValueStateDescriptor("count")
+        descriptor.enable_time_to_live(NEVER)
+        self.state = runtime_context.get_state(descriptor)
+
+
+class Sums(ReduceFunction):
+    def reduce(self, value1: Any, value2: Any) -> Any:
+        return value1
+
+
+@pytest.mark.parametrize("function", [TalksToADevice, MayAsk, Tries, NeverExpires])
+def test_a_function_that_may_never_ask_for_it_is_not_refused(function: Callable[[], Any]) -> None:
+    stream = environment().from_collection([1])
+    made = function()
+    assert stream.map(made) if isinstance(made, MapFunction) else stream.key_by(str).process(made)
+    assert stream.key_by(str).reduce(Sums())
