@@ -9,7 +9,7 @@ import pytest
 from rich.console import Console
 from tests.fault.job import assembled, counting_graph
 
-from penstock._engine.driver.progress_bar import ProgressBar
+from penstock._engine.driver.progress_bar import ProgressBar, _parts
 from penstock._engine.gateway.progress import JobProgress
 from penstock.common.job_status import JobStatus
 
@@ -84,3 +84,11 @@ def test_job_counts_the_splits_that_are_left(
     assert done == sorted(done)
     assert totals[-1] is not None
     assert 0 < done[-1] == totals[-1]
+
+
+def test_figures_leave_in_their_order_where_there_is_no_room() -> None:
+    progress = JobProgress(checkpoint_id=7, epochs=6, records=12, epoch_records=3, epoch_ms=500, watermark=0)
+    parts = _parts(progress)
+    leaving = sorted(parts, key=lambda part: parts[part], reverse=True)
+    assert [part.split()[0] for part in leaving] == ["epoch", "chk", "6/s", "watermark", "12"]
+    assert len(set(parts.values())) == len(parts)
