@@ -10,6 +10,7 @@ from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from penstock.common.conversion import Conversion, conversion
@@ -189,7 +190,11 @@ MISFITS: list[tuple[TypeInformation, Any, str]] = [
     (Types.SQL_DATE(), "2024-02-29", "not a date"),
     (Types.SQL_TIME(), 5, "not a time"),
     (Types.SQL_TIMESTAMP(), DAY, "it is of date, not a datetime"),
+    (Types.SQL_DATE(), pd.NaT, "it is of NaTType, not a date"),
+    (Types.SQL_TIME(), pd.NaT, "it is of NaTType, not a datetime"),
+    (Types.SQL_TIMESTAMP(), pd.NaT, "it is of NaTType, not a datetime"),
     (Types.PRIMITIVE_ARRAY(Types.BYTE()), "raw", "not bytes"),
+    (Types.PRIMITIVE_ARRAY(Types.BYTE()), [114, 97], "it is of list, not bytes"),
     (Types.PRIMITIVE_ARRAY(Types.INT()), [1, None], "at [1]: None has no place here"),
     (Types.LIST(Types.STRING()), "abc", "not a list"),
     (Types.LIST(Types.STRING()), {"a": 1}, "not a list"),

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from penstock.common.typeinfo import Types
+from penstock.common.types import Row
 from penstock.datastream.functions import BroadcastProcessFunction, KeyedBroadcastProcessFunction
 from penstock.datastream.state import MapStateDescriptor, ValueStateDescriptor
 from penstock.datastream.time_domain import TimeDomain
@@ -151,6 +153,31 @@ def test_both_sides_read_maps_the_same_way() -> None:
             harness.values()
             == [(1, None, True, False, [("a", 1), ("c", 2)], ["a", "c"], [1, 2], False, ["a", "c"])] * 2
         )
+
+
+@pytest.mark.parametrize(
+    ("key_type", "key"), [(Types.FLOAT(), 0.1), (Types.ROW_NAMED(["a", "b"], [Types.INT(), Types.INT()]), Row(1, 2))]
+)
+def test_a_key_that_its_type_changes_is_found_by_both_sides_as_it_was_put(key_type: Any, key: Any) -> None:
+    rules = MapStateDescriptor("rules", key_type, Types.STRING())
+
+    def look(ctx: Any) -> Any:
+        state = ctx.get_broadcast_state(rules)
+        return state.get(key), state.contains(key), key in state
+
+    def put(ctx: Any) -> Any:
+        ctx.get_broadcast_state(rules).put(key, "x")
+        return look(ctx)
+
+    def remove(ctx: Any) -> Any:
+        ctx.get_broadcast_state(rules).remove(key)
+        return look(ctx)
+
+    with TwoInputHarness.for_broadcast_process(Rules(), rules) as harness:
+        harness.process_element2(put)
+        harness.process_element(look)
+        harness.process_element2(remove)
+        assert harness.values() == [("x", True, True), ("x", True, True), (None, False, False)]
 
 
 def test_a_writer_may_remove_while_it_iterates() -> None:

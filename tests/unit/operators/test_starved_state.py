@@ -242,6 +242,24 @@ def check_late(
             assert result[1:] == (at[1], inside[at], calls[number], seen[at])[: len(result) - 1]
 
 
+@pytest.mark.parametrize("kind", ["reduce", "aggregate", "process", "apply"])
+def test_keys_that_come_late_in_one_batch_reach_the_window_function_as_they_are(
+    tmp_path: Path, key: Callable[[int], Any], kind: str
+) -> None:
+    harness = starved(OperatorHarness, tmp_path).for_window(
+        lambda pair: key(pair[0]), TumblingEventTimeWindows(10, 0), allowed_lateness_ms=100, **WINDOWS[kind]
+    )
+    run(harness, [(number, 1) for number in range(3)], timestamp=0)
+    harness.process_watermark(9)
+    harness.snapshot()
+    harness.clear_output()
+    values = run(harness, [(number, 1) for number in NUMBERS], timestamp=0)
+    assert [value[2] for value in values] == [2] * 3 + [1] * 9
+    for number, value in zip(NUMBERS, values, strict=True):
+        assert same(value[0], key(number))
+        assert type(value[0]) is type(key(number)) or type(key(number)) in {Folded, np.int64}
+
+
 class Everything(KeyedProcessFunction):
     """Keeps a sum and a list, and tells of them in timers of both kinds."""
 

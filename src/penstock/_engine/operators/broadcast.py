@@ -35,15 +35,17 @@ class ReadOnlyView(ReadOnlyBroadcastState[Any, Any]):
     What one subtask's records wrote would be on that subtask alone.
     """
 
-    def __init__(self, name: str, state: StoredBroadcastState) -> None:
+    def __init__(self, name: str, state: StoredBroadcastState, held: BroadcastState[Any, Any]) -> None:
         self._name = name
         self._entries = state.entries
+        #: The same map as its descriptor declares it: it looks keys up.
+        self._held = held
 
     def get(self, key: Any) -> Any:
-        return self._entries.get(key)
+        return self._held.get(key)
 
     def contains(self, key: Any) -> bool:
-        return key in self._entries
+        return self._held.contains(key)
 
     def items(self) -> Iterable[tuple[Any, Any]]:
         return self._entries.items()
@@ -72,7 +74,7 @@ class BroadcastStates:
         self._writable: dict[str, BroadcastState[Any, Any]] = {
             name: held_broadcast(found, self._descriptors[name], operator) for name, found in stored.items()
         }
-        self._read_only = {name: ReadOnlyView(name, found) for name, found in stored.items()}
+        self._read_only = {name: ReadOnlyView(name, found, self._writable[name]) for name, found in stored.items()}
 
     def writable(self, descriptor: MapStateDescriptor) -> BroadcastState[Any, Any]:
         """Return the map for the broadcast input."""

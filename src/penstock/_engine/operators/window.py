@@ -128,19 +128,21 @@ class WindowOperator(KeyedOperator):
             distinct -= closed
         keys, normals = self.keys_of(records)
         panes = {first: self._pane(first) for first in distinct}
-        if normals is not keys:
-            for first, normal, key in zip(starts, normals, keys, strict=True):
-                panes[first].remember(normal, key)
         passed = {first for first in distinct if first + size - 1 <= self.watermark}
         if self.fired.panes:
             self._let_fire_again(distinct - passed, starts, normals)
         cursor = self.iterate(records)
         if passed:
-            for first, normal in zip(starts, normals, strict=True):
+            for first, normal, key in zip(starts, normals, keys, strict=True):
+                panes[first].remember(normal, key)  # not all at once: to fire makes room, and only what is dirty stays
                 self.strategy.add_all(panes[first], [normal], cursor)
                 if first in passed:
                     self._emit_key(panes[first], normal, out)
-        elif len(panes) == 1:
+            return
+        if normals is not keys:
+            for first, normal, key in zip(starts, normals, keys, strict=True):
+                panes[first].remember(normal, key)
+        if len(panes) == 1:
             self.strategy.add_all(next(iter(panes.values())), normals, cursor)
         else:
             self.strategy.add_each([panes[first] for first in starts], normals, cursor)

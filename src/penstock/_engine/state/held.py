@@ -90,7 +90,7 @@ class HeldListState(ListState[Any]):
 
 
 class HeldBroadcastState(BroadcastState[Any, Any]):
-    """A map that is the same on all subtasks."""
+    """A map that is the same on all subtasks. A key is looked up as it was put: in the type that is declared for it."""
 
     __slots__ = ("_key", "_state", "_value")
 
@@ -100,10 +100,10 @@ class HeldBroadcastState(BroadcastState[Any, Any]):
         self._value = value
 
     def get(self, key: Any) -> Any:
-        return self._state.get(key)
+        return self._state.get(self._typed(key))
 
     def contains(self, key: Any) -> bool:
-        return self._state.contains(key)
+        return self._state.contains(self._typed(key))
 
     def items(self) -> Iterable[tuple[Any, Any]]:
         return self._state.items()
@@ -118,8 +118,7 @@ class HeldBroadcastState(BroadcastState[Any, Any]):
         return self._state.is_empty()
 
     def put(self, key: Any, value: Any) -> None:
-        key = key if self._key is None else self._key.value(key)
-        self._state.put(key, value if self._value is None else self._value.value(value))
+        self._state.put(self._typed(key), value if self._value is None else self._value.value(value))
 
     def put_all(self, dict_value: Mapping[Any, Any] | Iterable[tuple[Any, Any]]) -> None:
         entries = dict(dict_value)
@@ -128,7 +127,10 @@ class HeldBroadcastState(BroadcastState[Any, Any]):
         self._state.put_all(zip(keys, values if self._value is None else self._value.block(values), strict=True))
 
     def remove(self, key: Any) -> None:
-        self._state.remove(key)
+        self._state.remove(self._typed(key))
 
     def clear(self) -> None:
         self._state.clear()
+
+    def _typed(self, key: Any) -> Any:
+        return key if self._key is None else self._key.value(key)

@@ -191,6 +191,8 @@ class _Source:
             case TupleTypeInfo():
                 fields = self._fields(type_info.get_field_types())
                 return _lines(indent, value, "tuple", _fields_fit(value, fields))
+            case _ if type_info in _CLASSES:  # of the arrays, those of bytes
+                return f"{indent}if not {self._condition(type_info, value)}: return False\n"
             case ListTypeInfo() | BasicArrayTypeInfo() | ObjectArrayTypeInfo() | PrimitiveArrayTypeInfo():
                 item = self._new("item")
                 fits = self._condition(type_info.elem_type, item)

@@ -211,7 +211,7 @@ def _time(type_info: TypeInformation) -> Converter:
 
 
 def _date(value: Any) -> datetime.date:
-    if not isinstance(value, datetime.date):
+    if not isinstance(value, datetime.date) or _is_no_time(value):
         raise _wanted("a date", value)
     return value if value.__class__ is datetime.date else datetime.date(value.year, value.month, value.day)
 
@@ -230,9 +230,14 @@ def _time_of_day(value: Any) -> datetime.time:
 
 
 def _timestamp(value: Any) -> datetime.datetime:
-    if not isinstance(value, datetime.datetime):
+    if not isinstance(value, datetime.datetime) or _is_no_time(value):
         raise _wanted("a datetime", value)
     return value if value.tzinfo is None else value.astimezone(datetime.UTC).replace(tzinfo=None)
+
+
+def _is_no_time(value: Any) -> bool:
+    """Return whether a value is the NaT of pandas: by its class a datetime, and not even equal to itself."""
+    return value != value  # noqa: PLR0124
 
 
 def _plain(value: Any) -> Any:
