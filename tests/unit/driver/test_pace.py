@@ -6,9 +6,12 @@ import itertools
 from typing import Any
 
 import pytest
+from tests.unit.driver.stories import Story
 from tests.unit.driver.test_jobs import start
 from tests.unit.driver.world import Numbers, World, numbers_job
 
+from penstock._engine.coordinator.budget import FIRST_MS
+from penstock._engine.protocol.control import Stop
 from penstock.common.job_status import JobStatus
 
 _names = itertools.count()
@@ -46,3 +49,14 @@ def test_least_pause_between_checkpoints_lengthens_the_epochs(name: str) -> None
     driver.run(loop)
     assert driver.status is JobStatus.FINISHED
     assert loop.coordinator.state.epoch_ms == 5_000
+
+
+def test_the_epoch_that_a_savepoint_waits_for_is_short_and_no_other_becomes_so() -> None:
+    story = Story.somewhere()
+    chapter = story.run(lambda sheet: sheet.collect(sheet.source("numbers", list(range(20)))), asks={4: Stop.NO})
+    parts = [part for plan in chapter.runner.plans for slot in plan.levels[0].slots for part in slot]
+    short = [part.max_time_ms for part in parts if part.for_savepoint]
+    others = [part.max_time_ms for part in parts if not part.for_savepoint]
+    assert short == [FIRST_MS]
+    assert others[0] == FIRST_MS
+    assert all(time_ms > FIRST_MS for time_ms in others[1:])
