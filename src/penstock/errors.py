@@ -4,6 +4,7 @@
     ├── JobGraphError                   fix the program: known before the job starts
     │   ├── AccumulatorTypeError            accumulators of two classes under one name
     │   ├── ConfigurationError              a configuration key has a value that it cannot have
+    │   │   └── UnknownKeyError                 a key that is nearly one that is read
     │   ├── ConfigurationFileError          a config.yaml that cannot be read
     │   ├── DeclaredTypeError               a value that does not fit the type declared for it
     │   ├── DuplicateUidError               two operators carry the same uid
@@ -53,6 +54,7 @@
     │   ├── SinkFileError                   an output file cannot be written or published
     │   │   └── StagedFileError             a checkpoint continues an unfinished one that is gone
     │   ├── SourceFileError                 an input file is gone or cannot be read
+    │   │   └── SourceFileChangedError          it has changed since the job found it
     │   ├── SparkGoneError                  Spark's JVM has ended; only another start helps
     │   ├── SplitFetchError                 a source's reader could not fetch
     │   ├── StaleAttemptError               a task that outlived its attempt stopped itself
@@ -100,6 +102,7 @@ from penstock._errors.program import (
     JobGraphError,
     KeyEncodingError,
     StateDescriptorError,
+    UnknownKeyError,
     UnpicklableFunctionError,
     UnsupportedOperationError,
 )
@@ -121,6 +124,7 @@ from penstock._errors.run import (
     RecordFieldError,
     SavepointError,
     SinkFileError,
+    SourceFileChangedError,
     SourceFileError,
     SparkGoneError,
     SplitFetchError,
@@ -198,6 +202,7 @@ __all__ = [
     "SavepointChangeError",
     "SavepointError",
     "SinkFileError",
+    "SourceFileChangedError",
     "SourceFileError",
     "SparkGoneError",
     "SparkLaunchError",
@@ -210,6 +215,7 @@ __all__ = [
     "StopIncompleteError",
     "StopTimeoutError",
     "UnclaimedStateError",
+    "UnknownKeyError",
     "UnknownStateError",
     "UnpicklableAccumulatorError",
     "UnpicklableFunctionError",

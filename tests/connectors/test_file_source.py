@@ -26,7 +26,7 @@ from penstock.datastream.connectors.file_system import (
     StreamFormat,
 )
 from penstock.datastream.formats.parquet import ParquetFormat
-from penstock.errors import SourceFileError
+from penstock.errors import SourceFileChangedError, SourceFileError
 from penstock.testing.connector_contexts import RecordingOutput, TestEnumeratorContext, TestReaderContext
 from penstock.testing.source_contract import SourceRun
 
@@ -330,7 +330,8 @@ def found_and_changed(tmp_path: Path, how: str, when: str, *, may_grow: bool = F
 @pytest.mark.parametrize("how", ["grown", "cut short", "replaced", "deleted"])
 def test_a_file_that_changed_after_it_was_found_is_an_error_that_names_it(tmp_path: Path, how: str, when: str) -> None:
     run = found_and_changed(tmp_path, how, when)
-    with pytest.raises(SourceFileError, match=r"a\.txt cannot be read: it (was changed at|has \d+ bytes|was deleted)"):
+    error = SourceFileError if how == "deleted" else SourceFileChangedError
+    with pytest.raises(error, match=r"a\.txt cannot be read: it (was changed at|has \d+ bytes|was deleted)"):
         run.run_to_end()
 
 

@@ -28,6 +28,14 @@ class ConfigurationError(JobGraphError):
         return f"{self.key} cannot be {self.value!r}{origin}: {self.reason}."
 
 
+class UnknownKeyError(ConfigurationError):
+    """A configuration key is nearly one that Penstock reads, and there is none of that name."""
+
+    def __str__(self) -> str:
+        origin = f" (set in {self.origin})" if self.origin else ""
+        return f"There is no key {self.key}{origin}, so {self.value!r} would have no effect: {self.reason}."
+
+
 class ConfigurationFileError(JobGraphError):
     """A configuration file cannot be read, or is not made of keys and values.
 

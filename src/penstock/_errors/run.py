@@ -127,6 +127,10 @@ class SourceFileError(JobRunError):
         return f"Source file {self.path} cannot be read: {self.reason}."
 
 
+class SourceFileChangedError(SourceFileError):
+    """A file has changed since a source found it, so that positions in it mean nothing; a restart does not help."""
+
+
 class SinkFileError(JobRunError):
     """A file that a sink was told to write cannot be written or published.
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from penstock.common import option_table, unread_options
 from penstock.common.configuration import Configuration, shown_value
 from penstock.common.flink_keys import is_flinks
-from penstock.errors import ConfigurationError
+from penstock.errors import ConfigurationError, UnknownKeyError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -45,7 +45,8 @@ def checked(settings: Mapping[str, Setting]) -> Configuration:
     """Return the settings of one place, each known key by its newest name.
 
     Raises:
-        ConfigurationError: A known key has a value that it cannot have, or a key that is read is misspelt.
+        ConfigurationError: A known key has a value that it cannot have.
+        UnknownKeyError: A key that is read is misspelt.
     """
     result: dict[str, str] = {}
     # Newest names last, so that they win where a key is set by two of its names.
@@ -82,8 +83,8 @@ def _check_unknown(key: str, setting: Setting) -> None:
     elif option_table.KNOWN_KEYS[meant].no_effect:
         _say_once(key, f"There is no key {key}; did you mean {meant}?")
     else:
-        reason = f"there is no such key, and it reads like {meant}; change it to that, or rename a key of your own"
-        raise ConfigurationError(key, shown_value(key, setting.value), reason, setting.origin)
+        reason = f"it reads like {meant}; change it to that, or rename a key of your own"
+        raise UnknownKeyError(key, shown_value(key, setting.value), reason, setting.origin)
 
 
 def _say_once(key: str, text: str) -> None:

@@ -62,7 +62,7 @@ def test_job_tells_how_many_each_operator_has_dropped(tmp_path: Path) -> None:
     assert "Late records dropped by short: 3" in str(chapter.driver.result.result(0))
     assert chapter.driver.result.result(0).get_all_accumulator_results() == {}
     assert DriverJobClient(chapter.driver).get_accumulators().result() == {}
-    assert "5 late records dropped" in figures(chapter.driver.progress)
+    assert "5 late" in figures(chapter.driver.progress)
     assert _progress(chapter.driver.view).late_records_dropped == DROPPED
     metrics = [subtask.metrics for vertex in chapter.driver.view.subtasks for subtask in vertex]
     assert [found[uid]["numLateRecordsDropped"] for found in metrics for uid in found] == [3, 2]

@@ -41,6 +41,15 @@ def test_bounded_job_shows_how_much_is_done_and_ends_with_all() -> None:
     assert "100%" in shown(bar)
 
 
+def test_late_records_are_shown_in_a_narrow_terminal_too() -> None:
+    narrow = Console(file=io.StringIO(), width=80, force_terminal=False)
+    bar = ProgressBar("flights", narrow, lambda: 0)
+    bar.on_status(JobStatus.INITIALIZING)
+    bar.on_progress(JobProgress(checkpoint_id=7, records=20_015, late_records=15))
+    bar.on_status(JobStatus.FINISHED)
+    assert "20,015 records · 15 late" in shown(bar)
+
+
 def test_unbounded_job_shows_figures_without_a_share() -> None:
     bar = ProgressBar("prices", console())
     bar.on_status(JobStatus.INITIALIZING)

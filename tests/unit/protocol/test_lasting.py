@@ -57,6 +57,7 @@ LACKING = errors.UnsupportedOperationError("get_map_state", "it comes later")
         errors.PartitionError("9", 3),
         errors.UnpicklableStateError("locks", "'a'", "_thread.lock", "cannot pickle"),
         errors.StateClassError("place", "no module"),
+        errors.SourceFileChangedError("in.csv", "it has 5 bytes"),
         errors.InternalError("a bug"),
         from_driver(LACKING),
         from_driver(errors.InternalError("a bug")),

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, BinaryIO, Final
 
 from penstock._connectors.files.local import LocalFileSystem
 from penstock.datastream.connectors._file_system.formats import is_compressed
-from penstock.errors import SourceFileError
+from penstock.errors import SourceFileChangedError, SourceFileError
 
 if TYPE_CHECKING:
     from collections.abc import Generator
@@ -75,7 +75,8 @@ class FoundFile:
             while_reading: More of it will be read; then a look that costs a request is left for the end.
 
         Raises:
-            SourceFileError: The file is gone or has changed.
+            SourceFileError: The file is gone.
+            SourceFileChangedError: The file has changed.
         """
         filesystem = filesystem_of(self.path)
         if while_reading and not filesystem.status_is_cheap:
@@ -84,7 +85,7 @@ class FoundFile:
             now = filesystem.status(self.path)
         change = None if self.may_grow and now.size >= self.size else now.differs_from(self.status)
         if change is not None:
-            raise SourceFileError(self.path, f"{change}: it has changed since the job found it; {_WAY_OUT}")
+            raise SourceFileChangedError(self.path, f"{change}: it has changed since the job found it; {_WAY_OUT}")
 
     @contextmanager
     def _telling(self) -> Generator[None]:

@@ -106,15 +106,16 @@ def figures(progress: JobProgress) -> str:
 def _parts(progress: JobProgress) -> dict[str, int]:
     """Return a job's figures in their order; those with the higher numbers go first where there is no room."""
     rate = progress.epoch_records * 1000 // max(progress.epoch_ms, 1)
-    parts = {
-        f"{progress.records:,} records": 0,
+    parts = {f"{progress.records:,} records": 0}
+    if progress.late_records:
+        # A loss is shown beside the records in a terminal of 80 characters, too: hence so short.
+        parts[f"{progress.late_records:,} late"] = 0
+    parts |= {
         f"{rate:,}/s": 3,
         f"epoch {progress.epochs}": 5,
         f"watermark {_watermark(progress.watermark)}": 2,
         f"chk {progress.checkpoint_id}": 4,
     }
-    if progress.late_records:
-        parts[f"{progress.late_records:,} late records dropped"] = 1
     if progress.restarts:
         parts[f"{progress.restarts} restarts"] = 1
     return parts

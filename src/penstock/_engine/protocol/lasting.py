@@ -7,6 +7,7 @@ the restart strategy is not asked:
   another kind, a key without an encoding; a partitioner that names no subtask; what cannot be pickled for a checkpoint,
   or is too large for it; and names that Penstock does not have: an attribute of one of its objects, or a module;
 - state whose classes have changed, damaged checkpoints, and files of a checkpoint that are gone;
+- input files that have changed since the job found them;
 - bugs that Penstock finds in itself, and a JVM that is gone.
 
 Any other error of user code may be of the moment, such as a server that does not answer, and is left to the restart
@@ -25,6 +26,7 @@ from penstock.errors import (
     JobGraphError,
     LostCommittableError,
     PartitionError,
+    SourceFileChangedError,
     SparkGoneError,
     StagedFileError,
     StateClassError,
@@ -40,6 +42,7 @@ _LASTING: Final = (
     JobGraphError,
     LostCommittableError,
     PartitionError,
+    SourceFileChangedError,
     SparkGoneError,
     StagedFileError,
     StateClassError,
