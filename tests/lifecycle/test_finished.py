@@ -27,9 +27,13 @@ from tests.lifecycle.subjects import (
 )
 from tests.unit.driver.by_hand import CLOCK
 
+from penstock._engine.cli.main import main
 from penstock._engine.coordinator import instructions as do
 from penstock._engine.protocol.metadata import RecordKind
+from penstock._engine.savepoints.inspection import inspect
 from penstock.common.job_status import JobStatus
+from penstock.datastream import CheckpointedFunction, MapFunction
+from penstock.datastream.state import ListStateDescriptor
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -122,6 +126,47 @@ def test_checkpoint_has_the_state_of_the_rest_beside_the_marks(jobs: Jobs) -> No
     [numbers] = [one for one in run.checkpoints[-1].operators.values() if one.name == "Source: numbers"]
     assert [part.finished for part in numbers.subtasks] == [True, False]
     assert numbers.subtasks[1].state is not None
+
+
+#: The numbers that the functions of each run found in their list.
+HANDED_OUT: list[int] = []
+
+
+class Keeping(MapFunction, CheckpointedFunction):
+    """Keeps its numbers in a list."""
+
+    def initialize_state(self, context: Any) -> None:
+        self.own = context.get_operator_state_store().get_list_state(ListStateDescriptor("own"))
+        HANDED_OUT.extend(self.own)
+
+    def snapshot_state(self, context: Any) -> None:
+        pass
+
+    def map(self, value: int) -> int:
+        self.own.add(value)
+        return value
+
+
+def keeping(place: Place) -> None:
+    lists = SHORT, range(len(SHORT), RECORDS)
+    place.write(place.numbers(*lists).map(Keeping()).set_parallelism(2).name("keeps"), writers=2)
+
+
+@pytest.mark.behaviour(10)
+def test_inspect_marks_items_of_finished_subtasks_and_a_start_hands_out_all_others(
+    jobs: Jobs, capfd: pytest.CaptureFixture[str]
+) -> None:
+    first = jobs.make(keeping)
+    first.to_its_end(Ending.SUSPEND, after=GATE)
+    [kept] = [state for one in inspect(first.goes_on_from).operators for state in one.operator_states]
+    assert (kept.name, kept.finished_items) == ("own", len(SHORT))
+    capfd.readouterr()
+    assert main(("savepoint", "inspect", first.goes_on_from)) == 0
+    assert f"{kept.items} ({len(SHORT)} of finished subtasks, which no start hands out)" in capfd.readouterr().out
+    HANDED_OUT.clear()
+    jobs.make(keeping, first.goes_on_from).to_its_end()
+    assert len(HANDED_OUT) == kept.items - kept.finished_items > 0
+    assert not set(HANDED_OUT) & set(SHORT)
 
 
 @pytest.mark.behaviour(11, 16)

@@ -180,6 +180,41 @@ def test_drain_whose_savepoint_fails_fires_nothing_twice_and_counts_no_restart(j
 
 
 @STOPS
+@pytest.mark.parametrize("instruction", [do.WriteSavepoint, do.CompleteSavepoint])
+@pytest.mark.behaviour(54)
+def test_job_whose_savepoint_the_store_refuses_goes_on_and_loses_nothing(
+    jobs: Jobs, ending: Ending, instruction: type[do.WriteSavepoint | do.CompleteSavepoint]
+) -> None:
+    run = jobs.make(event_timers)
+    run.loop._handlers[instruction] = lambda asked: ev.SavepointFailed(asked.path, OSError("not allowed"))
+    assert run.to_its_end(ending, after=GATE).status is JobStatus.FINISHED
+    assert run.stopped is not None
+    assert isinstance(error := run.stopped.exception(0), SavepointError)
+    assert "not allowed" in str(error)
+    assert not list(jobs.place.rglob("savepoint-*"))
+    assert run.driver.progress.restarts == 0
+    assert jobs.published == TRUTH[event_timers]
+
+
+@STOPS
+@pytest.mark.behaviour(54)
+def test_savepoint_that_is_gone_before_it_has_its_name_is_written_anew(jobs: Jobs, ending: Ending) -> None:
+    run = jobs.make(event_timers)
+    complete, lost = run.loop._handlers[do.CompleteSavepoint], list[str]()
+
+    def lost_before(asked: Any) -> ev.Event | None:
+        shutil.rmtree(asked.path)
+        lost.append(asked.path)
+        return complete(asked)
+
+    run.loop._handlers[do.CompleteSavepoint] = lost_before
+    assert run.to_its_end(ending, after=GATE).status is JobStatus.FINISHED
+    assert lost == [run.goes_on_from]
+    jobs.make(event_timers, run.goes_on_from).to_its_end()
+    assert jobs.published == TRUTH[event_timers]
+
+
+@STOPS
 @pytest.mark.behaviour(13)
 def test_union_list_goes_through_two_savepoints(jobs: Jobs, ending: Ending) -> None:
     first = jobs.make(union_list)

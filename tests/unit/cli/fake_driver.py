@@ -33,6 +33,8 @@ class FakeDriver:
     answers: list[dict[str, Any]] = field(default_factory=list[dict[str, Any]])
     #: What a PATCH makes of the state.
     state_after_cancel: str = "CANCELED"
+    #: Whether operations are unknown to it when a client waits for them no more.
+    forgets: bool = False
     token: str | None = None
     keeps_checkpoints: bool = True
     #: What the job has counted, as REST shows it.
@@ -58,6 +60,8 @@ class FakeDriver:
             return 202, {}
         if method == "POST":
             return 202, {"request-id": TRIGGER}
+        if method == "DELETE":
+            return (404, {"errors": ["There is no such operation."]}) if self.forgets else (200, {})
         if path.endswith(TRIGGER):
             return 200, self.answers.pop(0) if len(self.answers) > 1 else self.answers[0]
         if path == "/checkpoints" and not self.keeps_checkpoints:
@@ -122,7 +126,7 @@ def serving(driver: FakeDriver, *, registered: bool = True) -> Generator[FakeDri
             self.end_headers()
             self.wfile.write(answer)
 
-        do_GET = do_POST = do_PATCH = handle_one
+        do_GET = do_POST = do_PATCH = do_DELETE = handle_one
 
         def log_message(self, *_: object) -> None:
             pass

@@ -7,7 +7,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from tests.unit.cli.fake_driver import IN_PROGRESS, FakeDriver, completed, serving
+from tests.unit.cli.fake_driver import IN_PROGRESS, TRIGGER, FakeDriver, completed, serving
+
+from penstock._engine.cli.rest_client import RestClient, Wait
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -133,6 +135,41 @@ def test_stop_that_takes_too_long_is_told_with_the_way_out(penstock: Command, dr
     done = penstock("stop", "prices", "--timeout", "0 s")
     assert done.code == 7
     assert f"penstock cancel {driver.job_id}" in done.err
+
+
+@pytest.mark.parametrize(
+    ("words", "place"),
+    [
+        (("stop", "prices"), "/savepoints"),
+        (("savepoint", "take", "prices"), "/savepoints"),
+        (("cancel", "prices", "--with-savepoint"), "/savepoints"),
+        (("checkpoint", "prices"), "/checkpoints"),
+    ],
+)
+def test_command_that_waits_no_longer_says_so(
+    penstock: Command, driver: FakeDriver, words: tuple[str, ...], place: str
+) -> None:
+    driver.answers = [IN_PROGRESS]
+    assert penstock(*words, "--timeout", "0 s").code == 7
+    assert driver.asked[-1] == ("DELETE", f"{place}/{TRIGGER}", None)
+
+
+def test_interrupted_command_waits_no_longer_and_says_so(driver: FakeDriver) -> None:
+    def interrupted(_: float) -> None:
+        raise KeyboardInterrupt
+
+    driver.answers = [IN_PROGRESS]
+    with RestClient(driver.address) as client, pytest.raises(KeyboardInterrupt):
+        client.operate(driver.job_id, "stop", {}, Wait("The stop", None, "", sleep=interrupted))
+    assert driver.asked[-1] == ("DELETE", f"/savepoints/{TRIGGER}", None)
+
+
+def test_command_that_gives_up_on_a_job_which_has_gone_meanwhile_tells_the_time_alone(
+    penstock: Command, driver: FakeDriver
+) -> None:
+    driver.answers, driver.forgets = [IN_PROGRESS], True
+    done = penstock("stop", "prices", "--timeout", "0 s")
+    assert (done.code, len(done.err.splitlines())) == (7, 1)
 
 
 def test_savepoint_of_a_job_that_goes_on(penstock: Command, driver: FakeDriver) -> None:

@@ -26,23 +26,34 @@ if TYPE_CHECKING:
 
 
 class PatientRunner(SteadyRunner):
-    """Runs two epochs, and the third one when somebody has asked for something."""
+    """Runs two epochs, and the third one when something was asked for."""
 
     driver: JobDriver
     server: RestServer
 
     def run(self, plan: EpochPlan) -> EpochOutcome:
-        while self.epochs == 2 and not self.server.operations.unread and self.driver.status is JobStatus.RUNNING:
+        while self.epochs == 2 and not self._is_asked and self.driver.status is JobStatus.RUNNING:
             time.sleep(0.01)
         return super().run(plan)
 
+    @property
+    def _is_asked(self) -> bool:
+        return self.server.operations.unread or self.driver.stopping is not None
+
 
 @pytest.fixture
-def driver(tmp_path: Path, penstock: Command) -> Iterator[JobDriver]:
-    """A job that has two checkpoints and goes on when it is asked for something; its server wants a token."""
+def server() -> Iterator[RestServer]:
+    """A server that wants a token; it is listed in the home of these tests."""
     keys = {"rest.port": "0", "penstock.rest.token": "secret"}
     server = RestServer(RestSettings.read(Configuration.from_dict(keys)), dispose=lambda _: None)
     server.start(2)
+    yield server
+    server.close()
+
+
+@pytest.fixture
+def driver(tmp_path: Path, penstock: Command, server: RestServer) -> Iterator[JobDriver]:
+    """A job that has two checkpoints and goes on when it is asked for something."""
     runner = PatientRunner()
     runner.server = server
     runner.driver, loop = assembled(counting_graph(tmp_path), tmp_path, runner, retained="2")
@@ -56,7 +67,6 @@ def driver(tmp_path: Path, penstock: Command) -> Iterator[JobDriver]:
     yield runner.driver
     runner.driver.cancel()
     runner.driver.result.exception(60)
-    server.close()
 
 
 def test_job_is_listed_and_shown_without_a_word_about_address_or_token(penstock: Command, driver: JobDriver) -> None:
@@ -75,6 +85,16 @@ def test_stopped_job_leaves_its_savepoint(penstock: Command, driver: JobDriver, 
     assert (Path(answer["savepoint"]) / "_metadata").is_file()
     driver.result.result(60)
     assert driver.status is JobStatus.FINISHED
+
+
+def test_stop_whose_command_has_given_up_ends_the_job_and_holds_no_program_back(
+    penstock: Command, driver: JobDriver, server: RestServer, tmp_path: Path
+) -> None:
+    assert penstock("stop", NAME, "--savepoint-path", str(tmp_path / "sp"), "--timeout", "0 s").code == 7
+    driver.result.result(60)
+    assert driver.status is JobStatus.FINISHED
+    assert len(list(tmp_path.glob("sp/*/_metadata"))) == 1
+    assert server.operations.wait_until_read(0)
 
 
 def test_savepoint_without_a_directory_is_refused_with_the_key_to_set(penstock: Command, driver: JobDriver) -> None:

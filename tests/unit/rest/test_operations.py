@@ -201,6 +201,25 @@ def test_unread_outcomes_keep_the_server_until_each_was_read_once(api: Api, cont
     assert not api.operations.unread
 
 
+@pytest.mark.parametrize(("path", "place"), [(SAVEPOINTS, SAVEPOINTS), (STOP, SAVEPOINTS), (CHECKPOINTS, CHECKPOINTS)])
+def test_what_no_client_waits_for_goes_on_and_keeps_no_server(
+    api: Api, control: FakeControl, path: str, place: str
+) -> None:
+    trigger = begin(api, path)
+    assert api.send("DELETE", f"{place}/{trigger}", 200) == {}
+    assert not api.operations.unread
+    assert api.get(f"{place}/{trigger}") == IN_PROGRESS
+    control.answers[0].set_result(7 if path == CHECKPOINTS else "/sp/1")
+    assert not api.operations.unread
+    assert api.get(f"{place}/{trigger}")["status"] == {"id": "COMPLETED"}
+
+
+def test_nothing_is_left_that_was_not_begun(api: Api) -> None:
+    trigger = begin(api, CHECKPOINTS)
+    assert "no savepoint operation" in api.error("DELETE", f"{SAVEPOINTS}/{trigger}", 404)
+    assert api.operations.unread
+
+
 def test_outcomes_that_are_too_old_keep_nobody(api: Api, control: FakeControl) -> None:
     begin(api, STOP)
     control.answers[0].set_result("/sp/1")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Self, cast
 
 from penstock.errors import CommandTimeoutError, JobNotFoundError, JobRequestError, JobUnreachableError
@@ -86,6 +87,9 @@ class RestClient:
     def operate(self, job_id: str, operation: str, body: dict[str, object], wait: Wait) -> dict[str, Any]:
         """Ask for something that takes time, and wait for it.
 
+        Who waits no longer, because it takes too long or by Ctrl-C, says so: the process of a job stays at its end
+        until those have heard of the outcome who wait for it.
+
         Args:
             job_id: The job.
             operation: ``savepoints``, ``stop`` or ``checkpoints``.
@@ -102,14 +106,20 @@ class RestClient:
         trigger = str(self._request("POST", f"/jobs/{job_id}/{operation}", body)["request-id"])
         # The outcome of a stop stands among the savepoints, as in Flink.
         place = "savepoints" if operation == "stop" else operation
+        path = f"/jobs/{job_id}/{place}/{trigger}"
         answer: dict[str, Any] = {}
 
         def done() -> bool:
             nonlocal answer
-            answer = self.get(f"/jobs/{job_id}/{place}/{trigger}")
+            answer = self.get(path)
             return answer["status"]["id"] == "COMPLETED"
 
-        wait.until(done)
+        try:
+            wait.until(done)
+        except (CommandTimeoutError, KeyboardInterrupt):
+            with suppress(JobUnreachableError, JobRequestError):  # then nothing stays for this client either
+                self._request("DELETE", path)
+            raise
         outcome = cast("dict[str, Any]", answer.get("operation") or {})
         if "failure-cause" in outcome:
             raise JobRequestError(self.address, _reason(outcome["failure-cause"]))

@@ -137,7 +137,11 @@ def _rows(operator: OperatorInfo) -> Iterator[tuple[object, ...]]:
         keys = "-" if state.keys is None else f"{state.keys:,}"
         yield "", "", "", state.name, state.kind, f"{state.entries:,}", keys, size_text(state.bytes)
     for state in operator.operator_states:
-        ended = f" ({state.finished_items:,} of finished subtasks, for no one)" if state.finished_items else ""
+        ended = (
+            f" ({state.finished_items:,} of finished subtasks, which no start hands out)"
+            if state.finished_items
+            else ""
+        )
         yield "", "", "", state.name, state.mode, f"{state.items:,}{ended}", "", ""
     for counted in operator.accumulators:
         yield "", "", "", counted.name, counted.type, counted.value, "", size_text(counted.bytes)

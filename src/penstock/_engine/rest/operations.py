@@ -35,7 +35,7 @@ class Operation:
     future: Future[Any]
     #: When its outcome was first seen, in milliseconds; None while there is none.
     ended_ms: int | None = None
-    #: Whether somebody has read the outcome.
+    #: Whether the outcome was read, or the client that has asked waits for it no more.
     was_read: bool = False
 
 
@@ -102,6 +102,16 @@ class Operations:
             self._changed.notify_all()
             error = operation.future.exception()
             return Outcome(done=True, error=error, result=None if error else operation.future.result())
+
+    def leave(self, kind: OperationKind, job_id: str, trigger_id: str) -> bool:
+        """Wait for no reader of an outcome; it can still be read. Tells whether the operation is known."""
+        with self._changed:
+            self._forget()
+            operation = self._operations.get((kind, job_id, trigger_id))
+            if operation is not None:
+                operation.was_read = True
+                self._changed.notify_all()
+            return operation is not None
 
     def wait_until_read(self, timeout_s: float) -> bool:
         """Wait until somebody has read each outcome, or it is too old to be asked for; tell whether that is so.

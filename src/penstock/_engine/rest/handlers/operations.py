@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
 import msgspec
 
 from penstock._engine.protocol.control import Stop
+from penstock._engine.rest.handlers.cluster import Empty
 from penstock._engine.rest.handlers.jobs import QueueStatus
 from penstock._engine.rest.operations import OperationKind
 from penstock._engine.rest.paths import as_uri
@@ -195,6 +196,16 @@ def checkpoint_state(call: Call) -> CheckpointState:
     return CheckpointState(_DONE, CheckpointResult(failure_cause=cause) if cause else CheckpointResult(result))
 
 
+def leave_savepoint(call: Call) -> Empty:
+    """Wait no more for a savepoint, or a stop, which goes on: the process need not stay until its outcome is read."""
+    return _leave(call, OperationKind.SAVEPOINT)
+
+
+def leave_checkpoint(call: Call) -> Empty:
+    """Wait no more for a checkpoint, which goes on: the process need not stay until its outcome is read."""
+    return _leave(call, OperationKind.CHECKPOINT)
+
+
 def disposal_state(call: Call) -> DisposalState:
     """How a disposal stands."""
     done, _, cause = _state(call, OperationKind.DISPOSAL)
@@ -208,12 +219,23 @@ def _state(call: Call, kind: OperationKind) -> tuple[bool, Any, FailureCause | N
     trigger_id = call.id("triggerid")
     outcome = call.site.operations.outcome(kind, job_id, trigger_id)
     if outcome is None:
-        where = f" for job {job_id}" if job_id else ""
-        raise Refusal(404, f"There is no {kind.value} operation with triggerId={trigger_id}{where}.")
+        raise _unknown(kind, job_id, trigger_id)
     if outcome.error is None:
         return outcome.done, outcome.result, None
     name, text = type(outcome.error).__name__, str(outcome.error)
     return True, None, failure_cause(f"{type(outcome.error).__module__}.{name}", text, f"{name}: {text}")
+
+
+def _leave(call: Call, kind: OperationKind) -> Empty:
+    job_id, trigger_id = call.id("jobid"), call.id("triggerid")
+    if not call.site.operations.leave(kind, job_id, trigger_id):
+        raise _unknown(kind, job_id, trigger_id)
+    return Empty()
+
+
+def _unknown(kind: OperationKind, job_id: str, trigger_id: str) -> Refusal:
+    where = f" for job {job_id}" if job_id else ""
+    return Refusal(404, f"There is no {kind.value} operation with triggerId={trigger_id}{where}.")
 
 
 _TOO_MANY = {429: "Too many operations are under way."}
@@ -223,9 +245,11 @@ _NO_OPERATION = {404: "There is no such operation, or its outcome is too old."}
 ROUTES = (
     Route("POST", "/jobs/{jobid}/savepoints", savepoint, Triggered, 202, body=SavepointBody, refusals=_NO_DIRECTORY),
     Route("GET", "/jobs/{jobid}/savepoints/{triggerid}", savepoint_state, SavepointState, refusals=_NO_OPERATION),
+    Route("DELETE", "/jobs/{jobid}/savepoints/{triggerid}", leave_savepoint, Empty, refusals=_NO_OPERATION),
     Route("POST", "/jobs/{jobid}/stop", stop, Triggered, 202, body=StopBody, refusals=_NO_DIRECTORY),
     Route("POST", "/jobs/{jobid}/checkpoints", checkpoint, Triggered, 202, body=CheckpointBody, refusals=_TOO_MANY),
     Route("GET", "/jobs/{jobid}/checkpoints/{triggerid}", checkpoint_state, CheckpointState, refusals=_NO_OPERATION),
+    Route("DELETE", "/jobs/{jobid}/checkpoints/{triggerid}", leave_checkpoint, Empty, refusals=_NO_OPERATION),
     Route("POST", "/savepoint-disposal", dispose, Triggered, 200, body=DisposalBody, refusals=_TOO_MANY),
     Route("GET", "/savepoint-disposal/{triggerid}", disposal_state, DisposalState, refusals=_NO_OPERATION),
 )
