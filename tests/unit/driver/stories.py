@@ -254,6 +254,7 @@ class Story:
 
 #: Short names for the keys that chapters set.
 KEYS = {
+    "interval": "execution.checkpointing.interval",
     "checkpoints": "execution.checkpointing.dir",
     "savepoints": "execution.checkpointing.savepoint-dir",
     "recover": "execution.state-recovery.path",

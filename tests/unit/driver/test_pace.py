@@ -6,7 +6,7 @@ import itertools
 from typing import Any
 
 import pytest
-from tests.unit.driver.stories import Story
+from tests.unit.driver.stories import Sheet, Story
 from tests.unit.driver.test_jobs import start
 from tests.unit.driver.world import Numbers, World, numbers_job
 
@@ -52,8 +52,10 @@ def test_least_pause_between_checkpoints_lengthens_the_epochs(name: str) -> None
 
 
 def test_the_epoch_that_a_savepoint_waits_for_is_short_and_no_other_becomes_so() -> None:
-    story = Story.somewhere()
-    chapter = story.run(lambda sheet: sheet.collect(sheet.source("numbers", list(range(20)))), asks={4: Stop.NO})
+    def program(sheet: Sheet) -> None:
+        sheet.collect(sheet.source("numbers", list(range(20))))
+
+    chapter = Story.somewhere().run(program, asks={4: Stop.NO}, interval="10 min")
     parts = [part for plan in chapter.runner.plans for slot in plan.levels[0].slots for part in slot]
     short = [part.max_time_ms for part in parts if part.for_savepoint]
     others = [part.max_time_ms for part in parts if not part.for_savepoint]

@@ -106,3 +106,11 @@ def test_times_without_timers_do_not_pile_up() -> None:
         timers.delete(timestamp - 1, "a")
     assert len(timers._times) < 5_000
     assert fire(timers, 20_000) == [(19_999, "a")]
+
+
+def test_timers_that_are_forgotten_leave_nothing_for_the_next_delta() -> None:
+    timers = Timers("event")
+    timers.register(10, "a")
+    timers.forget()
+    assert (len(timers), timers.next(), timers.journal, timers.pending) == (0, None, {}, {})
+    assert fire(timers, 10) == []
