@@ -14,6 +14,7 @@ from penstock._engine.driver.progress_bar import figures
 from penstock._engine.protocol.control import Stop
 from penstock._engine.rest.handlers.jobs import _progress
 from penstock.common import Time, WatermarkStrategy
+from penstock.common.accumulators import DoubleCounter
 from penstock.common.watermark_strategy import TimestampAssigner
 from penstock.datastream import MapFunction
 from penstock.datastream.window import TumblingEventTimeWindows
@@ -71,6 +72,24 @@ def test_job_tells_how_many_each_operator_has_dropped(tmp_path: Path) -> None:
 def test_operators_of_one_name_are_told_apart(tmp_path: Path) -> None:
     chapter = Story(tmp_path, records=1).run(lambda sheet: write(sheet, names=("window", "window")))
     assert dropped(chapter) == {"window (short)": 3, "window (long)": 2}
+
+
+class CountsInFractions(MapFunction):
+    def open(self, runtime_context: Any) -> None:
+        self.count = DoubleCounter()
+        runtime_context.add_accumulator("numLateRecordsDropped", self.count)
+
+    def map(self, value: int) -> int:
+        self.count.add(0.5)
+        return value
+
+
+def test_an_accumulator_of_the_users_may_have_the_name_of_the_metric(tmp_path: Path) -> None:
+    chapter = Story(tmp_path, records=1).run(
+        lambda sheet: sheet.collect(sheet.source("numbers", NUMBERS).map(CountsInFractions()).uid("counts"))
+    )
+    assert dropped(chapter) == {}
+    assert chapter.driver.result.result(0).get_all_accumulator_results() == {"numLateRecordsDropped": 3.5}
 
 
 @pytest.mark.parametrize("fails_at", [1, 2, 203, 300])

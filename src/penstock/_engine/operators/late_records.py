@@ -6,7 +6,7 @@ The number is kept as an accumulator, so it counts with the checkpoint: once for
 from __future__ import annotations
 
 import logging
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from penstock._engine.protocol.metadata import LATE_RECORDS
 from penstock._engine.protocol.short_repr import short_repr
@@ -17,13 +17,16 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger("penstock")
 
+#: The metric, as Flink calls it.
+_METRIC: Final = "numLateRecordsDropped"
+
 
 class LateRecords:
     """The late records of one operator subtask."""
 
     def __init__(self, context: OperatorContext) -> None:
         self._accumulators = context.accumulators
-        self._metric = context.metrics.counter(LATE_RECORDS)
+        self._metric = context.metrics.counter(_METRIC)
         self._is_first = True
 
     def drop(self, count: int, first: Any, timestamp: int, watermark: int) -> None:
@@ -45,5 +48,5 @@ class LateRecords:
                 short_repr(first),
                 timestamp,
                 watermark,
-                LATE_RECORDS,
+                _METRIC,
             )

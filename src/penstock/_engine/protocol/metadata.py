@@ -109,8 +109,8 @@ class AccumulatorRecord:
     data: bytes
 
 
-#: The accumulator of an operator that drops late records; Flink's name of the metric. It is not one of the user's.
-LATE_RECORDS: Final = "numLateRecordsDropped"
+#: The accumulator of an operator that drops late records; one of the user's may have the name of Flink's metric.
+LATE_RECORDS: Final = "penstock.late-records"
 
 
 def late_records(counted: Mapping[str, Mapping[str, AccumulatorRecord]]) -> dict[str, int]:
