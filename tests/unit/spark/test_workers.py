@@ -85,7 +85,11 @@ def test_closing_that_no_signal_interrupts_is_given_up_by_the_driver(monkeypatch
         given_up.set()
 
     named: list[str] = []
-    context = SimpleNamespace(setJobGroup=lambda group, *_, **__: named.append(group), cancelJobGroup=cancel)
+
+    def name(group: str, *_: Any, **__: Any) -> None:
+        named.append(group)
+
+    context = SimpleNamespace(setJobGroup=name, cancelJobGroup=cancel)
     monkeypatch.setattr(workers, "_PATIENCE_S", -2)  # two seconds more than the functions have
     with workers.closing_tasks(context, "run"):
         assert given_up.wait(10)
