@@ -145,3 +145,15 @@ def test_same_output_of_two_epochs_is_collected_twice(tmp_path: Path) -> None:
     driver, loop = job(tmp_path, [1, 1])
     driver.run(loop)
     assert collected(driver) == [1, 1]
+
+
+def test_fault_of_ours_at_the_end_of_a_job_reaches_the_program(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    driver, loop = job(tmp_path, ["a", "b"])
+
+    def refuse(*_: object) -> None:
+        raise ValueError("a view that cannot be made")
+
+    monkeypatch.setattr(driver.watch, "ended", refuse)
+    driver.run(loop)
+    with pytest.raises(JobExecutionError, match="a view that cannot be made"):
+        driver.result.result(timeout=0)

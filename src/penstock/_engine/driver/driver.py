@@ -158,7 +158,12 @@ class JobDriver:
             self._clean_up()
         except (OSError, CheckpointStorageError) as error:
             _log.warning("Cleaning up after job %r failed: %s", self.job_name, error)
-        self._finish(ending)
+        try:
+            self._finish(ending)
+        except Exception as error:  # noqa: BLE001 - the program waits for the result, whatever happens here
+            _log.exception("The end of job %r failed with an internal error", self.job_name)
+            if not self.result.done():
+                self.result.set_exception(job_error(error, self.view.job_id, self.job_name))
 
     def _finish(self, ending: Ending) -> None:
         if ending.checkpoint is not None and self._full_path is not None:
