@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -30,6 +31,8 @@ class StoppingRunner(SteadyRunner):
     def run(self, plan: EpochPlan) -> EpochOutcome:
         if self.epochs == 2:
             self.asked = self.driver.savepoint(self.directory, Stop.SUSPEND)
+            while self.driver._savepoints._line:  # its directory is looked at on another thread, which may be slow
+                time.sleep(0.001)
         return super().run(plan)
 
 
