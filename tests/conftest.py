@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import threading
 from typing import TYPE_CHECKING
 
@@ -16,6 +17,10 @@ if TYPE_CHECKING:
 
 # Jobs of tests are nobody's to steer: no port, and no entry in the list of the jobs of whoever runs the tests.
 os.environ.setdefault("PENSTOCK_REST__ENABLED", "false")
+
+# A shell starts what runs in its background, or below nohup, with these ignored; programs of tests would inherit that.
+signal.signal(signal.SIGINT, signal.default_int_handler)
+signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
 # Examples take as long as the machine is busy: no deadlines. The campaign looks further than CI, with other examples.
 hypothesis.settings.register_profile("ci", deadline=None, max_examples=50, derandomize=True)

@@ -70,7 +70,6 @@ def end_cancelled() -> None:
 @pytest.fixture(autouse=True)
 def handlers_as_before() -> Iterator[None]:
     before = {number: signal.getsignal(number) for number in ENDING}
-    signal.signal(signal.SIGHUP, signal.SIG_DFL)  # below nohup it is ignored, and stays so
     yield
     for number, handler in before.items():
         signal.signal(number, handler)
