@@ -196,7 +196,8 @@ def test_key_without_encoding_names_the_part_at_fault(key: Any, path: str, type_
 
 
 def test_numpy_scalars_are_the_numbers_and_strings_they_equal() -> None:
-    np = pytest.importorskip("numpy")
+    import numpy as np
+
     ones = [np.int8(1), np.int64(1), np.uint64(1), np.bool_(True), np.float32(1), np.float64(1), np.complex64(1)]
     assert {encode_key(one) for one in ones} == {encode_key(1)}
     assert encode_key(np.str_("a")) == encode_key("a")
@@ -207,7 +208,8 @@ def test_numpy_scalars_are_the_numbers_and_strings_they_equal() -> None:
 
 
 def test_pandas_values_that_fit_no_datetime_are_refused() -> None:
-    pd = pytest.importorskip("pandas")
+    import pandas as pd
+
     assert encode_key(pd.Timestamp("2026-01-01T12:00:00")) == encode_key(datetime.fromisoformat("2026-01-01T12:00:00"))
     with warnings.catch_warnings():  # pandas 2 does what NumPy 2.5 advises against
         warnings.simplefilter("ignore", DeprecationWarning)
