@@ -43,7 +43,7 @@ class Entry(msgspec.Struct, frozen=True, omit_defaults=True):
 
     @staticmethod
     def of_this_process(
-        job_id: str, name: str, address: str, started_ms: int, token: str | None = None, run_id: str = ""
+        job_id: str, name: str, address: str, started_ms: int, token: str | None = None, *, run_id: str = ""
     ) -> Entry:
         """Return the entry of a job that runs in this process."""
         return Entry(job_id, name, address, os.getpid(), socket.gethostname(), started_ms, token, run_id)

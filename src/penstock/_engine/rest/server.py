@@ -108,7 +108,7 @@ class RestServer:
 
     def _entry(self, job: JobView) -> Entry:
         token = self._settings.access.token
-        return Entry.of_this_process(job.job_id, job.name, self.address, job.started_ms, token, job.run_id)
+        return Entry.of_this_process(job.job_id, job.name, self.address, job.started_ms, token, run_id=job.run_id)
 
     def close(self) -> None:
         """Stop serving, once nobody has to hear of an outcome any more."""
