@@ -42,6 +42,7 @@ class JobWatch:
     Args:
         coordinator: Says what the job's id is, what it was restored from and what is to be committed.
         job_name: The job.
+        run_id: This driver of it.
         plan: Its plan.
         clock: Returns the time in epoch milliseconds.
         settings: How it makes checkpoints.
@@ -55,6 +56,7 @@ class JobWatch:
         self,
         coordinator: JobCoordinator,
         job_name: str,
+        run_id: str,
         plan: PlanView,
         clock: Callable[[], int],
         *,
@@ -89,6 +91,7 @@ class JobWatch:
         #: The job as it is now: replaced as a whole, so that other threads read it without a lock.
         self.view = JobView(
             job_id="",
+            run_id=run_id,
             name=job_name,
             status=JobStatus.INITIALIZING,
             status_times={JobStatus.INITIALIZING: clock()},

@@ -116,6 +116,8 @@ class JobView:
 
     #: 32 hexadecimal digits; empty while the job is being looked for.
     job_id: str
+    #: This driver of it, unlike any other.
+    run_id: str
     name: str
     status: JobStatus
     #: When the job entered each status last, in epoch milliseconds.
