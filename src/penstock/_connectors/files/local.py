@@ -157,6 +157,7 @@ def _name_once(source: Path, target: Path) -> bool:
 
 
 def _local(path: str) -> Path:
+    # States of earlier versions have paths with a scheme, which was never part of the names on the disk.
     return Path(path.removeprefix("file://"))
 
 
