@@ -130,6 +130,7 @@ class Draft:
         self.operators = {uid: OperatorDraft(record) for uid, record in snapshot.operators.items()}
         self._outstanding = list(snapshot.outstanding)
         self._places = snapshot.places
+        self._given_up = snapshot.given_up
         self.job_id = uuid.uuid4().hex if located is None else located.record.job_id
         self.checkpoint_id = 1 if located is None else located.record.checkpoint_id
 
@@ -206,5 +207,5 @@ class Draft:
             nonce=secrets.token_hex(8),
             created_ms=now_ms,
             penstock_version=penstock_version,
-            snapshot=JobSnapshot(tuple(self._vertices), placed, tuple(self._outstanding), self._places),
+            snapshot=JobSnapshot(tuple(self._vertices), placed, tuple(self._outstanding), self._places, self._given_up),
         )
