@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections import Counter, OrderedDict
+import time
+from collections import Counter, OrderedDict, defaultdict
 from dataclasses import replace
-from datetime import datetime
+from datetime import datetime, timedelta, timezone
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -22,6 +23,7 @@ from penstock.common.types import RowKind
 from penstock.datastream.time_domain import TimeDomain
 from penstock.errors import SavepointChangeError, UnsupportedOperationError
 from penstock.state import KeyedEntry, ListItem, Savepoint, SavepointWriter
+from penstock.state._plain import plain, restored
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -193,6 +195,27 @@ def test_class_of_a_key_that_is_gone_is_named(tmp_path: Path, monkeypatch: pytes
     monkeypatch.delattr(roads, "Colour")
     with pytest.raises(UnsupportedOperationError, match=r"was a .*roads\.Colour, and cannot be one here"):
         SavepointWriter.new().set_keyed_state("op", "state", table).write(str(tmp_path / "2"))
+
+
+def test_dict_whose_class_needs_more_than_its_items_is_no_other_dict(tmp_path: Path) -> None:
+    value = defaultdict(int, a=1)
+    first = SavepointWriter.new().set_keyed_state("op", "state", {1: value}).write(str(tmp_path / "1"))
+    table = Savepoint.open(first).keyed_state("op", "state").to_arrow()
+    with pytest.raises(UnsupportedOperationError, match=r"was a collections\.defaultdict"):
+        SavepointWriter.new().set_keyed_state("op", "state", table).write(str(tmp_path / "2"))
+
+
+@pytest.mark.parametrize("zone", ["UTC", "America/New_York"])
+def test_moment_that_spark_gives_in_local_time_is_the_moment_that_it_was(
+    monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest, zone: str
+) -> None:
+    request.addfinalizer(time.tzset)
+    monkeypatch.setenv("TZ", zone)
+    time.tzset()
+    moment = datetime(2026, 7, 2, 3, 4, 5, 6, timezone(timedelta(hours=2)))
+    struct = plain(moment)
+    local = struct | {"at": datetime.fromtimestamp(moment.timestamp())}  # noqa: DTZ006 - as Spark does
+    assert (repr(restored(struct)), repr(restored(local))) == (repr(moment), repr(moment))
 
 
 def test_key_that_a_given_schema_would_change_is_refused_and_a_value_is_not(tmp_path: Path) -> None:
