@@ -12,6 +12,7 @@
     │   ├── ForwardParallelismError         forward() between different parallelisms
     │   ├── KeyEncodingError                a key without a canonical encoding
     │   ├── StateDescriptorError            a state declared as another kind than it was written as
+    │   ├── UncopyableRecordError           a record that can neither be pickled nor copied
     │   ├── UnpicklableFunctionError        a function that cannot travel to the tasks
     │   └── UnsupportedOperationError       a PyFlink call that has no meaning here
     ├── RestoreError                    fix the start: the state to start from
@@ -102,6 +103,7 @@ from penstock._errors.program import (
     JobGraphError,
     KeyEncodingError,
     StateDescriptorError,
+    UncopyableRecordError,
     UnknownKeyError,
     UnpicklableFunctionError,
     UnsupportedOperationError,
@@ -215,6 +217,7 @@ __all__ = [
     "StopIncompleteError",
     "StopTimeoutError",
     "UnclaimedStateError",
+    "UncopyableRecordError",
     "UnknownKeyError",
     "UnknownStateError",
     "UnpicklableAccumulatorError",

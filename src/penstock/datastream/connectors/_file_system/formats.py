@@ -16,7 +16,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import PurePosixPath
-from typing import TYPE_CHECKING, Any, BinaryIO, Protocol
+from typing import TYPE_CHECKING, Any, BinaryIO, ClassVar, Protocol
 
 from penstock.common.typeinfo import Types
 from penstock.errors import SourceFileError
@@ -83,7 +83,13 @@ class FileFormat(ABC):
         ...         with file.open() as stream:
         ...             stream.seek(part.position or part.start)
         ...             yield list(stream.read()), part.end
+
+    Attributes:
+        emits_new_records: True where each record is made anew, and neither kept nor changed afterwards; see
+            ``SourceReader``.
     """
+
+    emits_new_records: ClassVar[bool] = False
 
     def cut(self, file: InputFile, part_size: int) -> list[FilePart]:
         """Return the parts of a file that may be read independently; runs on the driver.
@@ -146,6 +152,7 @@ class BulkFormat(FileFormat):
 
 @dataclass(frozen=True)
 class _TextLineFormat(StreamFormat):
+    emits_new_records = True
     charset: str
 
     def cut(self, file: InputFile, part_size: int) -> list[FilePart]:
