@@ -13,6 +13,7 @@
     │   ├── KeyEncodingError                a key without a canonical encoding
     │   ├── PathError                       a path or URL cannot be, or is probably not the one that was meant
     │   ├── StateDescriptorError            a state declared as another kind than it was written as
+    │   ├── UncopyableRecordError           a record that can neither be pickled nor copied
     │   ├── UnpicklableFunctionError        a function that cannot travel to the tasks
     │   └── UnsupportedOperationError       a PyFlink call that has no meaning here
     ├── RestoreError                    fix the start: the state to start from
@@ -104,6 +105,7 @@ from penstock._errors.program import (
     KeyEncodingError,
     PathError,
     StateDescriptorError,
+    UncopyableRecordError,
     UnknownKeyError,
     UnpicklableFunctionError,
     UnsupportedOperationError,
@@ -218,6 +220,7 @@ __all__ = [
     "StopIncompleteError",
     "StopTimeoutError",
     "UnclaimedStateError",
+    "UncopyableRecordError",
     "UnknownKeyError",
     "UnknownStateError",
     "UnpicklableAccumulatorError",
