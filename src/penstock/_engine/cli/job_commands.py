@@ -9,16 +9,24 @@ import click
 from penstock._engine.cli.exit_codes import ExitCode
 from penstock._engine.cli.jobs import found, overview
 from penstock._engine.cli.options import (
-    absolute_path,
     job_argument,
     json_option,
     place_options,
     savepoint_path_option,
     timeout_option,
 )
-from penstock._engine.cli.output import duration_text, print_facts, print_json, print_table, say, time_text, waiting
+from penstock._engine.cli.output import (
+    count_text,
+    duration_text,
+    print_facts,
+    print_json,
+    print_table,
+    say,
+    time_text,
+    waiting,
+)
 from penstock._engine.cli.rest_client import ENDED, Wait
-from penstock._engine.storage.opening import local_path
+from penstock._engine.storage.opening import absolute, local_path
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -86,6 +94,7 @@ def _show(
         ("Running for", duration_text(details["duration"])),
         ("Address", target.client.address),
         *_checkpoint_facts(checkpoints),
+        *_loss_facts(details),
     ]
     entries = failures["exceptionHistory"]["entries"]
     if entries:
@@ -123,6 +132,14 @@ def _checkpoint_facts(checkpoints: dict[str, Any] | None) -> Iterator[tuple[str,
             "Published again",
             f"checkpoints {again['first']} to {again['last']} of the job that this one started from",
         )
+
+
+def _loss_facts(details: dict[str, Any]) -> Iterator[tuple[str, object]]:
+    for lost in details.get("penstock", {}).get("given_up_committables", []):  # a driver may be of an older version
+        first, last = lost["first_checkpoint_id"], lost["last_checkpoint_id"]
+        of = f"checkpoint {last}" if first == last else f"checkpoints {first} to {last}"
+        what = f"{count_text(lost['count'], 'committable')} of {of}: {lost['reason']}"
+        yield "Given up", f"{lost['operator']} (uid {lost['uid']}), {what}"
 
 
 def _show_accumulators(accumulators: list[dict[str, str]]) -> None:
@@ -238,7 +255,7 @@ def take_savepoint(job: str, place: Place, *, savepoint_path: str | None, timeou
 
 def _target(field: str, savepoint_path: str | None) -> dict[str, object]:
     """Return the field of a request that names a directory, nothing without one."""
-    return {} if savepoint_path is None else {field: absolute_path(savepoint_path)}
+    return {} if savepoint_path is None else {field: absolute(savepoint_path)}
 
 
 def _print_savepoint(target: FoundJob, location: str, *, as_json: bool, done: str | None) -> None:

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from penstock._engine.coordinator.restore import Restored
     from penstock._engine.coordinator.settings import JobSettings
     from penstock._engine.coordinator.topology import Topology
-    from penstock._engine.protocol.metadata import AccumulatorRecord, Record
+    from penstock._engine.protocol.metadata import AccumulatorRecord, GivenUp, Record
 
 
 class JobCoordinator:
@@ -80,7 +80,7 @@ class JobCoordinator:
             savepoints=self._savepoints,
             requests=self._requests,
             retention=settings.retention,
-            counted=lambda: self._state.snapshot.counted,
+            state=self._state,
         )
         self._stop = JobStop(self._desk, self._state, self._savepoints, self._cycle, go_back=self._go_back)
         self._breaking_off = BreakingOff(
@@ -149,6 +149,12 @@ class JobCoordinator:
         """What the job has counted up to its last completed checkpoint, by operator uid and name."""
         ended = self._start.already_ended
         return self._state.snapshot.counted if ended is None else ended.counted
+
+    @property
+    def given_up(self) -> tuple[GivenUp, ...]:
+        """What its sinks' committers have given up, oldest first."""
+        ended = self._start.already_ended
+        return self._state.given_up if ended is None else ended.given_up or ()
 
     @property
     def restored(self) -> Restored | None:

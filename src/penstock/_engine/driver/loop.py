@@ -133,7 +133,8 @@ class JobLoop:
             do.AnswerCheckpoint: checkpoints.answer,
             do.Wake: self._wake,
             do.ChangeStatus: self._change_status,
-            do.Publish: self._publish,
+            do.Publish: self._show_progress,
+            do.ShowGivenUp: self._show_progress,
             do.NoteFailure: self._note_failure,
             do.Log: self._log,
             do.End: self._end,
@@ -215,7 +216,7 @@ class JobLoop:
         for listener in self._listeners:
             listener.on_status(instruction.status)
 
-    def _publish(self, instruction: do.Publish) -> None:
+    def _show_progress(self, instruction: do.Publish | do.ShowGivenUp) -> None:
         progress: JobProgress = instruction.progress
         for listener in self._listeners:
             listener.on_progress(progress)

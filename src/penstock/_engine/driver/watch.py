@@ -82,6 +82,7 @@ class JobWatch:
         self._reactions: dict[type[Any], Callable[[Any], None]] = {
             do.RunEpoch: self._run_epoch,
             do.Publish: self._epoch_counts,
+            do.ShowGivenUp: self._show_given_up,
             do.Commit: self._commit,
             do.Delete: self._delete,
             do.WriteSavepoint: self._write_savepoint,
@@ -137,6 +138,7 @@ class JobWatch:
         if status is JobStatus.RUNNING:
             self._note_restore(now_ms)
             self._show_counted(self._coordinator.counted)
+            self._show(given_up=self._coordinator.given_up)
             self._running_since = self._last_epoch_ms = now_ms
         elif self._running_since is not None:
             running_ms = self.view.running_ms + now_ms - max(self._running_since, self._last_epoch_ms)
@@ -160,6 +162,7 @@ class JobWatch:
         self._checkpoints.job_ended(f"the job is {status.name}", now_ms)
         self._show_counted(self._coordinator.counted)
         self._show(
+            given_up=self._coordinator.given_up,
             status=status,
             status_times={**self.view.status_times, status: now_ms},
             ended_ms=now_ms,
@@ -190,6 +193,9 @@ class JobWatch:
             running_ms=self.view.running_ms + interval_ms,
         )
         self._show_counted(instruction.snapshot.counted)
+
+    def _show_given_up(self, instruction: do.ShowGivenUp) -> None:
+        self._show(given_up=instruction.given_up, progress=instruction.progress)
 
     def _commit(self, _: do.Commit) -> None:
         self._show(pending_commits=self._pending_commits())
