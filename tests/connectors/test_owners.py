@@ -1,8 +1,8 @@
 """Who may delete what: each cell of the table in docs/restoring.md, seen on whole jobs and commands.
 
 In each experiment one job, the original, stands still in the middle of its work, and another has been cancelled and
-has left a checkpoint, a savepoint and unfinished files. Then somebody acts beside them. What is deleted meanwhile is
-told by what was there before and after each of the steps.
+has left a checkpoint, a savepoint and unfinished files. Then an actor does its work beside them. What is deleted
+meanwhile is told by what was there before and after each of the steps.
 """
 
 from __future__ import annotations
@@ -416,7 +416,7 @@ def test_table_has_a_column_for_each_actor() -> None:
 
 
 @pytest.mark.parametrize(("thing", "actor"), CELLS, ids=[f"{thing}-{actor}" for thing, actor in CELLS])
-def test_nobody_deletes_but_what_the_table_says(
+def test_actor_deletes_what_the_table_says_and_nothing_else(
     experiments: Callable[[str], Experiment], thing: str, actor: str
 ) -> None:
     it, says = experiments(actor), CELLS[thing, actor]
@@ -439,5 +439,5 @@ def test_nobody_deletes_but_what_the_table_says(
 
 
 @pytest.mark.parametrize("actor", ACTORS)
-def test_original_loses_nothing_whoever_acts_beside_it(experiments: Callable[[str], Experiment], actor: str) -> None:
+def test_original_loses_nothing_by_what_is_done_beside_it(experiments: Callable[[str], Experiment], actor: str) -> None:
     assert experiments(actor).truth_of_the_original()

@@ -133,7 +133,7 @@ class RecordKeeper:
     def find_later(self, instruction: do.FindLater) -> ev.Event:
         """Look up the last checkpoint of a job; that it cannot be read keeps no job from its start."""
         record = instruction.record
-        # A savepoint does not say where its job keeps checkpoints: where this one does, or nobody knows.
+        # A savepoint does not say where its job keeps checkpoints; it is looked for where this job keeps its own.
         is_savepoint = record.kind is RecordKind.SAVEPOINT
         try:
             storage = self._storage if is_savepoint else self._locate(instruction.path)[0]
