@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, BinaryIO, Final
 
 from penstock._connectors.files.local import LocalFileSystem
 from penstock.common.paths import scheme_of
-from penstock.datastream.connectors._file_system.formats import is_compressed
+from penstock.datastream.connectors._file_system.unpacking import is_compressed
 from penstock.errors import SourceFileChangedError, SourceFileError
 
 if TYPE_CHECKING:

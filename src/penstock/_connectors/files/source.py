@@ -17,7 +17,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from penstock._connectors.files.filesystem import FileStatus
-    from penstock.datastream.connectors._file_system.formats import FileFormat, FilePart
+    from penstock.datastream.connectors._file_system.formats import FileFormat
+    from penstock.datastream.connectors._file_system.parts import FilePart
     from penstock.datastream.connectors.base import SourceOutput, SourceReaderContext, SplitEnumeratorContext
 
 _PART_BYTES = 32 * 1024 * 1024
