@@ -54,6 +54,7 @@
     │   │   ├── StopIncompleteError             it was written, and the job failed after that
     │   │   └── StopTimeoutError                the job did not stop in time, and was cancelled
     │   ├── SinkFileError                   an output file cannot be written or published
+    │   │   ├── BucketNameError                 a bucket has a name that no folder can have
     │   │   └── StagedFileError             a checkpoint continues an unfinished one that is gone
     │   ├── SourceFileError                 an input file is gone or cannot be read
     │   │   └── SourceFileChangedError          it has changed since the job found it
@@ -113,6 +114,7 @@ from penstock._errors.program import (
 from penstock._errors.root import InternalError, PenstockError, RetryableError
 from penstock._errors.run import (
     AccumulatorSizeError,
+    BucketNameError,
     CheckpointExpiredError,
     CheckpointRequestError,
     DriverCodeError,
@@ -161,6 +163,7 @@ from penstock._errors.start import (
 __all__ = [
     "AccumulatorSizeError",
     "AccumulatorTypeError",
+    "BucketNameError",
     "CheckpointExpiredError",
     "CheckpointRequestError",
     "CheckpointStorageError",
