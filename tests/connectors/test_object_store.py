@@ -104,6 +104,7 @@ def test_a_monitored_prefix_may_be_empty() -> None:
     put(f"{folder}/a.txt", b"line")
     put(f"{folder}/_temporary/0/part.txt", b"no")
     run.context.run_async_calls()
+    run.context.run_async_calls()
     run.epoch()
     run.epoch()
     assert run.records == ["line"]
