@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import pickle
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from penstock._connectors.files.discovery import WaitingFile
 from penstock._connectors.files.filesystem import FileStatus
+from penstock.common.paths import plain_path, scheme_of
 from penstock.datastream.connectors.base import SimpleVersionedSerializer
 
 if TYPE_CHECKING:
@@ -36,7 +38,7 @@ class FileCheckpoint:
         waiting: dict[str, WaitingFile] = state[2] if len(state) > 2 else {}
         for name, value in (
             ("splits", splits),
-            ("taken", taken if len(state) > 2 else dict.fromkeys(taken)),
+            ("taken", taken if len(state) > 2 else dict.fromkeys(map(_settled, taken))),
             ("waiting", waiting),
         ):
             object.__setattr__(self, name, value)
@@ -73,6 +75,11 @@ class FileCheckpointSerializer(SimpleVersionedSerializer[FileCheckpoint]):
         statuses = zip(_statuses(state["waiting"]), state["unchanged_ms"], strict=True)
         waiting = {status.path: WaitingFile(status, unchanged_ms) for status, unchanged_ms in statuses}
         return FileCheckpoint(tuple(state["splits"]), taken, waiting)
+
+
+def _settled(path: str) -> str:
+    """Return the name of a file as a listing has it; version 1 has names as they were given."""
+    return plain_path(path) if scheme_of(path) else str(Path(path).absolute())
 
 
 def _columns(statuses: Iterable[FileStatus]) -> tuple[list[Any], ...]:
