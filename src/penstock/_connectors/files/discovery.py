@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from penstock._connectors.files.filesystem import NotThereError
-from penstock._connectors.files.opening import WAY_OUT, FoundFile, filesystem_of
+from penstock._connectors.files.opening import FoundFile, filesystem_of
 from penstock.datastream.connectors._file_system.lines import end_of_lines
 from penstock.datastream.connectors._file_system.parts import cut_evenly
 from penstock.datastream.connectors._file_system.unpacking import is_compressed
@@ -178,8 +178,10 @@ class KnownFiles:
                 return [NewFile(status, taken.size)]
         elif (change := status.differs_from(taken)) is not None:
             reason = (
-                f"{change}: it has changed since the job took it, and is not read twice; {WAY_OUT}. To go on with this "
-                "job, move it away, or rename it: under a new name all of it is read"
+                f"{change}: it has changed since the job took it, and is not read twice; write files under another name "
+                "and rename them when they are complete, give monitor_continuously() a stable_for that is longer than "
+                "their writer ever pauses, or, where lines are appended, read_appended_files(). To go on with this job, "
+                "move the file away, or rename it: under a new name all of it is read"
             )
             raise SourceFileChangedError(status.path, reason)
         return []

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from penstock._connectors.files.filesystem import FileStatus, FileSystem
 
 _COPIED_BYTES: Final = 1 << 20
-WAY_OUT: Final = (
+_WAY_OUT: Final = (
     "write files under another name and rename them when they are complete, and change none after that; files of lines "
     "that only grow are read as far as they were there with read_appended_files()"
 )
@@ -105,7 +105,7 @@ class FoundFile:
             now = filesystem.status(self.path)
         change = None if self.may_grow and now.size >= self.size else now.differs_from(self.status)
         if change is not None:
-            raise SourceFileChangedError(self.path, f"{change}: it has changed since the job found it; {WAY_OUT}")
+            raise SourceFileChangedError(self.path, f"{change}: it has changed since the job found it; {_WAY_OUT}")
 
     @contextmanager
     def _telling(self) -> Generator[None]:
