@@ -57,7 +57,8 @@
     │   │   ├── BucketNameError                 a bucket has a name that no folder can have
     │   │   └── StagedFileError             a checkpoint continues an unfinished one that is gone
     │   ├── SourceFileError                 an input file is gone or cannot be read
-    │   │   └── SourceFileChangedError          it has changed since the job found it
+    │   │   ├── SourceFileChangedError          it has changed since the job found it
+    │   │   └── SourceFileGoneError             it is not there any more
     │   ├── SparkGoneError                  Spark's JVM has ended; only another start helps
     │   ├── SplitFetchError                 a source's reader could not fetch
     │   ├── StaleAttemptError               a task that outlived its attempt stopped itself
@@ -132,6 +133,7 @@ from penstock._errors.run import (
     SinkFileError,
     SourceFileChangedError,
     SourceFileError,
+    SourceFileGoneError,
     SparkGoneError,
     SplitFetchError,
     StagedFileError,
@@ -212,6 +214,7 @@ __all__ = [
     "SinkFileError",
     "SourceFileChangedError",
     "SourceFileError",
+    "SourceFileGoneError",
     "SparkGoneError",
     "SparkLaunchError",
     "SparkSetupError",
