@@ -134,6 +134,27 @@ class NoCheckpointError(RestoreError):
         )
 
 
+class SupervisionNoteError(RestoreError):
+    """The note in which a supervised program's processes find their jobs cannot be used, although there was one.
+
+    Args:
+        path: The file.
+        reason: What is wrong with it, a clause without a full stop.
+    """
+
+    def __init__(self, path: str, reason: str) -> None:
+        super().__init__(path, reason)
+        self.path, self.reason = path, reason
+
+    def __str__(self) -> str:
+        return (
+            f"The note of this program's jobs, {self.path}, cannot be used: {self.reason}. Without it the jobs would "
+            "begin anew beside their checkpoints, so the program is not started again. Start it with `penstock run "
+            "--supervise -s latest`, which finds the newest checkpoint of each job by the job's name, and keep that "
+            "directory from being cleaned."
+        )
+
+
 class StateClassError(RestoreError):
     """State holds values whose classes are gone, or do not take what was stored of them.
 

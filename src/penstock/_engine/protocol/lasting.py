@@ -8,6 +8,7 @@ the restart strategy is not asked:
   or is too large for it; and names that Penstock does not have: an attribute of one of its objects, or a module;
 - state whose classes have changed, damaged checkpoints, and files of a checkpoint that are gone;
 - input files that have changed since the job found them;
+- a note that a supervised program's next process would need, and cannot be written;
 - bugs that Penstock finds in itself, and a JVM that is gone.
 
 Any other error of user code may be of the moment, such as a server that does not answer, and is left to the restart
@@ -30,6 +31,7 @@ from penstock.errors import (
     SparkGoneError,
     StagedFileError,
     StateClassError,
+    SupervisionNoteError,
     UnpicklableAccumulatorError,
     UnpicklableStateError,
     UnreadableOutputError,
@@ -46,6 +48,7 @@ _LASTING: Final = (
     SparkGoneError,
     StagedFileError,
     StateClassError,
+    SupervisionNoteError,
     UnpicklableAccumulatorError,
     UnpicklableStateError,
 )
