@@ -11,6 +11,7 @@
     │   ├── EmptyJobError                   nothing to execute
     │   ├── ForwardParallelismError         forward() between different parallelisms
     │   ├── KeyEncodingError                a key without a canonical encoding
+    │   ├── PathError                       a path or URL cannot be, or is probably not the one that was meant
     │   ├── StateDescriptorError            a state declared as another kind than it was written as
     │   ├── UnpicklableFunctionError        a function that cannot travel to the tasks
     │   └── UnsupportedOperationError       a PyFlink call that has no meaning here
@@ -104,6 +105,7 @@ from penstock._errors.program import (
     ForwardParallelismError,
     JobGraphError,
     KeyEncodingError,
+    PathError,
     StateDescriptorError,
     UnknownKeyError,
     UnpicklableFunctionError,
@@ -199,6 +201,7 @@ __all__ = [
     "NoCheckpointError",
     "ParallelismLimitError",
     "PartitionError",
+    "PathError",
     "PenstockError",
     "PySparkVersionError",
     "RecordFieldError",

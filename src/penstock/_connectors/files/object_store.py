@@ -7,7 +7,6 @@ import io
 import tempfile
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, BinaryIO, cast
-from urllib.parse import urlsplit
 
 import obstore
 from obstore.store import from_url
@@ -104,6 +103,14 @@ class ObjectFileSystem:
             return False
         return True
 
+    def duplicate(self, path: str, target: str) -> bool:
+        """Copy an object within its bucket."""
+        if _split(path)[0] != _split(target)[0]:
+            return False
+        if not self.publish([path], target):
+            raise FileNotFoundError(path)
+        return True
+
     def status(self, path: str) -> FileStatus:
         """Return how an object is now."""
         root, key = _split(path)
@@ -143,8 +150,9 @@ def _concatenate(store: Any, keys: list[str], target: str) -> None:
 
 def _split(path: str) -> tuple[str, str]:
     """Return the root of the store, and the key in it."""
-    parts = urlsplit(path)
-    return f"{parts.scheme}://{parts.netloc}", path.removeprefix(f"{parts.scheme}://{parts.netloc}").strip("/")
+    scheme, _, rest = path.partition("://")
+    bucket, _, key = rest.partition("/")
+    return f"{scheme}://{bucket}", key.strip("/")
 
 
 @lru_cache(maxsize=32)

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import shutil
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, BinaryIO, Final
 
 from penstock._connectors.files.local import LocalFileSystem
-from penstock.datastream.connectors._file_system.formats import is_compressed
+from penstock.common.paths import scheme_of
+from penstock.datastream.connectors._file_system.unpacking import is_compressed
 from penstock.errors import SourceFileChangedError, SourceFileError
 
 if TYPE_CHECKING:
@@ -15,16 +17,31 @@ if TYPE_CHECKING:
 
     from penstock._connectors.files.filesystem import FileStatus, FileSystem
 
+_COPIED_BYTES: Final = 1 << 20
 _WAY_OUT: Final = (
     "write files under another name and rename them when they are complete, and change none after that; files of lines "
     "that only grow are read as far as they were there with read_appended_files()"
 )
 
 
+def copy_file(source: str, target: str) -> None:
+    """Make a new file of the bytes of another, anywhere; when this returns it is durable.
+
+    Raises:
+        FileNotFoundError: The other one is gone.
+    """
+    origin, filesystem = filesystem_of(source), filesystem_of(target)
+    if type(origin) is type(filesystem) and filesystem.duplicate(source, target):
+        return
+    with origin.open(source) as data:
+        stream = filesystem.create(target)
+        shutil.copyfileobj(data, stream, _COPIED_BYTES)
+        filesystem.finish(target, stream)
+
+
 def filesystem_of(path: str) -> FileSystem:
     """Return the file system that a path belongs to: object stores by their scheme, else the local one."""
-    scheme = path.split("://", 1)[0] if "://" in path else "file"
-    if scheme == "file":
+    if scheme_of(path) in {"", "file"}:
         return LocalFileSystem()
     # Imported here, because obstore takes long to import, and local files do without it.
     from penstock._connectors.files.object_store import ObjectFileSystem

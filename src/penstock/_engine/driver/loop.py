@@ -193,10 +193,10 @@ class JobLoop:
         heapq.heappush(self._alarms, (self._now_ms + instruction.delay_ms, instruction.alarm))
 
     def _run_epoch(self, instruction: do.RunEpoch) -> None:
-        self._epochs.run(instruction, self._coordinator.job_id)
+        self._epochs.run(instruction, self._coordinator.chain)
 
     def _notify_listeners(self, instruction: do.NotifyListeners) -> None:
-        self._epochs.notify(instruction, self._coordinator.job_id)
+        self._epochs.notify(instruction, self._coordinator.chain)
 
     def _cancel_epoch(self, _: do.CancelEpoch) -> None:
         self._epochs.cancel()
