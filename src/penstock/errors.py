@@ -29,6 +29,7 @@
     │   ├── SavepointChangeError            a savepoint that cannot be written, changed or deleted
     │   ├── StateClassError                 state of a class that is gone or has changed
     │   ├── SupervisionNoteError            the note of a supervised program's jobs is gone or damaged
+    │   ├── TemporaryCheckpointsError       the temporary checkpoints of a running job were removed
     │   ├── UnclaimedStateError             state of an operator that the job does not have
     │   └── UnknownStateError               state that a savepoint does not have
     ├── SparkSetupError                 fix the machine: Spark cannot start here
@@ -155,6 +156,7 @@ from penstock._errors.start import (
     SavepointChangeError,
     StateClassError,
     SupervisionNoteError,
+    TemporaryCheckpointsError,
     UnclaimedStateError,
     UnknownStateError,
     UnsupportedFormatError,
@@ -223,6 +225,7 @@ __all__ = [
     "StopIncompleteError",
     "StopTimeoutError",
     "SupervisionNoteError",
+    "TemporaryCheckpointsError",
     "UnclaimedStateError",
     "UnknownKeyError",
     "UnknownStateError",

@@ -176,6 +176,24 @@ class StateClassError(RestoreError):
         )
 
 
+class TemporaryCheckpointsError(RestoreError):
+    """The temporary checkpoints of a job that keeps none were removed while it ran.
+
+    Args:
+        path: Their directory.
+    """
+
+    def __init__(self, path: str) -> None:
+        super().__init__(path)
+        self.path = path
+
+    def __str__(self) -> str:
+        return (
+            f"The temporary checkpoints of the job, {self.path}, are gone: something has cleaned that directory while "
+            "the job ran. It cannot go on without them. Set execution.checkpointing.dir to a directory that stays."
+        )
+
+
 class UnclaimedStateError(RestoreError):
     """A checkpoint or savepoint holds state of an operator that the job does not have.
 

@@ -21,14 +21,13 @@ import msgspec
 
 from penstock._engine.gateway.registry import is_alive
 from penstock._engine.gateway.user_directories import make_private, user_state_directory
-from penstock._engine.storage.scratch import hold, is_dead
+from penstock._engine.storage.scratch import Hold, is_dead
 from penstock.errors import LocalDirectoryError, SupervisionNoteError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
     from pathlib import Path
     from types import TracebackType
-    from typing import IO
 
 _FILE: Final = "jobs.json"
 
@@ -136,7 +135,7 @@ class Supervision:
                     shutil.rmtree(other, ignore_errors=True)
             self._path = parent / secrets.token_hex(8)
             self._path.mkdir(mode=0o700)
-            self._lock: IO[bytes] = hold(self._path)
+            self._lock = Hold(self._path)
             self.note = SupervisionNote(self._path / _FILE)
             self.note.create()
             self.note.read()  # what will be asked of it later can be had here
