@@ -29,6 +29,8 @@
     │   ├── ParallelismLimitError           more subtasks than keyed state has key groups
     │   ├── SavepointChangeError            a savepoint that cannot be written, changed or deleted
     │   ├── StateClassError                 state of a class that is gone or has changed
+    │   ├── SupervisionNoteError            the note of a supervised program's jobs is gone or damaged
+    │   ├── TemporaryCheckpointsError       the temporary checkpoints of a running job were removed
     │   ├── UnclaimedStateError             state of an operator that the job does not have
     │   └── UnknownStateError               state that a savepoint does not have
     ├── SparkSetupError                 fix the machine: Spark cannot start here
@@ -67,6 +69,7 @@
     │   └── UnreadableOutputError           what was printed or collected cannot be read back
     ├── CommandError                    fix the call: the command penstock could not do it
     │   ├── CommandTimeoutError             what was asked for takes longer, and continues
+    │   ├── JobBetweenProcessesError        a supervised job has no process at this moment
     │   ├── JobNotFoundError                no running job, or more than one, is called that
     │   ├── JobRequestError                 a running job refused, or failed to do it
     │   └── JobUnreachableError             nothing answers where a job should be
@@ -83,6 +86,7 @@ from __future__ import annotations
 from penstock._errors.command import (
     CommandError,
     CommandTimeoutError,
+    JobBetweenProcessesError,
     JobNotFoundError,
     JobRequestError,
     JobUnreachableError,
@@ -157,6 +161,8 @@ from penstock._errors.start import (
     RestoreError,
     SavepointChangeError,
     StateClassError,
+    SupervisionNoteError,
+    TemporaryCheckpointsError,
     UnclaimedStateError,
     UnknownStateError,
     UnsupportedFormatError,
@@ -185,6 +191,7 @@ __all__ = [
     "FinishedOperatorError",
     "ForwardParallelismError",
     "InternalError",
+    "JobBetweenProcessesError",
     "JobCancelledError",
     "JobExecutionError",
     "JobGraphError",
@@ -225,6 +232,8 @@ __all__ = [
     "StateDescriptorError",
     "StopIncompleteError",
     "StopTimeoutError",
+    "SupervisionNoteError",
+    "TemporaryCheckpointsError",
     "UnclaimedStateError",
     "UncopyableRecordError",
     "UnknownKeyError",

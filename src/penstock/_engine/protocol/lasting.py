@@ -6,8 +6,9 @@ the restart strategy is not asked:
 - mistakes of the program: all `JobGraphError`s, such as state or functions that this version lacks, a state declared as
   another kind, a key without an encoding; a partitioner that names no subtask; what cannot be pickled for a checkpoint,
   or is too large for it; and names that Penstock does not have: an attribute of one of its objects, or a module;
-- state whose classes have changed, damaged checkpoints, and files of a checkpoint that are gone;
+- state whose classes have changed, damaged checkpoints, and files of a checkpoint, or temporary ones, that are gone;
 - input files that have changed since the job found them;
+- a note that a supervised program's next process would need, and cannot be written;
 - bugs that Penstock finds in itself, and a JVM that is gone.
 
 Any other error of user code may be of the moment, such as a server that does not answer, and is left to the restart
@@ -30,6 +31,8 @@ from penstock.errors import (
     SparkGoneError,
     StagedFileError,
     StateClassError,
+    SupervisionNoteError,
+    TemporaryCheckpointsError,
     UnpicklableAccumulatorError,
     UnpicklableStateError,
     UnreadableOutputError,
@@ -46,6 +49,8 @@ _LASTING: Final = (
     SparkGoneError,
     StagedFileError,
     StateClassError,
+    SupervisionNoteError,
+    TemporaryCheckpointsError,
     UnpicklableAccumulatorError,
     UnpicklableStateError,
 )
