@@ -4,7 +4,8 @@ A restarted job reads the same records from the same checkpoint with the same pr
 the restart strategy is not asked:
 
 - mistakes of the program: all `JobGraphError`s, such as state or functions that this version lacks, a state declared as
-  another kind, a key without an encoding; a partitioner that names no subtask; what cannot be pickled for a checkpoint,
+  another kind, a key without an encoding; a partitioner that names no subtask; times and fields that
+  cannot be what they stand for; what cannot be pickled for a checkpoint,
   or is too large for it; and names that Penstock does not have: an attribute of one of its objects, or a module;
 - state whose classes have changed, damaged checkpoints, and files of a checkpoint that are gone;
 - input files that have changed since the job found them;
@@ -20,6 +21,7 @@ from typing import Final
 
 from penstock.errors import (
     AccumulatorSizeError,
+    AggregationError,
     CorruptCheckpointError,
     DriverCodeError,
     InternalError,
@@ -30,6 +32,7 @@ from penstock.errors import (
     SparkGoneError,
     StagedFileError,
     StateClassError,
+    TimestampError,
     UnpicklableAccumulatorError,
     UnpicklableStateError,
     UnreadableOutputError,
@@ -37,6 +40,7 @@ from penstock.errors import (
 
 _LASTING: Final = (
     AccumulatorSizeError,
+    AggregationError,
     CorruptCheckpointError,
     InternalError,
     JobGraphError,
@@ -46,6 +50,7 @@ _LASTING: Final = (
     SparkGoneError,
     StagedFileError,
     StateClassError,
+    TimestampError,
     UnpicklableAccumulatorError,
     UnpicklableStateError,
 )
