@@ -11,7 +11,9 @@
     │   ├── EmptyJobError                   nothing to execute
     │   ├── ForwardParallelismError         forward() between different parallelisms
     │   ├── KeyEncodingError                a key without a canonical encoding
+    │   ├── PathError                       a path or URL cannot be, or is probably not the one that was meant
     │   ├── StateDescriptorError            a state declared as another kind than it was written as
+    │   ├── UncopyableRecordError           a record that can neither be pickled nor copied
     │   ├── UnpicklableFunctionError        a function that cannot travel to the tasks
     │   └── UnsupportedOperationError       a PyFlink call that has no meaning here
     ├── RestoreError                    fix the start: the state to start from
@@ -103,7 +105,9 @@ from penstock._errors.program import (
     ForwardParallelismError,
     JobGraphError,
     KeyEncodingError,
+    PathError,
     StateDescriptorError,
+    UncopyableRecordError,
     UnknownKeyError,
     UnpicklableFunctionError,
     UnsupportedOperationError,
@@ -198,6 +202,7 @@ __all__ = [
     "NoCheckpointError",
     "ParallelismLimitError",
     "PartitionError",
+    "PathError",
     "PenstockError",
     "PySparkVersionError",
     "RecordFieldError",
@@ -220,6 +225,7 @@ __all__ = [
     "StopTimeoutError",
     "TimestampError",
     "UnclaimedStateError",
+    "UncopyableRecordError",
     "UnknownKeyError",
     "UnknownStateError",
     "UnpicklableAccumulatorError",

@@ -7,7 +7,6 @@ import io
 import tempfile
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, BinaryIO, cast
-from urllib.parse import urlsplit
 
 import obstore
 from obstore.store import from_url
@@ -151,8 +150,9 @@ def _concatenate(store: Any, keys: list[str], target: str) -> None:
 
 def _split(path: str) -> tuple[str, str]:
     """Return the root of the store, and the key in it."""
-    parts = urlsplit(path)
-    return f"{parts.scheme}://{parts.netloc}", path.removeprefix(f"{parts.scheme}://{parts.netloc}").strip("/")
+    scheme, _, rest = path.partition("://")
+    bucket, _, key = rest.partition("/")
+    return f"{scheme}://{bucket}", key.strip("/")
 
 
 @lru_cache(maxsize=32)

@@ -9,6 +9,7 @@ from penstock._engine.coordinator.snapshots import state_files
 from penstock._engine.protocol.metadata import Record, RecordKind, decode_record
 from penstock._engine.protocol.paths import METADATA, checkpoint_ids, checkpoint_path, is_job_directory, metadata_path
 from penstock._engine.storage.opening import local_path
+from penstock.common.paths import real_path
 from penstock.errors import CorruptCheckpointError
 
 if TYPE_CHECKING:
@@ -135,9 +136,9 @@ def read_chain(storage: CheckpointStorage, job_id: str) -> JobChain:
 
 
 def same_place(left: str, right: str) -> bool:
-    """Tell whether two paths of savepoints or checkpoints mean the same one."""
+    """Tell whether two paths of savepoints or checkpoints mean the same one, by way of whatever links."""
     return _bare(left) == _bare(right)
 
 
 def _bare(path: str) -> str:
-    return local_path(path).rstrip("/").removesuffix(f"/{METADATA}")
+    return real_path(local_path(path).removesuffix(f"/{METADATA}"))

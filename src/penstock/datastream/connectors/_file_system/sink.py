@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Self
 
+from penstock.common.paths import absolute_path
 from penstock.common.serialization import BulkWriterFactory, Encoder
 from penstock.datastream.connectors._file_system.options import FileSinkOptions
 from penstock.datastream.connectors._file_system.policies import (
@@ -98,7 +99,7 @@ class FileSink(Sink[Any], SupportsWriterState[Any, "FileWriterState"], SupportsC
             self, base_path: str, encoding: Encoder | BulkWriterFactory, rolling_policy: RollingPolicy
         ) -> None:
             self._options = FileSinkOptions(
-                str(base_path), encoding, BucketAssigner.date_time_bucket_assigner(), rolling_policy
+                absolute_path(base_path), encoding, BucketAssigner.date_time_bucket_assigner(), rolling_policy
             )
 
         def with_bucket_assigner(self, bucket_assigner: BucketAssigner) -> Self:
