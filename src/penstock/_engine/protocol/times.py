@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from array import array
 from operator import index
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any, Final
+
+import msgspec
 
 from penstock._engine.protocol.rows import MAX_WATERMARK, MIN_WATERMARK
 from penstock._engine.protocol.short_repr import short_repr
@@ -12,6 +13,8 @@ from penstock.errors import TimestampError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+_TIMES: Final = list[Annotated[int, msgspec.Meta(ge=MIN_WATERMARK, le=MAX_WATERMARK)]]
 
 
 def checked_timestamps(timestamps: Sequence[Any], records: Sequence[Any]) -> list[int]:
@@ -25,8 +28,8 @@ def checked_timestamps(timestamps: Sequence[Any], records: Sequence[Any]) -> lis
         TimestampError: One of them is no whole number, or has more than 64 bits.
     """
     try:
-        return array("q", timestamps).tolist()
-    except (TypeError, OverflowError):
+        return msgspec.convert(timestamps, _TIMES)  # all of them plain ints, which is checked in C
+    except msgspec.ValidationError:
         pairs = zip(records, timestamps, strict=False)
         return [checked_time(f"The timestamp of {short_repr(record)}", time) for record, time in pairs]
 
