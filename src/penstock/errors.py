@@ -41,6 +41,7 @@
     │   └── UnsupportedJavaError            no Java that this Spark runs on
     ├── JobRunError                     look into the run: the job was under way
     │   ├── AccumulatorSizeError            accumulators too large for the checkpoints that hold them
+    │   ├── AggregationError                a field that sum, min or max cannot take
     │   ├── CheckpointExpiredError          the tasks of a checkpoint made no progress for too long
     │   ├── CheckpointRequestError          a checkpoint that was asked for could not be made
     │   ├── DriverCodeError                 an enumerator or a committer failed on the driver
@@ -64,6 +65,7 @@
     │   ├── SparkGoneError                  Spark's JVM has ended; only another start helps
     │   ├── SplitFetchError                 a source's reader could not fetch
     │   ├── StaleAttemptError               a task that outlived its attempt stopped itself
+    │   ├── TimestampError                  a timestamp, a watermark or a timer that is no time of 64 bits
     │   ├── UnpicklableAccumulatorError     an accumulator that cannot be written to a checkpoint
     │   ├── UnpicklableStateError           a value in keyed state that cannot be written to a checkpoint
     │   └── UnreadableOutputError           what was printed or collected cannot be read back
@@ -116,6 +118,7 @@ from penstock._errors.program import (
     UnpicklableFunctionError,
     UnsupportedOperationError,
 )
+from penstock._errors.records import AggregationError, TimestampError
 from penstock._errors.root import InternalError, PenstockError, RetryableError
 from penstock._errors.run import (
     AccumulatorSizeError,
@@ -171,6 +174,7 @@ from penstock._errors.start import (
 __all__ = [
     "AccumulatorSizeError",
     "AccumulatorTypeError",
+    "AggregationError",
     "BucketNameError",
     "CheckpointExpiredError",
     "CheckpointRequestError",
@@ -234,6 +238,7 @@ __all__ = [
     "StopTimeoutError",
     "SupervisionNoteError",
     "TemporaryCheckpointsError",
+    "TimestampError",
     "UnclaimedStateError",
     "UncopyableRecordError",
     "UnknownKeyError",
