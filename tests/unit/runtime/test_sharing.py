@@ -1,8 +1,8 @@
 """What leaves a function is its receiver's own: every kind of operator, source and side output against pure functions.
 
-Each cell runs one job with two halves. In one of them a function keeps and changes what it has given out, changes its
-input, sends one object several times, or has a sibling that changes the records of the same stream. In the other half
-all functions make their records anew. Both halves must give the same.
+Each cell runs one job with three parts. In two of them, chained and over edges, a function keeps and changes what it
+has given out, changes its input, sends one object several times, or has a sibling that changes the records of the same
+stream. In the third part all functions make their records anew. All three must give the same.
 """
 
 from __future__ import annotations
@@ -13,9 +13,10 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from tests.unit.runtime.jobs import Job, Program, same
 
+from penstock.common.time import Time
 from penstock.common.types import Row
 from penstock.common.watermark_strategy import TimestampAssigner, WatermarkStrategy
-from penstock.datastream.connectors.datagen import DataGeneratorSource
+from penstock.datastream.connectors.reader_base import SplitCursor
 from penstock.datastream.functions import (
     AggregateFunction,
     BroadcastProcessFunction,
@@ -36,12 +37,14 @@ from penstock.datastream.functions import (
 from penstock.datastream.output_tag import OutputTag
 from penstock.datastream.state import MapStateDescriptor
 from penstock.datastream.window import TumblingEventTimeWindows
+from penstock.testing.sources import ListSource
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
     from penstock.datastream import DataStream
+    from penstock.datastream.connectors.base import InputStatus, SourceOutput
 
 SIDE = OutputTag("side")
 LATE = OutputTag("late")
@@ -135,7 +138,7 @@ class Giver:
 
     Args:
         form: The type of the records.
-        habit: "reuses", "mutates", "repeats" or "sibling"; the last one asks nothing of the function itself.
+        habit: "reuses", "mutates", "repeats", "sibling" or "pure"; the last two ask nothing of the function itself.
         pure: Give the same records, each made anew.
     """
 
@@ -147,7 +150,7 @@ class Giver:
 
     def numbered(self, number: int) -> Any:
         """Return a record with a number."""
-        if self.pure or self.habit in ("sibling", "mutates"):
+        if self.pure or self.habit in ("sibling", "mutates", "pure"):
             return self.form.make(number)
         if self.kept is None:
             self.kept = self.form.make(number)
@@ -333,35 +336,38 @@ class Numbered(TimestampAssigner):
         return self.form.read(value)
 
 
-class Half:
-    """One half of a job: its stream of records, each made anew, and the function of the operator that is looked at."""
+class Part:
+    """One part of a job: its stream of records, each made anew, and the function of the operator that is looked at."""
 
-    def __init__(self, program: Program, form: Form, habit: str, *, pure: bool, over_an_edge: bool) -> None:
+    def __init__(self, program: Program, form: Form, habit: str, name: str) -> None:
         self.program = program
         self.form = form
         self.habit = habit
-        self.pure = pure
-        self.over_an_edge = over_an_edge
-        self.giver = Giver(form, habit, pure=pure)
-        self.name = "pure" if pure else "given"
+        self.name = name
+        self.pure = name == "pure"
+        self.over_an_edge = name == "over-an-edge"
+        self.giver = Giver(form, habit, pure=self.pure)
         self._sources = 0
 
     def records(self) -> DataStream:
         """Return a stream of records, for the operator that is looked at; a sibling may change all of them."""
         self._sources += 1
         form = self.form
-        made = self.program.source(NUMBERS, name=f"{self.name}-{self._sources}").map(form.make)
+        made = self.source(ListSource(NUMBERS, records_per_poll=5), f"{self._sources}").map(form.make)
         stamps = WatermarkStrategy.for_monotonous_timestamps().with_timestamp_assigner(Numbered(form))
         stream = made.assign_timestamps_and_watermarks(stamps)
         self.wreck(stream)
         return stream.rebalance() if self.over_an_edge else stream
+
+    def source(self, source: ListSource, name: str = "") -> DataStream:
+        return self.program.env.from_source(source, WatermarkStrategy.no_watermarks(), f"{self.name}-source{name}")
 
     def keyed(self) -> Any:
         form = self.form
         return self.records().key_by(lambda record: form.read(record) % 3)
 
     def windows(self) -> Any:
-        return self.keyed().window(TumblingEventTimeWindows.of(4))
+        return self.keyed().window(TumblingEventTimeWindows.of(Time.milliseconds(4)))
 
     def wreck(self, stream: DataStream) -> None:
         """Have a sibling that changes the records of a stream before others get them."""
@@ -375,113 +381,165 @@ class Half:
         for number, output in enumerate([stream, *(stream.get_side_output(tag) for tag in sides)]):
             self.wreck(output)
             behind = output.rebalance() if self.over_an_edge else output
-            self.program.collect(behind.map(lambda record: record), f"{self.name}-{number}")
+            self.program.collect(behind.map(lambda record: record), f"{self.name}/{number}")
 
 
-def reused(form: Form, habit: str, *, pure: bool) -> Callable[[int], Any]:
-    giver = Giver(form, habit, pure=pure)
-    return lambda index: giver.numbered(7 if habit == "repeats" else index)
+class OneByOne(ListSource):
+    """Emits records one by one, as its giver makes them."""
+
+    def __init__(self, giver: Giver) -> None:
+        super().__init__(NUMBERS, records_per_poll=5)
+        self.giver = giver
+
+    def create_reader(self, reader_context: Any) -> Any:
+        reader, giver = super().create_reader(reader_context), self.giver
+        open_split = reader.open_split
+        reader.open_split = lambda split: Emitting(open_split(split), giver)  # type: ignore[method-assign]
+        return reader
 
 
-def generated(half: Half) -> None:
-    source = DataGeneratorSource(reused(half.form, half.habit, pure=half.pure), 7)
-    half.collect(half.program.env.from_source(source, WatermarkStrategy.no_watermarks(), half.name))
+class Emitting(SplitCursor[Any, Any]):
+    def __init__(self, numbers: Any, giver: Giver) -> None:
+        self.numbers, self.giver = numbers, giver
+        self.snapshot = numbers.snapshot
+
+    def poll_next(self, output: SourceOutput[Any]) -> InputStatus:
+        return self.numbers.poll_next(Numbering(output, self.giver))
+
+    def snapshot(self) -> Any: ...
 
 
-def listed(half: Half) -> None:
-    record = half.form.make(5)
-    items = [half.form.make(5) for _ in range(3)] if half.pure else [record] * 3
-    half.collect(half.program.source(items, name=f"{half.name}-source"))
+class Numbering:
+    def __init__(self, output: SourceOutput[Any], giver: Giver) -> None:
+        self.output, self.giver = output, giver
+
+    def collect_all(self, records: list[int]) -> None:
+        for number in records:
+            self.output.collect(self.giver.numbered(7 if self.giver.habit == "repeats" else number))
 
 
-def filtered(half: Half) -> None:
-    stream = half.records()
-    if half.habit == "mutates" and half.pure:
-        form = half.form
-        half.collect(stream.map(lambda record: form.make(form.read(record) + 100)))
+def emitted(part: Part) -> None:
+    part.collect(part.source(OneByOne(part.giver)))
+
+
+def listed(part: Part) -> None:
+    record = part.form.make(5)
+    items = [part.form.make(5) for _ in range(3)] if part.pure else [record] * 3
+    part.collect(part.source(ListSource(items, records_per_poll=3)))
+
+
+def filtered(part: Part) -> None:
+    stream = part.records()
+    if part.habit == "mutates" and part.pure:
+        form = part.form
+        part.collect(stream.map(lambda record: form.make(form.read(record) + 100)))
     else:
-        half.collect(stream.filter(Filter(half.giver)))
+        part.collect(stream.filter(Filter(part.giver)))
 
 
-def united(half: Half) -> None:
-    stream = half.records().map(Map(half.giver))
-    half.collect(stream.union(stream))
+def united(part: Part) -> None:
+    stream = part.records().map(Map(part.giver))
+    part.collect(stream.union(stream))
 
 
-OPERATORS: dict[str, Callable[[Half], None]] = {
-    "map": lambda half: half.collect(half.records().map(Map(half.giver))),
+OPERATORS: dict[str, Callable[[Part], None]] = {
+    "map": lambda part: part.collect(part.records().map(Map(part.giver))),
     "filter": filtered,
-    "flat_map": lambda half: half.collect(half.records().flat_map(FlatMap(half.giver))),
-    "map-of-keyed": lambda half: half.collect(half.keyed().map(Map(half.giver))),
-    "flat_map-of-keyed": lambda half: half.collect(half.keyed().flat_map(FlatMap(half.giver))),
-    "process": lambda half: half.collect(half.records().process(Process(half.giver)), SIDE),
-    "keyed-process": lambda half: half.collect(half.keyed().process(KeyedProcess(half.giver)), SIDE),
-    "reduce": lambda half: half.collect(half.keyed().reduce(Reduce(half.giver))),
-    "co_map": lambda half: half.collect(half.records().connect(half.records()).map(CoMap(half.giver))),
-    "co_flat_map": lambda half: half.collect(half.records().connect(half.records()).flat_map(CoFlatMap(half.giver))),
-    "co_process": lambda half: half.collect(
-        half.records().connect(half.records()).process(CoProcess(half.giver)), SIDE
+    "flat_map": lambda part: part.collect(part.records().flat_map(FlatMap(part.giver))),
+    "map-of-keyed": lambda part: part.collect(part.keyed().map(Map(part.giver))),
+    "flat_map-of-keyed": lambda part: part.collect(part.keyed().flat_map(FlatMap(part.giver))),
+    "process": lambda part: part.collect(part.records().process(Process(part.giver)), SIDE),
+    "keyed-process": lambda part: part.collect(part.keyed().process(KeyedProcess(part.giver)), SIDE),
+    "reduce": lambda part: part.collect(part.keyed().reduce(Reduce(part.giver))),
+    "co_map": lambda part: part.collect(part.records().connect(part.records()).map(CoMap(part.giver))),
+    "co_flat_map": lambda part: part.collect(part.records().connect(part.records()).flat_map(CoFlatMap(part.giver))),
+    "co_process": lambda part: part.collect(
+        part.records().connect(part.records()).process(CoProcess(part.giver)), SIDE
     ),
-    "keyed-co_process": lambda half: half.collect(
-        half.keyed().connect(half.keyed()).process(KeyedCoProcess(half.giver)), SIDE
+    "keyed-co_process": lambda part: part.collect(
+        part.keyed().connect(part.keyed()).process(KeyedCoProcess(part.giver)), SIDE
     ),
-    "broadcast": lambda half: half.collect(
-        half.records().connect(half.records().broadcast(RULES)).process(Broadcast(half.giver)), SIDE
+    "broadcast": lambda part: part.collect(
+        part.records().connect(part.records().broadcast(RULES)).process(Broadcast(part.giver)), SIDE
     ),
-    "keyed-broadcast": lambda half: half.collect(
-        half.keyed().connect(half.records().broadcast(RULES)).process(KeyedBroadcast(half.giver)), SIDE
+    "keyed-broadcast": lambda part: part.collect(
+        part.keyed().connect(part.records().broadcast(RULES)).process(KeyedBroadcast(part.giver)), SIDE
     ),
-    "window-reduce": lambda half: half.collect(half.windows().reduce(Reduce(half.giver))),
-    "window-aggregate": lambda half: half.collect(half.windows().aggregate(Aggregate(half.giver))),
-    "window-apply": lambda half: half.collect(half.windows().apply(Apply(half.giver)), SIDE),
-    "window-process": lambda half: half.collect(half.windows().process(ProcessWindow(half.giver)), SIDE),
-    "window-with-lateness": lambda half: half.collect(
-        half.windows().allowed_lateness(100).process(ProcessWindow(half.giver)), SIDE
+    "window-reduce": lambda part: part.collect(part.windows().reduce(Reduce(part.giver))),
+    "window-aggregate": lambda part: part.collect(part.windows().aggregate(Aggregate(part.giver))),
+    "window-apply": lambda part: part.collect(part.windows().apply(Apply(part.giver)), SIDE),
+    "window-process": lambda part: part.collect(part.windows().process(ProcessWindow(part.giver)), SIDE),
+    "window-with-lateness": lambda part: part.collect(
+        part.windows().allowed_lateness(100).process(ProcessWindow(part.giver)), SIDE
     ),
     "union": united,
 }
-SOURCES: dict[str, Callable[[Half], None]] = {"datagen": generated, "list": listed}
+SOURCES: dict[str, Callable[[Part], None]] = {"one-by-one": emitted, "block": listed}
+WITHOUT_KEYS = ("map", "filter", "flat_map", "process", "co_map", "co_flat_map", "co_process", "broadcast", "union")
 HABITS = ("reuses", "mutates", "repeats", "sibling")
 
 
-def outputs_of_both(
-    operator: Callable[[Half], None], form: Form, habit: str, place: Path, *, over_an_edge: bool, reuse: bool = False
-) -> tuple[dict[str, Any], dict[str, Any]]:
-    program = Program(place, parallelism=2)
-    for pure in (False, True):
-        operator(Half(program, form, habit, pure=pure, over_an_edge=over_an_edge))
-    job = Job(program.graph(), place, configuration={"pipeline.object-reuse": "true"} if reuse else {})
-    outputs = job.run()
-    halves = ("given", "pure")
-    given, pure = ({name: out for name, out in outputs.items() if name.startswith(half)} for half in halves)
-    assert given
-    assert pure
-    return {name.removeprefix("given"): out for name, out in given.items()}, {
-        name.removeprefix("pure"): out for name, out in pure.items()
-    }
+PARTS = ("chained", "over-an-edge", "pure")
 
 
-def assert_same(given: dict[str, Any], pure: dict[str, Any]) -> None:
-    assert given.keys() == pure.keys()
-    for name, records in pure.items():
-        assert same(given[name], records), (sorted(map(repr, given[name])), sorted(map(repr, records)))
+def outputs_of(
+    operator: Callable[[Part], None], form: Form, habit: str, place: Path, **settings: str
+) -> dict[str, dict[str, list[Any]]]:
+    """Run an operator with a habit, chained and over an edge, beside one of pure functions; return what comes out."""
+    # Only keys have a subtask that owns them.
+    program = Program(place, parallelism=1 if operator in map(OPERATORS.get, WITHOUT_KEYS) else 2)
+    for name in PARTS:
+        operator(Part(program, form, habit, name))
+    outputs: dict[str, dict[str, list[Any]]] = {name: {} for name in PARTS}
+    for name, records in Job(program.graph(), place, configuration=settings).run().items():
+        part, _, output = name.partition("/")
+        outputs[part][output] = records
+    assert outputs["pure"]
+    return outputs
 
 
-@pytest.mark.parametrize("over_an_edge", [False, True], ids=["chained", "over-an-edge"])
+def assert_same(found: dict[str, list[Any]], expected: dict[str, list[Any]]) -> None:
+    assert found.keys() == expected.keys()
+    for name, records in expected.items():
+        assert same(found[name], records), (sorted(map(repr, found[name])), sorted(map(repr, records)))
+
+
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("habit", HABITS)
 @pytest.mark.parametrize("operator", OPERATORS)
-def test_records_are_the_receivers_own(
-    operator: str, habit: str, form: str, over_an_edge: bool, tmp_path: Path
-) -> None:
-    assert_same(*outputs_of_both(OPERATORS[operator], FORMS[form], habit, tmp_path, over_an_edge=over_an_edge))
+def test_records_are_the_receivers_own(operator: str, habit: str, form: str, tmp_path: Path) -> None:
+    outputs = outputs_of(OPERATORS[operator], FORMS[form], habit, tmp_path)
+    assert_same(outputs["chained"], outputs["pure"])
+    assert_same(outputs["over-an-edge"], outputs["pure"])
 
 
-@pytest.mark.parametrize("over_an_edge", [False, True], ids=["chained", "over-an-edge"])
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("habit", ["reuses", "repeats", "sibling"])
 @pytest.mark.parametrize("source", SOURCES)
-def test_records_of_sources_are_the_receivers_own(
-    source: str, habit: str, form: str, over_an_edge: bool, tmp_path: Path
-) -> None:
-    assert_same(*outputs_of_both(SOURCES[source], FORMS[form], habit, tmp_path, over_an_edge=over_an_edge))
+def test_records_of_sources_are_the_receivers_own(source: str, habit: str, form: str, tmp_path: Path) -> None:
+    outputs = outputs_of(SOURCES[source], FORMS[form], habit, tmp_path)
+    assert_same(outputs["chained"], outputs["pure"])
+    assert_same(outputs["over-an-edge"], outputs["pure"])
+
+
+@pytest.mark.parametrize("operator", OPERATORS)
+def test_object_reuse_changes_nothing_where_functions_are_pure(operator: str, tmp_path: Path) -> None:
+    copied = outputs_of(OPERATORS[operator], FORMS["dict"], "pure", tmp_path / "copied")
+    reused = outputs_of(
+        OPERATORS[operator], FORMS["dict"], "pure", tmp_path / "reused", **{"pipeline.object-reuse": "true"}
+    )
+    for part in PARTS:
+        assert_same(reused[part], copied[part])
+
+
+@pytest.mark.parametrize("part", ["chained", "over-an-edge"])
+def test_with_object_reuse_records_go_on_without_a_copy(part: str, tmp_path: Path) -> None:
+    operator, form = OPERATORS["map"], FORMS["dict"]
+    outputs = outputs_of(operator, form, "reuses", tmp_path, **{"pipeline.object-reuse": "true"})
+    assert not same(outputs[part]["0"], outputs["pure"]["0"])
+
+
+def test_a_reduce_may_fold_into_its_first_argument_with_object_reuse_too(tmp_path: Path) -> None:
+    operator, form = OPERATORS["reduce"], FORMS["nested"]
+    outputs = outputs_of(operator, form, "mutates", tmp_path, **{"pipeline.object-reuse": "true"})
+    assert_same(outputs["over-an-edge"], outputs["pure"])
