@@ -12,7 +12,6 @@ from __future__ import annotations
 import copy
 import gc
 import pickle
-from dataclasses import is_dataclass
 from datetime import date, datetime, time, timedelta, timezone
 from decimal import Decimal
 from enum import Enum
@@ -65,8 +64,16 @@ def own(record: Any) -> Any:
         >>> kept, own("to") is own("to")
         ({'word': 'to', 'count': 1}, True)
     """
-    kind: type[Any] = type(record)
-    return record if kind in IMMUTABLE else _copiers[kind](record)
+    kind = type(record)  # pyright: ignore[reportUnknownVariableType]
+    if kind in IMMUTABLE:
+        return record
+    if kind is tuple:  # without a further call, as there are so many of them
+        for field in record:  # pyright: ignore[reportUnknownVariableType]
+            if type(field) not in IMMUTABLE:
+                break
+        else:
+            return record
+    return _copiers[kind](record)
 
 
 def own_all(records: list[Any]) -> list[Any]:
@@ -76,11 +83,11 @@ def own_all(records: list[Any]) -> list[Any]:
 
 def may_change(value: Any) -> bool:
     """Return whether a value could be changed in place, or something in it."""
-    kind: type[Any] = type(value)
+    kind = type(value)  # pyright: ignore[reportUnknownVariableType]
     if kind in IMMUTABLE:
         return False
     copier = _copiers[kind]  # looks at a type that is new
-    parts = _parts.get(kind)
+    parts = _parts.get(cast("Any", kind))
     return copier is not _same if parts is None else any(map(may_change, parts(value)))
 
 
@@ -111,7 +118,7 @@ def _deep(record: Any) -> Any:
         try:
             return copy.deepcopy(record)
         except Exception as error:
-            kind: type[Any] = type(record)
+            kind = type(record)  # pyright: ignore[reportUnknownVariableType]
             raise UncopyableRecordError(f"{kind.__module__}.{kind.__qualname__}", str(error).rstrip(".")) from error
 
 
@@ -179,10 +186,12 @@ def _copier_of(kind: Any) -> Callable[[Any], Any]:
     if issubclass(kind, _UNCHANGING):
         IMMUTABLE.add(kind)
         return _same
+    if hasattr(kind, "__dataclass_fields__") and _is_plain_class(kind):
+        return _dataclass_copier(kind)
     if issubclass(kind, tuple) and not kind.__dictoffset__:  # a named tuple
         _parts[kind] = _same
         return _unchanging(_same)
-    return _dataclass_copier(kind) if is_dataclass(cast("Any", kind)) and _is_plain_class(kind) else _deep
+    return _deep
 
 
 #: What a class may have that says how it is copied or pickled.

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from penstock._engine.operators.base import NOTHING, EpochContext, Operator, Output
 from penstock._engine.operators.batch import Batch
 from penstock._engine.operators.context import EngineRuntimeContext
+from penstock._engine.operators.loops import Loops
 from penstock._engine.operators.user_functions import UserFunctionOperator
 from penstock.common.conversion import Conversion, conversion
 from penstock.common.copies import IMMUTABLE, own
@@ -32,6 +33,7 @@ class FunctionOperator(UserFunctionOperator):
         super().__init__()
         self.function = function
         self.call: Callable[..., Any] = getattr(function, method, function)
+        self._loops = Loops()
 
     def open_functions(self, epoch: EpochContext) -> None:
         self.open_function(self.function, EngineRuntimeContext(self.context), epoch, yields=self.yields)
@@ -41,11 +43,7 @@ class FunctionOperator(UserFunctionOperator):
         # Not map(), here and below: it takes a StopIteration that a function lets out for the end of the records.
         if self.object_reuse:
             return [call(record) for record in self.iterate(records)]
-        return [
-            result if type(result) in IMMUTABLE else own(result)
-            for record in self.iterate(records)
-            for result in [call(record)]
-        ]
+        return self._loops.map(call, self.iterate(records))
 
 
 class MapOperator(FunctionOperator):
