@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from penstock._engine.driver.assembly import Surroundings, assemble
 from penstock._engine.graph.chaining import build_job_graph
+from penstock._engine.protocol.clocks import Moment
 from penstock.common.configuration import Configuration
 from penstock.testing.clock import ManualClock
 from penstock.testing.in_process import InProcessEpochRunner
@@ -71,8 +72,8 @@ class Threads:
     def __init__(self) -> None:
         self._work: list[Any] = []
 
-    def now_ms(self) -> int:
-        return CLOCK.now_ms()
+    def now(self) -> Moment:
+        return Moment(CLOCK.now_ms(), CLOCK.now_ms())
 
     def receive(self, letters: Any, until_ms: int | None) -> Any:
         while letters.empty():

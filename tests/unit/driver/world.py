@@ -17,6 +17,7 @@ from penstock._engine.driver.assembly import Surroundings, assemble
 from penstock._engine.graph.job_graph import JobEdge, JobGraph, JobVertex, OperatorKind, OperatorNode, PartitionerKind
 from penstock._engine.plan.epoch_plan import EpochOutcome, EpochProgress
 from penstock._engine.plan.levels import build_plan
+from penstock._engine.protocol.clocks import Moment
 from penstock._engine.protocol.control import ChannelStatus, OperatorAck, Stop, SubtaskAck, decode, encode
 from penstock._engine.protocol.events import AddSplits, NoMoreSplits, ReaderState, decode_event
 from penstock._engine.protocol.rows import MAX_WATERMARK, channel_number
@@ -163,8 +164,8 @@ class World:
 
     # Clock
 
-    def now_ms(self) -> int:
-        return self.time_ms
+    def now(self) -> Moment:
+        return Moment(self.time_ms, self.time_ms)
 
     def receive(self, letters: Any, until_ms: int | None) -> Any:
         while letters.empty():

@@ -47,6 +47,7 @@ if TYPE_CHECKING:
     from penstock._engine.coordinator.restore import Restored
     from penstock._engine.coordinator.settings import JobSettings
     from penstock._engine.coordinator.topology import Topology
+    from penstock._engine.protocol.clocks import Moment
     from penstock._engine.protocol.metadata import AccumulatorRecord, Record
 
 #: The phases of a stop whose savepoint is complete.
@@ -111,22 +112,22 @@ class JobCoordinator:
 
     # ---------------------------------------------------------------------------------------------------- the outside
 
-    def begin(self, now_ms: int) -> list[do.Instruction]:
+    def begin(self, now: Moment) -> list[do.Instruction]:
         """Return the first instructions."""
-        self._desk.now_ms = now_ms
+        self._desk.now = now
         self._desk.emit(do.ChangeStatus(self._desk.status))
         self._desk.calling = True
         self._desk.emit(*self._start.begin())
         return self._desk.taken()
 
-    def handle(self, event: ev.Event, now_ms: int) -> list[do.Instruction]:
+    def handle(self, event: ev.Event, now: Moment) -> list[do.Instruction]:
         """Return what to do after an event.
 
         Args:
             event: What happened.
-            now_ms: When it did, in epoch milliseconds.
+            now: When it did.
         """
-        self._desk.now_ms = now_ms
+        self._desk.now = now
         if self._desk.phase is Phase.ENDED:
             return []
         try:
@@ -243,7 +244,7 @@ class JobCoordinator:
         match self._desk.phase, event:
             case Phase.STARTING, _:
                 self._desk.calling = True
-                self._desk.emit(*self._start.handle(event, self._desk.now_ms))
+                self._desk.emit(*self._start.handle(event, self._desk.now.now_ms))
                 if self._start.phase is StartPhase.DONE:
                     self._desk.calling = False
                     self._started()
@@ -277,7 +278,7 @@ class JobCoordinator:
         chain = self._start.chain
         assert chain is not None
         self._desk.chain = chain
-        self._desk.retention = Retention(self._settings.retention.retained, self._desk.now_ms, chain.claimed)
+        self._desk.retention = Retention(self._settings.retention.retained, self._desk.now.passed_ms, chain.claimed)
         self._desk.go(Phase.CREATED)
         restored = self._start.restored
         if restored is None:
@@ -411,7 +412,7 @@ class JobCoordinator:
 
     def _tidy(self) -> None:
         self._desk.delete(self._desk.retention.drop())
-        if self._desk.retention.sweep_due(self._desk.now_ms):
+        if self._desk.retention.sweep_due(self._desk.now.passed_ms):
             self._desk.sweep()
 
     # ---------------------------------------------------------------------------------------------- stop with savepoint
@@ -490,7 +491,7 @@ class JobCoordinator:
         self._desk.go(Phase.RESUMING)
         chain = self._desk.chain
         chain.resumes = True
-        self._desk.put(chain.make(RecordKind.TAKEOVER, self._desk.now_ms))
+        self._desk.put(chain.make(RecordKind.TAKEOVER, self._desk.now.now_ms))
 
     def _resumed(self) -> None:
         """Go on from the checkpoint with which the job was to stop: what its savepoint lacks is all there."""
@@ -532,8 +533,8 @@ class JobCoordinator:
     def _break_off(self, cause: Cause) -> None:
         self._error = cause
         self._desk.note_failure(cause, counted=True)
-        self._desk.retention.orphans_possible(self._desk.now_ms)
-        delay_ms = self._restarts.on_failure(self._desk.now_ms, self._random.random())
+        self._desk.retention.orphans_possible(self._desk.now.passed_ms)
+        delay_ms = self._restarts.on_failure(self._desk.now.passed_ms, self._random.random())
         self._savepoints.give_up(text_of(cause), complete=self._stop_is_saved, is_open=self._stop_is_open)
         self._requests.give_up(text_of(cause))
         self._release()

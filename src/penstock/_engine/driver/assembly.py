@@ -138,7 +138,7 @@ def assemble(
         coordinator,
         graph.name,
         job_plan,
-        mailbox.clock.now_ms,
+        mailbox.clock.now,
         settings=checkpoint_settings(configuration),
         configuration={key: shown_value(key, value) for key, value in configuration.to_dict().items()},
         failures_kept=configuration.get(option_table.EXCEPTION_HISTORY_SIZE),

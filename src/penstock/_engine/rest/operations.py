@@ -14,6 +14,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from concurrent.futures import Future
 
+    from penstock._engine.protocol.clocks import Moment
+
 
 #: Operations at the same time, and those that are remembered: each takes a thread, or memory, because a client says so.
 MAX_UNDER_WAY: Final = 64
@@ -33,8 +35,8 @@ class Operation:
     """One operation."""
 
     future: Future[Any]
-    #: When its outcome was first seen, in milliseconds; None while there is none.
-    ended_ms: int | None = None
+    #: When its outcome was first seen; None while there is none.
+    ended: Moment | None = None
     #: Whether the outcome was read, or the client that has asked waits for it no more.
     was_read: bool = False
 
@@ -53,10 +55,10 @@ class Operations:
 
     Args:
         keep_ms: How long an outcome can be asked for.
-        clock: Returns the time in milliseconds.
+        clock: Returns the moment.
     """
 
-    def __init__(self, keep_ms: int, clock: Callable[[], int]) -> None:
+    def __init__(self, keep_ms: int, clock: Callable[[], Moment]) -> None:
         self._keep_ms = keep_ms
         self._clock = clock
         self._changed = threading.Condition()
@@ -134,7 +136,7 @@ class Operations:
 
     def _ended(self, operation: Operation) -> None:
         with self._changed:
-            operation.ended_ms = self._clock()
+            operation.ended = self._clock()
 
     def _make_room(self) -> None:
         ended = [name for name, one in self._operations.items() if one.future.done()]
@@ -144,7 +146,7 @@ class Operations:
             del self._operations[name]
 
     def _forget(self) -> None:
-        oldest_ms = self._clock() - self._keep_ms
+        now = self._clock()
         self._operations = {
-            name: one for name, one in self._operations.items() if one.ended_ms is None or one.ended_ms >= oldest_ms
+            name: one for name, one in self._operations.items() if now.since(one.ended or now) <= self._keep_ms
         }
