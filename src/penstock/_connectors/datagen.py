@@ -1,7 +1,9 @@
 """The generator source: indices dealt out among the readers, a function called for each, at a limited rate.
 
-The rate is kept per split and in wall time: a split knows when its next record is due, and takes that into its
-snapshot. So a reader that is recreated at each epoch keeps the rate as well as one that is kept.
+The rate is kept per split and by the time of day: a split knows when its next record is due, and takes that into its
+snapshot. So a reader that is recreated at each epoch keeps the rate as well as one that is kept. A reader reads the
+time of day once and goes on from there; where that was set back since the snapshot, the next record is due after one
+interval, and not when that time comes again.
 """
 
 from __future__ import annotations
@@ -63,7 +65,7 @@ class DataGeneratorReader(SourceReader[Any, IndexSplit]):
         context: The reader's surroundings.
         function: Makes a record of an index.
         strategy: How fast.
-        clock: Gives the time in seconds since the epoch.
+        clock: Gives the time in seconds since the epoch; that of the machine, even while it is set, when left out.
         sleep: Waits some seconds.
     """
 
@@ -72,11 +74,11 @@ class DataGeneratorReader(SourceReader[Any, IndexSplit]):
         context: SourceReaderContext,
         function: Callable[[int], Any] | GeneratorFunction[Any],
         strategy: RateLimiterStrategy,
-        clock: Callable[[], float] = time.time,
+        clock: Callable[[], float] | None = None,
         sleep: Callable[[float], None] = time.sleep,
     ) -> None:
         self._context, self._strategy = context, strategy
-        self._clock, self._sleep = clock, sleep
+        self._clock, self._sleep = clock or _even_clock(), sleep
         # A cast, because a test of a generic class leaves its parameter unknown.
         self._function = cast("GeneratorFunction[Any]", function) if isinstance(function, GeneratorFunction) else None
         self._call = cast("Callable[[int], Any]", function) if self._function is None else self._function.map
@@ -159,10 +161,12 @@ class DataGeneratorReader(SourceReader[Any, IndexSplit]):
         return int(rate) * (index + 1) // readers - int(rate) * index // readers
 
     def _due(self, split: IndexSplit, now: float) -> float:
-        """Return when a split's next record is due: at once for the first."""
+        """Return when a split's next record is due: at once for the first, else within one interval."""
         if self._strategy.unit is not RateUnit.SECOND:
             return 0.0
-        return now if split.due is None else max(split.due, now - _MOST_CATCH_UP_SECONDS)
+        if split.due is None:
+            return now
+        return min(max(split.due, now - _MOST_CATCH_UP_SECONDS), now + split.step / self._strategy.rate)
 
     def _due_indices(self, split: IndexSplit, count: int, now: float) -> range:
         """Return the indices of the records that are due, at most ``count``."""
@@ -183,3 +187,9 @@ class DataGeneratorReader(SourceReader[Any, IndexSplit]):
             # A split has one of `step` shares of the rate, also when one reader holds several.
             due = self._due(split, now) + made * split.step / self._strategy.rate
         return replace(split, next=split.next + made * split.step, due=due)
+
+
+def _even_clock() -> Callable[[], float]:
+    """Return a clock that shows the time of day now, and from here on the time that passes."""
+    begun = time.time() - time.monotonic()
+    return lambda: begun + time.monotonic()

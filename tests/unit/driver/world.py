@@ -152,6 +152,8 @@ class World:
 
     def __post_init__(self) -> None:
         self.time_ms = 1_000_000
+        #: How far the clock was set ahead or back.
+        self.jumped_ms = 0
         self.pending: list[Any] = []
         #: By subtask: the completed checkpoints that it was told of.
         self.told: dict[tuple[int, int], list[int]] = defaultdict(list)
@@ -165,7 +167,7 @@ class World:
     # Clock
 
     def now(self) -> Moment:
-        return Moment(self.time_ms, self.time_ms)
+        return Moment(self.time_ms + self.jumped_ms, self.time_ms)
 
     def receive(self, letters: Any, until_ms: int | None) -> Any:
         while letters.empty():
@@ -361,6 +363,7 @@ KEYS = {
     "restart": "restart-strategy.type",
     "attempts": "restart-strategy.fixed-delay.attempts",
     "delay": "restart-strategy.fixed-delay.delay",
+    "jitter": "restart-strategy.exponential-delay.jitter-factor",
     "retained": "execution.checkpointing.num-retained",
     "retention": "execution.checkpointing.externalized-checkpoint-retention",
     "retries": "sink.committer.retries",
