@@ -79,19 +79,41 @@ def test_savepoint_of_a_stop_is_started_from_twice(tmp_path: Path, stop: Stop) -
         assert lines_in(stopped | (files_in(folder) - before)) == Counter(LINES)
 
 
-def test_checkpoint_whose_unfinished_files_were_published_is_refused_with_what_is_gone(tmp_path: Path) -> None:
+def unfinished_in(folder: Path) -> set[str]:
+    return {segment.path for segment in list_segments(str(folder))}
+
+
+def test_jobs_that_start_from_a_checkpoint_go_on_with_copies_and_leave_what_it_names(tmp_path: Path) -> None:
+    story, folder = Story(tmp_path), tmp_path / "out"
+    checkpoint = story.run(program_to(folder), asks={4: cancel}).driver.checkpoint
+    assert checkpoint is not None
+    unfinished = unfinished_in(folder)
+    assert unfinished
+    for copy in (tmp_path / "first copy", tmp_path / "second copy", folder):
+        assert story.run(program_to(copy), recover=checkpoint).status is JobStatus.FINISHED
+        assert lines_in(files_in(copy)) == Counter(LINES)
+        assert unfinished_in(folder) == unfinished
+        assert not unfinished_in(copy) - unfinished
+
+
+@pytest.mark.parametrize("restart", ["none", "exponential-delay"])
+def test_checkpoint_whose_unfinished_files_its_own_job_has_published_is_refused_with_what_is_gone(
+    tmp_path: Path, restart: str
+) -> None:
     story, folder = Story(tmp_path), tmp_path / "out"
     program = program_to(folder)
-    checkpoint = story.run(program, asks={4: cancel}).driver.checkpoint
+    first = story.run(program, recover="latest", retained="9", asks={4: cancel})
+    unfinished, checkpoint = unfinished_in(folder), first.driver.checkpoint
     assert checkpoint is not None
-    unfinished = {segment.path for segment in list_segments(str(folder))}
-    assert unfinished
-    assert story.run(program, recover=checkpoint).status is JobStatus.FINISHED
-    assert lines_in(files_in(folder)) == Counter(LINES)
-    again = story.run(program, recover=checkpoint, restart="exponential-delay")
+    # The savepoint finishes the files, and what is behind it publishes them.
+    assert story.run(program, recover="latest", retained="9", asks={2: Stop.NO, 6: cancel}).savepoint
+    published = files_in(folder)
+    assert published
+    again = story.run(program_to(tmp_path / "copy"), recover=checkpoint, restart=restart)
     assert again.status is JobStatus.FAILED, "a restart does not bring it back"
     error = again.error.__cause__ if again.error is not None else None
     assert isinstance(error, StagedFileError)
     assert error.path in unfinished
     assert "published" in str(error)
-    assert lines_in(files_in(folder)) == Counter(LINES), "nothing was written"
+    assert files_in(folder) == published
+    assert not (tmp_path / "copy").exists() or not files_in(tmp_path / "copy"), "nothing was written"

@@ -12,6 +12,7 @@ from tests.dashboard.by_hand import CONVERT, REFRESH_MS, serving, wide_job
 from tests.unit.rest.fakes import JOB, OTHER, FakeControl, at, ended, failed, job
 
 from penstock._engine.gateway.job_view import SubtaskView
+from penstock._engine.protocol.metadata import GivenUp
 from penstock.common.job_status import JobStatus
 
 if TYPE_CHECKING:
@@ -92,6 +93,15 @@ def test_late_records_that_were_dropped_are_told_with_their_operators(page: Page
         page.goto(f"{address}#/job/{JOB}")
         expect(page.get_by_text("1,234")).to_be_visible()
         expect(page.get_by_title("Sum: 1,234")).to_be_visible()
+
+
+def test_committables_that_were_given_up_are_told_with_their_sink_and_reason(page: Page, tmp_path: Path) -> None:
+    given_up = (GivenUp("out", "Sink: out", 3, 7, 1234, "TimeoutError('expired')"),)
+    with serving(tmp_path, FakeControl(job(given_up=given_up))) as address:
+        page.goto(f"{address}#/job/{JOB}")
+        expect(page.get_by_text("1,234")).to_be_visible()
+        told = "Sink: out (uid out), #3 to #7: 1,234 in no output, TimeoutError('expired')"
+        expect(page.get_by_title(told)).to_be_visible()
 
 
 def test_names_of_a_program_are_shown_as_text(page: Page, address: str) -> None:

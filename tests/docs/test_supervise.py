@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from penstock.common.configuration import Configuration
 
 #: After these another start does not help; the supervisor of `penstock run --supervise` decides alike.
-FOR_GOOD = {ExitCode.FAILED, ExitCode.USAGE, ExitCode.CANCELED, ExitCode.FENCED}
+FOR_GOOD = {ExitCode.FAILED, ExitCode.USAGE, ExitCode.CANCELED, ExitCode.FENCED, ExitCode.GIVEN_UP}
 SIGTERM = 15
 
 

@@ -140,6 +140,13 @@ class Program:
 
         self.wait_until("Spark", seen())
 
+    def wait_for_line(self, text: str) -> None:
+        def seen() -> Iterator[bool]:
+            while True:
+                yield text in self.log
+
+        self.wait_until(f"the line {text!r}", seen())
+
     def end(self) -> int:
         return self.process.wait(PATIENCE_S)
 
@@ -170,6 +177,7 @@ def test_signal_leaves_no_process_and_the_next_start_goes_on_to_the_truth(tmp_pa
         program.wait_for_checkpoints(3)
     if case.moment == "stopping":
         program.process.send_signal(signal.SIGTERM)
+        program.wait_for_line("Stopping job")
         time.sleep(1.1)  # within a second the two would be one
         assert program.process.poll() is None, program.log
     watched = Watched(descendants(program.process.pid))

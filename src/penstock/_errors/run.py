@@ -183,8 +183,8 @@ class StagedFileError(SinkFileError):
     def __str__(self) -> str:
         return (
             f"The checkpoint that the job was started from continues the unfinished file {self.path}, which is gone: "
-            "a job that resumed from there earlier has published it, or it was deleted by hand. Start from the "
-            "newest checkpoint, or from a savepoint, which names no unfinished file."
+            "the job that has staged it has published it since, or it was deleted by hand. Start from the newest "
+            "checkpoint, or from a savepoint, which names no unfinished file."
         )
 
 

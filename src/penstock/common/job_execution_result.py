@@ -8,7 +8,38 @@ from typing import TYPE_CHECKING, Any, cast
 if TYPE_CHECKING:
     from penstock.common.job_id import JobID
 
-__all__ = ["JobExecutionResult"]
+__all__ = ["GivenUpCommittables", "JobExecutionResult"]
+
+
+@dataclass(frozen=True, slots=True)
+class GivenUpCommittables:
+    """What a sink's committer has given up for good: staged records that are in no output.
+
+    Args:
+        operator_name: The sink.
+        operator_uid: Its uid.
+        first_checkpoint_id: The checkpoint that staged them, or the first of several.
+        last_checkpoint_id: The last of these; the same in most entries. A sink with many has the oldest put together.
+        count: The number of committables.
+        reason: What the committer said of the first of them.
+
+    Example:
+        >>> print(GivenUpCommittables("Sink: orders", "orders", 7, 7, 2, "TimeoutError('expired')"))
+        Sink 'Sink: orders' (uid 'orders') gave up 2 committables of checkpoint 7: TimeoutError('expired')
+    """
+
+    operator_name: str
+    operator_uid: str
+    first_checkpoint_id: int
+    last_checkpoint_id: int
+    count: int
+    reason: str
+
+    def __str__(self) -> str:
+        first, last = self.first_checkpoint_id, self.last_checkpoint_id
+        of = f"checkpoint {last}" if first == last else f"checkpoints {first} to {last}"
+        what = "1 committable" if self.count == 1 else f"{self.count} committables"
+        return f"Sink {self.operator_name!r} (uid {self.operator_uid!r}) gave up {what} of {of}: {self.reason}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,6 +51,7 @@ class JobExecutionResult:
         net_runtime_ms: The time that it ran, in milliseconds.
         accumulators: The values of its accumulators by name.
         late_records_dropped: The number of records that came too late and were dropped, by the name of the operator.
+        given_up_committables: What its sinks' committers have given up for good, oldest first.
 
     Source: ``pyflink.common.JobExecutionResult``.
 
@@ -33,6 +65,7 @@ class JobExecutionResult:
     net_runtime_ms: int
     accumulators: dict[str, Any] = field(default_factory=dict[str, Any])
     late_records_dropped: dict[str, int] = field(default_factory=dict[str, int])
+    given_up_committables: tuple[GivenUpCommittables, ...] = ()
 
     def get_job_id(self) -> JobID:
         """Return the id of the job."""
@@ -58,6 +91,14 @@ class JobExecutionResult:
         """
         return dict(self.late_records_dropped)
 
+    def get_given_up_committables(self) -> tuple[GivenUpCommittables, ...]:
+        """Return what the sinks' committers have given up for good: records that were staged and are in no output.
+
+        Ours; a committer gives up by ``signal_failed_with_known_reason``. The entries stand in the checkpoints, so they
+        are of all runs that led here. ``penstock run`` ends with an exit code of its own where there are any.
+        """
+        return self.given_up_committables
+
     def __str__(self) -> str:
         lines = [
             "Program execution finished",
@@ -68,6 +109,7 @@ class JobExecutionResult:
             lines.append("Accumulator Results:")
             lines += [f"- {name} {_shown(value)}" for name, value in self.accumulators.items()]
         lines += [f"Late records dropped by {name}: {count}" for name, count in self.late_records_dropped.items()]
+        lines += map(str, self.given_up_committables)
         return "\n".join(lines)
 
 

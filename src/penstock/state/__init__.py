@@ -5,6 +5,7 @@
 `SavepointWriter`      a new savepoint, from nothing or from another one, that a job starts from
 `StateRows`            one state, whatever becomes of it
 `KeyedEntry` …         one entry of a state
+`ABSENT`               no value, also where None is one
 `SavepointInfo` …      what `Savepoint.info` says
 =====================  =================================================================================================
 
@@ -22,12 +23,14 @@ from penstock._engine.savepoints.inspection import (
     VertexInfo,
 )
 from penstock._engine.savepoints.verification import DamagedFile, Verification
+from penstock._engine.state.table import ABSENT
 from penstock.state.entries import BroadcastEntry, KeyedEntry, ListItem, SplitEntry, TimerEntry
 from penstock.state.rows import StateRows
 from penstock.state.savepoint import Savepoint
 from penstock.state.writer import SavepointWriter
 
 __all__ = [
+    "ABSENT",
     "BroadcastEntry",
     "DamagedFile",
     "KeyedEntry",

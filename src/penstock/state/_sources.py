@@ -1,81 +1,228 @@
-"""Where the entries of a written state come from: mappings, pairs, entries, or the rows of any data frame."""
+"""Where the content of a written state comes from: mappings, pairs, entries, or the rows of any data frame."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 import pyarrow as pa
 
-from penstock.state.entries import KeyedEntry
+from penstock.errors import SavepointChangeError, UnsupportedOperationError
+from penstock.state._plain import restored
+from penstock.state.entries import BroadcastEntry, KeyedEntry, ListItem, TimerEntry
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+    from penstock.datastream.time_domain import TimeDomain
 
 #: A column, several for a tuple of them, or a function of a row, which is a dict by column.
 Selector: TypeAlias = str | Sequence[str] | Callable[[dict[str, Any]], Any]
 
 
-def entries_of(source: Any, key: Selector, value: Selector) -> Iterator[tuple[Any, tuple[int, ...], Any]]:
+class FrameRow(dict[str, Any]):
+    """A row of a data frame by column, in Python values."""
+
+
+class Content:
+    """What was given as the content of a state, read anew by each write.
+
+    Args:
+        given: A mapping, a data frame, or an iterable of items or of Arrow batches.
+        title: What it is for, for errors.
+    """
+
+    def __init__(self, given: Any, title: str) -> None:
+        self._given: Any = given
+        self.title = title
+        self._last: Any = None
+        self._gave_some = False
+
+    def __iter__(self) -> Iterator[Any]:
+        """Iterate the pairs of a mapping, the rows of a data frame, or the items.
+
+        Raises:
+            SavepointChangeError: It was an iterator, and has been read before.
+        """
+        given = self._given
+        if isinstance(given, Mapping):
+            return iter(cast("Mapping[Any, Any]", given).items())
+        rows = _rows(given)
+        return self._items() if rows is None else rows
+
+    def _items(self) -> Iterator[Any]:
+        items = iter(self._given)
+        if items is self._last:  # an iterator, or something that has only one
+            raise self._spent()
+        self._last = items
+        is_empty = True
+        for item in items:
+            is_empty, self._gave_some = False, True
+            if isinstance(item, pa.RecordBatch):
+                yield from _rows_of_batch(item)
+            else:
+                yield item
+        if is_empty and self._gave_some:
+            raise self._spent()
+
+    def _spent(self) -> SavepointChangeError:
+        reason = (
+            f"{self.title} was given as an iterator, which an earlier write has read. Set it once more, or give what "
+            "can be read again: a list, a dict, a data frame, or the rows of a savepoint"
+        )
+        return SavepointChangeError("to be written", reason)
+
+
+def keyed_entries(content: Content, key: Selector, value: Selector) -> Iterator[tuple[Any, tuple[int, ...], Any]]:
     """Iterate (key, window, value) of what was given as the content of a keyed state.
 
     Args:
-        source: A mapping, an iterable of pairs or of KeyedEntry, or a pandas, Arrow or Spark data frame.
-        key: The key of a data frame's row.
-        value: The value of a data frame's row.
+        content: Pairs of key and value, KeyedEntry, or rows.
+        key: The key of a row.
+        value: The value of a row.
 
     Raises:
-        TypeError: It is none of these.
+        TypeError: An item is none of these.
+        UnsupportedOperationError: A row has a key that does not say what it was.
     """
-    if isinstance(source, Mapping):
-        for pair in cast("Mapping[Any, Any]", source).items():
-            yield pair[0], (), pair[1]
-        return
-    rows = _rows(source)
-    if rows is not None:
-        for row in rows:
-            yield _picked(row, key, is_key=True), _window(row), _picked(row, value, is_key=False)
-        return
-    for item in cast("Iterable[Any]", source):
+    for item in content:
         if isinstance(item, KeyedEntry):
             yield item.key, item.window, item.value
-        elif isinstance(item, pa.RecordBatch):
-            for row in item.to_pylist():
-                yield _picked(row, key, is_key=True), _window(row), _picked(row, value, is_key=False)
-        elif isinstance(item, tuple) and len(cast("tuple[Any, ...]", item)) == 2:
-            yield item[0], (), item[1]
+        elif isinstance(item, FrameRow):
+            yield _key(item, key, content.title), _window(item), _picked(item, value)
         else:
-            msg = f"Entries are pairs of key and value, KeyedEntry or Arrow batches, not {item!r}."
-            raise TypeError(msg)
+            name, held = _pair(item, "pairs of key and value, KeyedEntry")
+            yield name, (), held
 
 
-def _rows(source: Any) -> Iterator[dict[str, Any]] | None:
-    """Iterate the rows of a data frame; None for what is none."""
+def timer_entries(content: Content, domain: TimeDomain) -> Iterator[tuple[Any, int, tuple[int, ...]]]:
+    """Iterate (key, time, window) of what was given as timers: pairs of key and time, TimerEntry, or rows.
+
+    Raises:
+        TypeError: An item is none of these.
+        SavepointChangeError: A timer is of another clock.
+        UnsupportedOperationError: A row has a key that does not say what it was.
+    """
+    for item in content:
+        if isinstance(item, TimerEntry):
+            if item.domain is not domain:
+                reason = f"{content.title} has timers of the other clock; set those with domain={item.domain}"
+                raise SavepointChangeError("to be written", reason)
+            yield item.key, item.timestamp, item.window
+        elif isinstance(item, FrameRow):
+            yield _key(item, "key", content.title), int(item["timestamp"]), _window(item)
+        else:
+            name, timestamp = _pair(item, "pairs of key and time, TimerEntry")
+            yield name, timestamp, ()
+
+
+def list_items(content: Content, value: Selector) -> list[tuple[int | None, Any]]:
+    """Return (subtask that had it, or None; item) of what was given as the content of an operator list."""
+    found: list[tuple[int | None, Any]] = []
+    for item in content:
+        if isinstance(item, ListItem):
+            found.append((item.subtask, item.value))
+        elif isinstance(item, FrameRow):
+            subtask = item.get("subtask")
+            found.append((None if subtask is None else int(subtask), _picked(item, value)))
+        else:
+            found.append((None, item))
+    return found
+
+
+def broadcast_entries(content: Content, key: Selector, value: Selector) -> dict[Any, Any]:
+    """Return what was given as the content of a broadcast state: pairs of key and value, BroadcastEntry, or rows.
+
+    Raises:
+        TypeError: An item is none of these.
+        UnsupportedOperationError: A row has a key that does not say what it was.
+    """
+    found: dict[Any, Any] = {}
+    for item in content:
+        if isinstance(item, BroadcastEntry):
+            found[item.key] = item.value
+        elif isinstance(item, FrameRow):
+            found[_key(item, key, content.title)] = _picked(item, value)
+        else:
+            name, held = _pair(item, "pairs of key and value, BroadcastEntry")
+            found[name] = held
+    return found
+
+
+def _pair(item: Any, wanted: str) -> tuple[Any, Any]:
+    if isinstance(item, tuple) and len(cast("tuple[Any, ...]", item)) == 2:
+        return cast("tuple[Any, Any]", item)
+    msg = f"Entries are {wanted} or Arrow batches, not {item!r}."
+    raise TypeError(msg)
+
+
+# -------------------------------------------------------------------------------------------------------- data frames
+
+
+def _rows(source: Any) -> Iterator[FrameRow] | None:
+    """Iterate the rows of a data frame that can be read again; None for what is none."""
     if isinstance(source, pa.RecordBatch):
-        return iter(source.to_pylist())
-    if isinstance(source, (pa.Table, pa.RecordBatchReader)):
-        batches = source.to_batches() if isinstance(source, pa.Table) else source
-        return (row for batch in batches for row in batch.to_pylist())
+        return _rows_of_batch(source)
+    if isinstance(source, pa.Table):
+        return (row for batch in source.to_batches() for row in _rows_of_batch(batch))
     if hasattr(source, "toLocalIterator"):  # Spark, which only the engine imports
-        return (row.asDict(recursive=True) for row in source.toLocalIterator())
-    if type(source).__module__.partition(".")[0] == "pandas":
-        names = [str(name) for name in source.columns]
-        columns = [source[name].tolist() for name in source.columns]  # as Python's own numbers
-        return (dict(zip(names, row, strict=True)) for row in zip(*columns, strict=True))
+        return (_row(row.asDict(recursive=True)) for row in source.toLocalIterator())
+    if type(source).__module__.partition(".")[0] == "pandas" and hasattr(source, "columns"):
+        return _rows_of_pandas(source)
     return None
 
 
-def _window(row: dict[str, Any]) -> tuple[int, ...]:
+def _rows_of_batch(batch: Any) -> Iterator[FrameRow]:
+    return map(_row, batch.to_pylist())
+
+
+def _rows_of_pandas(frame: Any) -> Iterator[FrameRow]:
+    names = [str(name) for name in frame.columns]
+    columns = [_pythons_own(frame.iloc[:, place]) for place in range(len(names))]
+    return (_row(dict(zip(names, row, strict=True))) for row in zip(*columns, strict=True))
+
+
+def _pythons_own(column: Any) -> list[Any]:
+    """Return the values of a pandas column as Python's own numbers and moments; what is missing is None."""
+    values: list[Any] = column.tolist()
+    if column.dtype == object or column.dtype.kind in "iufb":
+        return values
+    missing = column.isna().tolist()
+    return [None if gone else _plain_moment(value) for value, gone in zip(values, missing, strict=True)]
+
+
+def _plain_moment(value: Any) -> Any:
+    if getattr(value, "nanosecond", 0) or getattr(value, "nanoseconds", 0):
+        return value  # Python has none as fine
+    for convert in ("to_pydatetime", "to_pytimedelta"):
+        if hasattr(value, convert):
+            return getattr(value, convert)()
+    return value
+
+
+def _row(cells: dict[str, Any]) -> FrameRow:
+    return FrameRow((name, restored(cell)) for name, cell in cells.items())
+
+
+def _window(row: FrameRow) -> tuple[int, ...]:
     start, end = row.get("window_start"), row.get("window_end")
     return () if start is None or end is None else (int(start), int(end))
 
 
-def _picked(row: dict[str, Any], selector: Selector, *, is_key: bool) -> Any:
+def _key(row: FrameRow, selector: Selector, title: str) -> Any:
+    key: Any = _picked(row, selector)
+    if isinstance(key, (dict, list)) and not callable(selector):
+        reason = (
+            f"column {selector!r} has {'structs' if isinstance(key, dict) else 'lists'}, and could be any of several "
+            "keys: give the function of a row that returns the key as the job has it (key=…)"
+        )
+        raise UnsupportedOperationError(f"A data frame as {title}", reason)
+    return cast("Any", key)
+
+
+def _picked(row: FrameRow, selector: Selector) -> Any:
     if callable(selector):
         return selector(row)
-    if not isinstance(selector, str):
-        return tuple(row[name] for name in selector)
-    value = row[selector]
-    if is_key and isinstance(value, dict):  # a tuple, as `StateRows` gives it to data frames
-        return tuple(cast("dict[str, Any]", value).values())
-    return value
+    if isinstance(selector, str):
+        return row[selector]
+    return tuple(row[name] for name in selector)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import partial
 from itertools import islice
-from typing import TYPE_CHECKING, Final, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
 
 import pyarrow as pa
 
@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
 EntryT = TypeVar("EntryT")
 
+#: Types that pandas has columns for, from which they come as they were.
+_COLUMN_TYPES: Final = frozenset({int, float, bool})
 #: Rows that a schema is guessed from before the rest is read.
 _GUESS_ROWS: Final = 1_000
 #: Rows of a batch, where nobody says how many.
@@ -29,8 +31,10 @@ _BATCH_ROWS: Final = 1 << 16
 class StateRows(Generic[EntryT]):
     """The entries of one state, read again, one subtask after the other, each time they are iterated.
 
-    Iterating gives them as Python values. In Arrow and Spark, what has fields (dataclasses, named tuples, rows, dicts
-    with names for keys) is a struct, other tuples are structs of ``_1``, ``_2`` …, members of enums are their names.
+    Iterating gives them as Python values. In Arrow and Spark, what has parts is a struct: tuples of ``_1``, ``_2`` …,
+    dicts of their names. What Arrow has no type for (dataclasses, named tuples, rows, members of enums, UUIDs, moments
+    with a time zone …) is a struct whose field ``_python`` says what it was: `SavepointWriter` makes the same of it
+    again. Only numbers are of one type in a column: an int among floats comes back as a float.
 
     Reading unpickles the values: read savepoints that you trust as you trust code.
 
@@ -56,9 +60,8 @@ class StateRows(Generic[EntryT]):
         import pandas
 
         rows = list(map(self.shape.cells, self))
-        return pandas.DataFrame(
-            {column: pandas.Series([row[place] for row in rows]) for place, column in enumerate(self.columns)}
-        )
+        cells = {column: [row[place] for row in rows] for place, column in enumerate(self.columns)}
+        return pandas.DataFrame({column: _series(pandas, values) for column, values in cells.items()})
 
     def to_arrow(self, schema: pa.Schema | None = None) -> pa.Table:
         """Return all entries as an Arrow table.
@@ -95,12 +98,20 @@ class StateRows(Generic[EntryT]):
         """
         from penstock._engine.spark.frames import frame_of_parts
 
+        is_guessed = schema is None
         if schema is None:
             schema = self.shape.batch(islice(self, _GUESS_ROWS), None).schema
-        return frame_of_parts(spark, [partial(_batches, part, self.shape, schema) for part in self.parts], schema)
+        parts = [partial(_batches, part, self.shape, schema, is_guessed=is_guessed) for part in self.parts]
+        return frame_of_parts(spark, parts, schema)
 
 
 def _batches(
-    part: Callable[[], Iterable[EntryT]], shape: RowShape[EntryT], schema: pa.Schema
+    part: Callable[[], Iterable[EntryT]], shape: RowShape[EntryT], schema: pa.Schema, *, is_guessed: bool
 ) -> Iterator[pa.RecordBatch]:
-    return shape.batches(iter(part()), schema, _BATCH_ROWS)
+    return shape.batches(iter(part()), schema, _BATCH_ROWS, is_guessed=is_guessed)
+
+
+def _series(pandas: Any, values: list[Any]) -> Any:
+    """Return a column that gives these very values: what pandas guesses makes floats of ints where one is missing."""
+    kinds = set(map(type, values))
+    return pandas.Series(values, dtype=None if len(kinds) == 1 and kinds <= _COLUMN_TYPES else object)

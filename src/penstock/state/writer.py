@@ -8,18 +8,17 @@ from penstock._engine.protocol.state_handle import StateMode
 from penstock._engine.savepoints.draft import Draft, NewKeyedState, OperatorDraft
 from penstock._engine.savepoints.located import locate
 from penstock._engine.savepoints.writing import write_draft
-from penstock._engine.state.declared import declared
+from penstock._engine.state.declared import bare, declared
 from penstock.common.conversion import conversion
 from penstock.datastream.time_domain import TimeDomain
 from penstock.errors import ConfigurationError, UnknownStateError
-from penstock.state._sources import Selector, entries_of
-from penstock.state.entries import TimerEntry
+from penstock.state._sources import Content, Selector, broadcast_entries, keyed_entries, list_items, timer_entries
 from penstock.state.savepoint import DOMAINS, Savepoint
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping
 
-    from penstock._engine.savepoints.draft import Entries
+    from penstock._engine.savepoints.draft import Transform
     from penstock._engine.savepoints.inspection import OperatorInfo
     from penstock.common.typeinfo import TypeInformation
 
@@ -27,8 +26,12 @@ if TYPE_CHECKING:
 class SavepointWriter:
     """A savepoint in the making; begun with :meth:`new` or :meth:`from_existing`, ended with :meth:`write`.
 
-    Its calls only note what is to be done, and can be chained. Iterables are read once, by :meth:`write`. The savepoint
-    that it begins with is not changed.
+    Its calls only note what is to be done, and can be chained. :meth:`write` reads what they were given, and may be
+    called again, also after an error: it writes the same once more. An iterator can be read only once, and a second
+    write that needs it is refused. The savepoint that it begins with is not changed.
+
+    What `Savepoint` reads can be written again by all ways: as it is, or as a pandas, Arrow or Spark data frame of it,
+    with the columns that it has there. Keys and values are then what they were.
 
     Source: org.apache.flink.state.api.SavepointWriter.
 
@@ -103,7 +106,7 @@ class SavepointWriter:
         *,
         key: Selector = "key",
         value: Selector = "value",
-        kind: str = "value",
+        kind: str | None = None,
         type_info: TypeInformation | None = None,
     ) -> SavepointWriter:
         """Give an operator a keyed state with these entries, in place of what it has of that name.
@@ -112,19 +115,24 @@ class SavepointWriter:
             uid: The operator; a new one when there is none of that uid.
             name: The state, by the name in its descriptor.
             entries: A mapping, pairs of key and value, `KeyedEntry` values, or a pandas, Arrow or Spark data frame. The
-                last entry of a key counts; None as a value leaves the key without one.
+                last entry of a key (of a window, where there are any) counts. None as a value leaves the key without
+                one; a reduce and an accumulator may be None, and there `ABSENT` does that.
             key: A data frame's column of keys; several columns make a tuple. Or a function of a row, a dict by column.
             value: The same for values.
-            kind: What the state is. "value" for a ValueState and for a reduce; for the "window-contents" of a window
-                "window-reduce", "window-aggregate" (an accumulator) or "window-elements" (a list).
+            kind: What the state is. "value" for a ValueState and for a reduce, "list" for a ListState; for the
+                "window-contents" of a window "window-reduce", "window-aggregate" (an accumulator) or "window-elements"
+                (a list), for its "window-fired" the same. When left out, that of the state that is there, else "value".
             type_info: The type of the values, as the job's descriptor has it: :meth:`write` holds them to it, and a job
                 that declares another one is refused.
         """
-        content = entries_of(entries, key, value)
+        if kind is None:
+            kind = next((bare(state.kind) for state in self._keyed_states(uid) if state.name == name), "") or "value"
+        content = Content(entries, f"state {name!r} of operator {uid!r}")
+        state = NewKeyedState(kind, lambda: keyed_entries(content, key, value))
         if type_info is not None:
-            held, kind = conversion(type_info, f"State {name!r} of {uid!r}"), declared(kind, type_info)
-            content = content if held is None else _transformed(content, lambda _, value: held.value(value))
-        self._draft.operator(uid).keyed[name] = NewKeyedState(kind, content)
+            state.kind = declared(kind, type_info)
+            state.steps += _held(uid, name, type_info)
+        self._draft.operator(uid).keyed[name] = state
         return self
 
     def transform_keyed_state(
@@ -135,55 +143,84 @@ class SavepointWriter:
         Args:
             uid: The operator.
             name: The state.
-            function: Gets key and value, and returns the new value; None removes the key.
+            function: Gets key and value, and returns the new value. None removes the key; of a reduce or an accumulator
+                it is a value, and `ABSENT` removes the key.
             type_info: The type of the new values, which they are held to.
 
         Raises:
             UnknownStateError: There is no such state.
         """
         draft = self._operator(uid)
-        held = conversion(type_info, f"State {name!r} of {uid!r}")
-        if held is not None:
-            change = function
-            function = lambda key, value: held.value(change(key, value))  # noqa: E731
+        steps = [function, *_held(uid, name, type_info)]
         added = draft.keyed.get(name)
         if added is not None:
-            added.entries = _transformed(added.entries, function)
+            added.steps += steps
         else:
             self._check_state(uid, name, draft)
             if type_info is not None:
                 draft.types[name] = type_info
-            draft.transforms.setdefault(name, []).append(function)
+            draft.transforms.setdefault(name, []).extend(steps)
         return self
 
-    def set_timers(
-        self, uid: str, timers: Iterable[TimerEntry | tuple[Any, int]], domain: TimeDomain = TimeDomain.EVENT_TIME
-    ) -> SavepointWriter:
+    def set_timers(self, uid: str, timers: Any, domain: TimeDomain = TimeDomain.EVENT_TIME) -> SavepointWriter:
         """Give an operator these timers of one clock, in place of all that it has.
 
         Args:
             uid: The operator; a new one when there is none of that uid.
-            timers: Pairs of key and time in epoch milliseconds, or `TimerEntry` values.
+            timers: Pairs of key and time in epoch milliseconds, `TimerEntry` values, or a data frame with the columns
+                ``key`` and ``timestamp``.
             domain: The clock.
         """
-        self._draft.operator(uid).timers[DOMAINS[domain]] = map(_timer, timers)
+        content = Content(timers, f"the {DOMAINS[domain]} timers of operator {uid!r}")
+        self._draft.operator(uid).timers[DOMAINS[domain]] = lambda: timer_entries(content, domain)
         return self
 
     # --------------------------------------------------------------------------------------------------- operator state
 
-    def set_list_state(self, uid: str, name: str, items: Iterable[Any]) -> SavepointWriter:
-        """Give an operator a list state, whose items go round its subtasks, in place of what it has of that name."""
-        self._draft.operator(uid).operator_states[name] = StateMode.LIST, list(items)
+    def set_list_state(self, uid: str, name: str, items: Any, *, value: Selector = "value") -> SavepointWriter:
+        """Give an operator a list state, in place of what it has of that name.
+
+        Args:
+            uid: The operator; a new one when there is none of that uid.
+            name: The state, by the name in its descriptor.
+            items: Any items, `ListItem` values, or a data frame. Those that say which subtask had them go there; the
+                others go round the subtasks.
+            value: A data frame's column of items, or a function of a row.
+        """
+        return self._set_list(uid, name, items, value, StateMode.LIST)
+
+    def set_union_list_state(self, uid: str, name: str, items: Any, *, value: Selector = "value") -> SavepointWriter:
+        """Give an operator a union list state, of which each subtask sees all, in place of what it has of that name.
+
+        Args:
+            uid: The operator; a new one when there is none of that uid.
+            name: The state, by the name in its descriptor.
+            items: Any items, `ListItem` values, or a data frame.
+            value: A data frame's column of items, or a function of a row.
+        """
+        return self._set_list(uid, name, items, value, StateMode.UNION)
+
+    def _set_list(self, uid: str, name: str, items: Any, value: Selector, mode: StateMode) -> SavepointWriter:
+        found = list_items(Content(items, f"list {name!r} of operator {uid!r}"), value)
+        self._draft.operator(uid).operator_states[name] = mode, found
         return self
 
-    def set_union_list_state(self, uid: str, name: str, items: Iterable[Any]) -> SavepointWriter:
-        """Give an operator a union list state, of which each subtask sees all, in place of what it has of that name."""
-        self._draft.operator(uid).operator_states[name] = StateMode.UNION, list(items)
-        return self
+    def set_broadcast_state(
+        self, uid: str, name: str, entries: Any, *, key: Selector = "key", value: Selector = "value"
+    ) -> SavepointWriter:
+        """Give an operator a broadcast state, in place of what it has of that name.
 
-    def set_broadcast_state(self, uid: str, name: str, entries: Mapping[Any, Any]) -> SavepointWriter:
-        """Give an operator a broadcast state, in place of what it has of that name."""
-        self._draft.operator(uid).operator_states[name] = StateMode.BROADCAST, dict(entries)
+        Args:
+            uid: The operator; a new one when there is none of that uid.
+            name: The state, by the name in its descriptor.
+            entries: A mapping, pairs of key and value, `BroadcastEntry` values, or a data frame. The last entry of a
+                key counts.
+            key: A data frame's column of keys, several for a tuple, or a function of a row.
+            value: The same for values.
+        """
+        content = Content(entries, f"broadcast state {name!r} of operator {uid!r}")
+        found = broadcast_entries(content, key, value)
+        self._draft.operator(uid).operator_states[name] = StateMode.BROADCAST, found
         return self
 
     # ------------------------------------------------------------------------------------------------- states and uids
@@ -237,7 +274,7 @@ class SavepointWriter:
             The path, absolute.
 
         Raises:
-            SavepointChangeError: There is something in the directory already.
+            SavepointChangeError: There is something in the directory already, or an earlier write has read an iterator.
             CorruptCheckpointError: A file of the savepoint that it begins with is damaged or gone.
             CheckpointStorageError: The directory cannot be written to.
             UnpicklableStateError: A value cannot be pickled.
@@ -282,11 +319,7 @@ def _check(parallelism: int, max_parallelism: int) -> None:
         raise ConfigurationError("parallelism", str(parallelism), reason)
 
 
-def _timer(timer: TimerEntry | tuple[Any, int]) -> tuple[Any, int, tuple[int, ...]]:
-    if isinstance(timer, TimerEntry):
-        return timer.key, timer.timestamp, timer.window
-    return timer[0], timer[1], ()
-
-
-def _transformed(entries: Entries, function: Callable[[Any, Any], Any]) -> Entries:
-    return ((key, window, function(key, value)) for key, window, value in entries)
+def _held(uid: str, name: str, type_info: TypeInformation | None) -> list[Transform]:
+    """Return what holds the values of a state to a type: one step, or none."""
+    held = conversion(type_info, f"State {name!r} of {uid!r}")
+    return [] if held is None else [lambda _, value: held.value(value)]

@@ -205,6 +205,7 @@ class TestWriterContext:
     attempt_token: str = "token"  # noqa: S105 - no secret
     job_id: str = "0" * 32
     run_id: str = "1" * 32
+    earlier_runs: tuple[str, ...] = ()
     operator_uid: str = "sink"
     metric_group: InMemoryMetricGroup = field(default_factory=InMemoryMetricGroup)
 

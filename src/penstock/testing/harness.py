@@ -420,6 +420,7 @@ class OperatorHarness:
             OperatorContext(
                 job_id="0" * 32,
                 run_id="1" * 32,
+                earlier_runs=(),
                 job_name="harness",
                 operator_name=type(self._operator).__name__,
                 uid="operator",

@@ -39,6 +39,8 @@ class FakeDriver:
     keeps_checkpoints: bool = True
     #: What the job has counted, as REST shows it.
     accumulators: list[dict[str, str]] = field(default_factory=list[dict[str, str]])
+    #: What its sinks have lost, as REST shows it.
+    given_up: list[dict[str, Any]] = field(default_factory=list[dict[str, Any]])
     address: str = ""
     #: (method, path, body) of all requests but GET.
     asked: list[tuple[str, str, Any]] = field(default_factory=list[tuple[str, str, Any]])
@@ -93,7 +95,7 @@ class FakeDriver:
             "status": "RUNNING",
             "metrics": {"read-records": 0, "write-records": 12_345},
         }
-        return {**self.row(), "vertices": [vertex]}
+        return {**self.row(), "vertices": [vertex], "penstock": {"given_up_committables": self.given_up}}
 
     def checkpoints(self) -> dict[str, Any]:
         last = {"id": 4, "external_path": "/checkpoints/chk-4", "latest_ack_timestamp": 1_795_229_591_851}

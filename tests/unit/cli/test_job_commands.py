@@ -104,6 +104,15 @@ def test_info_shows_accumulators_of_a_job_that_has_some(penstock: Command, drive
     assert json.loads(penstock("info", driver.name, "--json").out)["accumulators"] == driver.accumulators
 
 
+def test_info_shows_what_committers_gave_up(penstock: Command, driver: FakeDriver) -> None:
+    lost = {"operator": "Sink: out", "uid": "out", "first_checkpoint_id": 3, "last_checkpoint_id": 3, "count": 2}
+    driver.given_up = [{**lost, "reason": "TimeoutError('expired')"}]
+    said = penstock("info", "prices").out
+    assert "Sink: out (uid out), 2 committables of checkpoint 3: TimeoutError('expired')" in said
+    driver.given_up = []
+    assert "Given up" not in penstock("info", "prices").out
+
+
 def test_stop_waits_and_prints_the_savepoint_alone_on_standard_output(penstock: Command, driver: FakeDriver) -> None:
     driver.answers = [IN_PROGRESS, completed({"location": SAVEPOINT})]
     done = penstock("stop", "prices", "--drain", "--savepoint-path", "sp")

@@ -226,3 +226,51 @@ def test_detached_program_that_ends_at_once_is_told_with_its_last_lines() -> Non
     assert done.code == 4
     assert "hello" in done.err
     assert str(Path("here.log").absolute()) in done.err
+
+
+#: A job in this process whose sink's committer gives up what its words say; it ends as the first word says.
+LOSES = """
+import sys
+from pathlib import Path
+from penstock._connectors.files import committer
+from penstock._engine.driver.assembly import Surroundings, assemble
+from penstock._engine.graph.chaining import build_job_graph
+from penstock.common import Configuration, Encoder
+from penstock.datastream import StreamExecutionEnvironment
+from penstock.datastream.connectors.file_system import FileSink
+from penstock.testing.in_process import InProcessEpochRunner
+
+def give_up(self, requests):
+    for request in requests:
+        request.signal_failed_with_known_reason(TimeoutError("expired"))
+
+if "lose" in sys.argv:
+    committer.FileCommitter.commit = give_up
+env = StreamExecutionEnvironment.get_execution_environment().set_parallelism(1)
+sink = FileSink.for_row_format(f"{Path.cwd()}/out", Encoder.simple_string_encoder()).build()
+env.from_collection(["a", "b"]).sink_to(sink).name("letters").uid("letters")
+graph = build_job_graph(env._stream_graph("letters"))
+runner = InProcessEpochRunner()
+driver, loop = assemble(graph, Configuration(env._configuration), None, Surroundings(runner, 1, Path("state")))
+driver.run(loop)
+driver.result.result(0)
+exec(sys.argv[1])
+"""
+
+
+@pytest.mark.parametrize(
+    ("words", "code"),
+    [
+        (("", "lose"), ExitCode.GIVEN_UP),
+        (("sys.exit(0)", "lose"), ExitCode.GIVEN_UP),
+        (("sys.exit(77)", "lose"), 77),
+        (("",), ExitCode.OK),
+    ],
+)
+def test_program_whose_job_lost_what_a_committer_gave_up_ends_with_a_code_of_its_own(
+    words: tuple[str, ...], code: int
+) -> None:
+    done = run("run", program(LOSES), *words)
+    assert done.code == code, done.err
+    said = "Job 'letters': Sink 'letters' (uid 'letters') gave up 1 committable of checkpoint" in done.err
+    assert said == ("lose" in words), done.err

@@ -34,10 +34,22 @@ def test_job_is_listed_until_it_is_removed(tmp_path: Path) -> None:
     own = Registry(tmp_path)
     own.add(JOB)
     assert Registry(tmp_path).entries() == [JOB]
-    own.remove(JOB.job_id)
-    own.remove(JOB.job_id)
+    own.remove(JOB)
+    own.remove(JOB)
     assert Registry(tmp_path).entries() == []
     assert list(tmp_path.iterdir()) == []
+
+
+def test_runs_of_one_job_in_one_process_have_an_entry_each(tmp_path: Path) -> None:
+    runs = [Entry.of_this_process("a" * 32, "prices", "http://127.0.0.1:8081", at, run_id=f"{at}") for at in (1, 2)]
+    own = Registry(tmp_path)
+    for entry in runs:
+        own.add(entry)
+    assert own.entries() == runs
+    own.remove(runs[1])
+    assert own.entries() == runs[:1]
+    own.remove(runs[0])
+    assert own.entries() == []
 
 
 def test_jobs_are_listed_oldest_first(tmp_path: Path) -> None:

@@ -45,6 +45,7 @@ if TYPE_CHECKING:
 
 JOB = "b484" * 8
 OTHER = "0123" * 8
+RUN = "77" * 16
 READ, WRITE = vertex_id("read"), vertex_id("write")
 _RECORDS = {
     "lines": AccumulatorRecord("penstock.common.accumulators.IntCounter", "17", b"nobody unpickles this"),
@@ -142,6 +143,7 @@ def job(**changes: Any) -> JobView:
     )
     made = JobView(
         job_id=JOB,
+        run_id=RUN,
         name="count words",
         status=JobStatus.RUNNING,
         status_times={JobStatus.INITIALIZING: at(0), JobStatus.CREATED: at(10), JobStatus.RUNNING: at(20)},

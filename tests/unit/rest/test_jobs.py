@@ -28,6 +28,17 @@ def test_a_path_works_with_and_without_the_version(api: Api) -> None:
     assert api.get("/v1/jobs") == api.get("/jobs") == {"jobs": [{"id": JOB, "status": "RUNNING"}]}
 
 
+def test_runs_of_one_job_that_go_on_at_the_same_time_are_all_listed() -> None:
+    older, younger = FakeControl(), FakeControl(replace(job(), run_id="88" * 16))
+    api = Api(older, younger)
+    assert [row["jid"] for row in api.get("/v1/jobs/overview")["jobs"]] == [JOB, JOB]
+    younger.view = replace(ended(JobStatus.FAILED), run_id=younger.view.run_id)
+    assert [row["state"] for row in api.get("/v1/jobs/overview")["jobs"]] == ["RUNNING"]
+    assert api.get(f"/v1/jobs/{JOB}")["state"] == "RUNNING"
+    older.view = ended(JobStatus.FINISHED)
+    assert [row["state"] for row in api.get("/v1/jobs/overview")["jobs"]] == ["FAILED"]  # that of the last run
+
+
 def test_a_get_may_have_a_body_and_it_is_ignored(api: Api) -> None:
     headers = {"content-type": "application/json; charset=UTF-8"}
     assert api.get("/v1/jobs/overview", content=b"{}", headers=headers)["jobs"][0]["jid"] == JOB

@@ -311,6 +311,18 @@ def test_a_job_is_listed_while_it_runs(server: RestServer, tmp_path: Path) -> No
     assert registry.entries() == []
 
 
+def test_runs_of_one_job_are_listed_each_until_it_ends(server: RestServer, tmp_path: Path) -> None:
+    registry, older = Registry(tmp_path / "registry"), FakeControl().view
+    younger = replace(older, run_id="88" * 16)
+    for run in (older, younger):
+        server.job_named(run)
+    assert {entry.run_id for entry in registry.entries()} == {older.run_id, younger.run_id}
+    server.job_ended(older)
+    assert [entry.run_id for entry in registry.entries()] == [younger.run_id]
+    server.job_ended(younger)
+    assert registry.entries() == []
+
+
 def test_a_server_that_ends_leaves_no_entry(tmp_path: Path) -> None:
     made = make(tmp_path)
     made.job_named(FakeControl().view)

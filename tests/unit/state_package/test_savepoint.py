@@ -116,7 +116,7 @@ def test_class_that_cannot_be_imported_is_named_with_its_state(tmp_path: Path, m
 # --------------------------------------------------------------------------------------------------------- data frames
 
 
-def test_arrow_gets_structs_for_what_has_fields(tmp_path: Path) -> None:
+def test_arrow_gets_structs_for_what_has_parts_and_they_say_what_they_were(tmp_path: Path) -> None:
     value = {
         "point": Point(1, ("a", "b")),
         "pair": Pair(1, "x"),
@@ -132,14 +132,14 @@ def test_arrow_gets_structs_for_what_has_fields(tmp_path: Path) -> None:
     }
     [cell] = written(tmp_path, {"k": value}).to_arrow().column("value").to_pylist()
     assert cell == value | {
-        "point": {"x": 1, "tags": {"_1": "a", "_2": "b"}},
-        "pair": {"left": 1, "right": "x"},
-        "row": {"name": "ada", "age": 36},
-        "plain": {"_1": 1, "_2": "y"},
-        "colour": "RED",
-        "id": str(UUID(int=7)),
-        "set": [3],
-        "map": [{"key": 1, "value": 2}],
+        "point": {"_python": f"{__name__}.Point", "x": 1, "tags": {"_1": "a", "_2": "b"}},
+        "pair": {"_python": f"{__name__}.Pair", "left": 1, "right": "x"},
+        "row": {"_python": 'Row+I["name", "age"]', "name": "ada", "age": 36},
+        "plain": {"_python": "Row+I[2]", "_1": 1, "_2": "y"},
+        "colour": {"_python": f"{__name__}.Colour", "name": "RED"},
+        "id": {"_python": "UUID", "text": str(UUID(int=7))},
+        "set": {"_python": "set", "items": [3]},
+        "map": {"_python": "dict", "items": [{"key": 1, "value": 2}]},
     }
 
 

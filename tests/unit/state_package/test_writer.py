@@ -27,7 +27,7 @@ from penstock.errors import (
     UnknownStateError,
     UnpicklableStateError,
 )
-from penstock.state import KeyedEntry, Savepoint, SavepointWriter, TimerEntry
+from penstock.state import ABSENT, KeyedEntry, Savepoint, SavepointWriter, TimerEntry
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -141,10 +141,56 @@ def test_what_was_read_as_a_data_frame_can_be_written_again(existing: str, tmp_p
     assert set(Savepoint.open(path).windows("windows")) == set(found.windows("windows"))
 
 
-def test_last_entry_of_a_key_counts_and_none_is_no_value(tmp_path: Path) -> None:
-    pairs = [("a", 1), ("b", None), ("a", 2), (1, "int"), (True, "bool")]
-    path = SavepointWriter.new().set_keyed_state("op", "state", pairs).write(str(tmp_path / "s"))
-    assert contents(path) == {"a": 2, 1: "bool"}
+@pytest.mark.parametrize("settle", [1, 2, 1 << 17])
+def test_last_entry_of_a_key_counts_and_none_or_absent_removes_the_key(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, settle: int
+) -> None:
+    monkeypatch.setattr(writing, "_SETTLE_ENTRIES", settle)
+    pairs = [("a", 1), ("b", 1), ("c", 1), ("d", 1), ("a", 2), (1, "int"), (True, "bool"), ("b", None), ("c", ABSENT)]
+    pairs += [("d", None), ("d", 3), ("e", None)]
+    writer = SavepointWriter.new(parallelism=2).set_keyed_state("op", "state", pairs)
+    assert contents(writer.write(str(tmp_path / "s"))) == {"a": 2, 1: "bool", "d": 3}
+
+
+@pytest.mark.parametrize("kind", ["value", "list", "window-elements"])
+@pytest.mark.parametrize("nothing", [None, ABSENT])
+def test_key_is_removed_by_none_where_none_is_no_value(tmp_path: Path, kind: str, nothing: Any) -> None:
+    entries = [KeyedEntry("a", [1], (0, 10)), KeyedEntry("b", [2], (0, 10)), KeyedEntry("b", nothing, (0, 10))]
+    writer = SavepointWriter.new().set_keyed_state("op", "state", entries, kind=kind)
+    assert contents(writer.write(str(tmp_path / "1"))) == {"a": [1]}
+    writer.transform_keyed_state("op", "state", lambda *_: nothing)
+    with pytest.raises(UnknownStateError):
+        contents(writer.write(str(tmp_path / "2")))
+
+
+@pytest.mark.parametrize(
+    ("name", "kind"),
+    [("reduce", "value"), ("window-contents", "window-reduce"), ("window-contents", "window-aggregate")],
+)
+def test_none_of_a_reduce_or_an_accumulator_is_a_value_that_any_rewrite_keeps(
+    tmp_path: Path, name: str, kind: str
+) -> None:
+    window = () if name == "reduce" else (0, 10)
+    entries = [KeyedEntry("a", None, window), KeyedEntry("b", 1, window), KeyedEntry("c", 1, window)]
+    entries += [KeyedEntry("b", None, window), KeyedEntry("c", ABSENT, window)]
+    first = SavepointWriter.new().set_keyed_state("op", name, entries, kind=kind).write(str(tmp_path / "1"))
+    assert contents(first, name=name) == {"a": None, "b": None}
+    another = SavepointWriter.from_existing(first).set_keyed_state("op", "other", {"q": 1})
+    assert contents(another.write(str(tmp_path / "2")), name=name) == {"a": None, "b": None}
+    same = SavepointWriter.from_existing(first).transform_keyed_state("op", name, lambda _, value: value)
+    assert contents(same.write(str(tmp_path / "3")), name=name) == {"a": None, "b": None}
+    fewer = SavepointWriter.from_existing(first)
+    fewer.transform_keyed_state("op", name, lambda key, value: ABSENT if key == "a" else value)
+    assert contents(fewer.write(str(tmp_path / "4")), name=name) == {"b": None}
+
+
+def test_transformation_sees_no_key_that_was_removed_before_it(tmp_path: Path) -> None:
+    seen: list[Any] = []
+    writer = SavepointWriter.new().set_keyed_state("op", "state", [("a", 1), ("b", None), ("c", ABSENT)])
+    writer.transform_keyed_state("op", "state", lambda key, value: seen.append((key, value)))
+    writer.transform_keyed_state("op", "state", lambda key, value: seen.append((key, value)))
+    writer.write(str(tmp_path / "s"))
+    assert seen == [("a", 1)]
 
 
 def test_more_entries_than_memory_takes_go_through_the_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -305,6 +351,119 @@ def test_failed_write_leaves_no_files(tmp_path: Path) -> None:
     with pytest.raises(UnpicklableStateError, match="'state'"):
         SavepointWriter.new().set_keyed_state("op", "state", {1: (x for x in "")}).write(str(tmp_path / "s"))
     assert list(tmp_path.rglob("*-*")) == []
+
+
+def everything(path: str) -> Any:
+    found = Savepoint.open(path)
+    return (
+        contents(path),
+        sorted((timer.key, timer.timestamp) for timer in found.timers("op")),
+        [item.value for item in found.list_state("op", "list")],
+        [(entry.key, entry.value) for entry in found.broadcast_state("op", "map")],
+    )
+
+
+def filled(writer: SavepointWriter, entries: Any) -> SavepointWriter:
+    writer.set_keyed_state("op", "state", entries).transform_keyed_state("op", "state", lambda _, value: value * 2)
+    writer.set_timers("op", [("a", 5), ("b", 6)]).set_list_state("op", "list", iter([1, 2]))
+    return writer.set_broadcast_state("op", "map", iter([("x", 1)]))
+
+
+@pytest.mark.parametrize(
+    "entries",
+    [
+        {"a": 1, "b": 2},
+        [("a", 1), ("b", 2)],
+        [KeyedEntry("a", 1), KeyedEntry("b", 2)],
+        pa.table({"key": ["a", "b"], "value": [1, 2]}),
+        pa.table({"key": ["a", "b"], "value": [1, 2]}).to_batches(),
+        pd.DataFrame({"key": ["a", "b"], "value": [1, 2]}),
+    ],
+    ids=["dict", "pairs", "entries", "table", "batches", "pandas"],
+)
+def test_writing_twice_writes_the_same(tmp_path: Path, entries: Any) -> None:
+    writer = filled(SavepointWriter.new(), entries)
+    first, second = (writer.write(str(tmp_path / name)) for name in "12")
+    assert everything(first) == everything(second)
+    assert everything(second) == ({"a": 2, "b": 4}, [("a", 5), ("b", 6)], [1, 2], [("x", 1)])
+
+
+class OneCursor:
+    """An iterable that has one iterator, as cursors of databases have."""
+
+    def __init__(self, items: list[Any]) -> None:
+        self._cursor = iter(items)
+
+    def __iter__(self) -> Any:
+        return self._cursor
+
+
+class Drained(OneCursor):
+    """The same, but each time in a generator that does not tell."""
+
+    def __iter__(self) -> Any:
+        return (item for item in self._cursor)
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        iter,
+        lambda items: (item for item in items),
+        lambda items: pa.table({"key": [key for key, _ in items], "value": [1, 2]}).to_reader(),
+        OneCursor,
+        Drained,
+    ],
+    ids=["iterator", "generator", "reader", "cursor", "drained"],
+)
+def test_iterator_that_a_write_has_read_is_refused_by_the_next_until_the_state_is_set_again(
+    tmp_path: Path, given: Any
+) -> None:
+    pairs = [("a", 1), ("b", 2)]
+    writer = filled(SavepointWriter.new(), given(pairs))
+    first = writer.write(str(tmp_path / "1"))
+    with pytest.raises(SavepointChangeError, match=r"state 'state' of operator 'op'.*an earlier write has read"):
+        writer.write(str(tmp_path / "2"))
+    assert list(tmp_path.glob("2/*")) == []
+    assert everything(filled(writer, given(pairs)).write(str(tmp_path / "2"))) == everything(first)
+
+
+def test_timers_from_an_iterator_are_refused_by_the_second_write(tmp_path: Path) -> None:
+    writer = SavepointWriter.new().set_timers("op", iter([("a", 5)]))
+    writer.write(str(tmp_path / "1"))
+    with pytest.raises(SavepointChangeError, match="event-time timers of operator 'op'"):
+        writer.write(str(tmp_path / "2"))
+
+
+def test_write_that_is_refused_before_it_begins_has_read_nothing(tmp_path: Path) -> None:
+    (tmp_path / "mine").write_text("mine")
+    writer = SavepointWriter.new().set_keyed_state("op", "state", iter([("a", 1)])).set_timers("op", iter([("a", 5)]))
+    with pytest.raises(SavepointChangeError, match="files already"):
+        writer.write(str(tmp_path))
+    assert contents(writer.write(str(tmp_path / "s"))) == {"a": 1}
+
+
+@pytest.mark.parametrize("of_a_job", [False, True], ids=["new", "existing"])
+def test_write_after_an_error_writes_everything(existing: str, tmp_path: Path, of_a_job: bool) -> None:
+    writer = SavepointWriter.from_existing(existing) if of_a_job else SavepointWriter.new()
+    uid, name = ("totals", "total") if of_a_job else ("op", "state")
+    if not of_a_job:
+        writer.set_keyed_state(uid, name, {("even", 0): 4, ("odd", 1): 5})
+    errors = [ZeroDivisionError()]
+
+    def once(key: Any, value: int) -> int:
+        if key == ("odd", 1) and errors:
+            raise errors.pop()
+        return value + 1
+
+    writer.set_timers(uid, [(("even", 0), 9)]).transform_keyed_state(uid, name, once)
+    place = str(tmp_path / "s")
+    with pytest.raises(ZeroDivisionError):
+        writer.write(place)
+    assert list(tmp_path.rglob("*-*")) == []
+    before = contents(existing, "totals", "total") if of_a_job else {("even", 0): 4, ("odd", 1): 5}
+    assert contents(writer.write(place), uid, name) == {key: value + 1 for key, value in before.items()}
+    assert list(Savepoint.open(place).timers(uid)) == [TimerEntry(("even", 0), 9)]
 
 
 def test_missing_file_of_the_first_savepoint_is_named(tmp_path: Path) -> None:

@@ -6,7 +6,7 @@ import logging
 from typing import TYPE_CHECKING
 
 from penstock._connectors.files.opening import filesystem_of
-from penstock._connectors.files.staging import FileCommittable, FinishedPart, list_segments, sink_name
+from penstock._connectors.files.staging import FileCommittable, FinishedPart, list_segments, run_of, sink_name
 from penstock.datastream.connectors.base import Committer
 from penstock.errors import LostCommittableError, SinkFileError
 
@@ -23,6 +23,10 @@ class FileCommitter(Committer[FileCommittable]):
 
     An attempt that was killed, or whose epoch was void in the end, leaves staged segments behind. They are removed
     after the first commit and at the end of the job, because it takes a look at all files of the folder.
+
+    A checkpoint that the job was started from may list parts of another job, or of a run that this one does not go on
+    from. They are published under the names that they have, so that they are there once, whoever of the two comes
+    first; what is staged of them is the other's to remove.
 
     Args:
         base_path: The sink's folder.
@@ -63,7 +67,8 @@ class FileCommitter(Committer[FileCommittable]):
             self._check_published(request, part)
             request.signal_already_committed()
         for segment in part.segments:
-            filesystem.delete(segment)
+            if run_of(segment) in self._runs:
+                filesystem.delete(segment)
 
     def _check_staged(self, request: CommitRequest[FileCommittable], part: FinishedPart) -> None:
         """Make sure that all bytes of a part are there; what an earlier try may have published need not be."""

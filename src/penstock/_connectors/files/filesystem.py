@@ -77,10 +77,21 @@ class FileSystem(Protocol):
         ...
 
     def publish(self, staged: Sequence[str], target: str) -> bool:
-        """Make a file of one or several staged ones, in order; they may stay behind until ``delete``.
+        """Make a file of one or several staged ones, in order; they stay behind until ``delete``.
 
         Returns:
             False when nothing was done: the target is there already, or a staged file is gone.
+        """
+        ...
+
+    def duplicate(self, path: str, target: str) -> bool:
+        """Make a new file of the bytes of another without reading them, and its folder; durable when this returns.
+
+        Returns:
+            False when nothing was done, because the two are not in one place that can do so.
+
+        Raises:
+            FileNotFoundError: The other one is gone.
         """
         ...
 

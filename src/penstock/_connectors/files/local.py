@@ -17,8 +17,8 @@ from penstock._connectors.files.filesystem import FileStatus, is_hidden, is_pass
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-# What link() says on file systems without hard links.
-_NO_LINKS = {errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK}
+# What link() says on file systems without hard links, and between two.
+_NO_LINKS = {errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK, errno.EXDEV}
 
 
 class LocalFileSystem:
@@ -54,16 +54,7 @@ class LocalFileSystem:
     def create(self, path: str) -> BinaryIO:
         """Open a new file for writing."""
         local = _local(path)
-        missing = [folder for folder in local.parents if not folder.exists()]
-        local.parent.mkdir(parents=True, exist_ok=True)
-        try:
-            for folder in missing:
-                _sync_folder(folder.parent)
-        except OSError:  # else the next try would find them, and take them for durable
-            for folder in missing:
-                with contextlib.suppress(OSError):
-                    folder.rmdir()
-            raise
+        _make_folder(local.parent)
         return local.open("xb", buffering=1024 * 1024)
 
     def finish(self, path: str, stream: BinaryIO) -> None:
@@ -77,21 +68,32 @@ class LocalFileSystem:
         """Link a single file, concatenate several; the target's name appears last and in one step."""
         final = _local(target)
         sources = [_local(path) for path in staged]
-        published = False
+        published: bool | None = False
+        joins = len(sources) > 1
         if not final.exists():
             try:
-                source = sources[0] if len(sources) == 1 else _concatenate(sources, final)
-                published = _name_once(source, final)
+                published = None if joins else _link(sources[0], final)
+                if published is None:
+                    joins, published = True, _name_once(_concatenate(sources, final), final)
             except FileNotFoundError:
                 # Another committer was faster: it deletes the staged files once the target stands.
                 published = False
         # Also when an earlier try named it: that one may not have come this far, and the staged files go next.
         if final.exists():
             _sync_folder(final.parent)
-        if len(sources) > 1:
+        if joins:
             for left_over in final.parent.glob(f"{glob.escape(_joined_prefix(final))}*"):
                 left_over.unlink(missing_ok=True)
-        return published
+        return bool(published)
+
+    def duplicate(self, path: str, target: str) -> bool:
+        """Give a file a second name: none that was staged is ever changed."""
+        final = _local(target)
+        _make_folder(final.parent)
+        if _link(_local(path), final) is None:
+            return False
+        _sync_folder(final.parent)
+        return True
 
     def status(self, path: str) -> FileStatus:
         """Return how a file is now."""
@@ -140,8 +142,8 @@ def _concatenate(sources: list[Path], final: Path) -> Path:
     return joined
 
 
-def _name_once(source: Path, target: Path) -> bool:
-    """Give a file its final name unless that is taken; looking and naming are one step."""
+def _link(source: Path, target: Path) -> bool | None:
+    """Give a file one more name unless that is taken, in one step; None where the file system has no such step."""
     try:
         os.link(source, target)
     except FileExistsError:
@@ -149,11 +151,34 @@ def _name_once(source: Path, target: Path) -> bool:
     except OSError as error:
         if error.errno not in _NO_LINKS:
             raise
-        # Without links there is no such step. Final names are unique, so only another try at this file can interfere.
-        if target.exists():
-            return False
-        source.rename(target)
+        return None
     return True
+
+
+def _name_once(joined: Path, target: Path) -> bool:
+    """Give a file that was made for it its final name unless that is taken."""
+    linked = _link(joined, target)
+    if linked is not None:
+        return linked
+    # Final names are unique, so only another try at this file can interfere.
+    if target.exists():
+        return False
+    joined.rename(target)
+    return True
+
+
+def _make_folder(folder: Path) -> None:
+    """Make a folder that is durable, with those above it."""
+    missing = [one for one in (folder, *folder.parents) if not one.exists()]
+    folder.mkdir(parents=True, exist_ok=True)
+    try:
+        for one in missing:
+            _sync_folder(one.parent)
+    except OSError:  # else the next try would find them, and take them for durable
+        for one in missing:
+            with contextlib.suppress(OSError):
+                one.rmdir()
+        raise
 
 
 def _local(path: str) -> Path:

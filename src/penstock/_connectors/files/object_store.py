@@ -104,6 +104,14 @@ class ObjectFileSystem:
             return False
         return True
 
+    def duplicate(self, path: str, target: str) -> bool:
+        """Copy an object within its bucket."""
+        if _split(path)[0] != _split(target)[0]:
+            return False
+        if not self.publish([path], target):
+            raise FileNotFoundError(path)
+        return True
+
     def status(self, path: str) -> FileStatus:
         """Return how an object is now."""
         root, key = _split(path)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, BinaryIO, Final
@@ -15,10 +16,26 @@ if TYPE_CHECKING:
 
     from penstock._connectors.files.filesystem import FileStatus, FileSystem
 
+_COPIED_BYTES: Final = 1 << 20
 _WAY_OUT: Final = (
     "write files under another name and rename them when they are complete, and change none after that; files of lines "
     "that only grow are read as far as they were there with read_appended_files()"
 )
+
+
+def copy_file(source: str, target: str) -> None:
+    """Make a new file of the bytes of another, anywhere; when this returns it is durable.
+
+    Raises:
+        FileNotFoundError: The other one is gone.
+    """
+    origin, filesystem = filesystem_of(source), filesystem_of(target)
+    if type(origin) is type(filesystem) and filesystem.duplicate(source, target):
+        return
+    with origin.open(source) as data:
+        stream = filesystem.create(target)
+        shutil.copyfileobj(data, stream, _COPIED_BYTES)
+        filesystem.finish(target, stream)
 
 
 def filesystem_of(path: str) -> FileSystem:

@@ -78,6 +78,12 @@ def segment_name(
     return f".{writer}-{number}.{job_id}.{run_id}.{sink}.{checkpoint_id}.{token}.staged"
 
 
+def run_of(segment: str) -> str | None:
+    """Return the run that has staged a segment, by its path; None where an older version has."""
+    match = _SEGMENT.fullmatch(segment.rpartition("/")[2])
+    return None if match is None else match["run_id"]
+
+
 def token_of(segment: str) -> str:
     """Return the attempt that a segment is from, by its path."""
     return segment.rsplit(".", 2)[1]

@@ -2,17 +2,25 @@
 
 Nothing is ever appended to another attempt's bytes: each epoch of each part is a new segment, made durable in
 ``flush``. Which segments make up a part is the writer's state until the rolling policy says that the part is finished.
+Where a run that this one does not go on from has staged segments of the state, the writer begins with copies of them.
 """
 
 from __future__ import annotations
 
 import time
 import uuid
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, BinaryIO
 
-from penstock._connectors.files.opening import filesystem_of
-from penstock._connectors.files.staging import FinishedPart, HeldAttempts, segment_name, sink_name, token_of
+from penstock._connectors.files.opening import copy_file, filesystem_of
+from penstock._connectors.files.staging import (
+    FinishedPart,
+    HeldAttempts,
+    run_of,
+    segment_name,
+    sink_name,
+    token_of,
+)
 from penstock.common.serialization import BulkWriterFactory, Encoder
 from penstock.datastream.connectors._file_system.policies import PartFileInfo
 from penstock.datastream.connectors.base import CommittingSinkWriter, StatefulSinkWriter
@@ -142,7 +150,7 @@ class FileWriter(StatefulSinkWriter[Any, FileWriterState], CommittingSinkWriter[
         self._checked_ms = clock()
         if context.checkpoint_id > (context.restored_checkpoint_id or 0) + 1:  # ids in between are starts of drivers
             self._check_that_all_is_there(states)
-        for part in (_Part(part) for state in states for part in state.parts):
+        for part in (_Part(self._of_its_own(part)) for state in states for part in state.parts):
             # Two writers' parts of one bucket: one goes on, the others are finished as they are.
             if part.bucket_id in self._parts:
                 self._roll(part)
@@ -155,6 +163,26 @@ class FileWriter(StatefulSinkWriter[Any, FileWriterState], CommittingSinkWriter[
         for segment in (segment for state in states for part in state.parts for segment in part.segments):
             if filesystem_of(segment).size_of(segment) is None:
                 raise StagedFileError(segment)
+
+    def _of_its_own(self, part: UnfinishedPart) -> UnfinishedPart:
+        """Return a part without segments of others, who may publish and remove theirs at any time.
+
+        Raises:
+            StagedFileError: One of them is gone.
+        """
+        runs = {*self._context.earlier_runs, self._context.run_id}
+        segments = (path if run_of(path) in runs else self._copied(path, part.bucket_id) for path in part.segments)
+        return replace(part, segments=tuple(segments))
+
+    def _copied(self, segment: str, bucket_id: str) -> str:
+        path = self._new_path(bucket_id)
+        try:
+            copy_file(segment, path)
+        except FileNotFoundError:
+            raise StagedFileError(segment) from None
+        except OSError as error:
+            raise _not_written(path, error) from error
+        return path
 
     def write(self, element: Any, context: SinkWriterContext) -> None:
         """Write one record."""
@@ -191,6 +219,13 @@ class FileWriter(StatefulSinkWriter[Any, FileWriterState], CommittingSinkWriter[
             part.updated_ms = now
 
     def _new_segment(self, bucket_id: str) -> _Segment:
+        path = self._new_path(bucket_id)
+        try:
+            return _Segment(path, self._options.encoding)
+        except OSError as error:
+            raise _not_written(path, error) from error
+
+    def _new_path(self, bucket_id: str) -> str:
         context = self._context
         name = segment_name(
             self._writer_id,
@@ -204,11 +239,7 @@ class FileWriter(StatefulSinkWriter[Any, FileWriterState], CommittingSinkWriter[
         self._segments_made += 1
         path = f"{self._folder(bucket_id)}/{name}"
         self._unclaimed.append(path)
-        try:
-            return _Segment(path, self._options.encoding)
-        except OSError as error:
-            reason = f"{error.strerror or error}; check the sink's path, its permissions and the space left"
-            raise SinkFileError(path, reason) from error
+        return path
 
     def _folder(self, bucket_id: str) -> str:
         base = self._options.base_path.rstrip("/") or "/"
@@ -268,3 +299,8 @@ class FileWriter(StatefulSinkWriter[Any, FileWriterState], CommittingSinkWriter[
         for path in self._unclaimed:
             filesystem_of(path).delete(path)
         self._unclaimed.clear()
+
+
+def _not_written(path: str, error: OSError) -> SinkFileError:
+    reason = f"{error.strerror or error}; check the sink's path, its permissions and the space left"
+    return SinkFileError(path, reason)

@@ -25,6 +25,7 @@ class ExitCode(IntEnum):
     NO_SUCH_JOB = 5
     UNREACHABLE = 6
     TIMEOUT = 7
+    GIVEN_UP = 8
     TEMPORARY = 75
 
 
@@ -37,6 +38,8 @@ MEANINGS = {
     ExitCode.NO_SUCH_JOB: "No running job is called that, or more than one is.",
     ExitCode.UNREACHABLE: "The job does not answer at its address.",
     ExitCode.TIMEOUT: "What was asked for takes longer than `--timeout`, and goes on.",
+    ExitCode.GIVEN_UP: "`run`: a job came to its end, but a sink's committer has given up for good what was staged: "
+    "these records are in no output, and another start does not bring them.",
     ExitCode.TEMPORARY: "`run`: the machine, Spark or the storage failed; the same start may succeed later.",
 }
 

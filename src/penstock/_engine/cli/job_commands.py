@@ -16,7 +16,16 @@ from penstock._engine.cli.options import (
     savepoint_path_option,
     timeout_option,
 )
-from penstock._engine.cli.output import duration_text, print_facts, print_json, print_table, say, time_text, waiting
+from penstock._engine.cli.output import (
+    count_text,
+    duration_text,
+    print_facts,
+    print_json,
+    print_table,
+    say,
+    time_text,
+    waiting,
+)
 from penstock._engine.cli.rest_client import ENDED, Wait
 from penstock._engine.storage.opening import local_path
 
@@ -86,6 +95,7 @@ def _show(
         ("Running for", duration_text(details["duration"])),
         ("Address", target.client.address),
         *_checkpoint_facts(checkpoints),
+        *_loss_facts(details),
     ]
     entries = failures["exceptionHistory"]["entries"]
     if entries:
@@ -118,6 +128,14 @@ def _checkpoint_facts(checkpoints: dict[str, Any] | None) -> Iterator[tuple[str,
             path = last["external_path"]  # in angle brackets: no path, but that there is none
             where = "goes with the job" if path.startswith("<") else local_path(path)
             yield title, f"{where} ({time_text(last['latest_ack_timestamp'])})"
+
+
+def _loss_facts(details: dict[str, Any]) -> Iterator[tuple[str, object]]:
+    for lost in details.get("penstock", {}).get("given_up_committables", []):  # a driver may be of an older version
+        first, last = lost["first_checkpoint_id"], lost["last_checkpoint_id"]
+        of = f"checkpoint {last}" if first == last else f"checkpoints {first} to {last}"
+        what = f"{count_text(lost['count'], 'committable')} of {of}: {lost['reason']}"
+        yield "Given up", f"{lost['operator']} (uid {lost['uid']}), {what}"
 
 
 def _show_accumulators(accumulators: list[dict[str, str]]) -> None:

@@ -10,7 +10,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from penstock._engine.cli.exit_codes import exit_code_of
+from penstock._engine.cli.exit_codes import ExitCode, exit_code_of
+from penstock._engine.cli.output import say
+from penstock._engine.gateway.losses import take_given_up
 from penstock._engine.protocol.tracebacks import without_library_lines
 from penstock.common.config_loading import OPTIONS_VARIABLE
 
@@ -42,12 +44,17 @@ class Script:
             sys.path.append(working_directory)  # at the end: it must not hide modules that `python script.py` finds
         try:
             runpy.run_path(str(self.path), run_name="__main__")
+        except SystemExit as end:
+            if end.code not in (None, 0):
+                _tell_losses()
+                raise
         except Exception as error:  # noqa: BLE001 - what a program raises ends it, whatever it is
             error.__traceback__ = self._from_the_program_on(error.__traceback__)
             with without_library_lines(error):
                 sys.excepthook(type(error), error, error.__traceback__)
+            _tell_losses()
             return exit_code_of(error)
-        return 0
+        return ExitCode.GIVEN_UP if _tell_losses() else ExitCode.OK
 
     def _from_the_program_on(self, trace: TracebackType | None) -> TracebackType | None:
         """Return a traceback without the lines that started the program; all of it where none of the program's ran."""
@@ -57,3 +64,13 @@ class Script:
                 return line
             line = line.tb_next
         return trace
+
+
+def _tell_losses() -> bool:
+    """Tell what jobs of the program have lost although they came to their end, and return whether there is any."""
+    lines = take_given_up()
+    for line in lines:
+        say(f"penstock: {line}")
+    if lines:
+        say("penstock: These records are in no output. A start from a checkpoint before them makes them again.")
+    return bool(lines)

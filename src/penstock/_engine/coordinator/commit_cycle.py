@@ -6,7 +6,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from penstock._engine.coordinator import events as ev
-from penstock._engine.coordinator.instructions import Commit
+from penstock._engine.coordinator.instructions import Commit, ShowGivenUp
 from penstock._engine.coordinator.phases import RUNNING, Phase
 from penstock.errors import JobRunError
 
@@ -59,15 +59,23 @@ class CommitCycle:
             case ev.CommitFailed(uid, error):
                 self._failed(uid, error)
             case ev.Committed(uid, ()):
+                self._lost(event)
                 ledger.done(uid)
                 self.start()
                 self._moved()
             case ev.Committed(uid, retry) if max(item.retries for item in retry) > self._retries:
                 self._failed(uid, self._too_often(uid, retry))
             case ev.Committed(uid, retry):
+                self._lost(event)
                 ledger.put_off(uid, retry)
                 self._desk.alarm(_PAUSE_MS, partial(self._retry, uid))
                 self._moved()
+
+    def _lost(self, event: ev.Committed) -> None:
+        """Show what a committer has given up; the next record has it, together with what is still to do."""
+        if event.given_up:
+            self._state.lost(event.given_up)
+            self._desk.emit(ShowGivenUp(self._state.given_up, self._state.progress))
 
     def _retry(self, uid: str) -> None:
         if self._desk.phase in RUNNING:

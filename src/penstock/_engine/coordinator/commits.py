@@ -7,7 +7,10 @@ them: the record of checkpoint N + 2 waits until N is committed.
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from itertools import pairwise
+from typing import TYPE_CHECKING, Final
+
+from msgspec import UNSET
 
 from penstock._engine.protocol.metadata import Committable, OutstandingCommit
 
@@ -15,16 +18,21 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from penstock._engine.protocol.control import SubtaskAck
+    from penstock._engine.protocol.metadata import GivenUp, GivenUps
+
+#: Entries about what a sink has lost: beyond that the oldest ones are put together, because every checkpoint has them.
+MAX_GIVEN_UP: Final = 16
 
 
 class CommitLedger:
-    """The commits that are not known to be done.
+    """The commits that are not known to be done, and what committers have given up.
 
     Args:
         outstanding: Those of the checkpoint that a job starts from; the driver before may have done them.
+        given_up: What had been given up by that checkpoint.
     """
 
-    def __init__(self, outstanding: Iterable[OutstandingCommit] = ()) -> None:
+    def __init__(self, outstanding: Iterable[OutstandingCommit] = (), given_up: GivenUps = UNSET) -> None:
         #: By sink uid, oldest first.
         self._queues: dict[str, list[OutstandingCommit]] = {}
         #: Those that no committer has had: completed by this driver, and not begun since. All others may be done.
@@ -32,6 +40,8 @@ class CommitLedger:
         #: Sinks whose oldest commit is in the committer's hands, and those where it waits for its next try.
         self._running: set[str] = set()
         self._waiting: set[str] = set()
+        #: Together with `outstanding` it is true at each moment: what is in neither is published.
+        self.given_up = given_up
         self._append(outstanding)
 
     def add(self, commits: Iterable[OutstandingCommit]) -> None:
@@ -66,6 +76,18 @@ class CommitLedger:
         self._waiting.add(uid)
         queue = self._queues[uid]
         queue[0] = replace(queue[0], committables=committables)
+
+    def lost(self, given_up: Iterable[GivenUp]) -> None:
+        """Take note of what the committer has given up of a sink's oldest commit, before `done` or `put_off`."""
+        known = () if self.given_up is UNSET else self.given_up
+        for new in given_up:
+            known = _with(known, new)
+        self.given_up = known or UNSET
+
+    @property
+    def lost_count(self) -> int:
+        """The number of committables that were given up."""
+        return 0 if self.given_up is UNSET else sum(entry.count for entry in self.given_up)
 
     def retry(self, uid: str) -> None:
         """Let `start` return a commit that was put off."""
@@ -114,3 +136,17 @@ def commits_of(checkpoint_id: int, acks: Sequence[SubtaskAck]) -> tuple[Outstand
                 items = (Committable(ack.subtask, payload) for payload in operator.committables)
                 by_sink.setdefault(uid, []).extend(items)
     return tuple(OutstandingCommit(uid, checkpoint_id, tuple(items)) for uid, items in by_sink.items())
+
+
+def _with(known: tuple[GivenUp, ...], new: GivenUp) -> tuple[GivenUp, ...]:
+    """Add an entry: one for each checkpoint of a sink, as long as these are few."""
+    others = [entry for entry in known if entry.uid != new.uid]
+    own = [*(entry for entry in known if entry.uid == new.uid), new]
+    close = next((at for at, (a, b) in enumerate(pairwise(own)) if a.last_checkpoint_id == b.last_checkpoint_id), None)
+    if close is None and len(own) > MAX_GIVEN_UP:
+        close = 0
+    if close is not None:
+        first, second = own[close : close + 2]
+        last = second.last_checkpoint_id
+        own[close : close + 2] = [replace(first, last_checkpoint_id=last, count=first.count + second.count)]
+    return tuple(sorted([*others, *own], key=lambda entry: entry.last_checkpoint_id))

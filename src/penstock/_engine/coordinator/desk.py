@@ -49,6 +49,8 @@ class Desk:
         self.now = Moment(0, 0)
         #: Times that the job was restarted.
         self.job_attempt = 0
+        #: Why the job is failing or restarting, None while it is not.
+        self.error: Failure | Exception | None = None
         self._instructions: list[Instruction] = []
         self._alarms: dict[int, Callable[[], None]] = {}
         self._next_alarm = 1
@@ -59,6 +61,8 @@ class Desk:
         self.saving = False
         #: The record between `put` and its answer.
         self.record: Record | None = None
+        #: The last record that was given up because no answer came; it may be found to have arrived.
+        self.lost: Record | None = None
         self._record_tries = 0
 
     @property
@@ -130,7 +134,7 @@ class Desk:
         It keeps its mark: if it had arrived after all, it is found there and known.
         """
         if self._record_tries == MAX_RECORD_TRIES:
-            self.record = None
+            self.lost, self.record = self.record, None
             return False
         self.alarm(RECORD_PAUSE_MS << (self._record_tries - 1), self._repeat)
         self._record_tries += 1

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
+from msgspec import UNSET
+
 from penstock._engine.coordinator import instructions as do
 from penstock._engine.coordinator.phases import Phase
 from penstock._engine.protocol.control import Failure
@@ -13,15 +15,13 @@ from penstock.common.job_status import JobStatus
 from penstock.errors import FencedError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from penstock._engine.coordinator.checkpoint_requests import CheckpointRequests
     from penstock._engine.coordinator.cycle import Cause
     from penstock._engine.coordinator.desk import Desk
+    from penstock._engine.coordinator.job_state import JobState
     from penstock._engine.coordinator.savepoints import Savepoints
     from penstock._engine.coordinator.settings import RetentionSettings
     from penstock._engine.coordinator.start import StartMachine
-    from penstock._engine.protocol.metadata import AccumulatorRecord
 
 _ENDS: Final = {
     RecordKind.FINISHED: JobStatus.FINISHED,
@@ -40,7 +40,7 @@ class JobEnding:
         start: Knows the chain, once there is one.
         savepoints: Answered with the end.
         requests: The same.
-        counted: Returns what the job has counted, by operator uid and name.
+        state: Knows what the job has counted, and lost.
         retention: Says which ends keep checkpoints.
     """
 
@@ -52,14 +52,14 @@ class JobEnding:
         savepoints: Savepoints,
         requests: CheckpointRequests,
         retention: RetentionSettings,
-        counted: Callable[[], dict[str, dict[str, AccumulatorRecord]]],
+        state: JobState,
     ) -> None:
         self._desk = desk
         self._start = start
         self._savepoints = savepoints
         self._requests = requests
         self._retention = retention
-        self._counted = counted
+        self._state = state
         self._kind = RecordKind.FINISHED
         self._error: Cause | None = None
         self._savepoint: str | None = None
@@ -89,8 +89,10 @@ class JobEnding:
             savepoint=savepoint,
             keeps_checkpoints=self._keeps_checkpoints,
         )
-        if (counted := self._counted()) and self._kind in {RecordKind.FINISHED, RecordKind.DRAINED}:
-            record = replace(record, accumulators=counted)  # its checkpoints may be gone when somebody asks again
+        if self._kind in {RecordKind.FINISHED, RecordKind.DRAINED}:
+            # Its checkpoints may be gone when a later start asks again.
+            record = replace(record, accumulators=self._state.snapshot.counted or UNSET)
+            record = replace(record, given_up=self._state.ledger.given_up)
         self._desk.put(record)
 
     def closed(self, *, recorded: bool = True) -> None:

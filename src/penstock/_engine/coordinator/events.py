@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from penstock._engine.coordinator.sources import EnumeratorSnapshot
     from penstock._engine.plan.epoch_plan import EpochOutcome
     from penstock._engine.protocol.control import Failure
-    from penstock._engine.protocol.metadata import AccumulatorRecord, Committable, Record
+    from penstock._engine.protocol.metadata import AccumulatorRecord, Committable, GivenUp, Record
 
 #: By source uid and subtask: operator events for readers, oldest first.
 Assigned: TypeAlias = "Mapping[str, Mapping[int, tuple[bytes, ...]]]"
@@ -165,10 +165,11 @@ class EpochBroke:
 
 @dataclass(frozen=True, slots=True)
 class Committed:
-    """Answers Commit: what is not in `retry` is done."""
+    """Answers Commit: what is not in `retry` is published, but for what the committer has given up."""
 
     uid: str
     retry: tuple[Committable, ...] = ()
+    given_up: tuple[GivenUp, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from penstock._engine.gateway.progress import JobProgress
     from penstock._engine.graph.job_graph import JobGraph
     from penstock._engine.protocol.control import Failure, Stop, SubtaskAck, SubtaskDispatch
-    from penstock._engine.protocol.metadata import AccumulatorRecord, JobSnapshot, OutstandingCommit, Record
+    from penstock._engine.protocol.metadata import AccumulatorRecord, GivenUp, JobSnapshot, OutstandingCommit, Record
     from penstock.common.job_status import JobStatus
 
 
@@ -304,6 +304,14 @@ class Publish:
 
 
 @dataclass(frozen=True, slots=True)
+class ShowGivenUp:
+    """Show all that the job's committers have given up, and its figures with that."""
+
+    given_up: tuple[GivenUp, ...]
+    progress: JobProgress
+
+
+@dataclass(frozen=True, slots=True)
 class NoteFailure:
     """Keep a failure for those who ask what went wrong."""
 
@@ -366,6 +374,7 @@ Instruction: TypeAlias = (
     | SweepOrphans
     | ChangeStatus
     | Publish
+    | ShowGivenUp
     | NoteFailure
     | Log
     | End

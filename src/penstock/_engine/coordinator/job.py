@@ -2,42 +2,32 @@
 
 The driver hands in what happened and does what comes back. Nothing here waits, reads a clock or touches the world, so
 any order of events can be tried in a test; `validate` says what must hold after each of them.
-
-A job that breaks off, to restart or for good, waits for all that is on its way: then nothing of it can come late.
 """
 
 from __future__ import annotations
 
-from dataclasses import replace
-from random import Random
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from penstock._engine.coordinator import events as ev
 from penstock._engine.coordinator import instructions as do
+from penstock._engine.coordinator.breaking_off import BreakingOff
 from penstock._engine.coordinator.checkpoint_requests import CheckpointRequests
 from penstock._engine.coordinator.commit_cycle import CommitCycle
 from penstock._engine.coordinator.cycle import Cause, EpochCycle
 from penstock._engine.coordinator.desk import Desk
-from penstock._engine.coordinator.ending import JobEnding, text_of
+from penstock._engine.coordinator.ending import JobEnding
 from penstock._engine.coordinator.handover import HandingOver
 from penstock._engine.coordinator.invariants import check
 from penstock._engine.coordinator.job_state import JobState
 from penstock._engine.coordinator.origin import take_up
-from penstock._engine.coordinator.phases import RUNNING, STOPPING, Phase
-from penstock._engine.coordinator.restarts import restart_strategy
+from penstock._engine.coordinator.phases import STOPPING, Phase
 from penstock._engine.coordinator.retention import Retention
 from penstock._engine.coordinator.savepoints import Savepoints
-from penstock._engine.coordinator.start import DRAINED, StartMachine, StartPhase
-from penstock._engine.protocol.control import Failure, Stop
-from penstock._engine.protocol.lasting import is_lasting
+from penstock._engine.coordinator.start import StartMachine, StartPhase
+from penstock._engine.coordinator.stop import JobStop
 from penstock._engine.protocol.metadata import RecordKind
 from penstock.common.job_status import JobStatus
-from penstock.errors import (
-    FencedError,
-    InternalError,
-    PenstockError,
-    SavepointError,
-)
+from penstock.errors import FencedError, InternalError, PenstockError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -48,10 +38,7 @@ if TYPE_CHECKING:
     from penstock._engine.coordinator.settings import JobSettings
     from penstock._engine.coordinator.topology import Topology
     from penstock._engine.protocol.clocks import Moment
-    from penstock._engine.protocol.metadata import AccumulatorRecord, Record
-
-#: The phases of a stop whose savepoint is complete.
-_SAVED: Final = frozenset({Phase.NOTIFYING, Phase.FINISHING, Phase.RELEASING})
+    from penstock._engine.protocol.metadata import AccumulatorRecord, GivenUp, Record
 
 
 class JobCoordinator:
@@ -71,7 +58,7 @@ class JobCoordinator:
         self._start = StartMachine(settings, identity, topology.graph)
         self._state = JobState(topology, settings, slots)
         self._savepoints = Savepoints(
-            self._desk, self._state, cancel=self._cancel, is_decided=lambda: self._stop_is_decided
+            self._desk, self._state, cancel=self._cancel, is_decided=lambda: self._stop.is_decided
         )
         self._requests = CheckpointRequests(self._desk)
         self._output = HandingOver(self._desk)
@@ -94,21 +81,23 @@ class JobCoordinator:
             savepoints=self._savepoints,
             requests=self._requests,
             retention=settings.retention,
-            counted=lambda: self._state.snapshot.counted,
+            state=self._state,
         )
-        self._restarts = restart_strategy(settings.restart)
-        self._random = Random(identity.run_id)  # noqa: S311 - jitter of a delay
-        #: Why the job is failing or restarting, and the time until the restart.
-        self._error: Cause | None = None
-        self._backoff_ms = 0
-        #: The last completed checkpoint, when the job stops with it; from then on nothing else happens.
-        self._stopping: Record | None = None
-        #: The savepoint that a job which ends as cancelled has stopped into, once all of that is done.
-        self._stopped_into: str | None = None
-        #: Why the savepoint that the job was to stop into is not there.
-        self._not_saved = SavepointError("", "")
-        #: A record that was given up as uncertain, and its epoch: it may be found to have arrived.
-        self._given_up: tuple[Record, Cut | None] | None = None
+        self._stop = JobStop(self._desk, self._state, self._savepoints, self._cycle, go_back=self._go_back)
+        self._breaking_off = BreakingOff(
+            self._desk,
+            self._state,
+            settings.restart,
+            identity.run_id,
+            cycle=self._cycle,
+            commits=self._commits,
+            stop=self._stop,
+            requests=self._requests,
+            ending=self._ending,
+            recover=self._recover,
+        )
+        #: The epoch of a record that got lost, which may be found to have arrived.
+        self._lost_cut: Cut | None = None
 
     # ---------------------------------------------------------------------------------------------------- the outside
 
@@ -161,6 +150,12 @@ class JobCoordinator:
         """What the job has counted up to its last completed checkpoint, by operator uid and name."""
         ended = self._start.already_ended
         return self._state.snapshot.counted if ended is None else ended.counted
+
+    @property
+    def given_up(self) -> tuple[GivenUp, ...]:
+        """What its sinks' committers have given up, oldest first."""
+        ended = self._start.already_ended
+        return self._state.given_up if ended is None else ended.given_up or ()
 
     @property
     def restored(self) -> Restored | None:
@@ -216,15 +211,14 @@ class JobCoordinator:
             return
         self._desk.epoch_running = False
         if self._desk.phase in STOPPING:
-            self._check_stopped()
+            self._breaking_off.check()
         else:
             self._cycle.over(event)
 
     def _about_output(self, event: ev.Committed | ev.CommitFailed | ev.HandedOver) -> None:
         if isinstance(event, ev.HandedOver):
             self._output.done()
-            if self._desk.phase is Phase.FINISHING:
-                self._check_finished()
+            self._check_finished()
         else:
             self._commits.answered(event)
 
@@ -234,10 +228,10 @@ class JobCoordinator:
                 self._savepoints.request(request)
                 if self._savepoints.waiting:
                     self._cycle.end_pause()
-            case ev.SavepointWritten(path):
-                self._savepoint_written(path)
-            case ev.SavepointFailed(path, error):
-                self._savepoint_failed(path, error)
+            case _:
+                self._stop.heard(event)
+                self._breaking_off.check()
+                self._check_finished()
 
     def _call_answered(self, event: ev.Event) -> None:
         self._desk.calling = False
@@ -249,7 +243,7 @@ class JobCoordinator:
                     self._desk.calling = False
                     self._started()
             case _, _ if self._desk.phase in STOPPING:
-                self._check_stopped()
+                self._breaking_off.check()
             case _, ev.StepFailed(cause) | ev.MergeFailed(cause):
                 self._fail(cause)
             case Phase.CREATED, ev.StateCopied():
@@ -288,7 +282,7 @@ class JobCoordinator:
         self._desk.emit(do.Log(f"Resuming from checkpoint {restored.record.checkpoint_id} ({restored.path})"))
         self._desk.emit(*self._start.remarks)
         self._desk.emit(do.AdoptGraph(restored.fitted.graph))
-        self._stopping = restored.record if restored.stopping else None
+        self._stop.checkpoint = restored.record if restored.stopping else None
         origin = take_up(restored, chain, self._desk.retention)
         self._state.restore(origin.snapshot, write_all=origin.write_all)
         if origin.copies:
@@ -302,8 +296,8 @@ class JobCoordinator:
         self._state.reset()
         self._output.again()
         self._commits.start()
-        if self._stopping is not None:
-            self._save()
+        if self._stop.checkpoint is not None:
+            self._stop.save()
         elif not self._state.ledger:
             self._open()
 
@@ -325,7 +319,7 @@ class JobCoordinator:
             case Phase.FINISHING:
                 self._check_finished()
             case _:
-                self._check_stopped()
+                self._breaking_off.check()
 
     def _record_answered(self, record: Record, event: ev.RecordStored | ev.RecordTaken | ev.RecordUncertain) -> None:
         match event:
@@ -341,14 +335,15 @@ class JobCoordinator:
                     case RecordKind.CHECKPOINT:
                         self._stored(record)
                     case RecordKind.TAKEOVER:
-                        self._resumed()
+                        self._stop.resumed()
+                        self._breaking_off.check()
                     case _:
                         self._ending.closed()
 
     def _record_uncertain(self, record: Record, error: Exception) -> None:
         if self._desk.put_again():
             return
-        self._given_up = record, self._cycle.cut
+        self._lost_cut = self._cycle.cut
         self._cycle.reset()
         match self._desk.phase:
             case Phase.CLOSING:
@@ -357,7 +352,7 @@ class JobCoordinator:
                 )
                 self._ending.closed(recorded=False)
             case _ if self._desk.phase in STOPPING:
-                self._check_stopped()
+                self._breaking_off.check()
             case _:
                 self._fail(error)
 
@@ -370,7 +365,7 @@ class JobCoordinator:
             return
         # A write of our own that was given up as uncertain had arrived: that one is the checkpoint.
         self._desk.chain.stored(existing)
-        record, cut = self._given_up or (None, None)
+        record, cut = self._desk.lost, self._lost_cut
         self._cycle.reset()
         if record is not None and cut is not None and record.same_write(existing):
             self._complete(record, cut)
@@ -378,11 +373,9 @@ class JobCoordinator:
             case Phase.CLOSING:
                 self._ending.put_record()
             case _ if self._desk.phase in STOPPING:
-                self._check_stopped()
+                self._breaking_off.check()
             case _:
-                self._backoff_ms = 0
-                self._desk.go(Phase.TEARDOWN)
-                self._check_stopped()
+                self._go_back()
 
     def _stored(self, record: Record) -> None:
         """Go on after the commit point of an epoch."""
@@ -392,9 +385,9 @@ class JobCoordinator:
         self._complete(record, cut)
         self._requests.completed(record.checkpoint_id)
         if self._desk.phase in STOPPING:
-            self._check_stopped()
-        elif self._stopping is not None:
-            self._save()
+            self._breaking_off.check()
+        elif self._stop.checkpoint is not None:
+            self._stop.save()
         else:
             self._cycle.settle(record.checkpoint_id)
 
@@ -403,7 +396,7 @@ class JobCoordinator:
         assert record.snapshot is not None
         self._state.completed(cut, record.snapshot, record.checkpoint_id)
         self._desk.retention.keep(record)
-        self._stopping = record if record.savepoint is not None else None
+        self._stop.completed(record)
         self._commits.start()
         self._savepoints.completed()
         self._output.begin(record.checkpoint_id, self._state.outputs(cut.acks))
@@ -415,214 +408,37 @@ class JobCoordinator:
         if self._desk.retention.sweep_due(self._desk.now.passed_ms):
             self._desk.sweep()
 
-    # ---------------------------------------------------------------------------------------------- stop with savepoint
-
-    def _save(self) -> None:
-        self._desk.go(Phase.SAVING)
-        assert self._stop_path is not None
-        self._savepoints.save(self._stop_path)
-
-    @property
-    def _stop_path(self) -> str | None:
-        """The savepoint that the last completed checkpoint stops the job into."""
-        return self._stopping and self._stopping.savepoint
-
-    @property
-    def _stop_is_saved(self) -> bool:
-        """Whether the savepoint that the job stops into is complete."""
-        return self._stopping is not None and self._desk.phase in _SAVED
-
-    @property
-    def _stop_is_decided(self) -> bool:
-        """Whether the record that the job stops with is there, or may be: it is on its way, or got lost there."""
-        if self._stopping is not None:
-            return True
-        record = self._desk.record or (self._given_up and self._given_up[0])
-        if record is None or record.kind is not RecordKind.CHECKPOINT or record.savepoint is None:
-            return False
-        return record.checkpoint_id == self._desk.chain.next_id
-
-    @property
-    def _stop_is_open(self) -> bool:
-        """Whether it is not known yet if there will be the savepoint that the job stops into."""
-        return self._stop_is_decided and not self._stop_is_saved
-
-    def _savepoint_written(self, path: str) -> None:
-        stop = self._savepoints.stop
-        self._desk.saving = self._desk.saving and path != self._stop_path
-        match self._desk.phase:
-            case Phase.EXPORTING if stop is not None and stop.path == path:
-                self._cycle.record()
-            case Phase.SAVING if path == self._stop_path:
-                self._desk.chain.resumes = False
-                self._cycle.stopped()
-            case _ if self._desk.phase in STOPPING and path == self._stop_path:
-                self._savepoints.give_up_stop(text_of(self._error or "the job was cancelled"), complete=True)
-                self._check_stopped()
-            case _:
-                self._savepoints.written(path)
-                self._end_with_savepoints()
-
-    def _savepoint_failed(self, path: str, error: Exception) -> None:
-        stop = self._savepoints.stop
-        self._desk.saving = self._desk.saving and path != self._stop_path
-        match self._desk.phase:
-            case Phase.EXPORTING if stop is not None and stop.path == path:
-                self._savepoints.give_up_stop(error)
-                if stop.stop is not Stop.DRAIN:
-                    self._cycle.go_on()
-                else:  # timers have fired and functions have finished: that epoch must not have been
-                    self._backoff_ms = 0
-                    self._release()
-                    self._desk.go(Phase.TEARDOWN)
-                    self._check_stopped()
-            case Phase.SAVING if path == self._stop_path:
-                if not self._savepoints.save_again(path):
-                    self._resume(path, error)
-            case _ if self._desk.phase in STOPPING and path == self._stop_path:
-                self._check_stopped()
-            case _:
-                self._savepoints.failed(path, error)
-                self._end_with_savepoints()
-
-    def _resume(self, path: str, error: Exception) -> None:
-        """Put the record that the job goes on from the checkpoint with which it was to stop."""
-        self._not_saved = SavepointError(path, text_of(error))
-        self._desk.go(Phase.RESUMING)
-        chain = self._desk.chain
-        chain.resumes = True
-        self._desk.put(chain.make(RecordKind.TAKEOVER, self._desk.now.now_ms))
-
-    def _resumed(self) -> None:
-        """Go on from the checkpoint with which the job was to stop: what its savepoint lacks is all there."""
-        assert self._stopping is not None
-        checkpoint, drained = self._desk.chain.parent, self._state.resume()
-        path = "" if checkpoint is None else checkpoint.path
-        text = f"The job does not stop and goes on from checkpoint {path}. {self._not_saved}"
-        self._desk.emit(do.Log(text, unexpected=True))
-        if drained:
-            self._desk.emit(do.Log(DRAINED.format(path), unexpected=True))
-        self._stopping = None
-        if self._desk.phase not in STOPPING:  # else its end is the answer
-            self._savepoints.give_up_stop(self._not_saved.reason)
-            self._backoff_ms = 0
-            self._desk.go(Phase.TEARDOWN)
-        self._check_stopped()
-
-    def _end_with_savepoints(self) -> None:
-        """End a job that has waited for the copies of its last checkpoint."""
-        if self._desk.phase is Phase.FINISHING:
-            self._check_finished()
-
-    # ----------------------------------------------------------------------------------------------------- breaking off
-
-    def _fail(self, cause: Cause) -> None:
-        """Break off because of an error: the restart strategy says what follows."""
-        match self._desk.phase:
-            case Phase.STARTING:
-                self._ending.end(JobStatus.FAILED, cause)
-            case Phase.CREATED:
-                self._error = cause
-                self._desk.go(Phase.FAILING)
-            case _ if self._desk.phase in RUNNING:
-                self._break_off(cause)
-            case _:
-                self._desk.emit(do.Log("Another error while the job was ending", cause))
-        self._check_stopped()
-
-    def _break_off(self, cause: Cause) -> None:
-        self._error = cause
-        self._desk.note_failure(cause, counted=True)
-        self._desk.retention.orphans_possible(self._desk.now.passed_ms)
-        delay_ms = self._restarts.on_failure(self._desk.now.passed_ms, self._random.random())
-        self._savepoints.give_up(text_of(cause), complete=self._stop_is_saved, is_open=self._stop_is_open)
-        self._requests.give_up(text_of(cause))
-        self._release()
-        if _is_lasting(cause):
-            self._desk.go(Phase.FAILING)
-            return
-        if delay_ms is None:
-            self._desk.emit(do.Log(f"No more restarts (restart strategy: {self._restarts.description})"))
-            self._desk.go(Phase.FAILING)
-            return
-        self._backoff_ms = delay_ms
-        self._desk.emit(do.Log(f"The job failed and restarts in {delay_ms} ms", cause))
-        self._desk.go(Phase.TEARDOWN)
-
-    def _release(self) -> None:
-        """Interrupt the epoch at hand; one whose record is on its way may still complete."""
-        if self._desk.epoch_running:
-            self._desk.emit(do.CancelEpoch())
-        if self._desk.record is None:
-            self._cycle.reset()
-
-    def _cancel(self) -> None:
-        match self._desk.phase:
-            case Phase.STARTING:
-                self._ending.end(JobStatus.CANCELED)
-            case Phase.CANCELLING | Phase.CLOSING:
-                pass
-            case _:
-                reason, saved = "the job was cancelled", self._stop_is_saved
-                self._savepoints.give_up(reason, complete=saved, is_open=self._stop_is_open)
-                self._requests.give_up("the job was cancelled")
-                if self._desk.phase not in STOPPING:
-                    self._release()
-                self._desk.go(Phase.CANCELLING)
-                self._commits.start()
-                self._check_stopped()
-
-    def _check_stopped(self) -> None:
-        """Go on with breaking off once nothing is on its way any more."""
-        if self._desk.phase not in STOPPING or self._desk.awaiting or self._state.ledger.running:
-            return
-        match self._desk.phase:
-            case Phase.TEARDOWN:
-                self._restart()
-            case Phase.FAILING:
-                self._ending.close(RecordKind.FAILED, self._error)
-            case _:
-                self._ending.close(RecordKind.CANCELED, savepoint=self._stopped_into)
-
-    def _restart(self) -> None:
-        self._desk.emit(do.CloseEnumerators())
-        self._desk.go(Phase.BACKING_OFF)
-        if self._error is not None:  # else nothing but a drain is taken back
-            self._state.progress = replace(self._state.progress, restarts=self._state.progress.restarts + 1)
-        self._error = None
-        self._cycle.reset()
-        self._desk.job_attempt += 1
-        self._state.ledger.retry_all()
-        self._desk.alarm(self._backoff_ms, self._backoff_over)
-
-    def _backoff_over(self) -> None:
-        if self._desk.phase is Phase.BACKING_OFF:  # else it was cancelled
-            self._recover()
-
     # ------------------------------------------------------------------------------------------------------------- end
 
     def _finish(self) -> None:
         self._desk.go(Phase.FINISHING)
-        if self._stopping is None:
+        if self._stop.checkpoint is None:
             self._savepoints.finish()
         self._check_finished()
 
     def _check_finished(self) -> None:
-        if not self._state.ledger and not self._savepoints.copying and not self._output.is_due:
+        """Go on with the end once all that the job has made is where it belongs."""
+        due = self._state.ledger or self._savepoints.copying or self._output.is_due
+        if self._desk.phase is Phase.FINISHING and not due:
             self._cycle.release()
 
     def _leave(self) -> None:
-        if self._stopping is None:
+        stop = self._stop
+        if stop.checkpoint is None:
             self._ending.close(RecordKind.FINISHED)
-        elif self._stopping.cancels:
-            self._stopped_into = self._stop_path
-            self._desk.go(Phase.CANCELLING)
-            self._check_stopped()
+        elif stop.checkpoint.cancels:
+            self._breaking_off.cancelled_into(stop.path)
         else:
             drained = self._state.snapshot.finished
-            self._ending.close(RecordKind.DRAINED if drained else RecordKind.SUSPENDED, savepoint=self._stop_path)
+            self._ending.close(RecordKind.DRAINED if drained else RecordKind.SUSPENDED, savepoint=stop.path)
 
+    # ----------------------------------------------------------------------------------------------------- breaking off
 
-def _is_lasting(cause: Cause) -> bool:
-    """Tell whether a restart would end the same way."""
-    return cause.lasting if isinstance(cause, Failure) else is_lasting(cause)
+    def _fail(self, cause: Cause) -> None:
+        self._breaking_off.fail(cause)
+
+    def _cancel(self) -> None:
+        self._breaking_off.cancel()
+
+    def _go_back(self) -> None:
+        self._breaking_off.go_back()

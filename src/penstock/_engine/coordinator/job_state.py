@@ -8,6 +8,8 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
+from msgspec import UNSET
+
 from penstock._engine.coordinator.acceptance import Subtask, why_void
 from penstock._engine.coordinator.budget import BudgetPlanner, epoch_cost
 from penstock._engine.coordinator.commits import CommitLedger, commits_of
@@ -35,7 +37,7 @@ if TYPE_CHECKING:
     from penstock._engine.coordinator.topology import Topology
     from penstock._engine.protocol.clocks import Moment
     from penstock._engine.protocol.control import SubtaskAck, SubtaskDispatch
-    from penstock._engine.protocol.metadata import AccumulatorRecord, JobSnapshot, OutstandingCommit
+    from penstock._engine.protocol.metadata import AccumulatorRecord, GivenUp, JobSnapshot, OutstandingCommit
     from penstock._engine.protocol.state_handle import StateHandle
 
 #: Most bytes of keyed state that are stored in the metadata of one checkpoint.
@@ -100,7 +102,8 @@ class JobState:
         """
         self.snapshot = snapshot
         self._write_all = write_all
-        self.ledger = CommitLedger(snapshot.outstanding)
+        self.ledger = CommitLedger(snapshot.outstanding, snapshot.given_up)
+        self.progress = replace(self.progress, given_up=self.ledger.lost_count)
 
     def reset(self) -> None:
         """Go back to the last completed checkpoint; commits that are done since then stay done."""
@@ -214,7 +217,18 @@ class JobState:
     def document(self, cut: Cut) -> JobSnapshot:
         """Return what the metadata is to hold: the state, and all commits that are not known to be done."""
         assert cut.snapshot is not None
-        return replace(cut.snapshot, outstanding=(*self.ledger.outstanding, *cut.commits))
+        outstanding = (*self.ledger.outstanding, *cut.commits)
+        return replace(cut.snapshot, outstanding=outstanding, given_up=self.ledger.given_up)
+
+    def lost(self, given_up: tuple[GivenUp, ...]) -> None:
+        """Take note of what a committer has given up."""
+        self.ledger.lost(given_up)
+        self.progress = replace(self.progress, given_up=self.ledger.lost_count)
+
+    @property
+    def given_up(self) -> tuple[GivenUp, ...]:
+        """What committers have given up, of all runs that led here."""
+        return () if self.ledger.given_up is UNSET else self.ledger.given_up
 
     def completed(self, cut: Cut, document: JobSnapshot, checkpoint_id: int) -> None:
         """Take note that an epoch's checkpoint has completed."""
@@ -292,6 +306,7 @@ class JobState:
             epoch_ms=cut.wall_ms,
             watermark=min(subtask.watermark for subtask in ends),
             late_records=sum(late_records(self.snapshot.counted).values()),
+            given_up=self.ledger.lost_count,
             finished_subtasks=before.subtasks - len(unfinished(self.snapshot)),
             subtasks=before.subtasks,
         )

@@ -114,7 +114,8 @@ def fit_snapshot(stored: JobSnapshot, graph: JobGraph, path: str, *, ignore_uncl
         uid: _fit(nodes[uid], stored.operators.get(uid), wanted, found[wanted.vertex])
         for uid, wanted in fresh.operators.items()
     }
-    snapshot = replace(fresh, vertices=vertices, operators=operators, outstanding=stored.outstanding)
+    kept = replace(fresh, outstanding=stored.outstanding, given_up=stored.given_up)
+    snapshot = replace(kept, vertices=vertices, operators=operators)
     return Fitted(snapshot, graph, dropped, _by_rank(stored, graph))
 
 

@@ -140,7 +140,8 @@ class Savepoints:
         if not requests or self._state.ledger or chain.parent is None:
             return
         self._completed = []
-        snapshot = replace(self._state.snapshot, outstanding=())
+        # What its committers have given up since the checkpoint is outstanding no more, and lost here as well.
+        snapshot = replace(self._state.snapshot, outstanding=(), given_up=self._state.ledger.given_up)
         of = chain.parent.checkpoint_id
         record = chain.savepoint(_with_own_names(snapshot), self._desk.now.now_ms, of=of)
         for request in requests:

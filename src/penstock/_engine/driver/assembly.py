@@ -137,6 +137,7 @@ def assemble(
     watch = JobWatch(
         coordinator,
         graph.name,
+        identity.run_id,
         job_plan,
         mailbox.clock.now,
         settings=checkpoint_settings(configuration),

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 from penstock._engine.coordinator import events as ev
 from penstock._engine.driver.failures import driver_code_error
+from penstock._engine.protocol.metadata import GivenUp
+from penstock._engine.protocol.short_repr import short_repr
 from penstock._engine.protocol.versioned import pack, unpack
 from penstock.metrics.in_memory import InMemoryMetricGroup
 
@@ -105,20 +107,20 @@ class Committers:
 
         def work() -> None:
             try:
-                retry = self._commit(commit, context, may_be_done=instruction.may_be_done)
+                retry, given_up = self._commit(commit, context, may_be_done=instruction.may_be_done)
             except Exception as error:  # noqa: BLE001 - whatever the committer raises fails the job
                 name, _ = self._sinks[commit.uid]
                 where = f"the committer of {name!r} (uid {commit.uid!r}), checkpoint {commit.checkpoint_id}"
                 self._mailbox.post(ev.CommitFailed(commit.uid, driver_code_error(where, error)))
             else:
-                self._mailbox.post(ev.Committed(commit.uid, retry))
+                self._mailbox.post(ev.Committed(commit.uid, retry, given_up))
 
         self._background.run(work)
 
     def _commit(
         self, commit: OutstandingCommit, context: CommitterContext, *, may_be_done: bool
-    ) -> tuple[Committable, ...]:
-        """Call the committer, and return what it put off."""
+    ) -> tuple[tuple[Committable, ...], tuple[GivenUp, ...]]:
+        """Call the committer, and return what it put off and what it gave up."""
         name, sink = self._sinks[commit.uid]
         if commit.uid not in self._committers:
             self._committers[commit.uid] = sink.create_committer(context)
@@ -134,23 +136,25 @@ class Committers:
         ]
         self._committers[commit.uid].commit(requests)
         put_off: list[Committable] = []
+        given_up: list[GivenUp] = []
         for item, request in zip(commit.committables, requests, strict=True):
             if request.unknown_failure is not None:
                 raise request.unknown_failure
             if request.known_failure is not None:
-                context.metric_group.counter("failed_committables").inc()
-                _log.error(
-                    "Sink %r gave up a committable of checkpoint %d: %r",
-                    name,
-                    commit.checkpoint_id,
-                    request.known_failure,
-                )
+                number, reason = commit.checkpoint_id, short_repr(request.known_failure)
+                given_up.append(GivenUp(commit.uid, name, number, number, 1, reason))
             elif request.put_off:
                 payload = item.payload
                 if request.changed:
                     payload = pack(serializer.get_version(), serializer.serialize(request.get_committable()))
                 put_off.append(replace(item, payload=payload, retries=item.retries + 1))
-        return tuple(put_off)
+        if given_up:
+            _log.error(
+                "The committer of sink %r (uid %r) gave up %d of %d committables of checkpoint %d for good; their "
+                "records are in no output: %s",
+                *(name, commit.uid, len(given_up), len(requests), commit.checkpoint_id, given_up[0].reason),
+            )
+        return tuple(put_off), tuple(given_up)
 
     def close(self) -> None:
         """Close all committers at the end of the driver."""

@@ -13,8 +13,9 @@ from penstock._engine.driver.accumulators import values
 from penstock._engine.driver.failures import job_error
 from penstock._engine.driver.interruption import Interruption
 from penstock._engine.driver.loop import Ending
+from penstock._engine.gateway.losses import note_given_up
 from penstock._engine.protocol.control import Stop
-from penstock.common.job_execution_result import JobExecutionResult
+from penstock.common.job_execution_result import GivenUpCommittables, JobExecutionResult
 from penstock.common.job_id import JobID
 from penstock.common.job_status import JobStatus
 from penstock.errors import CheckpointStorageError, JobCancelledError
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
     from penstock._engine.driver.watch import JobWatch
     from penstock._engine.gateway.job_view import JobView
     from penstock._engine.gateway.progress import JobFailure, JobProgress
+    from penstock._engine.protocol.metadata import GivenUp
 
 _log = logging.getLogger("penstock")
 
@@ -182,4 +184,11 @@ class JobDriver:
         else:
             runtime_ms = self._mailbox.clock.now().since(self._started)
             job_id, late = JobID(self.view.job_id), self.view.late_records_by_name
-            self.result.set_result(JobExecutionResult(job_id, runtime_ms, self.accumulators(), late))
+            given_up = tuple(map(_told, self.view.given_up))
+            note_given_up(self.job_name, given_up)
+            self.result.set_result(JobExecutionResult(job_id, runtime_ms, self.accumulators(), late, given_up))
+
+
+def _told(entry: GivenUp) -> GivenUpCommittables:
+    first, last = entry.first_checkpoint_id, entry.last_checkpoint_id
+    return GivenUpCommittables(entry.name, entry.uid, first, last, entry.count, entry.reason)

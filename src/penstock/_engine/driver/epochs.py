@@ -16,6 +16,7 @@ from penstock.errors import EpochCancelledError, EpochInfrastructureError
 
 if TYPE_CHECKING:
     from penstock._engine.coordinator import instructions as do
+    from penstock._engine.coordinator.chain import Chain
     from penstock._engine.driver.background import Background
     from penstock._engine.driver.local_state import LocalStateDirectory
     from penstock._engine.driver.mailbox import Mailbox
@@ -45,7 +46,7 @@ class EpochPlanner:
     def levels(
         self,
         instruction: do.RunEpoch,
-        job_id: str,
+        chain: Chain,
         program: bytes | None,
         program_path: str | None,
         *,
@@ -53,9 +54,10 @@ class EpochPlanner:
     ) -> tuple[LevelDispatch, ...]:
         """Return one dispatch for each level; all that is left to do is one level where the job ends."""
         common = LevelDispatch(
-            job_id=job_id,
+            job_id=chain.job_id,
             job_name=self.job_name,
             run_id=self.run_id,
+            earlier_runs=chain.runs[:-1],
             job_attempt=instruction.job_attempt,
             checkpoint_id=instruction.checkpoint_id,
             level=0,
@@ -126,14 +128,14 @@ class Epochs:
     def _pickled(self) -> bytes:
         return pickle.dumps((self._planner.plan.graph, self._main_classes))
 
-    def run(self, instruction: do.RunEpoch, job_id: str) -> None:
+    def run(self, instruction: do.RunEpoch, chain: Chain) -> None:
         """Begin an epoch; the outcome comes as an event."""
         self._local_state.hold()
-        self._background.run_epoch(lambda: self._mailbox.post(self._run(instruction, job_id)))
+        self._background.run_epoch(lambda: self._mailbox.post(self._run(instruction, chain)))
 
-    def notify(self, instruction: do.NotifyListeners, job_id: str) -> None:
+    def notify(self, instruction: do.NotifyListeners, chain: Chain) -> None:
         """Begin an epoch that makes no results, and so waits for nobody to take any; it closes what is open."""
-        self._background.run_epoch(lambda: self._mailbox.post(self._run(instruction.epoch, job_id, releases=True)))
+        self._background.run_epoch(lambda: self._mailbox.post(self._run(instruction.epoch, chain, releases=True)))
 
     def observe(self, _: do.ObserveEpoch) -> ev.Event:
         """Look at the running epoch."""
@@ -146,19 +148,19 @@ class Epochs:
         self._runner.cancel()
         self._results.interrupt()
 
-    def _run(self, instruction: do.RunEpoch, job_id: str, *, releases: bool = False) -> ev.Event:
+    def _run(self, instruction: do.RunEpoch, chain: Chain, *, releases: bool = False) -> ev.Event:
         try:
             if not releases:
                 self._results.wait_for_room()
             if len(self._program) <= MAX_INLINE_PROGRAM:
-                levels = self._planner.levels(instruction, job_id, self._program, None, releases=releases)
+                levels = self._planner.levels(instruction, chain, self._program, None, releases=releases)
             else:
-                path = self._stored_program(job_id)
-                levels = self._planner.levels(instruction, job_id, None, path, releases=releases)
+                path = self._stored_program(chain.job_id)
+                levels = self._planner.levels(instruction, chain, None, path, releases=releases)
             started = self._mailbox.clock.now()
             plan = EpochPlan(instruction.checkpoint_id, instruction.attempt, levels, self._storage_options)
             outcome = self._runner.run(plan)
-            damage = state_damage(outcome.failures, self._storage, job_id)
+            damage = state_damage(outcome.failures, self._storage, chain.job_id)
             if damage is not None:
                 return ev.EpochBroke(damage)
             return ev.EpochEnded(outcome, self._mailbox.clock.now().since(started))

@@ -135,7 +135,8 @@ class JobLoop:
             do.AnswerCheckpoint: checkpoints.answer,
             do.Wake: self._wake,
             do.ChangeStatus: self._change_status,
-            do.Publish: self._publish,
+            do.Publish: self._show_progress,
+            do.ShowGivenUp: self._show_progress,
             do.NoteFailure: self._note_failure,
             do.Log: self._log,
             do.End: self._end,
@@ -197,10 +198,10 @@ class JobLoop:
         heapq.heappush(self._alarms, (self._now.passed_ms + instruction.delay_ms, instruction.alarm))
 
     def _run_epoch(self, instruction: do.RunEpoch) -> None:
-        self._epochs.run(instruction, self._coordinator.job_id)
+        self._epochs.run(instruction, self._coordinator.chain)
 
     def _notify_listeners(self, instruction: do.NotifyListeners) -> None:
-        self._epochs.notify(instruction, self._coordinator.job_id)
+        self._epochs.notify(instruction, self._coordinator.chain)
 
     def _cancel_epoch(self, _: do.CancelEpoch) -> None:
         self._epochs.cancel()
@@ -218,7 +219,7 @@ class JobLoop:
         for listener in self._listeners:
             listener.on_status(instruction.status)
 
-    def _publish(self, instruction: do.Publish) -> None:
+    def _show_progress(self, instruction: do.Publish | do.ShowGivenUp) -> None:
         progress: JobProgress = instruction.progress
         for listener in self._listeners:
             listener.on_progress(progress)

@@ -107,8 +107,10 @@ def _parts(progress: JobProgress) -> dict[str, int]:
     """Return a job's figures in their order; those with the higher numbers go first where there is no room."""
     rate = progress.epoch_records * 1000 // max(progress.epoch_ms, 1)
     parts = {f"{progress.records:,} records": 0}
+    # A loss is shown beside the records in a terminal of 80 characters, too: hence so short.
+    if progress.given_up:
+        parts[f"{progress.given_up:,} given up"] = 0
     if progress.late_records:
-        # A loss is shown beside the records in a terminal of 80 characters, too: hence so short.
         parts[f"{progress.late_records:,} late"] = 0
     parts |= {
         f"{rate:,}/s": 3,

@@ -43,6 +43,7 @@ class JobWatch:
     Args:
         coordinator: Says what the job's id is, what it was restored from and what is to be committed.
         job_name: The job.
+        run_id: This driver of it.
         plan: Its plan.
         clock: Returns the moment.
         settings: How it makes checkpoints.
@@ -56,6 +57,7 @@ class JobWatch:
         self,
         coordinator: JobCoordinator,
         job_name: str,
+        run_id: str,
         plan: PlanView,
         clock: Callable[[], Moment],
         *,
@@ -81,6 +83,7 @@ class JobWatch:
         self._reactions: dict[type[Any], Callable[[Any], None]] = {
             do.RunEpoch: self._run_epoch,
             do.Publish: self._epoch_counts,
+            do.ShowGivenUp: self._show_given_up,
             do.Commit: self._commit,
             do.Delete: self._delete,
             do.WriteSavepoint: self._write_savepoint,
@@ -89,6 +92,7 @@ class JobWatch:
         #: The job as it is now: replaced as a whole, so that other threads read it without a lock.
         self.view = JobView(
             job_id="",
+            run_id=run_id,
             name=job_name,
             status=JobStatus.INITIALIZING,
             status_times={JobStatus.INITIALIZING: now},
@@ -135,6 +139,7 @@ class JobWatch:
         if status is JobStatus.RUNNING:
             self._note_restore(now.now_ms)
             self._show_counted(self._coordinator.counted)
+            self._show(given_up=self._coordinator.given_up)
             self._running_since = self._last_epoch = now
         elif self._running_since is not None:
             running_ms = self.view.running_ms + now.since(self._last_epoch)
@@ -158,6 +163,7 @@ class JobWatch:
         self._checkpoints.job_ended(f"the job is {status.name}", now)
         self._show_counted(self._coordinator.counted)
         self._show(
+            given_up=self._coordinator.given_up,
             status=status,
             status_times={**self.view.status_times, status: now},
             ended=now,
@@ -188,6 +194,9 @@ class JobWatch:
             running_ms=self.view.running_ms + interval_ms,
         )
         self._show_counted(instruction.snapshot.counted)
+
+    def _show_given_up(self, instruction: do.ShowGivenUp) -> None:
+        self._show(given_up=instruction.given_up, progress=instruction.progress)
 
     def _commit(self, _: do.Commit) -> None:
         self._show(pending_commits=self._pending_commits())

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from penstock._engine.gateway.checkpoint_view import CheckpointsView
     from penstock._engine.gateway.progress import JobFailure, JobProgress
     from penstock._engine.protocol.clocks import Moment
-    from penstock._engine.protocol.metadata import AccumulatorRecord
+    from penstock._engine.protocol.metadata import AccumulatorRecord, GivenUp
 
 
 class TaskStatus(StrEnum):
@@ -116,6 +116,8 @@ class JobView:
 
     #: 32 hexadecimal digits; empty while the job is being looked for.
     job_id: str
+    #: This driver of it, unlike any other.
+    run_id: str
     name: str
     status: JobStatus
     #: When the job entered each status last.
@@ -147,6 +149,8 @@ class JobView:
     )
     #: By operator uid: the records that came too late and were dropped, counted as accumulators are.
     late_records: Mapping[str, int] = field(default_factory=dict[str, int])
+    #: What the sinks' committers have given up for good, oldest first, of all runs that led here.
+    given_up: tuple[GivenUp, ...] = ()
     #: The effective configuration, with what is secret left out.
     configuration: Mapping[str, str] = field(default_factory=dict[str, str])
 

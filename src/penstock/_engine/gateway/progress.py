@@ -31,6 +31,8 @@ class JobProgress:
     watermark: int = MIN_WATERMARK
     #: Records that came too late and were dropped, of all runs that led here.
     late_records: int = 0
+    #: Committables that sinks' committers gave up for good, of all runs that led here.
+    given_up: int = 0
     finished_subtasks: int = 0
     subtasks: int = 0
 

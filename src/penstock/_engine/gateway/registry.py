@@ -1,4 +1,6 @@
-"""The running jobs of this user: one small file for each, so that nobody has to know an address.
+"""The running jobs of this user: one small file for each run, so that nobody has to know an address.
+
+Two runs may have one job id at the same time, where users set it or have copied a directory of checkpoints.
 
 A driver writes the file of its job once the job has its id, removes it at the job's end, and holds it locked meanwhile.
 So a file that nobody holds belongs to a process that was killed; whoever reads it removes it. Directory and files are
@@ -36,11 +38,15 @@ class Entry(msgspec.Struct, frozen=True, omit_defaults=True):
     started_ms: int
     #: What the server wants to be shown; None where it wants nothing.
     token: str | None = None
+    #: The run of the job; empty where an older version wrote the entry.
+    run_id: str = ""
 
     @staticmethod
-    def of_this_process(job_id: str, name: str, address: str, started_ms: int, token: str | None = None) -> Entry:
+    def of_this_process(
+        job_id: str, name: str, address: str, started_ms: int, token: str | None = None, *, run_id: str = ""
+    ) -> Entry:
         """Return the entry of a job that runs in this process."""
-        return Entry(job_id, name, address, os.getpid(), socket.gethostname(), started_ms, token)
+        return Entry(job_id, name, address, os.getpid(), socket.gethostname(), started_ms, token, run_id)
 
     @property
     def is_local(self) -> bool:
@@ -65,7 +71,7 @@ class Registry:
 
         The entry is whole and locked as soon as it can be seen.
         """
-        path = self._directory / f"{entry.job_id}-{entry.pid}.json"
+        path = self._path(entry)
         draft = path.with_suffix(".new")
         with contextlib.suppress(OSError):
             self._directory.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -76,15 +82,18 @@ class Registry:
             draft.replace(path)
             self._own[path] = file
 
-    def remove(self, job_id: str) -> None:
-        """Remove the entry of a job of this process."""
-        for path in [path for path in self._own if path.name.startswith(f"{job_id}-")]:
-            self._forget(path)
+    def remove(self, entry: Entry) -> None:
+        """Remove an entry of this process, if it is there."""
+        if self._path(entry) in self._own:
+            self._forget(self._path(entry))
 
     def clear(self) -> None:
         """Remove all entries of this process."""
         for path in list(self._own):
             self._forget(path)
+
+    def _path(self, entry: Entry) -> Path:
+        return self._directory / "-".join((entry.job_id, str(entry.pid), f"{entry.run_id}.json"))
 
     def _forget(self, path: Path) -> None:
         with self._own.pop(path), contextlib.suppress(OSError):

@@ -65,6 +65,7 @@ class OperatorContext:
 
     job_id: str
     run_id: str
+    earlier_runs: tuple[str, ...]
     job_name: str
     operator_name: str
     uid: str

@@ -35,6 +35,7 @@ class WriterContext:
         self.metric_group: MetricGroup = context.metrics
         self.job_id = context.job_id
         self.run_id = context.run_id
+        self.earlier_runs = context.earlier_runs
         self.operator_uid = context.uid
         self.subtask_id = context.subtask
         self.number_of_parallel_subtasks = context.parallelism

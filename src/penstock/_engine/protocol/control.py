@@ -124,6 +124,8 @@ class LevelDispatch:
     attempt: int = 1
     #: The job ends: functions that listen hear of its last checkpoint, and then all that are open are closed.
     releases: bool = False
+    #: The runs that this one goes on from: what they have staged is this one's.
+    earlier_runs: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -79,7 +79,7 @@ def _time_with_zone(payload: bytes) -> time:
 
 def _enum(payload: bytes) -> Any:
     name = unframed(payload)[0]
-    kind = cast("type[Enum]", _class(name))
+    kind = cast("type[Enum]", class_named(name.decode()))
     value = _decode(payload[_frame_size(name) :])
     return kind(value) if issubclass(kind, Flag) else kind[value]
 
@@ -90,7 +90,7 @@ def _frame_size(part: bytes) -> int:
 
 def _dataclass(payload: bytes) -> Any:
     name, *values = unframed(payload)
-    kind = _class(name)
+    kind = class_named(name.decode())
     fields = [field for field in dataclasses.fields(kind) if field.compare]
     made = object.__new__(kind)  # what it computes at its birth is in the key already
     for field, value in zip(fields, values, strict=True):
@@ -98,9 +98,14 @@ def _dataclass(payload: bytes) -> Any:
     return made
 
 
-def _class(name: bytes) -> Any:
-    """Return a class by its module and name, which may have dots in it both."""
-    words = name.decode().split(".")
+def class_named(name: str) -> Any:
+    """Return a class by its module and name, which may have dots in it both.
+
+    Raises:
+        ImportError: There is no such module.
+        AttributeError: There is no such class in it.
+    """
+    words = name.split(".")
     for end in range(len(words) - 1, 0, -1):
         module = ".".join(words[:end])
         try:
@@ -112,7 +117,7 @@ def _class(name: bytes) -> Any:
         for word in words[end:]:
             found = getattr(found, word)
         return found
-    reason = f"no module of {name.decode()}"
+    reason = f"no module of {name}"
     raise ModuleNotFoundError(reason)
 
 

@@ -225,6 +225,25 @@ class OutstandingCommit:
 
 
 @dataclass(frozen=True, slots=True)
+class GivenUp:
+    """Committables that a sink's committer has given up for good: their records are in no output."""
+
+    uid: str
+    #: The sink's name at that time: what is told outlives the sink.
+    name: str
+    #: The checkpoints that they are of, which are one but where older entries were put together.
+    first_checkpoint_id: int
+    last_checkpoint_id: int
+    count: int
+    #: What the committer said of the first of them, cut short where it is long.
+    reason: str
+
+
+#: Oldest first; left out of the document where there is nothing to tell.
+GivenUps: TypeAlias = tuple[GivenUp, ...] | UnsetType
+
+
+@dataclass(frozen=True, slots=True)
 class JobSnapshot:
     """The whole state of a job at a checkpoint: a driver needs nothing else to go on."""
 
@@ -235,6 +254,8 @@ class JobSnapshot:
     outstanding: tuple[OutstandingCommit, ...] = ()
     #: Also of operators whose state somebody has taken out of a savepoint.
     places: Places = UNSET
+    #: What its sinks have lost by then, of all runs that led here.
+    given_up: GivenUps = UNSET
 
     @property
     def finished(self) -> bool:
@@ -293,6 +314,8 @@ class Record:
     resumes: bool = False
     #: Where the job has come to its end: what it has counted, by operator uid and name.
     accumulators: dict[str, dict[str, AccumulatorRecord]] | UnsetType = UNSET
+    #: The same for what its sinks have lost.
+    given_up: GivenUps = UNSET
 
     @property
     def counted(self) -> Mapping[str, Mapping[str, AccumulatorRecord]]:

@@ -32,14 +32,19 @@ class Jobs:
             self._controls.append(control)
 
     def all(self) -> list[JobControl]:
-        """Return the jobs that have an id, oldest first; of several runs of one job the last."""
+        """Return the jobs that have an id, oldest first: all runs that go on, and the last of a job that has ended."""
         now = self._clock()
         with self._lock:
             self._controls = [one for one in self._controls if now.since(one.view.ended or now) <= self._keep_ended_ms]
-            found = {one.view.job_id: one for one in self._controls}
-        found.pop("", None)
-        return list(found.values())
+            views = [(one, one.view) for one in self._controls]
+        last = {view.job_id: one for one, view in views}
+        running = {view.job_id for _, view in views if view.ended is None}
+        return [
+            one
+            for one, view in views
+            if view.job_id and (view.ended is None or (view.job_id not in running and one is last[view.job_id]))
+        ]
 
     def find(self, job_id: str) -> JobControl | None:
-        """Return a job, None when there is none of that id."""
-        return next((one for one in self.all() if one.view.job_id == job_id), None)
+        """Return a job, None when there is none of that id; of several runs that go on the one that began last."""
+        return next((one for one in reversed(self.all()) if one.view.job_id == job_id), None)

@@ -100,12 +100,15 @@ class RestServer:
 
     def job_named(self, job: JobView) -> None:
         """List a job for whoever looks for this user's jobs: it has its id now."""
-        token = self._settings.access.token
-        self._registry.add(Entry.of_this_process(job.job_id, job.name, self.address, job.started.now_ms, token))
+        self._registry.add(self._entry(job))
 
     def job_ended(self, job: JobView) -> None:
         """Take a job out of that list."""
-        self._registry.remove(job.job_id)
+        self._registry.remove(self._entry(job))
+
+    def _entry(self, job: JobView) -> Entry:
+        token = self._settings.access.token
+        return Entry.of_this_process(job.job_id, job.name, self.address, job.started.now_ms, token, run_id=job.run_id)
 
     def close(self) -> None:
         """Stop serving, once nobody has to hear of an outcome any more."""

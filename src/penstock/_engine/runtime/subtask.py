@@ -158,6 +158,7 @@ class SubtaskRuntime:
         return OperatorContext(
             job_id=dispatch.job_id,
             run_id=dispatch.run_id,
+            earlier_runs=dispatch.earlier_runs,
             job_name=dispatch.job_name,
             operator_name=owner.name,
             uid=owner.uid,

@@ -8,7 +8,7 @@ from __future__ import annotations
 import secrets
 import uuid
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from penstock._engine.coordinator.places import renamed
 from penstock._engine.coordinator.snapshots import with_other_sender
@@ -21,6 +21,8 @@ from penstock._engine.protocol.metadata import (
     VertexRecord,
     VertexSubtask,
 )
+from penstock._engine.state.declared import bare
+from penstock._engine.state.table import ABSENT
 from penstock.errors import SavepointChangeError
 
 if TYPE_CHECKING:
@@ -30,10 +32,15 @@ if TYPE_CHECKING:
     from penstock._engine.savepoints.located import Located
     from penstock.common.typeinfo import TypeInformation
 
-#: (key, namespace, value)
-Entries: TypeAlias = "Iterable[tuple[Any, tuple[int, ...], Any]]"
-#: From key and value to the new value, None to remove it.
+#: Reads (key, namespace, value), once more with each call.
+Entries: TypeAlias = "Callable[[], Iterable[tuple[Any, tuple[int, ...], Any]]]"
+#: Reads (key, time, namespace), once more with each call.
+NewTimers: TypeAlias = "Callable[[], Iterable[tuple[Any, int, tuple[int, ...]]]]"
+#: From key and value to the new value; `transformed` says what removes the key.
 Transform: TypeAlias = "Callable[[Any, Any], Any]"
+
+#: What the rolling reduce of a keyed stream calls its state, which is of the kind of a value state.
+_REDUCE: Final = "reduce"
 
 
 @dataclass(slots=True)
@@ -42,6 +49,43 @@ class NewKeyedState:
 
     kind: str
     entries: Entries
+    #: Functions to apply one after the other.
+    steps: list[Transform] = field(default_factory=list["Transform"])
+
+
+def holds_none(name: str, kind: str) -> bool:
+    """Return whether None is a value of a state: of one that holds what a user's reduce or accumulator came to.
+
+    Elsewhere no value is None, because to set None is to clear.
+
+    Example:
+        >>> holds_none("total", "value[int]"), holds_none("reduce", "value"), holds_none("any", "window-aggregate")
+        (False, True, True)
+    """
+    kind = bare(kind)
+    return kind in {"window-reduce", "window-aggregate"} or (kind == "value" and name == _REDUCE)
+
+
+def transformed(steps: Iterable[Transform], name: str, kind: str, key: Any, value: Any) -> Any:
+    """Return what a state is to hold of a key after these steps, ABSENT for nothing.
+
+    Args:
+        steps: Functions to apply one after the other, until one of them removes the key.
+        name: The state.
+        kind: Its kind.
+        key: The key.
+        value: What was given or found.
+    """
+    keeps_none = holds_none(name, kind)
+    try:
+        for step in steps:
+            if value is ABSENT or (value is None and not keeps_none):
+                break
+            value = step(key, value)
+    except Exception as error:
+        error.add_note(f"while state {name!r} of key {key!r} was transformed")
+        raise
+    return ABSENT if value is None and not keeps_none else value
 
 
 @dataclass(slots=True)
@@ -55,11 +99,9 @@ class OperatorDraft:
     types: dict[str, TypeInformation] = field(default_factory=dict[str, "TypeInformation"])
     #: By name: None to drop it.
     keyed: dict[str, NewKeyedState | None] = field(default_factory=dict[str, "NewKeyedState | None"])
-    #: By domain: (key, time, namespace).
-    timers: dict[str, Iterable[tuple[Any, int, tuple[int, ...]]]] = field(
-        default_factory=dict[str, "Iterable[tuple[Any, int, tuple[int, ...]]]"]
-    )
-    #: By name: None to drop it.
+    #: By domain.
+    timers: dict[str, NewTimers] = field(default_factory=dict[str, "NewTimers"])
+    #: By name: None to drop it. A list is one of (subtask that had the item or None, item).
     operator_states: dict[str, tuple[StateMode, Any] | None] = field(
         default_factory=dict[str, "tuple[StateMode, Any] | None"]
     )
@@ -88,6 +130,7 @@ class Draft:
         self.operators = {uid: OperatorDraft(record) for uid, record in snapshot.operators.items()}
         self._outstanding = list(snapshot.outstanding)
         self._places = snapshot.places
+        self._given_up = snapshot.given_up
         self.job_id = uuid.uuid4().hex if located is None else located.record.job_id
         self.checkpoint_id = 1 if located is None else located.record.checkpoint_id
 
@@ -164,5 +207,5 @@ class Draft:
             nonce=secrets.token_hex(8),
             created_ms=now_ms,
             penstock_version=penstock_version,
-            snapshot=JobSnapshot(tuple(self._vertices), placed, tuple(self._outstanding), self._places),
+            snapshot=JobSnapshot(tuple(self._vertices), placed, tuple(self._outstanding), self._places, self._given_up),
         )

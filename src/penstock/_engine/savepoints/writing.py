@@ -13,11 +13,13 @@ from penstock._engine.protocol.keys import NormalKey, key_group, key_group_range
 from penstock._engine.protocol.metadata import OperatorRecord, encode_record
 from penstock._engine.protocol.paths import METADATA, shared_path
 from penstock._engine.protocol.state_handle import StateHandle, StateMode
+from penstock._engine.savepoints.draft import transformed
 from penstock._engine.savepoints.located import absolute
 from penstock._engine.savepoints.reading import MEMORY_BYTES, SCRATCH, opened_store, operator_state
 from penstock._engine.state.declared import bare, declared
 from penstock._engine.state.keyed_store import KeyedStore
 from penstock._engine.state.operator_state import OperatorState, describe
+from penstock._engine.state.table import ABSENT
 from penstock._engine.state.timers import split
 from penstock._engine.storage.copying import copy_files
 from penstock._engine.storage.opening import open_storage
@@ -29,7 +31,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from penstock._engine.protocol.state_handle import Lineage, StatePart
-    from penstock._engine.savepoints.draft import Draft, OperatorDraft, Transform
+    from penstock._engine.savepoints.draft import Draft, OperatorDraft
     from penstock._engine.storage.checkpoint_storage import CheckpointStorage
     from penstock.common.typeinfo import TypeInformation
 
@@ -141,11 +143,12 @@ class _Writer:
             for name, state in operator.keyed.items():
                 if state is not None:
                     shape = _Shape(name, state.kind, keep_keys=True)
-                    for key, namespace, value in state.entries:
+                    for key, namespace, given in state.entries():
+                        value = transformed(state.steps, name, state.kind, key, given)
                         stores.put(shape, namespace, normal_key(key), key, value)
             stores.declare_what_fits()
             for domain, timers in operator.timers.items():
-                for key, timestamp, namespace in timers:
+                for key, timestamp, namespace in timers():
                     stores.set_timer(domain, timestamp, normal_key(key), namespace, key)
             lineages: list[Lineage] = []
             for subtask, store in enumerate(stores.all):
@@ -173,7 +176,7 @@ class _Writer:
                 shape = _Shape(table.name, kind, table.keep_keys, table.old_keys)
                 for namespace, pane in table.panes.items():
                     for normal, key, stored in pane.entries():
-                        value = _transformed(steps, table.name, key, stored) if steps else stored
+                        value = transformed(steps, table.name, kind, key, stored) if steps else stored
                         stores.put(shape, namespace, normal, key, value)
             for timers in store.timer_domains:
                 if timers.name not in operator.timers:
@@ -190,7 +193,11 @@ class _Writer:
         for name, wanted in operator.operator_states.items():
             state.remove(name)
             if wanted is not None:
-                _set(state, name, *wanted, slice(subtask, None, record.parallelism))
+                mode, content = wanted
+                if mode is StateMode.BROADCAST:
+                    state.broadcast_state(name).put_all(content)
+                else:
+                    state.list_state(name, mode).update(_share(content, mode, record, subtask))
 
         def write(data: bytes, parts: tuple[StatePart, ...]) -> StateHandle:
             token = secrets.randbits(63)
@@ -242,11 +249,9 @@ class _Stores:
                     store.table(name, kind=kind)
 
     def put(self, shape: _Shape, namespace: tuple[int, ...], normal: NormalKey, key: Any, value: Any) -> None:
-        """Set a value; None leaves the key without one, as everywhere."""
-        if value is None:
-            return
+        """Set a value in place of an earlier one; ABSENT leaves the key without."""
         watched = self._watched.get(shape.name)
-        if watched is not None and _OF_TEXT.get(watched.partition("[")[2]) is not type(value):
+        if value is not ABSENT and watched is not None and _OF_TEXT.get(watched.partition("[")[2]) is not type(value):
             self._misfits.add(shape.name)
         table = self._store(normal).table(shape.name, kind=shape.kind, keep_keys=shape.keep_keys)
         table.old_keys = table.old_keys or shape.old_keys
@@ -288,23 +293,22 @@ def _nothing_to_read(handle: StateHandle) -> bytes:
     raise InternalError(reason)
 
 
-def _transformed(steps: list[Transform], name: str, key: Any, value: Any) -> Any:
-    try:
-        for step in steps:
-            value = step(key, value)
-            if value is None:
-                break
-    except Exception as error:
-        error.add_note(f"while state {name!r} of key {key!r} was transformed")
-        raise
-    return value
+def _share(items: list[tuple[int | None, Any]], mode: StateMode, operator: OperatorRecord, subtask: int) -> list[Any]:
+    """Return the items that a subtask gets: those that it had, and its part of those that go round.
 
-
-def _set(state: OperatorState, name: str, mode: StateMode, content: Any, share: slice) -> None:
-    """Give one subtask its part of a new operator state."""
-    if mode is StateMode.BROADCAST:
-        state.broadcast_state(name).put_all(content)
-    elif mode is StateMode.LIST:
-        state.list_state(name, mode).update(content[share])
-    elif share.start == 0:  # all see what one of them owns
-        state.list_state(name, mode).update(content)
+    Of a list no start hands out what a finished subtask has. Of a union list all subtasks see all, in this order.
+    """
+    running = [index for index, part in enumerate(operator.subtasks) if not part.finished]
+    receivers = running if mode is StateMode.LIST and running else list(range(operator.parallelism))
+    share: list[Any] = []
+    turn = 0
+    for owner, item in items:
+        if owner in receivers:
+            place = owner
+        elif mode is StateMode.UNION:
+            place = 0 if owner is None else owner % operator.parallelism
+        else:
+            place, turn = receivers[turn % len(receivers)], turn + 1
+        if place == subtask:
+            share.append(item)
+    return share

@@ -64,6 +64,20 @@ class TaskCounts(msgspec.Struct):
     initializing: int
 
 
+class GivenUpCommittables(msgspec.Struct):
+    """Committables that a sink's committer has given up for good: their records are in no output."""
+
+    #: The sink's name and uid.
+    operator: str
+    uid: str
+    #: The checkpoints that they are of: one, or several whose entries were put together.
+    first_checkpoint_id: int
+    last_checkpoint_id: int
+    count: int
+    #: What the committer said of the first of them.
+    reason: str
+
+
 class JobProgressNumbers(msgspec.Struct):
     """Penstock's own members of a job."""
 
@@ -81,6 +95,8 @@ class JobProgressNumbers(msgspec.Struct):
     pending_commits: dict[str, int]
     #: Records that came too late and were dropped, by the name of the operator.
     late_records_dropped: dict[str, int] = {}
+    #: What sinks' committers have given up for good, oldest first, of all runs that led here.
+    given_up_committables: list[GivenUpCommittables] = []
     savepoint_directory: str | None = None
 
 
@@ -313,6 +329,12 @@ def _progress(job: JobView) -> JobProgressNumbers:
         watermark=progress.watermark,
         pending_commits=dict(job.pending_commits),
         late_records_dropped=job.late_records_by_name,
+        given_up_committables=[
+            GivenUpCommittables(
+                one.name, one.uid, one.first_checkpoint_id, one.last_checkpoint_id, one.count, one.reason
+            )
+            for one in job.given_up
+        ],
         savepoint_directory=job.configuration.get("execution.checkpointing.savepoint-dir"),
     )
 

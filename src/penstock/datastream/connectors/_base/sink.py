@@ -62,6 +62,16 @@ class WriterInitContext(Protocol):
         ...
 
     @property
+    def earlier_runs(self) -> tuple[str, ...]:
+        """The runs that this one goes on from, oldest first; the same that the committer sees.
+
+        A job may start from a checkpoint of another job, or of a run that it does not go on from. What the state names
+        that such a run has staged is not this job's: the other one may publish and remove it at any time, and several
+        jobs may start from there. A writer that is to go on with it takes a copy under a name of its own.
+        """
+        ...
+
+    @property
     def operator_uid(self) -> str:
         """The sink's uid, the same that its committer sees."""
         ...

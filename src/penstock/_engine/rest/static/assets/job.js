@@ -59,9 +59,15 @@ export function view(data, route, api) {
 
 const failures = ({ failures: { entries, truncated } }) => `${entries.length}${truncated ? "+" : ""}`;
 
+function lost({ operator, uid, first_checkpoint_id: first, last_checkpoint_id: last, count: committables, reason }) {
+  const checkpoints = first === last ? `#${last}` : `#${first} to #${last}`;
+  return `${operator} (uid ${uid}), ${checkpoints}: ${count(committables)} in no output, ${reason}`;
+}
+
 function figures({ job, vertices }, state) {
   const { penstock } = job;
   const late = Object.entries(penstock.late_records_dropped);
+  const givenUp = penstock.given_up_committables;
   const reading = vertices.filter((one) => one.inputs.length === 0).reduce((sum, one) => sum + one.rateOut, 0);
   return facts([
     ["Records read", count(penstock.records)],
@@ -72,6 +78,11 @@ function figures({ job, vertices }, state) {
       "Late records dropped",
       count(late.reduce((sum, [, dropped]) => sum + dropped, 0)),
       late.map(([operator, dropped]) => `${operator}: ${count(dropped)}`).join("\n"),
+    ],
+    givenUp.length > 0 && [
+      "Committables given up",
+      count(givenUp.reduce((sum, one) => sum + one.count, 0)),
+      givenUp.map(lost).join("\n"),
     ],
     ["Last checkpoint", penstock.checkpoint_id ? `#${penstock.checkpoint_id}` : "none yet"],
     penstock.restarts > 0 && ["Restarts", count(penstock.restarts)],

@@ -1,0 +1,289 @@
+"""Python values in the terms of Arrow and Spark, and back: what comes out of a data frame is what went into it.
+
+Numbers, text, bytes, dates and decimals stay as they are. What has parts is a struct. A struct of ``_1``, ``_2`` … is a
+tuple, as Spark has it, one of other names a dict. Whatever Arrow has no type of its own for is a struct that says in
+its field `PYTHON` what it was, with its parts beside that: a member of an enum is no string, a dataclass no dict.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from datetime import UTC, date, datetime, time, timedelta, timezone
+from decimal import Decimal
+from enum import Enum, Flag
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any, Final, cast
+from uuid import UUID
+
+from penstock._engine.protocol.key_values import class_named
+from penstock.common.types import Row, RowKind, field_names, make_row
+from penstock.errors import UnsupportedOperationError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+
+#: The field of a struct that says what the value was in Python.
+PYTHON: Final = "_python"
+
+_AS_THEY_ARE: Final = frozenset({str, float, bool, bytes, type(None), date, Decimal, timedelta})
+_INT64: Final = range(-(1 << 63), 1 << 63)
+
+
+# ------------------------------------------------------------------------------------------------------------ to Arrow
+
+
+def plain(value: Any, *, exact: bool = False) -> Any:
+    """Return a value in the terms of Arrow.
+
+    Args:
+        value: The value.
+        exact: Let each tuple and dict say which parts it has: for columns in which they have not all the same ones.
+
+    Example:
+        >>> plain(("a", {1: 2}))
+        {'_1': 'a', '_2': {'_python': 'dict', 'items': [{'key': 1, 'value': 2}]}}
+        >>> plain((1, 2), exact=True)
+        {'_python': 'tuple[2]', '_1': 1, '_2': 2}
+    """
+    kind = cast("type[Any]", type(value))
+    if kind in _AS_THEY_ARE:
+        return value
+    convert = _BY_TYPE.get(kind) or next((convert for base, convert in _BY_BASE if isinstance(value, base)), None)
+    if convert is None:
+        convert = _plain_dataclass if dataclasses.is_dataclass(value) else _plain_array
+    return convert(value, exact)
+
+
+def _struct(names: Iterable[str], values: Iterable[Any], exact: bool) -> dict[str, Any]:
+    return {name: plain(value, exact=exact) for name, value in zip(names, values, strict=True)}
+
+
+def _numbers(values: Sequence[Any]) -> list[str]:
+    return [f"_{number}" for number in range(1, len(values) + 1)]  # as Spark calls them
+
+
+def _plain_int(value: int, _: bool) -> Any:
+    return value if value in _INT64 else {PYTHON: "int", "text": str(value)}
+
+
+def _plain_list(value: list[Any], exact: bool) -> list[Any]:
+    return [plain(item, exact=exact) for item in value]
+
+
+def _plain_tuple(value: tuple[Any, ...], exact: bool) -> dict[str, Any]:
+    head = {PYTHON: f"tuple[{len(value)}]"} if exact or not value else {}
+    return head | _struct(_numbers(value), value, exact)
+
+
+def _plain_dict(value: dict[Any, Any], exact: bool) -> Any:
+    if not all(isinstance(key, str) for key in value) or PYTHON in value:
+        return {PYTHON: "dict", "items": _items(value, exact)}
+    names = list(value)
+    is_marked = exact or not value or names == _numbers(names)
+    return ({PYTHON: f"dict{json.dumps(names)}"} if is_marked else {}) | _struct(names, value.values(), exact)
+
+
+def _items(value: dict[Any, Any], exact: bool) -> list[Any]:
+    return [{"key": plain(key, exact=exact), "value": plain(item, exact=exact)} for key, item in value.items()]
+
+
+def _marked_struct(value: Any, names: Sequence[str], exact: bool) -> dict[str, Any]:
+    if PYTHON in names:
+        reason = f"a field of {_name(value)} is called {PYTHON!r}, by which structs say what they were in Python"
+        raise UnsupportedOperationError("Arrow data of state", reason)
+    return {PYTHON: _name(value)} | _struct(names, [getattr(value, name) for name in names], exact)
+
+
+def _plain_row(row: Row, exact: bool) -> dict[str, Any]:
+    names = field_names(row)
+    values = list(cast("Iterable[Any]", row))
+    head = f"Row{row.get_row_kind()}{json.dumps([len(values)] if names is None else list(names))}"
+    return {PYTHON: head} | _struct(_numbers(values) if names is None else names, values, exact)
+
+
+def _plain_enum(member: Enum, exact: bool) -> dict[str, Any]:
+    name = {PYTHON: _name(member), "name": member.name}  # combinations of flags may have none
+    return name | {"value": plain(member.value, exact=exact)} if isinstance(member, Flag) else name
+
+
+def _plain_datetime(value: datetime, _: bool) -> Any:
+    offset = value.utcoffset()
+    # Spark's moments come back in its own zone, and without one.
+    return value if offset is None else {PYTHON: "datetime", "at": value.astimezone(UTC), "offset": offset}
+
+
+def _plain_named_tuple(value: tuple[Any, ...], exact: bool) -> Any:
+    names: Any = getattr(value, "_fields", None)
+    return _plain_tuple(value, exact) if names is None else _marked_struct(value, names, exact)
+
+
+def _plain_dataclass(value: Any, exact: bool) -> Any:
+    return (
+        value if isinstance(value, type) else _marked_struct(value, [f.name for f in dataclasses.fields(value)], exact)
+    )
+
+
+def _plain_array(value: Any, exact: bool) -> Any:
+    if type(value).__module__ != "numpy" or not value.shape:
+        return value  # a number of numpy's, or what Arrow has an answer to
+    return {PYTHON: "numpy.ndarray", "dtype": str(value.dtype), "items": plain(value.tolist(), exact=exact)}
+
+
+def _name(value: Any) -> str:
+    return f"{type(value).__module__}.{type(value).__qualname__}"
+
+
+_BY_TYPE: Final[dict[type[Any], Callable[[Any, bool], Any]]] = {
+    int: _plain_int,
+    tuple: _plain_tuple,
+    dict: _plain_dict,
+    list: _plain_list,
+}
+#: For other types, subclasses of these among them: by the first base that a value is of.
+_BY_BASE: Final[tuple[tuple[type[Any], Callable[[Any, bool], Any]], ...]] = (
+    (Enum, _plain_enum),
+    (Row, _plain_row),
+    (tuple, _plain_named_tuple),
+    (list, _plain_list),
+    (dict, lambda value, exact: {PYTHON: _name(value), "items": _items(value, exact)}),
+    (frozenset, lambda value, exact: {PYTHON: "frozenset", "items": [plain(item, exact=exact) for item in value]}),
+    (set, lambda value, exact: {PYTHON: "set", "items": [plain(item, exact=exact) for item in value]}),
+    (datetime, _plain_datetime),
+    (time, lambda value, _: {PYTHON: "time", "text": value.isoformat()}),
+    (UUID, lambda value, _: {PYTHON: "UUID", "text": str(value)}),
+    (Fraction, lambda value, _: {PYTHON: "Fraction", "text": str(value)}),
+    (complex, lambda value, _: {PYTHON: "complex", "real": value.real, "imag": value.imag}),
+)
+
+
+def is_same(found: Any, wanted: Any) -> bool:
+    """Return whether Arrow gives back what it was given.
+
+    Structs of one column have the fields of all of them, with None for those that one lacks. Where a struct says what
+    it was, that does no harm.
+    """
+    if isinstance(wanted, dict):
+        if not isinstance(found, dict) or wanted.keys() - found.keys():
+            return False
+        parts, more = cast("dict[str, Any]", wanted), cast("dict[str, Any]", found).keys() - wanted.keys()
+        if any(found[name] is not None for name in more) or (more and PYTHON not in parts and more != {PYTHON}):
+            return False
+        return all(is_same(found[name], part) for name, part in parts.items())
+    if isinstance(wanted, list):
+        items, others = cast("list[Any]", wanted), cast("list[Any]", found)
+        return isinstance(found, list) and len(others) == len(items) and all(map(is_same, others, items))
+    return bool(found == wanted) or (found != found and wanted != wanted)  # noqa: PLR0124 - nan
+
+
+# ---------------------------------------------------------------------------------------------------------- from Arrow
+
+
+def restored(value: Any) -> Any:
+    """Return the Python value that a data frame holds in the terms of Arrow; a value of Python's own as it is.
+
+    Raises:
+        UnsupportedOperationError: The class that it was of cannot be imported, or does not take it.
+
+    Example:
+        >>> restored(plain(("a", {1: UUID(int=2)})))
+        ('a', {1: UUID('00000000-0000-0000-0000-000000000002')})
+    """
+    kind = cast("type[Any]", type(value))
+    if kind is dict:
+        return _restored_struct(value)
+    if kind is list:
+        return [restored(item) for item in value]
+    if kind is bytearray:  # as Spark gives bytes
+        return bytes(value)
+    return _restored_struct(value.asDict(True)) if kind.__module__.startswith("pyspark.") else value
+
+
+def _restored_struct(struct: dict[Any, Any]) -> Any:
+    mark = struct.get(PYTHON)
+    if isinstance(mark, str):
+        try:
+            return _restored_marked(mark, struct)
+        except Exception as error:  # of a user's class
+            reason = (
+                f"a value of it was a {mark.partition('[')[0]}, and cannot be one here ({type(error).__name__}: "
+                f"{error}). Let its class be where it was, or take another column for keys or values"
+            )
+            raise UnsupportedOperationError("A data frame as state", reason) from error
+    parts = {name: restored(part) for name, part in struct.items() if name != PYTHON}
+    names = list(parts)
+    return tuple(parts.values()) if names and names == _numbers(names) else parts
+
+
+def _restored_marked(mark: str, struct: dict[str, Any]) -> Any:
+    head, bracket, names = mark.partition("[")
+    listed: list[Any] = json.loads(bracket + names) if bracket else []
+    if head.startswith("Row"):
+        return _restored_row(head, listed, struct)
+    if listed and head == "tuple":
+        return tuple(restored(struct[f"_{number}"]) for number in range(1, listed[0] + 1))
+    if bracket:
+        return {name: restored(struct[name]) for name in listed}
+    build = _BUILDERS.get(head)
+    return _restored_object(class_named(head), struct) if build is None else build(struct)
+
+
+def _restored_row(head: str, listed: list[Any], struct: dict[str, Any]) -> Row:
+    kind = next(kind for kind in RowKind if str(kind) == head.removeprefix("Row"))
+    is_named = not (listed and isinstance(listed[0], int))
+    names = listed if is_named else [f"_{number}" for number in range(1, listed[0] + 1)]
+    return make_row(list(names) if is_named else None, [restored(struct[name]) for name in names], kind)
+
+
+def _restored_object(kind: Any, struct: dict[str, Any]) -> Any:
+    """Return an object of a user's class."""
+    if issubclass(kind, Flag):
+        return kind(restored(struct["value"]))
+    if issubclass(kind, Enum):
+        return kind[struct["name"]]
+    if issubclass(kind, tuple):
+        names: Any = cast("Any", kind)._fields
+        new: Any = tuple
+        return new.__new__(kind, [restored(struct[name]) for name in names])
+    if issubclass(kind, dict):
+        mapping = cast("dict[Any, Any]", kind())
+        mapping.update(_pairs(struct))
+        return mapping
+    made = object.__new__(kind)
+    for field in dataclasses.fields(kind):
+        object.__setattr__(made, field.name, restored(struct[field.name]))
+    return made
+
+
+def _pairs(struct: dict[str, Any]) -> dict[Any, Any]:
+    return {restored(item["key"]): restored(item["value"]) for item in map(_as_dict, struct["items"])}
+
+
+def _as_dict(item: Any) -> dict[str, Any]:
+    return cast("dict[str, Any]", item if isinstance(item, dict) else item.asDict(True))  # Spark's own row
+
+
+def _moment(struct: dict[str, Any]) -> datetime:
+    at: datetime = struct["at"]  # without a zone it is local time, as Spark gives it
+    return at.astimezone(timezone(struct["offset"]) if struct["offset"] else UTC)
+
+
+def _array(struct: dict[str, Any]) -> Any:
+    import numpy
+
+    return numpy.array(restored(struct["items"]), dtype=struct["dtype"])
+
+
+#: By what a struct says it was.
+_BUILDERS: Final[dict[str, Callable[[dict[str, Any]], Any]]] = {
+    "int": lambda struct: int(struct["text"]),
+    "dict": _pairs,
+    "frozenset": lambda struct: frozenset(map(restored, struct["items"])),
+    "set": lambda struct: set(map(restored, struct["items"])),
+    "datetime": _moment,
+    "time": lambda struct: time.fromisoformat(struct["text"]),
+    "UUID": lambda struct: UUID(struct["text"]),
+    "Fraction": lambda struct: Fraction(struct["text"]),
+    "complex": lambda struct: complex(struct["real"], struct["imag"]),
+    "numpy.ndarray": _array,
+}
