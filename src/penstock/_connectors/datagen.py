@@ -140,8 +140,11 @@ class DataGeneratorReader(SourceReader[Any, IndexSplit]):
         return list(self._splits)
 
     def add_splits(self, splits: list[IndexSplit]) -> None:
-        """Take shares."""
-        self._splits.extend(splits)
+        """Take shares; the next record of one is due within its interval, also where the clock was set back."""
+        now = self._clock()
+        for split in splits:
+            due = None if split.due is None else min(split.due, now + split.step / self._strategy.rate)
+            self._splits.append(replace(split, due=due))
         self._requested = False
 
     def notify_no_more_splits(self) -> None:
@@ -161,12 +164,10 @@ class DataGeneratorReader(SourceReader[Any, IndexSplit]):
         return int(rate) * (index + 1) // readers - int(rate) * index // readers
 
     def _due(self, split: IndexSplit, now: float) -> float:
-        """Return when a split's next record is due: at once for the first, else within one interval."""
+        """Return when a split's next record is due: at once for the first."""
         if self._strategy.unit is not RateUnit.SECOND:
             return 0.0
-        if split.due is None:
-            return now
-        return min(max(split.due, now - _MOST_CATCH_UP_SECONDS), now + split.step / self._strategy.rate)
+        return now if split.due is None else max(split.due, now - _MOST_CATCH_UP_SECONDS)
 
     def _due_indices(self, split: IndexSplit, count: int, now: float) -> range:
         """Return the indices of the records that are due, at most ``count``."""
