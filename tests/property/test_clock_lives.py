@@ -219,7 +219,7 @@ class Life:
             if isinstance(instruction, do.RunEpoch) and step >= at and not stopped:
                 if what == "suspend":
                     stopped.append(driver.savepoint(None, Stop.SUSPEND))
-                elif what == "cancel":
+                elif what == "cancel" and driver.progress.checkpoint_id:  # before that there is nothing to go on from
                     stopped.append(driver.cancel())
                 elif what == "fail":
                     stopped.append(None)
@@ -235,6 +235,7 @@ class Life:
             runner.close()
             self.epochs += pace.epochs
         loop.coordinator.validate()
+        assert driver.status is not JobStatus.FAILED, driver.view.error_text
         assert driver.view.ended is not None
         assert min((*driver.view.checkpoints.durations_ms.values, driver.view.running_ms)) >= 0
         is_saved = what == "suspend" and stopped and stopped[0].exception(0) is None
