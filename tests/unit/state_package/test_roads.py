@@ -26,6 +26,7 @@ from penstock.state import KeyedEntry, ListItem, Savepoint, SavepointWriter
 from penstock.state._plain import plain, restored
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from pathlib import Path
 
 KINDS = [
@@ -205,13 +206,17 @@ def test_dict_whose_class_needs_more_than_its_items_is_no_other_dict(tmp_path: P
         SavepointWriter.new().set_keyed_state("op", "state", table).write(str(tmp_path / "2"))
 
 
-@pytest.mark.parametrize("zone", ["UTC", "America/New_York"])
-def test_moment_that_spark_gives_in_local_time_is_the_moment_that_it_was(
-    monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest, zone: str
-) -> None:
-    request.addfinalizer(time.tzset)
-    monkeypatch.setenv("TZ", zone)
+@pytest.fixture(params=["UTC", "America/New_York"])
+def _local_zone(request: pytest.FixtureRequest) -> Iterator[None]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("TZ", request.param)
+        time.tzset()
+        yield
     time.tzset()
+
+
+@pytest.mark.usefixtures("_local_zone")
+def test_moment_that_spark_gives_in_local_time_is_the_moment_that_it_was() -> None:
     moment = datetime(2026, 7, 2, 3, 4, 5, 6, timezone(timedelta(hours=2)))
     struct = plain(moment)
     local = struct | {"at": datetime.fromtimestamp(moment.timestamp())}  # noqa: DTZ006 - as Spark does
