@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shutil
 import subprocess
@@ -23,7 +24,7 @@ from penstock._engine.savepoints.leftovers import find_leftovers, remove_leftove
 from penstock._engine.savepoints.survey import LeftoverKind, Places, Survey
 from penstock._engine.state.keyed_store import KeyedStore
 from penstock._engine.storage.opening import open_storage
-from penstock._engine.storage.scratch import ScratchDirectory, hold
+from penstock._engine.storage.scratch import Hold, ScratchDirectory
 from penstock.common import Encoder, WatermarkStrategy
 from penstock.datastream.connectors.file_system import FileSink
 from penstock.datastream.connectors.number_seq import NumberSequenceSource
@@ -423,7 +424,7 @@ def test_directory_that_was_taken_into_use_since_is_not_removed(temporary: Path,
     scratch._lock.close()
     survey = find_leftovers(Places(), now_ms=tomorrow())
     assert len(survey.leftovers) == 1
-    with hold(scratch.path):
+    with contextlib.closing(Hold(scratch.path)):
         removal = remove_leftovers(survey.leftovers)
     assert [reason for _, reason in removal.failed] == ["a process uses it now"]
     assert scratch.path.exists()
