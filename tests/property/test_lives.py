@@ -283,7 +283,9 @@ class Lives:
             dispose(path, [str(self.checkpoints)])
         for chain in read_chains(open_storage(str(self.checkpoints))):
             begins = chain.newest.begins if chain.newest else 0
-            for number in (number for number in chain.records if number < begins):
+            # The records of starts stay: they tell whose the staged files are.
+            checkpoints = (number for number, record in chain.records.items() if record.kind is RecordKind.CHECKPOINT)
+            for number in (number for number in checkpoints if number < begins):
                 shutil.rmtree(self.checkpoints / chain.job_id / f"chk-{number}", ignore_errors=True)
 
     def clean(self) -> None:
