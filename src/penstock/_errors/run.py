@@ -124,11 +124,16 @@ class SourceFileError(JobRunError):
         self.path, self.reason = path, reason
 
     def __str__(self) -> str:
-        return f"Source file {self.path} cannot be read: {self.reason}."
+        text = f"Source file {self.path} cannot be read: {self.reason}."
+        return text.encode("utf-8", "backslashreplace").decode()  # names of files need not be text
 
 
 class SourceFileChangedError(SourceFileError):
     """A file has changed since a source found it, so that positions in it mean nothing; a restart does not help."""
+
+
+class SourceFileGoneError(SourceFileError):
+    """A file that a source has found is not there any more, or is something else, such as a folder."""
 
 
 class SinkFileError(JobRunError):

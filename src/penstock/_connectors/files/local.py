@@ -12,10 +12,11 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 
-from penstock._connectors.files.filesystem import FileStatus, is_hidden, is_passed_over
+from penstock._connectors.files.filesystem import FileStatus, pass_over
+from penstock._connectors.files.walking import check_kind, find_files, status_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
 # What link() says on file systems without hard links, and between two.
 _NO_LINKS = {errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK, errno.EXDEV}
@@ -29,30 +30,24 @@ class LocalFileSystem:
 
     status_is_cheap = True
 
-    def find(self, path: str) -> list[FileStatus]:
+    def find(self, path: str, skip: Callable[[str, str], None] = pass_over) -> list[FileStatus]:
         """Return the files that a path stands for; a path that exists is no glob, whatever its name."""
-        local = _local(path)
-        if local.exists():
-            return sorted(self._below(local), key=lambda status: status.path)
-        # Path.glob would need the pattern cut into a root and a rest.
-        matches = glob.glob(str(local), recursive=True, include_hidden=True)  # noqa: PTH207
-        matches = [match for match in matches if not is_passed_over(match.rstrip("/"), str(local))]
-        found = {status.path: status for match in matches for status in self._below(Path(match))}
-        if not matches:
-            raise FileNotFoundError(path)
-        return [found[key] for key in sorted(found)]
-
-    def _below(self, path: Path) -> Iterator[FileStatus]:
-        if not path.is_dir():
-            yield _status(path)
-            return
-        for entry in path.iterdir():
-            if not is_hidden(entry.name):
-                yield from self._below(entry)
+        return find_files(str(_local(path)), skip)
 
     def open(self, path: str) -> BinaryIO:
         """Open a file for reading."""
-        return _local(path).open("rb")
+        local = str(_local(path))
+        try:  # to open a pipe would wait for its other end
+            descriptor = os.open(local, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0))
+        except OSError:
+            status_of(local)  # knows more about links and sockets
+            raise
+        try:
+            check_kind(path, os.fstat(descriptor))
+            return os.fdopen(descriptor, "rb")
+        except BaseException:
+            os.close(descriptor)
+            raise
 
     def create(self, path: str) -> BinaryIO:
         """Open a new file for writing."""
@@ -129,7 +124,7 @@ class LocalFileSystem:
 
     def status(self, path: str) -> FileStatus:
         """Return how a file is now."""
-        return replace(_status(_local(path)), path=path)
+        return replace(status_of(str(_local(path))), path=path)
 
     def size_of(self, path: str) -> int | None:
         """Return the length of a file in bytes, None when it is not there."""
@@ -155,11 +150,6 @@ class LocalFileSystem:
 
 def _names_in(folder: Path) -> list[str]:
     return [entry.name for entry in folder.iterdir()]
-
-
-def _status(path: Path) -> FileStatus:
-    stat = path.stat()
-    return FileStatus(str(path), stat.st_size, stat.st_mtime_ns // 1_000_000)
 
 
 def _joined_prefix(final: Path) -> str:

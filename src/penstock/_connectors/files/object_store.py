@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Any, BinaryIO, cast
 import obstore
 from obstore.store import from_url
 
-from penstock._connectors.files.filesystem import MAGIC, FileStatus, is_hidden, is_passed_over
+from penstock._connectors.files.filesystem import MAGIC, FileStatus, is_hidden, is_passed_over, pass_over
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from obstore import ReadableFile
 
@@ -66,8 +66,9 @@ class ObjectFileSystem:
     def __init__(self, largest_copy: int = 5 << 30) -> None:
         self._largest_copy = largest_copy
 
-    def find(self, path: str) -> list[FileStatus]:
+    def find(self, path: str, skip: Callable[[str, str], None] = pass_over) -> list[FileStatus]:
         """Return the objects that a key, prefix or glob stands for."""
+        del skip  # whatever is listed is an object
         root, key = _split(path)
         prefix = key
         if any(sign in key for sign in MAGIC):
