@@ -53,6 +53,7 @@
     │   ├── LostCommittableError            what a sink staged is gone before its first commit
     │   ├── PartitionError                  a custom partitioner named a subtask that does not exist
     │   ├── RecordFieldError                a record has a field that its file has no column for
+    │   ├── RecordValueError                a record has a value that its column cannot hold as it is
     │   ├── SavepointError                  a savepoint that was asked for could not be written
     │   │   ├── StopIncompleteError             it was written, and the job failed after that
     │   │   └── StopTimeoutError                the job did not stop in time, and was cancelled
@@ -136,6 +137,7 @@ from penstock._errors.run import (
     LostCommittableError,
     PartitionError,
     RecordFieldError,
+    RecordValueError,
     SavepointError,
     SinkFileError,
     SourceFileChangedError,
@@ -218,6 +220,7 @@ __all__ = [
     "PenstockError",
     "PySparkVersionError",
     "RecordFieldError",
+    "RecordValueError",
     "RestoreError",
     "RetryableError",
     "SavepointChangeError",

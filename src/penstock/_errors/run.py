@@ -191,6 +191,29 @@ class RecordFieldError(JobRunError):
         )
 
 
+class RecordValueError(JobRunError, ValueError):
+    """A record has a value that the column it is to be written to cannot hold as it is.
+
+    Args:
+        field: The column.
+        record: The beginning of the record's repr.
+        column_type: What the column holds.
+        reason: What is wrong with the value, a clause without a full stop.
+        way_out: What to do about it, a clause without a full stop.
+    """
+
+    def __init__(self, field: str, record: str, column_type: str, reason: str, way_out: str) -> None:
+        super().__init__(field, record, column_type, reason, way_out)
+        self.field, self.record, self.column_type = field, record, column_type
+        self.reason, self.way_out = reason, way_out
+
+    def __str__(self) -> str:
+        return (
+            f"The field {self.field!r} of the record {self.record} does not fit its column ({self.column_type}): "
+            f"{self.reason}. {self.way_out}."
+        )
+
+
 class StagedFileError(SinkFileError):
     """A checkpoint that a job was started from continues an unfinished file that is gone.
 
