@@ -19,7 +19,8 @@ from penstock._engine.operators.reduce import ReduceOperator
 from penstock._engine.operators.stateless import FilterOperator, FlatMapOperator, MapOperator
 from penstock._engine.operators.window import window_operator
 from penstock._engine.protocol.control import OperatorRestore
-from penstock._engine.protocol.keys import key_group, key_group_range, normal_key
+from penstock._engine.protocol.key_groups import key_group, key_group_range
+from penstock._engine.protocol.keys import normal_key
 from penstock._engine.protocol.rows import MAX_WATERMARK, MIN_WATERMARK, NO_TIMESTAMP
 from penstock._engine.state.memory_store import MemoryStore
 from penstock._engine.state.operator_state import describe

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shutil
 import subprocess
@@ -23,7 +24,7 @@ from penstock._engine.savepoints.leftovers import find_leftovers, remove_leftove
 from penstock._engine.savepoints.survey import LeftoverKind, Places, Survey
 from penstock._engine.state.keyed_store import KeyedStore
 from penstock._engine.storage.opening import open_storage
-from penstock._engine.storage.scratch import ScratchDirectory, hold
+from penstock._engine.storage.scratch import Hold, ScratchDirectory
 from penstock.common import Encoder, WatermarkStrategy
 from penstock.datastream.connectors.file_system import FileSink
 from penstock.datastream.connectors.number_seq import NumberSequenceSource
@@ -187,7 +188,7 @@ def test_staged_files_of_a_run_that_a_copied_directory_knows_as_living_are_left_
     run(writing_job(tmp_path), tmp_path, cancel_in=2)
     stage(tmp_path, job_directory(tmp_path).name)
     copy = shutil.copytree(tmp_path / "checkpoints", tmp_path / "copy")
-    [terminal] = (max(job.glob("chk-*"), key=lambda path: int(path.name[4:])) for job in copy.iterdir())
+    [terminal] = (max(job.glob("chk-*"), key=lambda path: int(path.name[4:])) for job in copy.glob("?" * 32))
     shutil.rmtree(terminal)  # as if that one ran
     both = (str(tmp_path / "checkpoints"), str(copy))
     for directories in (both, both[::-1]):
@@ -423,7 +424,7 @@ def test_directory_that_was_taken_into_use_since_is_not_removed(temporary: Path,
     scratch._lock.close()
     survey = find_leftovers(Places(), now_ms=tomorrow())
     assert len(survey.leftovers) == 1
-    with hold(scratch.path):
+    with contextlib.closing(Hold(scratch.path)):
         removal = remove_leftovers(survey.leftovers)
     assert [reason for _, reason in removal.failed] == ["a process uses it now"]
     assert scratch.path.exists()

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING
 
 from penstock._engine.cli.exit_codes import SIGNALLED, ExitCode
 from penstock._engine.cli.output import print_facts, print_json, say, waiting
-from penstock._engine.gateway.registry import Registry, default_directory, user_state_directory
+from penstock._engine.gateway.registry import Registry, default_directory
+from penstock._engine.gateway.user_directories import user_state_directory
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -36,6 +36,7 @@ from penstock._engine.protocol.paths import blob_path
 from penstock._engine.storage.opening import open_storage, storage_options
 from penstock._engine.storage.s3 import is_s3_setting
 from penstock._engine.storage.scratch import ScratchDirectory
+from penstock._engine.storage.temporary import TemporaryStorage
 from penstock.common import option_table
 from penstock.common.configuration import shown_value
 from penstock.errors import ConfigurationError
@@ -91,7 +92,7 @@ def assemble(
         _name_those_without_uid(graph)
     temporary = None if directory else ScratchDirectory("penstock-checkpoints-")
     options = storage_options(configuration)
-    storage = open_storage(str(temporary.path) if temporary is not None else str(directory), options)
+    storage = TemporaryStorage(temporary) if temporary is not None else open_storage(str(directory), options)
     storage.probe()
 
     identity = Identity(run_id=uuid.uuid4().hex, fresh_job_id=uuid.uuid4().hex, penstock_version=__version__)

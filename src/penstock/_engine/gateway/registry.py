@@ -18,6 +18,8 @@ from typing import IO, TYPE_CHECKING
 
 import msgspec
 
+from penstock._engine.gateway.user_directories import make_private, user_state_directory
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
@@ -74,7 +76,7 @@ class Registry:
         path = self._path(entry)
         draft = path.with_suffix(".new")
         with contextlib.suppress(OSError):
-            self._directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+            make_private(self._directory)
             file = os.fdopen(os.open(draft, os.O_RDWR | os.O_CREAT | os.O_TRUNC, 0o600), "r+b")
             file.write(msgspec.json.format(msgspec.json.encode(entry)))
             file.flush()
@@ -112,7 +114,7 @@ class Registry:
                 entry = msgspec.json.decode(path.read_bytes(), type=Entry)
             except (OSError, msgspec.DecodeError):
                 continue  # removed meanwhile, or no entry
-            if not entry.is_local or (_is_held(path) and _is_alive(entry.pid)):
+            if not entry.is_local or (_is_held(path) and is_alive(entry.pid)):
                 yield entry
                 continue
             with contextlib.suppress(OSError):
@@ -126,15 +128,6 @@ def default_directory() -> Path:
     """
     given = os.environ.get(_VARIABLE)
     return Path(given) if given else user_state_directory() / "jobs"
-
-
-def user_state_directory() -> Path:
-    """Return the place for what this user's jobs and commands leave on the machine."""
-    if sys.platform == "darwin":
-        base = Path.home() / "Library" / "Application Support"
-    else:
-        base = Path(os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state")
-    return base / "penstock"
 
 
 def _lock(file: IO[bytes]) -> None:
@@ -161,7 +154,7 @@ def _is_held(path: Path) -> bool:
     return False
 
 
-def _is_alive(pid: int) -> bool:
+def is_alive(pid: int) -> bool:
     """Tell whether there is a process; one that it forked may hold its lock after its end."""
     if sys.platform == "win32":
         return True  # os.kill would end the process there

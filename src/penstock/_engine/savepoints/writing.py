@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from penstock import __version__
 from penstock._engine.operators.fired_windows import CONTENTS, FIRED, take_over_from_format_1
-from penstock._engine.protocol.keys import NormalKey, key_group, key_group_range, normal_key, subtask_of_key_group
+from penstock._engine.protocol.key_groups import key_group, key_group_range, subtask_of_key_group
+from penstock._engine.protocol.keys import NormalKey, normal_key
 from penstock._engine.protocol.metadata import OperatorRecord, encode_record
 from penstock._engine.protocol.paths import METADATA, shared_path
 from penstock._engine.protocol.state_handle import StateHandle, StateMode
@@ -204,7 +205,7 @@ class _Writer:
             path = self._put(uid, subtask, token, data, ".operator")
             return describe(data, parts, self._draft.checkpoint_id, token, path)
 
-        handle = state.save(write)
+        handle = state.save(write, anew=True)  # the file of the same content is elsewhere
         return () if handle is None else (handle,)
 
 
