@@ -194,7 +194,7 @@ def test_failures_are_kept_with_their_time_place_and_whether_they_counted(name: 
     )
     assert failed.place is not None
     assert failed.place.operator_name == "ratio"
-    assert lost.time_ms <= failed.time_ms
+    assert lost.time.passed_ms <= failed.time.passed_ms
 
 
 @pytest.mark.behaviour(176)

@@ -128,6 +128,10 @@ class _Part:
         size = self.finished_size + (0 if self.open is None else self.open.size)
         return PartFileInfo(self.bucket_id, size, self.created_ms, self.updated_ms)
 
+    def is_no_younger_than(self, now: int) -> None:
+        """Count a part's age from now on where it is from the future: the clock was set back."""
+        self.created_ms, self.updated_ms = min(self.created_ms, now), min(self.updated_ms, now)
+
     def finish_segment(self) -> None:
         if self.open is not None:
             self.finished_size += self.open.finish()
@@ -227,7 +231,7 @@ class FileWriter(StatefulSinkWriter[Any, FileWriterState], CommittingSinkWriter[
                 by_bucket.setdefault(bucket_id, []).append(element)
             for bucket_id, part_of_block in by_bucket.items():
                 self._write(bucket_id, part_of_block, now)
-        if now - self._checked_ms >= self._options.bucket_check_interval_ms:
+        if not 0 <= now - self._checked_ms < self._options.bucket_check_interval_ms:  # over, or the clock was set back
             self._roll_by_age(now)
 
     def _check_buckets(self, bucket_ids: Collection[str]) -> None:
@@ -322,6 +326,8 @@ class FileWriter(StatefulSinkWriter[Any, FileWriterState], CommittingSinkWriter[
 
     def _roll_by_age(self, now: int) -> None:
         self._checked_ms = now
+        for part in self._parts.values():
+            part.is_no_younger_than(now)
         self._roll_if(lambda part: self._options.rolling_policy.should_roll_on_processing_time(part, now))
 
     def _roll_if(self, is_finished: Callable[[PartFileInfo], bool]) -> None:

@@ -1,6 +1,7 @@
 """What can happen to a job, as seen by its coordinator.
 
-Most events answer one instruction, which their docstrings name; the driver adds the time when it hands them in.
+Most events answer one instruction, which their docstrings name; the driver adds the moment when it hands them in, by
+both of its clocks (`protocol.clocks.Moment`).
 """
 
 from __future__ import annotations
@@ -150,6 +151,7 @@ class EpochEnded:
     """Answers RunEpoch and NotifyListeners: Spark ran it to its end."""
 
     outcome: EpochOutcome
+    #: How long it took.
     wall_ms: int
 
 

@@ -211,7 +211,7 @@ class RecordKeeper:
         unneeded = [number for number in self._ids(job_id) if begins <= number < before]
         unneeded = [number for number in unneeded if number not in instruction.checkpoints]
         records = [metadata_path(job_id, number) for number in unneeded if self._is_checkpoint(job_id, number)]
-        oldest_ms = self._clock.now_ms() - ORPHAN_AGE_MS
+        oldest_ms = self._clock.now().now_ms - ORPHAN_AGE_MS  # as files have theirs
         files = [
             file.path
             for file in self._storage.files(shared_directory(job_id))

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import secrets
-import time
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from penstock import __version__
 from penstock._engine.operators.fired_windows import CONTENTS, FIRED, take_over_from_format_1
+from penstock._engine.protocol.clocks import now_ms
 from penstock._engine.protocol.key_groups import key_group, key_group_range, subtask_of_key_group
 from penstock._engine.protocol.keys import NormalKey, normal_key
 from penstock._engine.protocol.metadata import OperatorRecord, encode_record
@@ -63,7 +63,7 @@ def write_draft(draft: Draft, path: str, options: Mapping[str, str] | None = Non
         raise SavepointChangeError(directory, "there are files already; choose a directory that is empty or new")
     writer = _Writer(draft, target)
     try:
-        record = encode_record(draft.record(writer.operators(), time.time_ns() // 1_000_000, __version__))
+        record = encode_record(draft.record(writer.operators(), now_ms(), __version__))
         # A store whose answer was lost is asked again, and then says that it is there.
         is_first = target.put_if_absent(METADATA, record) or target.find(METADATA) == record
     except BaseException:

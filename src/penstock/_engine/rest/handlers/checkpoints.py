@@ -252,11 +252,11 @@ def _checkpoint(job: JobView, entry: CheckpointView, *, tasks: bool = False) -> 
         status=entry.status.value,
         is_savepoint=is_savepoint,
         savepoint_format="CANONICAL" if is_savepoint else None,
-        trigger_timestamp=entry.triggered_ms,
-        latest_ack_timestamp=-1 if entry.acked_ms is None else entry.acked_ms,
+        trigger_timestamp=entry.triggered.now_ms,
+        latest_ack_timestamp=-1 if entry.acked is None else entry.acked.now_ms,
         checkpointed_size=entry.written_bytes,
         state_size=entry.state_bytes,
-        end_to_end_duration=-1 if entry.ended_ms is None else entry.ended_ms - entry.triggered_ms,
+        end_to_end_duration=-1 if entry.duration_ms is None else entry.duration_ms,
         alignment_buffered=0,
         processed_data=0,
         persisted_data=0,
@@ -269,7 +269,7 @@ def _checkpoint(job: JobView, entry: CheckpointView, *, tasks: bool = False) -> 
         case CheckpointStatus.COMPLETED:
             answer.external_path, answer.discarded = _path(entry.path), entry.discarded
         case CheckpointStatus.FAILED:
-            answer.failure_timestamp, answer.failure_message = entry.ended_ms or 0, entry.failure
+            answer.failure_timestamp, answer.failure_message = entry.ended.now_ms if entry.ended else 0, entry.failure
         case CheckpointStatus.IN_PROGRESS:
             pass
     return answer
