@@ -375,6 +375,30 @@ def test_a_file_that_is_touched_before_it_is_cut_was_not_taken(
     assert (skipped(run), waiting(run)) == ((1, 0) if touch == "deleted" else (0, 1))
 
 
+@pytest.mark.parametrize("appended", [False, True], ids=["", "appended files"])
+def test_a_source_that_had_ended_and_looks_again_reads_new_files_and_names_those_that_changed(
+    tmp_path: Path, appended: bool
+) -> None:
+    path = tmp_path / "a.txt"
+    path.write_text(OLD)
+    builder = FileSource.for_record_stream_format(TEXT, str(tmp_path))
+    source = (builder.read_appended_files() if appended else builder).build()
+    run = SourceRun(source)
+    run.epoch()
+    state = run.enumerator.snapshot_state(1)
+    (tmp_path / "b.txt").write_text("b")
+    enumerator = source.restore_enumerator(TestEnumeratorContext(), state)
+    enumerator.find_new_splits()
+    assert [split.file.path for split in enumerator.waiting_splits] == [str(tmp_path / "b.txt")]
+    write(path, OLD + "three\n")
+    if appended:
+        enumerator.find_new_splits()
+        assert len(enumerator.waiting_splits) == 1
+    else:
+        with pytest.raises(SourceFileChangedError, match=r"a\.txt cannot be read: it has 14 bytes, and had 8"):
+            enumerator.find_new_splits()
+
+
 # ------------------------------------------------------------------------------------------------- how long they wait
 
 
