@@ -13,6 +13,7 @@
     │   ├── KeyEncodingError                a key without a canonical encoding
     │   ├── PathError                       a path or URL cannot be, or is probably not the one that was meant
     │   ├── StateDescriptorError            a state declared as another kind than it was written as
+    │   ├── UncopyableRecordError           a record that can neither be pickled nor copied
     │   ├── UnpicklableFunctionError        a function that cannot travel to the tasks
     │   └── UnsupportedOperationError       a PyFlink call that has no meaning here
     ├── RestoreError                    fix the start: the state to start from
@@ -40,6 +41,7 @@
     │   └── UnsupportedJavaError            no Java that this Spark runs on
     ├── JobRunError                     look into the run: the job was under way
     │   ├── AccumulatorSizeError            accumulators too large for the checkpoints that hold them
+    │   ├── AggregationError                a field that sum, min or max cannot take
     │   ├── CheckpointExpiredError          the tasks of a checkpoint made no progress for too long
     │   ├── CheckpointRequestError          a checkpoint that was asked for could not be made
     │   ├── DriverCodeError                 an enumerator or a committer failed on the driver
@@ -55,12 +57,15 @@
     │   │   ├── StopIncompleteError             it was written, and the job failed after that
     │   │   └── StopTimeoutError                the job did not stop in time, and was cancelled
     │   ├── SinkFileError                   an output file cannot be written or published
+    │   │   ├── BucketNameError                 a bucket has a name that no folder can have
     │   │   └── StagedFileError             a checkpoint continues an unfinished one that is gone
     │   ├── SourceFileError                 an input file is gone or cannot be read
-    │   │   └── SourceFileChangedError          it has changed since the job found it
+    │   │   ├── SourceFileChangedError          it has changed since the job found it
+    │   │   └── SourceFileGoneError             it is not there any more
     │   ├── SparkGoneError                  Spark's JVM has ended; only another start helps
     │   ├── SplitFetchError                 a source's reader could not fetch
     │   ├── StaleAttemptError               a task that outlived its attempt stopped itself
+    │   ├── TimestampError                  a timestamp, a watermark or a timer that is no time of 64 bits
     │   ├── UnpicklableAccumulatorError     an accumulator that cannot be written to a checkpoint
     │   ├── UnpicklableStateError           a value in keyed state that cannot be written to a checkpoint
     │   └── UnreadableOutputError           what was printed or collected cannot be read back
@@ -108,13 +113,16 @@ from penstock._errors.program import (
     KeyEncodingError,
     PathError,
     StateDescriptorError,
+    UncopyableRecordError,
     UnknownKeyError,
     UnpicklableFunctionError,
     UnsupportedOperationError,
 )
+from penstock._errors.records import AggregationError, TimestampError
 from penstock._errors.root import InternalError, PenstockError, RetryableError
 from penstock._errors.run import (
     AccumulatorSizeError,
+    BucketNameError,
     CheckpointExpiredError,
     CheckpointRequestError,
     DriverCodeError,
@@ -132,6 +140,7 @@ from penstock._errors.run import (
     SinkFileError,
     SourceFileChangedError,
     SourceFileError,
+    SourceFileGoneError,
     SparkGoneError,
     SplitFetchError,
     StagedFileError,
@@ -165,6 +174,8 @@ from penstock._errors.start import (
 __all__ = [
     "AccumulatorSizeError",
     "AccumulatorTypeError",
+    "AggregationError",
+    "BucketNameError",
     "CheckpointExpiredError",
     "CheckpointRequestError",
     "CheckpointStorageError",
@@ -214,6 +225,7 @@ __all__ = [
     "SinkFileError",
     "SourceFileChangedError",
     "SourceFileError",
+    "SourceFileGoneError",
     "SparkGoneError",
     "SparkLaunchError",
     "SparkSetupError",
@@ -226,7 +238,9 @@ __all__ = [
     "StopTimeoutError",
     "SupervisionNoteError",
     "TemporaryCheckpointsError",
+    "TimestampError",
     "UnclaimedStateError",
+    "UncopyableRecordError",
     "UnknownKeyError",
     "UnknownStateError",
     "UnpicklableAccumulatorError",

@@ -233,7 +233,7 @@ def test_savepoint_by_way_of_a_link_is_the_same_place(tmp_path: Path) -> None:
 def test_files_that_an_earlier_version_found_by_another_spelling_are_not_read_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from penstock._connectors.files.source import FileCheckpoint
+    from penstock._connectors.files.source_state import FileCheckpoint
     from penstock.testing.connector_contexts import TestEnumeratorContext
 
     monkeypatch.chdir(tmp_path)
@@ -241,6 +241,8 @@ def test_files_that_an_earlier_version_found_by_another_spelling_are_not_read_ag
     (tmp_path / "in" / "a.txt").write_text("a")
     (tmp_path / "in" / "b.txt").write_text("b")
     source = FileSource.for_record_stream_format(StreamFormat.text_line_format(), "./in/").build()
-    enumerator = source.restore_enumerator(TestEnumeratorContext(), FileCheckpoint((), frozenset({"in/a.txt"})))
+    state = FileCheckpoint.__new__(FileCheckpoint)
+    state.__setstate__([(), frozenset({"in/a.txt"})])
+    enumerator = source.restore_enumerator(TestEnumeratorContext(), state)
     enumerator.find_new_splits()
     assert [split.split_id() for split in enumerator.snapshot_state(1).splits] == [f"{tmp_path}/in/b.txt@0"]

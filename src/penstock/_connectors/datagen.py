@@ -1,7 +1,9 @@
 """The generator source: indices dealt out among the readers, a function called for each, at a limited rate.
 
-The rate is kept per split and in wall time: a split knows when its next record is due, and takes that into its
-snapshot. So a reader that is recreated at each epoch keeps the rate as well as one that is kept.
+The rate is kept per split and by the time of day: a split knows when its next record is due, and takes that into its
+snapshot. So a reader that is recreated at each epoch keeps the rate as well as one that is kept. A reader reads the
+time of day once and goes on from there; where that was set back since the snapshot, the next record is due after one
+interval, and not when that time comes again.
 """
 
 from __future__ import annotations
@@ -10,6 +12,8 @@ import time
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, cast
 
+from penstock.common.copies import own
+from penstock.common.option_table import OBJECT_REUSE
 from penstock.datastream.connectors._generating import GeneratorFunction, RateUnit
 from penstock.datastream.connectors.base import InputStatus, SourceReader, SourceSplit
 from penstock.datastream.connectors.enumerator_base import SplitQueueEnumerator
@@ -63,20 +67,24 @@ class DataGeneratorReader(SourceReader[Any, IndexSplit]):
         context: The reader's surroundings.
         function: Makes a record of an index.
         strategy: How fast.
-        clock: Gives the time in seconds since the epoch.
+        clock: Gives the time in seconds since the epoch; that of the machine, even while it is set, when left out.
         sleep: Waits some seconds.
     """
+
+    #: A function may return one object for all of them; it is copied here, before the function is called again.
+    emits_new_records = True
 
     def __init__(
         self,
         context: SourceReaderContext,
         function: Callable[[int], Any] | GeneratorFunction[Any],
         strategy: RateLimiterStrategy,
-        clock: Callable[[], float] = time.time,
+        clock: Callable[[], float] | None = None,
         sleep: Callable[[float], None] = time.sleep,
     ) -> None:
         self._context, self._strategy = context, strategy
-        self._clock, self._sleep = clock, sleep
+        self._clock, self._sleep = clock or _even_clock(), sleep
+        self._object_reuse = context.configuration.get(OBJECT_REUSE)
         # A cast, because a test of a generic class leaves its parameter unknown.
         self._function = cast("GeneratorFunction[Any]", function) if isinstance(function, GeneratorFunction) else None
         self._call = cast("Callable[[int], Any]", function) if self._function is None else self._function.map
@@ -102,7 +110,8 @@ class DataGeneratorReader(SourceReader[Any, IndexSplit]):
             indices = self._due_indices(split, min(_BLOCK, output.wanted), now)
             split_output = output.create_output_for_split(split.id)
             call = self._call
-            split_output.collect_all([call(index) for index in indices])
+            records = [call(i) for i in indices] if self._object_reuse else [own(call(i)) for i in indices]
+            split_output.collect_all(records)
             split = self._moved(split, len(indices), now)
             if split.end is None or split.next < split.end:
                 self._splits.append(split)
@@ -138,8 +147,11 @@ class DataGeneratorReader(SourceReader[Any, IndexSplit]):
         return list(self._splits)
 
     def add_splits(self, splits: list[IndexSplit]) -> None:
-        """Take shares."""
-        self._splits.extend(splits)
+        """Take shares; the next record of one is due within its interval, also where the clock was set back."""
+        now = self._clock()
+        for split in splits:
+            due = None if split.due is None else min(split.due, now + split.step / self._strategy.rate)
+            self._splits.append(replace(split, due=due))
         self._requested = False
 
     def notify_no_more_splits(self) -> None:
@@ -183,3 +195,9 @@ class DataGeneratorReader(SourceReader[Any, IndexSplit]):
             # A split has one of `step` shares of the rate, also when one reader holds several.
             due = self._due(split, now) + made * split.step / self._strategy.rate
         return replace(split, next=split.next + made * split.step, due=due)
+
+
+def _even_clock() -> Callable[[], float]:
+    """Return a clock that shows the time of day now, and from here on the time that passes."""
+    begun = time.time() - time.monotonic()
+    return lambda: begun + time.monotonic()

@@ -201,6 +201,25 @@ class DeclaredTypeError(JobGraphError, ValueError, TypeError):
         )
 
 
+class UncopyableRecordError(JobGraphError, TypeError):
+    """A record that leaves a function can neither be pickled nor copied, so that its receiver has none of its own.
+
+    Args:
+        record_type: The record's class, such as ``builtins.generator``.
+        reason: What copying it said.
+    """
+
+    def __init__(self, record_type: str, reason: str) -> None:
+        super().__init__(record_type, reason)
+        self.record_type, self.reason = record_type, reason
+
+    def __str__(self) -> str:
+        return (
+            f"A record of class {self.record_type} cannot be copied: {self.reason}. Let the function give something "
+            "that can be pickled, or set pipeline.object-reuse to true: records are then handed on without a copy."
+        )
+
+
 class AccumulatorTypeError(JobGraphError):
     """One name stands for accumulators of two classes.
 

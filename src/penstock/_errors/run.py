@@ -124,11 +124,16 @@ class SourceFileError(JobRunError):
         self.path, self.reason = path, reason
 
     def __str__(self) -> str:
-        return f"Source file {self.path} cannot be read: {self.reason}."
+        text = f"Source file {self.path} cannot be read: {self.reason}."
+        return text.encode("utf-8", "backslashreplace").decode()  # names of files need not be text
 
 
 class SourceFileChangedError(SourceFileError):
     """A file has changed since a source found it, so that positions in it mean nothing; a restart does not help."""
+
+
+class SourceFileGoneError(SourceFileError):
+    """A file that a source has found is not there any more, or is something else, such as a folder."""
 
 
 class SinkFileError(JobRunError):
@@ -145,6 +150,23 @@ class SinkFileError(JobRunError):
 
     def __str__(self) -> str:
         return f"Sink file {self.path} cannot be written: {self.reason}."
+
+
+class BucketNameError(SinkFileError):
+    """A file sink's bucket assigner has returned what cannot be the name of a folder.
+
+    Args:
+        path: The sink's folder.
+        bucket: The beginning of the bucket's repr.
+        reason: What is wrong with it, and what to do, a clause without a full stop.
+    """
+
+    def __init__(self, path: str, bucket: str, reason: str) -> None:
+        Exception.__init__(self, path, bucket, reason)
+        self.path, self.bucket, self.reason = path, bucket, reason
+
+    def __str__(self) -> str:
+        return f"The bucket {self.bucket} cannot be below {self.path}: {self.reason}."
 
 
 class RecordFieldError(JobRunError):

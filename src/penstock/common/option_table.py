@@ -97,8 +97,7 @@ OBJECT_REUSE = option(
     "pipeline.object-reuse",
     BOOL,
     False,
-    "records are handed from function to function without a copy",
-    no_effect="records are never copied between functions, so it is always on",
+    "records are handed from function to function without a copy; functions may not change them then",
 )
 
 JOB_LISTENERS = option(

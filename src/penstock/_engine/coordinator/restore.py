@@ -22,7 +22,7 @@ from penstock._engine.coordinator.splits import splits_of
 from penstock._engine.graph.job_graph import OperatorKind
 from penstock._engine.protocol.control import decode, encode
 from penstock._engine.protocol.events import EndOfInput, SourceEvent, decode_event, encode_event
-from penstock._engine.protocol.keys import key_group_range
+from penstock._engine.protocol.key_groups import key_group_range
 from penstock._engine.protocol.metadata import (
     EnumeratorRecord,
     JobSnapshot,
@@ -70,6 +70,8 @@ class Restored:
     stopping: str | None = None
     #: What whoever starts the job should know of it.
     remarks: tuple[Log, ...] = ()
+    #: The last checkpoint that its job has completed behind it: what is published up to there is published again.
+    later: int | None = None
 
     @property
     def resumes(self) -> bool:

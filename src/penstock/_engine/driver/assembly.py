@@ -141,7 +141,7 @@ def assemble(
         graph.name,
         identity.run_id,
         job_plan,
-        mailbox.clock.now_ms,
+        mailbox.clock.now,
         settings=checkpoint_settings(configuration),
         configuration={key: shown_value(key, value) for key, value in configuration.to_dict().items()},
         failures_kept=configuration.get(option_table.EXCEPTION_HISTORY_SIZE),

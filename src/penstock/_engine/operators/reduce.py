@@ -6,14 +6,15 @@ from typing import TYPE_CHECKING, Any
 
 from penstock._engine.operators.batch import Batch
 from penstock._engine.operators.context import EngineRuntimeContext
-from penstock._engine.operators.copies import any_may_change, separate
 from penstock._engine.operators.keyed import KeyedOperator
-from penstock._engine.state.table import ABSENT, MISSING, Pane
+from penstock._engine.operators.loops import Loops
+from penstock.common.copies import own
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from penstock._engine.operators.base import EpochContext, OperatorContext, Output
+    from penstock._engine.state.table import Pane
 
 
 class ReduceOperator(KeyedOperator):
@@ -23,6 +24,7 @@ class ReduceOperator(KeyedOperator):
         super().__init__(key_selector)
         self.function = function
         self.call = getattr(function, "reduce", function)
+        self._loops = Loops()
         self.pane: Pane
 
     def open(self, context: OperatorContext) -> None:
@@ -34,39 +36,16 @@ class ReduceOperator(KeyedOperator):
 
     def process(self, batch: Batch, input_index: int) -> Iterable[Output]:
         _, keys = self.keys_of(batch.records)
-        # A function may fold into its first argument and return it. What was emitted must not change any more then.
-        if any_may_change(batch.records):
-            reduced = self._reduce_apart(batch.records, keys)
-        else:
-            reduced = self._reduce(batch.records, keys)
+        state = self.pane.hot, self.pane.load
+        reduced = self._loops.reduce(self.call, self.iterate(batch.records), keys, state, self._keep_apart)
         self.pane.dirty.update(keys)
         return ((None, Batch(reduced, batch.timestamps, batch.watermarks)),)
 
-    def _reduce(self, records: list[Any], keys: list[Any]) -> list[Any]:
-        hot, load, call = self.pane.hot, self.pane.load, self.call
-        reduced: list[Any] = []
-        append = reduced.append
-        for key, value in zip(keys, self.iterate(records), strict=True):
-            try:
-                before = hot[key]
-            except KeyError:
-                before = load(key)
-                if before is ABSENT:
-                    hot[key] = value
-                    append(value)
-                    continue
-            hot[key] = after = call(before, value)
-            append(after)
-        return reduced
+    def _keep_apart(self, key: Any, after: Any) -> Any:
+        """Keep one copy of a value that may change, and return another.
 
-    def _reduce_apart(self, records: list[Any], keys: list[Any]) -> list[Any]:
-        hot, load, call = self.pane.hot, self.pane.load, self.call
-        reduced: list[Any] = []
-        for key, value in zip(keys, self.iterate(records), strict=True):
-            before = hot.get(key, MISSING)
-            if before is MISSING:
-                before = load(key)
-            after = value if before is ABSENT else call(before, value)
-            hot[key] = separate(after)
-            reduced.append(after)
-        return reduced
+        A function may fold into its first argument, and return one object for all keys. So the state is apart from
+        what was put out in every case; with object reuse, what is put out is what the function returned.
+        """
+        self.pane.hot[key] = own(after)
+        return after if self.object_reuse else own(after)

@@ -14,6 +14,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from concurrent.futures import Future
 
+    from penstock._engine.protocol.clocks import Moment
+
 
 #: Operations at the same time, and those that are remembered: each takes a thread, or memory, because a client says so.
 MAX_UNDER_WAY: Final = 64
@@ -37,16 +39,16 @@ class Operation:
 
     future: Future[Any]
     #: When a client asked for it last, and within which time it wants to ask again; None for one that did not say.
-    asked_ms: int
+    asked: Moment
     lease_ms: int | None = None
-    #: When its outcome was first seen, in milliseconds; None while there is none.
-    ended_ms: int | None = None
+    #: When its outcome was first seen; None while there is none.
+    ended: Moment | None = None
     #: Whether the outcome was read, or the client that has asked waits for it no more.
     was_read: bool = False
 
-    def has_reader(self, now_ms: int) -> bool:
+    def has_reader(self, now: Moment) -> bool:
         """Whether a client may still come to read the outcome."""
-        return not self.was_read and (self.lease_ms is None or now_ms <= self.asked_ms + self.lease_ms)
+        return not self.was_read and (self.lease_ms is None or now.since(self.asked) <= self.lease_ms)
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,10 +65,10 @@ class Operations:
 
     Args:
         keep_ms: How long an outcome can be asked for.
-        clock: Returns the time in milliseconds.
+        clock: Returns the moment.
     """
 
-    def __init__(self, keep_ms: int, clock: Callable[[], int]) -> None:
+    def __init__(self, keep_ms: int, clock: Callable[[], Moment]) -> None:
         self._keep_ms = keep_ms
         self._clock = clock
         self._changed = threading.Condition()
@@ -112,7 +114,7 @@ class Operations:
             operation = self._operations.get((kind, job_id, trigger_id))
             if operation is None:
                 return None
-            operation.asked_ms = self._clock()
+            operation.asked = self._clock()
             if not operation.future.done():
                 return Outcome(done=False)
             operation.was_read = True
@@ -136,10 +138,10 @@ class Operations:
         Args:
             timeout_s: How long to wait at most, in seconds.
         """
-        end_ms = self._clock() + timeout_s * 1000
+        begun = self._clock()
         with self._changed:
-            while self._unread() and (left_ms := end_ms - self._clock()) > 0:
-                self._changed.wait(min(left_ms / 1000, _LOOK_S))
+            while self._unread() and (left_s := timeout_s - self._clock().since(begun) / 1000) > 0:
+                self._changed.wait(min(left_s, _LOOK_S))
             return not self._unread()
 
     @property
@@ -150,12 +152,12 @@ class Operations:
 
     def _unread(self) -> bool:
         self._forget()
-        now_ms = self._clock()
-        return any(operation.has_reader(now_ms) for operation in self._operations.values())
+        now = self._clock()
+        return any(operation.has_reader(now) for operation in self._operations.values())
 
     def _ended(self, operation: Operation) -> None:
         with self._changed:
-            operation.ended_ms = self._clock()
+            operation.ended = self._clock()
 
     def _make_room(self) -> None:
         ended = [name for name, one in self._operations.items() if one.future.done()]
@@ -165,7 +167,7 @@ class Operations:
             del self._operations[name]
 
     def _forget(self) -> None:
-        oldest_ms = self._clock() - self._keep_ms
+        now = self._clock()
         self._operations = {
-            name: one for name, one in self._operations.items() if one.ended_ms is None or one.ended_ms >= oldest_ms
+            name: one for name, one in self._operations.items() if now.since(one.ended or now) <= self._keep_ms
         }

@@ -14,11 +14,11 @@ import selectors
 import socket
 import sys
 import threading
-import time
 from concurrent.futures import Future
 from typing import TYPE_CHECKING
 
 from penstock._engine.gateway.registry import Entry, Registry
+from penstock._engine.protocol.clocks import Moment
 from penstock._engine.rest.address import listen
 from penstock._engine.rest.jobs import Jobs
 from penstock._engine.rest.operations import Operations
@@ -65,8 +65,8 @@ class RestServer:
         self._lingers = True
         self._thread: threading.Thread | None = None
         self._registry = Registry(settings.registry_directory)
-        self.jobs = Jobs(settings.job_store_ms, _now_ms)
-        self.operations = Operations(settings.store_ms, _monotonic_ms)
+        self.jobs = Jobs(settings.job_store_ms, Moment.now)
+        self.operations = Operations(settings.store_ms, Moment.now)
         port: int = self._socket.getsockname()[1]
         #: Where clients find it.
         self.address = settings.url(port)
@@ -82,7 +82,7 @@ class RestServer:
         site = Site(
             jobs=self.jobs,
             operations=self.operations,
-            clock=_now_ms,
+            clock=Moment.now,
             slots=slots,
             configuration=self._settings.configuration,
             dispose=self._begin_disposal,
@@ -120,7 +120,7 @@ class RestServer:
 
     def _entry(self, job: JobView) -> Entry:
         token = self._settings.access.token
-        return Entry.of_this_process(job.job_id, job.name, self.address, job.started_ms, token, run_id=job.run_id)
+        return Entry.of_this_process(job.job_id, job.name, self.address, job.started.now_ms, token, run_id=job.run_id)
 
     def close(self) -> None:
         """Stop serving, once nobody has to hear of an outcome any more."""
@@ -184,11 +184,3 @@ def _listen_for_metrics(settings: RestSettings) -> socket.socket | None:
     except ConfigurationError as error:
         _log.warning("Metrics have no port of their own and are only at /metrics of the REST server: %s", error)
         return None
-
-
-def _now_ms() -> int:
-    return time.time_ns() // 1_000_000
-
-
-def _monotonic_ms() -> int:
-    return time.monotonic_ns() // 1_000_000

@@ -13,7 +13,7 @@ from penstock._engine.graph.job_graph import OperatorKind
 from penstock._engine.operators.accumulators import Accumulators
 from penstock._engine.operators.base import EpochContext, Operator, OperatorContext, Output
 from penstock._engine.operators.batch import Batch, watermark_only
-from penstock._engine.operators.clocks import InputClock
+from penstock._engine.operators.clocks import InputClock, ProcessingClock
 from penstock._engine.operators.context import EngineRuntimeContext
 from penstock._engine.operators.factory import create_operator
 from penstock._engine.operators.side_outputs import parted
@@ -35,7 +35,8 @@ from penstock._engine.runtime.idleness import longest_idleness
 from penstock._engine.runtime.subtask_state import SubtaskState
 from penstock._engine.runtime.valve import Valve
 from penstock.common.configuration import Configuration
-from penstock.common.option_table import DRAIN_FIRES_PROCESSING_TIME_TIMERS
+from penstock.common.copies import own_all
+from penstock.common.option_table import DRAIN_FIRES_PROCESSING_TIME_TIMERS, OBJECT_REUSE
 from penstock.metrics.in_memory import InMemoryMetricGroup
 
 if TYPE_CHECKING:
@@ -85,13 +86,15 @@ class SubtaskRuntime:
         self.edges: list[EdgeWriter] = []
         self._plan = plan
         self._storage = storage
-        self._clock, self._now_ms = clock, clock.now_ms
+        self._clock, self._processing_clock = clock, ProcessingClock(clock)
+        self._now_ms = self._processing_clock.now_ms
         #: The time in which there could have been input; that of the running epoch began there.
         self._input_clock = InputClock(clock)
         self._input_began_ms = 0.0
         self._job_id = dispatch.job_id
         configuration = Configuration.from_dict(dispatch.configuration)
         self._drain_fires_timers = configuration.get(DRAIN_FIRES_PROCESSING_TIME_TIMERS)
+        self._object_reuse = configuration.get(OBJECT_REUSE)
         self._state = SubtaskState(self.vertex, place[1], dispatch, storage)
         self.metrics = [InMemoryMetricGroup() for _ in self.vertex.operators]
         self._accumulators = [Accumulators() for _ in self.vertex.operators]
@@ -166,7 +169,7 @@ class SubtaskRuntime:
             max_parallelism=vertex.max_parallelism,
             job_attempt=dispatch.job_attempt,
             configuration=dispatch.configuration,
-            clock=self._clock.now_ms,
+            clock=self._now_ms,
             input_clock=self._input_clock,
             task_clock=self._clock,
             metrics=self.metrics[position],
@@ -175,6 +178,7 @@ class SubtaskRuntime:
             save_keyed_state=partial(self._state.save_keyed, node.uid),
             save_operator_state=partial(self._state.save_operator, node.uid),
             read_state=self._state.read,
+            object_reuse=self._object_reuse,
         )
 
     # ------------------------------------------------------------------------------------------------------ the epoch
@@ -185,6 +189,7 @@ class SubtaskRuntime:
         has_run = self.position is not None
         self.position = None  # void until the epoch is accepted
         self._dispatch, self._token, self._checkpoint_id = dispatch, token, level.checkpoint_id
+        self._processing_clock.take_up()
         self._started_ms, self._busy, self._records_in, self._bytes_in = self._now_ms(), 0.0, 0, 0
         self._input_began_ms, self._read_ms = self._input_clock.now_ms(), dict[int, tuple[bool, float]]()
         self._finished = False
@@ -430,9 +435,11 @@ class SubtaskRuntime:
         if not batch.records and not batch.watermarks:
             return
         node = self._nodes[position]
-        for child in node.children.get(tag, ()):
-            yield from self._push(child, batch, 0)
-        edges = node.edges.get(tag, ())
+        children, edges = node.children.get(tag, ()), node.edges.get(tag, ())
+        last = None if edges or not children else children[-1]
+        for child in children:
+            # Each may change its records. The edges, which do not, share the ones that nobody in the chain has.
+            yield from self._push(child, batch if child is last else self._apart(batch), 0)
         for edge in edges:
             try:
                 edge.write(batch)
@@ -442,6 +449,11 @@ class SubtaskRuntime:
             yield None
         if tag is None and batch.watermarks:
             yield from self._watermark_sides(node, position, batch.watermarks[-1][1])
+
+    def _apart(self, batch: Batch) -> Batch:
+        """Return a batch for one of several that get it."""
+        records = batch.records if self._object_reuse else own_all(batch.records)
+        return Batch(records, batch.timestamps, batch.watermarks)
 
     def _watermark_sides(self, node: _Node, position: int, watermark: int) -> Iterator[None]:
         """Let side outputs follow the main output's watermark."""

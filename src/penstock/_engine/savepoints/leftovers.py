@@ -7,10 +7,10 @@ said. In checkpoint directories only jobs that have ended are looked at: a job t
 from __future__ import annotations
 
 import shutil
-import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from penstock._engine.protocol import clocks
 from penstock._engine.protocol.paths import METADATA, checkpoint_path, shared_directory
 from penstock._engine.savepoints.chains import JobChain, read_chains, same_place
 from penstock._engine.savepoints.local_leftovers import dead_local_directories, is_dead_directory
@@ -40,7 +40,7 @@ def find_leftovers(places: Places, *, min_age_ms: int = MIN_AGE_MS, now_ms: int 
     Raises:
         CheckpointStorageError: A directory cannot be read.
     """
-    oldest_ms = (time.time_ns() // 1_000_000 if now_ms is None else now_ms) - min_age_ms
+    oldest_ms = (clocks.now_ms() if now_ms is None else now_ms) - min_age_ms
     return _Search(places, oldest_ms).run()
 
 

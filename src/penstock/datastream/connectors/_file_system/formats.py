@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from penstock.common.typeinfo import Types
 from penstock.datastream.connectors._file_system.charsets import canonical, lines_stand_alone, wrong_charset
@@ -32,7 +32,13 @@ class FileFormat(ABC):
         ...         with file.open() as stream:
         ...             stream.seek(part.position or part.start)
         ...             yield list(stream.read()), part.end
+
+    Attributes:
+        emits_new_records: True where each record is made anew, and neither kept nor changed afterwards; see
+            ``SourceReader``.
     """
+
+    emits_new_records: ClassVar[bool] = False
 
     def cut(self, file: InputFile, part_size: int) -> list[FilePart]:
         """Return the parts of a file that may be read independently; runs on the driver.
@@ -107,6 +113,7 @@ class BulkFormat(FileFormat):
 
 @dataclass(frozen=True)
 class _TextLineFormat(StreamFormat):
+    emits_new_records = True
     charset: str
 
     @property

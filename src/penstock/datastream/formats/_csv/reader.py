@@ -53,6 +53,8 @@ class CsvReaderFormat(StreamFormat):
     Source: ``pyflink.datastream.formats.csv.CsvReaderFormat``.
     """
 
+    emits_new_records = True
+
     def __init__(self, schema: CsvSchema) -> None:
         self._schema = schema
         self._dialect = schema.dialect

@@ -1,0 +1,545 @@
+"""What leaves a function is its receiver's own: every kind of operator, source and side output against pure functions.
+
+Each cell runs one job with three parts. In two of them, chained and over edges, a function keeps and changes what it
+has given out, changes its input, sends one object several times, or has a sibling that changes the records of the same
+stream. In the third part all functions make their records anew. All three must give the same.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from tests.unit.runtime.jobs import Job, Program, same
+
+from penstock.common.time import Time
+from penstock.common.types import Row
+from penstock.common.watermark_strategy import TimestampAssigner, WatermarkStrategy
+from penstock.datastream.connectors.reader_base import SplitCursor
+from penstock.datastream.functions import (
+    AggregateFunction,
+    BroadcastProcessFunction,
+    CoFlatMapFunction,
+    CoMapFunction,
+    CoProcessFunction,
+    FilterFunction,
+    FlatMapFunction,
+    KeyedBroadcastProcessFunction,
+    KeyedCoProcessFunction,
+    KeyedProcessFunction,
+    MapFunction,
+    ProcessFunction,
+    ProcessWindowFunction,
+    ReduceFunction,
+    WindowFunction,
+)
+from penstock.datastream.output_tag import OutputTag
+from penstock.datastream.state import MapStateDescriptor
+from penstock.datastream.window import TumblingEventTimeWindows
+from penstock.testing.sources import ListSource
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from penstock.datastream import DataStream
+    from penstock.datastream.connectors.base import InputStatus, SourceOutput
+
+SIDE = OutputTag("side")
+LATE = OutputTag("late")
+RULES = MapStateDescriptor("rules")
+NUMBERS = list(range(7))
+
+
+# ------------------------------------------------------------------------------------------------------------- records
+
+
+@dataclass
+class Item:
+    number: int
+    text: str = "x"
+
+
+class Form:
+    """A type of records that hold a number: makes one, reads the number, and changes it in place."""
+
+    def make(self, number: int) -> Any:
+        return {"number": number, "text": "x"}
+
+    def read(self, record: Any) -> int:
+        return record["number"]
+
+    def put(self, record: Any, number: int) -> None:
+        record["number"] = number
+
+
+class Lists(Form):
+    def make(self, number: int) -> Any:
+        return [number, "x"]
+
+    def read(self, record: Any) -> int:
+        return record[0]
+
+    def put(self, record: Any, number: int) -> None:
+        record[0] = number
+
+
+class Rows(Form):
+    def make(self, number: int) -> Any:
+        return Row(number=number, text="x")
+
+
+class DataClasses(Form):
+    def make(self, number: int) -> Any:
+        return Item(number)
+
+    def read(self, record: Any) -> int:
+        return record.number
+
+    def put(self, record: Any, number: int) -> None:
+        record.number = number
+
+
+class Buffers(Form):
+    def make(self, number: int) -> Any:
+        return "x", bytearray(b"%d" % number)
+
+    def read(self, record: Any) -> int:
+        return int(record[1])
+
+    def put(self, record: Any, number: int) -> None:
+        record[1][:] = b"%d" % number
+
+
+class Nested(Form):
+    def make(self, number: int) -> Any:
+        return {"text": "x", "items": [{"number": number}]}
+
+    def read(self, record: Any) -> int:
+        return record["items"][0]["number"]
+
+    def put(self, record: Any, number: int) -> None:
+        record["items"][0]["number"] = number
+
+
+FORMS = {
+    "dict": Form(),
+    "list": Lists(),
+    "row": Rows(),
+    "dataclass": DataClasses(),
+    "buffer-in-tuple": Buffers(),
+    "nested": Nested(),
+}
+
+
+class Giver:
+    """Makes the records that a function gives for one that it gets.
+
+    Args:
+        form: The type of the records.
+        habit: "reuses", "mutates", "repeats", "sibling" or "pure"; the last two ask nothing of the function itself.
+        pure: Give the same records, each made anew.
+    """
+
+    def __init__(self, form: Form, habit: str, *, pure: bool) -> None:
+        self.form = form
+        self.habit = habit
+        self.pure = pure
+        self.kept: Any = None
+
+    def numbered(self, number: int) -> Any:
+        """Return a record with a number."""
+        if self.pure or self.habit in ("sibling", "mutates", "pure"):
+            return self.form.make(number)
+        if self.kept is None:
+            self.kept = self.form.make(number)
+        self.form.put(self.kept, number)
+        return self.kept
+
+    def one(self, record: Any) -> Any:
+        """Return one record for one."""
+        number = 7 if self.habit == "repeats" else self.form.read(record) + 100
+        if self.habit == "mutates" and not self.pure:
+            self.form.put(record, number)
+            return record
+        return self.numbered(number)
+
+    def many(self, record: Any) -> Any:
+        """Yield two records for one."""
+        number = self.form.read(record)
+        for more in (100, 100) if self.habit == "repeats" else (100, 200):
+            if self.habit == "mutates" and not self.pure:
+                self.form.put(record, number + more)
+                yield record
+            else:
+                yield self.numbered(number + more)
+
+    def to_both(self, record: Any) -> Any:
+        """Yield two records for one to the main output, and the same ones to the side output."""
+        for given in self.many(record):
+            yield given
+            yield SIDE, given
+
+
+# ----------------------------------------------------------------------------------------------------------- functions
+
+
+class Gives:
+    def __init__(self, giver: Giver) -> None:
+        self.giver = giver
+
+
+class Map(Gives, MapFunction):
+    def map(self, value: Any) -> Any:
+        return self.giver.one(value)
+
+
+class Filter(Gives, FilterFunction):
+    """Changes the record before, or this one."""
+
+    def filter(self, value: Any) -> bool:
+        giver = self.giver
+        if giver.habit == "mutates":
+            giver.form.put(value, giver.form.read(value) + 100)
+        elif giver.kept is not None:
+            giver.form.put(giver.kept, -1)
+        giver.kept = value if giver.habit == "reuses" and not giver.pure else None
+        return True
+
+
+class FlatMap(Gives, FlatMapFunction):
+    def flat_map(self, value: Any) -> Any:
+        return self.giver.many(value)
+
+
+class Process(Gives, ProcessFunction):
+    def process_element(self, value: Any, ctx: Any) -> Any:
+        return self.giver.to_both(value)
+
+    def finish(self) -> Any:
+        for number in (1, 1, 2):
+            yield self.giver.numbered(number)
+
+
+class KeyedProcess(Gives, KeyedProcessFunction):
+    def process_element(self, value: Any, ctx: Any) -> Any:
+        ctx.timer_service().register_event_time_timer(10_000)
+        return self.giver.to_both(value)
+
+    def on_timer(self, timestamp: int, ctx: Any) -> Any:
+        for number in (1, 1, 2):
+            yield self.giver.numbered(number)
+            yield SIDE, self.giver.numbered(number)
+
+
+class Reduce(Gives, ReduceFunction):
+    """Gives the greater number and one more."""
+
+    def reduce(self, value1: Any, value2: Any) -> Any:
+        form = self.giver.form
+        number = max(form.read(value1), form.read(value2)) + 1
+        if self.giver.habit == "mutates" and not self.giver.pure:
+            form.put(value1, number)
+            return value1
+        return self.giver.numbered(number)
+
+
+class CoMap(Gives, CoMapFunction):
+    def map1(self, value: Any) -> Any:
+        return self.giver.one(value)
+
+    def map2(self, value: Any) -> Any:
+        return self.giver.one(value)
+
+
+class CoFlatMap(Gives, CoFlatMapFunction):
+    def flat_map1(self, value: Any) -> Any:
+        return self.giver.many(value)
+
+    def flat_map2(self, value: Any) -> Any:
+        return self.giver.many(value)
+
+
+class CoProcess(Gives, CoProcessFunction):
+    def process_element1(self, value: Any, ctx: Any) -> Any:
+        return self.giver.to_both(value)
+
+    def process_element2(self, value: Any, ctx: Any) -> Any:
+        return self.giver.to_both(value)
+
+
+class KeyedCoProcess(Gives, KeyedCoProcessFunction):
+    def process_element1(self, value: Any, ctx: Any) -> Any:
+        return self.giver.to_both(value)
+
+    def process_element2(self, value: Any, ctx: Any) -> Any:
+        return self.giver.to_both(value)
+
+
+class Broadcast(Gives, BroadcastProcessFunction):
+    def process_element(self, value: Any, ctx: Any) -> Any:
+        return self.giver.to_both(value)
+
+    def process_broadcast_element(self, value: Any, ctx: Any) -> Any:
+        ctx.get_broadcast_state(RULES).put(self.giver.form.read(value), value)
+        return self.giver.to_both(value)
+
+
+class KeyedBroadcast(Gives, KeyedBroadcastProcessFunction):
+    def process_element(self, value: Any, ctx: Any) -> Any:
+        return self.giver.to_both(value)
+
+    def process_broadcast_element(self, value: Any, ctx: Any) -> Any:
+        return self.giver.to_both(value)
+
+
+class Aggregate(Gives, AggregateFunction):
+    """Keeps the greatest number."""
+
+    def create_accumulator(self) -> Any:
+        return self.giver.form.make(0)
+
+    def add(self, value: Any, accumulator: Any) -> Any:
+        form = self.giver.form
+        return form.make(max(form.read(value), form.read(accumulator)))
+
+    def get_result(self, accumulator: Any) -> Any:
+        return self.giver.one(accumulator)
+
+    def merge(self, acc_a: Any, acc_b: Any) -> Any:
+        raise NotImplementedError
+
+
+class Apply(Gives, WindowFunction):
+    def apply(self, key: Any, window: Any, inputs: Any) -> Any:
+        for value in inputs:
+            yield from self.giver.to_both(value)
+
+
+class ProcessWindow(Gives, ProcessWindowFunction):
+    def process(self, key: Any, context: Any, elements: Any) -> Any:
+        for value in elements:
+            yield from self.giver.to_both(value)
+
+
+# ------------------------------------------------------------------------------------------------------------ programs
+
+
+class Numbered(TimestampAssigner):
+    """The number is the timestamp, too."""
+
+    def __init__(self, form: Form) -> None:
+        self.form = form
+
+    def extract_timestamp(self, value: Any, record_timestamp: int) -> int:
+        return self.form.read(value)
+
+
+class Part:
+    """One part of a job: its stream of records, each made anew, and the function of the operator that is looked at."""
+
+    def __init__(self, program: Program, form: Form, habit: str, name: str) -> None:
+        self.program = program
+        self.form = form
+        self.habit = habit
+        self.name = name
+        self.pure = name == "pure"
+        self.over_an_edge = name == "over-an-edge"
+        self.giver = Giver(form, habit, pure=self.pure)
+        self._sources = 0
+
+    def records(self) -> DataStream:
+        """Return a stream of records, for the operator that is looked at; a sibling may change all of them."""
+        self._sources += 1
+        form = self.form
+        made = self.source(ListSource(NUMBERS, records_per_poll=5), f"{self._sources}").map(form.make)
+        stamps = WatermarkStrategy.for_monotonous_timestamps().with_timestamp_assigner(Numbered(form))
+        stream = made.assign_timestamps_and_watermarks(stamps)
+        self.wreck(stream)
+        return stream.rebalance() if self.over_an_edge else stream
+
+    def source(self, source: ListSource, name: str = "") -> DataStream:
+        return self.program.env.from_source(source, WatermarkStrategy.no_watermarks(), f"{self.name}-source{name}")
+
+    def keyed(self) -> Any:
+        form = self.form
+        return self.records().key_by(lambda record: form.read(record) % 3)
+
+    def windows(self) -> Any:
+        return self.keyed().window(TumblingEventTimeWindows.of(Time.milliseconds(4)))
+
+    def wreck(self, stream: DataStream) -> None:
+        """Have a sibling that changes the records of a stream before others get them."""
+        if self.habit == "sibling" and not self.pure:
+            form = self.form
+            stream.map(lambda record: form.put(record, -1))
+            stream.rebalance().map(lambda record: form.put(record, -2))
+
+    def collect(self, stream: DataStream, *sides: OutputTag) -> None:
+        """Have what comes out of an operator, by way of a consumer that stands behind one that changes it."""
+        for number, output in enumerate([stream, *(stream.get_side_output(tag) for tag in sides)]):
+            self.wreck(output)
+            behind = output.rebalance() if self.over_an_edge else output
+            self.program.collect(behind.map(lambda record: record), f"{self.name}/{number}")
+
+
+class OneByOne(ListSource):
+    """Emits records one by one, as its giver makes them."""
+
+    def __init__(self, giver: Giver) -> None:
+        super().__init__(NUMBERS, records_per_poll=5)
+        self.giver = giver
+
+    def create_reader(self, reader_context: Any) -> Any:
+        reader, giver = super().create_reader(reader_context), self.giver
+        open_split = reader.open_split
+        reader.open_split = lambda split: Emitting(open_split(split), giver)  # type: ignore[method-assign]
+        return reader
+
+
+class Emitting(SplitCursor[Any, Any]):
+    def __init__(self, numbers: Any, giver: Giver) -> None:
+        self.numbers, self.giver = numbers, giver
+        self.snapshot = numbers.snapshot
+
+    def poll_next(self, output: SourceOutput[Any]) -> InputStatus:
+        return self.numbers.poll_next(Numbering(output, self.giver))
+
+    def snapshot(self) -> Any: ...
+
+
+class Numbering:
+    def __init__(self, output: SourceOutput[Any], giver: Giver) -> None:
+        self.output, self.giver = output, giver
+
+    def collect_all(self, records: list[int]) -> None:
+        for number in records:
+            self.output.collect(self.giver.numbered(7 if self.giver.habit == "repeats" else number))
+
+
+def emitted(part: Part) -> None:
+    part.collect(part.source(OneByOne(part.giver)))
+
+
+def listed(part: Part) -> None:
+    record = part.form.make(5)
+    items = [part.form.make(5) for _ in range(3)] if part.pure else [record] * 3
+    part.collect(part.source(ListSource(items, records_per_poll=3)))
+
+
+def filtered(part: Part) -> None:
+    stream = part.records()
+    if part.habit == "mutates" and part.pure:
+        form = part.form
+        part.collect(stream.map(lambda record: form.make(form.read(record) + 100)))
+    else:
+        part.collect(stream.filter(Filter(part.giver)))
+
+
+def united(part: Part) -> None:
+    stream = part.records().map(Map(part.giver))
+    part.collect(stream.union(stream))
+
+
+OPERATORS: dict[str, Callable[[Part], None]] = {
+    "map": lambda part: part.collect(part.records().map(Map(part.giver))),
+    "filter": filtered,
+    "flat_map": lambda part: part.collect(part.records().flat_map(FlatMap(part.giver))),
+    "map-of-keyed": lambda part: part.collect(part.keyed().map(Map(part.giver))),
+    "flat_map-of-keyed": lambda part: part.collect(part.keyed().flat_map(FlatMap(part.giver))),
+    "process": lambda part: part.collect(part.records().process(Process(part.giver)), SIDE),
+    "keyed-process": lambda part: part.collect(part.keyed().process(KeyedProcess(part.giver)), SIDE),
+    "reduce": lambda part: part.collect(part.keyed().reduce(Reduce(part.giver))),
+    "co_map": lambda part: part.collect(part.records().connect(part.records()).map(CoMap(part.giver))),
+    "co_flat_map": lambda part: part.collect(part.records().connect(part.records()).flat_map(CoFlatMap(part.giver))),
+    "co_process": lambda part: part.collect(
+        part.records().connect(part.records()).process(CoProcess(part.giver)), SIDE
+    ),
+    "keyed-co_process": lambda part: part.collect(
+        part.keyed().connect(part.keyed()).process(KeyedCoProcess(part.giver)), SIDE
+    ),
+    "broadcast": lambda part: part.collect(
+        part.records().connect(part.records().broadcast(RULES)).process(Broadcast(part.giver)), SIDE
+    ),
+    "keyed-broadcast": lambda part: part.collect(
+        part.keyed().connect(part.records().broadcast(RULES)).process(KeyedBroadcast(part.giver)), SIDE
+    ),
+    "window-reduce": lambda part: part.collect(part.windows().reduce(Reduce(part.giver))),
+    "window-aggregate": lambda part: part.collect(part.windows().aggregate(Aggregate(part.giver))),
+    "window-apply": lambda part: part.collect(part.windows().apply(Apply(part.giver)), SIDE),
+    "window-process": lambda part: part.collect(part.windows().process(ProcessWindow(part.giver)), SIDE),
+    "window-with-lateness": lambda part: part.collect(
+        part.windows().allowed_lateness(100).process(ProcessWindow(part.giver)), SIDE
+    ),
+    "union": united,
+}
+SOURCES: dict[str, Callable[[Part], None]] = {"one-by-one": emitted, "block": listed}
+WITHOUT_KEYS = ("map", "filter", "flat_map", "process", "co_map", "co_flat_map", "co_process", "broadcast", "union")
+HABITS = ("reuses", "mutates", "repeats", "sibling")
+
+
+PARTS = ("chained", "over-an-edge", "pure")
+
+
+def outputs_of(
+    operator: Callable[[Part], None], form: Form, habit: str, place: Path, **settings: str
+) -> dict[str, dict[str, list[Any]]]:
+    """Run an operator with a habit, chained and over an edge, beside one of pure functions; return what comes out."""
+    # Only keys have a subtask that owns them.
+    program = Program(place, parallelism=1 if operator in map(OPERATORS.get, WITHOUT_KEYS) else 2)
+    for name in PARTS:
+        operator(Part(program, form, habit, name))
+    outputs: dict[str, dict[str, list[Any]]] = {name: {} for name in PARTS}
+    for name, records in Job(program.graph(), place, configuration=settings).run().items():
+        part, _, output = name.partition("/")
+        outputs[part][output] = records
+    assert outputs["pure"]
+    return outputs
+
+
+def assert_same(found: dict[str, list[Any]], expected: dict[str, list[Any]]) -> None:
+    assert found.keys() == expected.keys()
+    for name, records in expected.items():
+        assert same(found[name], records), (sorted(map(repr, found[name])), sorted(map(repr, records)))
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("habit", HABITS)
+@pytest.mark.parametrize("operator", OPERATORS)
+def test_records_are_the_receivers_own(operator: str, habit: str, form: str, tmp_path: Path) -> None:
+    outputs = outputs_of(OPERATORS[operator], FORMS[form], habit, tmp_path)
+    assert_same(outputs["chained"], outputs["pure"])
+    assert_same(outputs["over-an-edge"], outputs["pure"])
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("habit", ["reuses", "repeats", "sibling"])
+@pytest.mark.parametrize("source", SOURCES)
+def test_records_of_sources_are_the_receivers_own(source: str, habit: str, form: str, tmp_path: Path) -> None:
+    outputs = outputs_of(SOURCES[source], FORMS[form], habit, tmp_path)
+    assert_same(outputs["chained"], outputs["pure"])
+    assert_same(outputs["over-an-edge"], outputs["pure"])
+
+
+@pytest.mark.parametrize("operator", OPERATORS)
+def test_object_reuse_changes_nothing_where_functions_are_pure(operator: str, tmp_path: Path) -> None:
+    copied = outputs_of(OPERATORS[operator], FORMS["dict"], "pure", tmp_path / "copied")
+    reused = outputs_of(
+        OPERATORS[operator], FORMS["dict"], "pure", tmp_path / "reused", **{"pipeline.object-reuse": "true"}
+    )
+    for part in PARTS:
+        assert_same(reused[part], copied[part])
+
+
+@pytest.mark.parametrize("part", ["chained", "over-an-edge"])
+def test_with_object_reuse_records_go_on_without_a_copy(part: str, tmp_path: Path) -> None:
+    operator, form = OPERATORS["map"], FORMS["dict"]
+    outputs = outputs_of(operator, form, "reuses", tmp_path, **{"pipeline.object-reuse": "true"})
+    assert not same(outputs[part]["0"], outputs["pure"]["0"])
+
+
+def test_a_reduce_may_fold_into_its_first_argument_with_object_reuse_too(tmp_path: Path) -> None:
+    operator, form = OPERATORS["reduce"], FORMS["nested"]
+    outputs = outputs_of(operator, form, "mutates", tmp_path, **{"pipeline.object-reuse": "true"})
+    assert_same(outputs["over-an-edge"], outputs["pure"])
