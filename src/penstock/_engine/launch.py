@@ -79,6 +79,7 @@ def submit(job_graph: JobGraph, configuration: Configuration, main_classes: byte
         driver.watch.on_end.append(partial(_archive, archive_directory, storage_options(configuration)))
     if server is not None:
         server.add(driver)
+        loop.add_listener(server)
         driver.watch.on_named.append(server.job_named)
         driver.watch.on_end.append(server.job_ended)
     driver.start(loop)

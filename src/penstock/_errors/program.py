@@ -197,7 +197,7 @@ class DeclaredTypeError(JobGraphError, ValueError, TypeError):
         where = f" at {self.path.lstrip()}" if self.path else ""
         return (
             f"{self.declared_by} is declared as {self.type_info}, and {self.value} does not fit{where}: {self.reason}. "
-            "Let the function give a value of that type, declare another one, or leave the type out."
+            "Change the value, declare another type, or leave the type out."
         )
 
 

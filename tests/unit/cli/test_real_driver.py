@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -60,6 +61,7 @@ def driver(tmp_path: Path, penstock: Command, server: RestServer) -> Iterator[Jo
     runner.server = server
     runner.driver, loop = assembled(counting_graph(tmp_path), tmp_path, runner, retained="2")
     server.add(runner.driver)
+    loop.add_listener(server)
     runner.driver.watch.on_named.append(server.job_named)
     runner.driver.watch.on_end.append(server.job_ended)
     runner.driver.start(loop)
@@ -78,6 +80,18 @@ def test_job_is_listed_and_shown_without_a_word_about_address_or_token(penstock:
     assert shown.code == 0, shown.err
     assert "2 completed" in shown.out
     assert len(json.loads(penstock("info", driver.job_id[:8], "--json").out)["job"]["vertices"]) > 1
+
+
+def test_job_whose_entry_was_cleaned_away_is_listed_again_after_its_next_epoch(
+    penstock: Command, driver: JobDriver, server: RestServer, home: Path
+) -> None:
+    shutil.rmtree(home / ".local")
+    assert json.loads(penstock("list", "--json").out) == []
+    assert penstock("checkpoint", NAME, "--address", server.address, "--token", "secret").code == 0
+    deadline = time.monotonic() + 60
+    while driver.job_id not in penstock("list").out:
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
 
 
 def test_stopped_job_leaves_its_savepoint(penstock: Command, driver: JobDriver, tmp_path: Path) -> None:

@@ -48,7 +48,7 @@ def start_detached(
     code = process.poll()
     if job is None and code is not None:
         say(f"penstock: {script.name} ended before a job of it ran, with code {code}. Its last lines ({log}):")
-        say("\n".join(log.read_text(errors="replace").splitlines()[-_LINES_SHOWN:]))
+        say(_last_lines(log))
         return SIGNALLED - code if code < 0 else code
     if as_json:
         found = None if job is None else {"id": job.job_id, "name": job.name, "address": job.address}
@@ -65,6 +65,13 @@ def start_detached(
         )
     process.returncode = 0  # it goes on, and nobody here waits for it
     return ExitCode.OK
+
+
+def _last_lines(log: Path) -> str:
+    try:
+        return "\n".join(log.read_text(errors="replace").splitlines()[-_LINES_SHOWN:])
+    except OSError as error:  # somebody tidies up there
+        return f"(the log cannot be read: {error.strerror})"
 
 
 def _first_job(process: subprocess.Popen[bytes], patience_s: float) -> Entry | None:

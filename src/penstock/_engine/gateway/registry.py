@@ -65,8 +65,8 @@ class Registry:
 
     def __init__(self, directory: Path) -> None:
         self._directory = directory
-        #: By path: the files of this process, open and locked.
-        self._own: dict[Path, IO[bytes]] = {}
+        #: By path: the entries of this process with their files, open and locked.
+        self._own: dict[Path, tuple[Entry, IO[bytes]]] = {}
 
     def add(self, entry: Entry) -> None:
         """Write an entry of this process; where that fails, the job is only found by its address.
@@ -82,7 +82,14 @@ class Registry:
             file.flush()
             _lock(file)
             draft.replace(path)
-            self._own[path] = file
+            self._own[path] = entry, file
+
+    def restore(self) -> None:
+        """Write those entries of this process again that somebody has removed: their jobs are alive."""
+        for path, (entry, file) in list(self._own.items()):
+            if not path.exists():
+                file.close()
+                self.add(entry)
 
     def remove(self, entry: Entry) -> None:
         """Remove an entry of this process, if it is there."""
@@ -98,7 +105,8 @@ class Registry:
         return self._directory / "-".join((entry.job_id, str(entry.pid), f"{entry.run_id}.json"))
 
     def _forget(self, path: Path) -> None:
-        with self._own.pop(path), contextlib.suppress(OSError):
+        _, file = self._own.pop(path)
+        with file, contextlib.suppress(OSError):
             path.unlink(missing_ok=True)
 
     def entries(self) -> list[Entry]:

@@ -32,7 +32,9 @@ if TYPE_CHECKING:
 
     from penstock._engine.gateway.job_control import JobControl
     from penstock._engine.gateway.job_view import JobView
+    from penstock._engine.gateway.progress import JobFailure, JobProgress
     from penstock._engine.rest.settings import RestSettings
+    from penstock.common.job_status import JobStatus
 
 _log = logging.getLogger(__name__)
 
@@ -41,7 +43,7 @@ _CLOSING_S = 2.0
 
 
 class RestServer:
-    """Serves Flink's REST API for the jobs of this process.
+    """Serves Flink's REST API for the jobs of this process: a `JobListener` of each.
 
     Args:
         settings: Where, and for whom.
@@ -101,6 +103,16 @@ class RestServer:
     def job_named(self, job: JobView) -> None:
         """List a job for whoever looks for this user's jobs: it has its id now."""
         self._registry.add(self._entry(job))
+
+    def on_status(self, status: JobStatus) -> None:
+        """Leave it to `job_named` and `job_ended`."""
+
+    def on_progress(self, progress: JobProgress) -> None:
+        """See after each epoch that the job is still listed: its entry may have been cleaned away."""
+        self._registry.restore()
+
+    def on_failure(self, failure: JobFailure) -> None:
+        """Leave it to those who ask."""
 
     def job_ended(self, job: JobView) -> None:
         """Take a job out of that list."""
