@@ -55,6 +55,7 @@
     │   │   ├── StopIncompleteError             it was written, and the job failed after that
     │   │   └── StopTimeoutError                the job did not stop in time, and was cancelled
     │   ├── SinkFileError                   an output file cannot be written or published
+    │   │   ├── BucketNameError                 a bucket has a name that no folder can have
     │   │   └── StagedFileError             a checkpoint continues an unfinished one that is gone
     │   ├── SourceFileError                 an input file is gone or cannot be read
     │   │   └── SourceFileChangedError          it has changed since the job found it
@@ -116,6 +117,7 @@ from penstock._errors.records import AggregationError, TimestampError
 from penstock._errors.root import InternalError, PenstockError, RetryableError
 from penstock._errors.run import (
     AccumulatorSizeError,
+    BucketNameError,
     CheckpointExpiredError,
     CheckpointRequestError,
     DriverCodeError,
@@ -165,6 +167,7 @@ __all__ = [
     "AccumulatorSizeError",
     "AccumulatorTypeError",
     "AggregationError",
+    "BucketNameError",
     "CheckpointExpiredError",
     "CheckpointRequestError",
     "CheckpointStorageError",

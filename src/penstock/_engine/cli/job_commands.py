@@ -127,6 +127,11 @@ def _checkpoint_facts(checkpoints: dict[str, Any] | None) -> Iterator[tuple[str,
             path = last["external_path"]  # in angle brackets: no path, but that there is none
             where = "goes with the job" if path.startswith("<") else local_path(path)
             yield title, f"{where} ({time_text(last['latest_ack_timestamp'])})"
+    if again := checkpoints.get("penstock", {}).get("published_again"):
+        yield (
+            "Published again",
+            f"checkpoints {again['first']} to {again['last']} of the job that this one started from",
+        )
 
 
 def _loss_facts(details: dict[str, Any]) -> Iterator[tuple[str, object]]:

@@ -70,6 +70,8 @@ class Restored:
     stopping: str | None = None
     #: What whoever starts the job should know of it.
     remarks: tuple[Log, ...] = ()
+    #: The last checkpoint that its job has completed behind it: what is published up to there is published again.
+    later: int | None = None
 
     @property
     def resumes(self) -> bool:

@@ -122,7 +122,7 @@ def _unknown(job_id: str, run_id: str | None) -> str:
         return f"an older version has staged it for job {job_id}, and did not say in which run (--ended-job {job_id})"
     return (
         f"run {run_id} of job {job_id} is in none of the checkpoint directories, so that job may need any staged file; "
-        "give its directory with --checkpoint-dir, or --ended-job where nobody will resume it"
+        "give its directory with --checkpoint-dir, or --ended-job where it is not to be resumed"
     )
 
 

@@ -122,6 +122,24 @@ class FileSink(Sink[Any], SupportsWriterState[Any, "FileWriterState"], SupportsC
             self._options = replace(self._options, bucket_check_interval_ms=interval)
             return self
 
+        def with_max_open_buckets(self, buckets: int) -> Self:
+            """Set how many files each subtask has open at a time, 500 by default; ours.
+
+            With more buckets than that, the file that was not written to for longest is closed, and opened again when a
+            record comes for it. One of a bulk format ends there, and the next record begins another.
+
+            Args:
+                buckets: The number of files; each takes a descriptor and the memory of its format.
+
+            Raises:
+                ValueError: The number is not positive.
+            """
+            if buckets < 1:
+                msg = f"buckets must be at least 1, not {buckets}."
+                raise ValueError(msg)
+            self._options = replace(self._options, max_open_buckets=buckets)
+            return self
+
         def with_output_file_config(self, output_file_config: OutputFileConfig) -> Self:
             """Set what files are called."""
             self._options = replace(self._options, file_config=output_file_config)
