@@ -97,7 +97,7 @@ OBJECT_REUSE = option(
     "pipeline.object-reuse",
     BOOL,
     False,
-    "records are handed from function to function without a copy; functions may not change them then",
+    "records go from function to function without a copy; see docs/records.md for what functions may not do then",
 )
 
 JOB_LISTENERS = option(

@@ -1,4 +1,4 @@
-"""The loops of map and reduce, compiled for the shape of the records at hand.
+"""The loops of map, filter and reduce, compiled for the shape of the records at hand.
 
 Whatever leaves a function is tested, one by one, for whether anything could change it. For most records that is a look
 at their type, or at the types of a tuple's fields; a call for each of them would take as long as a function of the
@@ -36,6 +36,20 @@ def loop(call, records, {kinds}):
                 results.append(result)
                 continue
         results.append(own(result))
+    return results
+"""
+
+_FILTER: Final = """
+def loop(call, records, {kinds}):
+    results = []
+    for result in records:
+        if call(result):
+            if {shape}:
+                {fields}
+                if {test}:
+                    results.append(result)
+                    continue
+            results.append(own(result))
     return results
 """
 
@@ -92,6 +106,12 @@ class Loops:
         self._follow(results)
         return results
 
+    def filter(self, call: Callable[[Any], Any], records: Iterable[Any]) -> list[Any]:
+        """Return the records for which a function is true, as their receiver's own."""
+        results = _compiled(_FILTER, self._size)(call, records, type, *self._kinds)
+        self._follow(results)
+        return results
+
     def reduce(
         self,
         call: Callable[[Any, Any], Any],
@@ -118,11 +138,10 @@ class Loops:
         if not results:
             return
         last = results[-1]
-        if type(last) is not tuple:
-            kinds, size = (type(last),), None
-        else:
-            kinds, size = tuple(map(type, last)), len(last)
-            if not 0 < size <= _MOST_FIELDS:
-                return
+        is_tuple = type(last) is tuple
+        fields: Any = last if is_tuple else (last,)
+        if not 0 < len(fields) <= _MOST_FIELDS:
+            return
+        kinds: tuple[type, ...] = tuple(map(type, fields))
         if all_immutable(kinds):
-            self._kinds, self._size = kinds, size
+            self._kinds, self._size = kinds, len(fields) if is_tuple else None

@@ -44,7 +44,7 @@ class SideOutputs:
         main, given = self.main.records, self.given
         before = len(main)
         for item in results:
-            kind = type(item)
+            kind = type(item)  # pyright: ignore[reportUnknownVariableType]
             if kind in IMMUTABLE or (kind is tuple and all_immutable(map(type, item))):
                 main.append(item)
             elif isinstance(item, tuple) and is_tagged(item) and self.parts_tagged:

@@ -33,7 +33,7 @@ class FunctionOperator(UserFunctionOperator):
         super().__init__()
         self.function = function
         self.call: Callable[..., Any] = getattr(function, method, function)
-        self._loops = Loops()
+        self.loops = Loops()
 
     def open_functions(self, epoch: EpochContext) -> None:
         self.open_function(self.function, EngineRuntimeContext(self.context), epoch, yields=self.yields)
@@ -43,7 +43,7 @@ class FunctionOperator(UserFunctionOperator):
         # Not map(), here and below: it takes a StopIteration that a function lets out for the end of the records.
         if self.object_reuse:
             return [call(record) for record in self.iterate(records)]
-        return self._loops.map(call, self.iterate(records))
+        return self.loops.map(call, self.iterate(records))
 
 
 class MapOperator(FunctionOperator):
@@ -66,18 +66,18 @@ class FilterOperator(FunctionOperator):
     def process(self, batch: Batch, input_index: int) -> Iterable[Output]:
         call, given = self.call, _as_it_is if self.object_reuse else own
         if batch.timestamps is None and not batch.watermarks:
-            records = [
-                record if type(record) in IMMUTABLE else given(record)
-                for record in self.iterate(batch.records)
-                if call(record)
-            ]
+            cursor = self.iterate(batch.records)
+            if self.object_reuse:
+                records = [record for record in cursor if call(record)]
+            else:
+                records = self.loops.filter(call, cursor)
             return ((None, Batch(records)),) if records else NOTHING
         kept: list[bool] = []
-        records = []
+        stamped: list[Any] = []
         for record in self.iterate(batch.records):
             kept.append(bool(call(record)))
-            records.append(given(record) if kept[-1] else None)
-        return ((None, batch.keeping(kept, records)),)
+            stamped.append(given(record) if kept[-1] else None)
+        return ((None, batch.keeping(kept, stamped)),)
 
 
 class FlatMapOperator(FunctionOperator):
