@@ -11,7 +11,9 @@
     │   ├── EmptyJobError                   nothing to execute
     │   ├── ForwardParallelismError         forward() between different parallelisms
     │   ├── KeyEncodingError                a key without a canonical encoding
+    │   ├── PathError                       a path or URL cannot be, or is probably not the one that was meant
     │   ├── StateDescriptorError            a state declared as another kind than it was written as
+    │   ├── UncopyableRecordError           a record that can neither be pickled nor copied
     │   ├── UnpicklableFunctionError        a function that cannot travel to the tasks
     │   └── UnsupportedOperationError       a PyFlink call that has no meaning here
     ├── RestoreError                    fix the start: the state to start from
@@ -52,6 +54,7 @@
     │   │   ├── StopIncompleteError             it was written, and the job failed after that
     │   │   └── StopTimeoutError                the job did not stop in time, and was cancelled
     │   ├── SinkFileError                   an output file cannot be written or published
+    │   │   ├── BucketNameError                 a bucket has a name that no folder can have
     │   │   └── StagedFileError             a checkpoint continues an unfinished one that is gone
     │   ├── SourceFileError                 an input file is gone or cannot be read
     │   │   └── SourceFileChangedError          it has changed since the job found it
@@ -101,7 +104,9 @@ from penstock._errors.program import (
     ForwardParallelismError,
     JobGraphError,
     KeyEncodingError,
+    PathError,
     StateDescriptorError,
+    UncopyableRecordError,
     UnknownKeyError,
     UnpicklableFunctionError,
     UnsupportedOperationError,
@@ -109,6 +114,7 @@ from penstock._errors.program import (
 from penstock._errors.root import InternalError, PenstockError, RetryableError
 from penstock._errors.run import (
     AccumulatorSizeError,
+    BucketNameError,
     CheckpointExpiredError,
     CheckpointRequestError,
     DriverCodeError,
@@ -157,6 +163,7 @@ from penstock._errors.start import (
 __all__ = [
     "AccumulatorSizeError",
     "AccumulatorTypeError",
+    "BucketNameError",
     "CheckpointExpiredError",
     "CheckpointRequestError",
     "CheckpointStorageError",
@@ -194,6 +201,7 @@ __all__ = [
     "NoCheckpointError",
     "ParallelismLimitError",
     "PartitionError",
+    "PathError",
     "PenstockError",
     "PySparkVersionError",
     "RecordFieldError",
@@ -215,6 +223,7 @@ __all__ = [
     "StopIncompleteError",
     "StopTimeoutError",
     "UnclaimedStateError",
+    "UncopyableRecordError",
     "UnknownKeyError",
     "UnknownStateError",
     "UnpicklableAccumulatorError",

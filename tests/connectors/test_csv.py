@@ -16,7 +16,7 @@ from tests.connectors.staged import lose_staged
 
 from penstock.common.typeinfo import Types
 from penstock.common.types import Row
-from penstock.datastream.connectors._file_system import formats
+from penstock.datastream.connectors._file_system import lines as line_blocks
 from penstock.datastream.connectors.file_system import BucketAssigner, FileSink, FileSource
 from penstock.datastream.formats.csv import CsvBulkWriters, CsvEncoder, CsvReaderFormat, CsvSchema
 from penstock.errors import RecordFieldError, SourceFileError
@@ -243,7 +243,7 @@ def test_signs_inside_of_quoted_values_mean_nothing_wherever_a_block_ends(
     lines = [f'"{text.replace(chr(34), chr(34) * 2)}",{number}\n' for text, number in rows]
     path.write_text("# it's a 5\" thing\n".join(["", *lines]), newline="")
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(formats, "_CHUNK_BYTES", chunk)
+        patch.setattr(line_blocks, "CHUNK_BYTES", chunk)
         assert values(read(path, PEOPLE_WITH_COMMENTS)) == rows
 
 

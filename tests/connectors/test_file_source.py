@@ -16,7 +16,7 @@ from penstock._connectors.files.local import LocalFileSystem
 from penstock._connectors.files.opening import FoundFile, filesystem_of
 from penstock._connectors.files.source import FileSourceSplit
 from penstock.common.time import Duration
-from penstock.datastream.connectors._file_system import formats
+from penstock.datastream.connectors._file_system import lines as line_blocks
 from penstock.datastream.connectors.base import Boundedness
 from penstock.datastream.connectors.file_system import (
     FileEnumeratorProvider,
@@ -336,7 +336,7 @@ def test_a_file_that_changed_after_it_was_found_is_an_error_that_names_it(tmp_pa
 
 
 def test_a_file_that_changes_under_the_reader_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(formats, "_CHUNK_BYTES", 4)
+    monkeypatch.setattr(line_blocks, "CHUNK_BYTES", 4)
     path = tmp_path / "a.txt"
     path.write_text("one\ntwo\nthree\nfour\n")
     source = FileSource.for_record_stream_format(TEXT, str(tmp_path)).build()

@@ -336,7 +336,8 @@ def test_lives_of_jobs_leave_the_truth_and_nothing_else(data: st.DataObject, rol
         lives.clean()
         # What such a job, or the one before it under its id, has left could still be needed: somebody has to say that
         # it has ended.
-        files = [file for file in lives.checkpoints.rglob("*") if file.is_file() and file.name != "_metadata"]
+        jobs = lives.checkpoints.glob("?" * 32)
+        files = [file for job in jobs for file in job.rglob("*") if file.is_file() and file.name != "_metadata"]
         left = [str(file) for file in (*files, *lives.files.staged())]
         assert not [path for path in left if not any(job in path for job in stuck)]
     finally:

@@ -12,6 +12,8 @@ import time
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, cast
 
+from penstock.common.copies import own
+from penstock.common.option_table import OBJECT_REUSE
 from penstock.datastream.connectors._generating import GeneratorFunction, RateUnit
 from penstock.datastream.connectors.base import InputStatus, SourceReader, SourceSplit
 from penstock.datastream.connectors.enumerator_base import SplitQueueEnumerator
@@ -69,6 +71,9 @@ class DataGeneratorReader(SourceReader[Any, IndexSplit]):
         sleep: Waits some seconds.
     """
 
+    #: A function may return one object for all of them; it is copied here, before the function is called again.
+    emits_new_records = True
+
     def __init__(
         self,
         context: SourceReaderContext,
@@ -79,6 +84,7 @@ class DataGeneratorReader(SourceReader[Any, IndexSplit]):
     ) -> None:
         self._context, self._strategy = context, strategy
         self._clock, self._sleep = clock or _even_clock(), sleep
+        self._object_reuse = context.configuration.get(OBJECT_REUSE)
         # A cast, because a test of a generic class leaves its parameter unknown.
         self._function = cast("GeneratorFunction[Any]", function) if isinstance(function, GeneratorFunction) else None
         self._call = cast("Callable[[int], Any]", function) if self._function is None else self._function.map
@@ -104,7 +110,8 @@ class DataGeneratorReader(SourceReader[Any, IndexSplit]):
             indices = self._due_indices(split, min(_BLOCK, output.wanted), now)
             split_output = output.create_output_for_split(split.id)
             call = self._call
-            split_output.collect_all([call(index) for index in indices])
+            records = [call(i) for i in indices] if self._object_reuse else [own(call(i)) for i in indices]
+            split_output.collect_all(records)
             split = self._moved(split, len(indices), now)
             if split.end is None or split.next < split.end:
                 self._splits.append(split)

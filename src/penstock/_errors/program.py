@@ -55,6 +55,22 @@ class ConfigurationFileError(JobGraphError):
         )
 
 
+class PathError(JobGraphError, ValueError):
+    """A path or URL cannot be, or is probably not the one that was meant.
+
+    Args:
+        path: As the user wrote it.
+        reason: What is wrong with it, and what to write instead, a clause without a full stop.
+    """
+
+    def __init__(self, path: str, reason: str) -> None:
+        super().__init__(path, reason)
+        self.path, self.reason = path, reason
+
+    def __str__(self) -> str:
+        return f"The path {self.path!r} cannot be used: {self.reason}."
+
+
 class DuplicateUidError(JobGraphError):
     """Two operators of one job carry the same uid, so their state could not be told apart.
 
@@ -182,6 +198,25 @@ class DeclaredTypeError(JobGraphError, ValueError, TypeError):
         return (
             f"{self.declared_by} is declared as {self.type_info}, and {self.value} does not fit{where}: {self.reason}. "
             "Let the function give a value of that type, declare another one, or leave the type out."
+        )
+
+
+class UncopyableRecordError(JobGraphError, TypeError):
+    """A record that leaves a function can neither be pickled nor copied, so that its receiver has none of its own.
+
+    Args:
+        record_type: The record's class, such as ``builtins.generator``.
+        reason: What copying it said.
+    """
+
+    def __init__(self, record_type: str, reason: str) -> None:
+        super().__init__(record_type, reason)
+        self.record_type, self.reason = record_type, reason
+
+    def __str__(self) -> str:
+        return (
+            f"A record of class {self.record_type} cannot be copied: {self.reason}. Let the function give something "
+            "that can be pickled, or set pipeline.object-reuse to true: records are then handed on without a copy."
         )
 
 

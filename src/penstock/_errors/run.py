@@ -147,6 +147,23 @@ class SinkFileError(JobRunError):
         return f"Sink file {self.path} cannot be written: {self.reason}."
 
 
+class BucketNameError(SinkFileError):
+    """A file sink's bucket assigner has returned what cannot be the name of a folder.
+
+    Args:
+        path: The sink's folder.
+        bucket: The beginning of the bucket's repr.
+        reason: What is wrong with it, and what to do, a clause without a full stop.
+    """
+
+    def __init__(self, path: str, bucket: str, reason: str) -> None:
+        Exception.__init__(self, path, bucket, reason)
+        self.path, self.bucket, self.reason = path, bucket, reason
+
+    def __str__(self) -> str:
+        return f"The bucket {self.bucket} cannot be below {self.path}: {self.reason}."
+
+
 class RecordFieldError(JobRunError):
     """A record has a field that the file it is to be written to has no column for.
 

@@ -128,11 +128,11 @@ class ExecutionConfig:
         return self._set(option_table.SNAPSHOT_COMPRESSION, use_snapshot_compression)
 
     def enable_object_reuse(self) -> ExecutionConfig:
-        """Hand records on without a copy; without effect."""
+        """Hand records on without a copy; docs/records.md says what functions may not do then."""
         return self._set(option_table.OBJECT_REUSE, True)
 
     def disable_object_reuse(self) -> ExecutionConfig:
-        """Hand records on as copies; without effect."""
+        """Hand a record on as its receiver's own: as a copy wherever it could be changed."""
         return self._set(option_table.OBJECT_REUSE, False)
 
     def is_object_reuse_enabled(self) -> bool:

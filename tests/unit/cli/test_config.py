@@ -33,7 +33,7 @@ def test_all_keys_are_shown_with_default_and_effect(penstock: Command) -> None:
     found = rows(penstock)
     assert list(found) == list(OPTIONS)
     assert found["parallelism.default"]["value"] == found["parallelism.default"]["default"] == "1"
-    assert found["pipeline.object-reuse"]["effect"].startswith("no effect:")
+    assert found["execution.buffer-timeout.interval"]["effect"].startswith("no effect:")
 
 
 def test_file_beside_the_script_counts(penstock: Command, tmp_path: Path) -> None:

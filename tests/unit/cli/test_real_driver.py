@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING
 import pytest
 from tests.fault.job import NAME, SteadyRunner, assembled, counting_graph
 
+from penstock._engine.cli import rest_client
+from penstock._engine.cli.rest_client import RestClient, Wait
 from penstock._engine.rest.server import RestServer
 from penstock._engine.rest.settings import RestSettings
 from penstock.common.configuration import Configuration
@@ -95,6 +97,26 @@ def test_stop_whose_command_has_given_up_ends_the_job_and_holds_no_program_back(
     assert driver.status is JobStatus.FINISHED
     assert len(list(tmp_path.glob("sp/*/_metadata"))) == 1
     assert server.operations.wait_until_read(0)
+
+
+class KilledError(BaseException):
+    """Stands for SIGKILL: nothing may catch it."""
+
+
+def test_stop_whose_command_was_killed_ends_the_job_and_holds_no_program_back(
+    driver: JobDriver, server: RestServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def killed(_: float) -> None:
+        raise KilledError
+
+    monkeypatch.setattr(rest_client, "_LEASE_MS", 100)
+    with RestClient(server.address, "secret") as client, pytest.raises(KilledError):
+        client.operate(
+            driver.job_id, "stop", {"targetDirectory": str(tmp_path / "sp")}, Wait("The stop", None, "", sleep=killed)
+        )
+    driver.result.result(60)
+    assert len(list(tmp_path.glob("sp/*/_metadata"))) == 1
+    assert server.operations.wait_until_read(30)
 
 
 def test_savepoint_without_a_directory_is_refused_with_the_key_to_set(penstock: Command, driver: JobDriver) -> None:

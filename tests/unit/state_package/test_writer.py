@@ -312,6 +312,14 @@ def test_dropped_and_replaced_states(existing: str, tmp_path: Path) -> None:
     assert list(found.source_splits("numbers")) == list(Savepoint.open(existing).source_splits("numbers"))
 
 
+def test_operator_state_that_is_set_to_what_it_was_is_there_again(tmp_path: Path) -> None:
+    first = SavepointWriter.new().set_list_state("op", "list", [1, 2]).write(str(tmp_path / "1"))
+    writer = SavepointWriter.from_existing(first).set_list_state("op", "list", [1, 2])
+    found = Savepoint.open(writer.write(str(tmp_path / "2")))
+    assert found.verify().damaged == ()
+    assert [item.value for item in found.list_state("op", "list")] == [1, 2]
+
+
 # ------------------------------------------------------------------------------------------------------------ refusals
 
 

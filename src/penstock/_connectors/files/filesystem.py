@@ -76,6 +76,31 @@ class FileSystem(Protocol):
         """Close a file made by ``create``; when this returns it is durable."""
         ...
 
+    def park(self, stream: BinaryIO) -> bool:
+        """Let go of a file made by ``create`` so that it takes no descriptor and little memory; it is not durable yet.
+
+        Returns:
+            False when nothing was done, because it would take too much; then ``finish`` it.
+        """
+        ...
+
+    def unpark(self, path: str, stream: BinaryIO, size: int) -> BinaryIO:
+        """Open a file again of which ``park`` has let go, to write at its end.
+
+        Args:
+            path: The file.
+            stream: What was parked.
+            size: How many bytes it had.
+
+        Raises:
+            OSError: It is gone, or has another length.
+        """
+        ...
+
+    def twin(self, folder: str) -> str | None:
+        """Return the folder that is there in place of one with a name that only looks otherwise, None without one."""
+        ...
+
     def publish(self, staged: Sequence[str], target: str) -> bool:
         """Make a file of one or several staged ones, in order; they stay behind until ``delete``.
 

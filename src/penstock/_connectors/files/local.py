@@ -21,6 +21,9 @@ if TYPE_CHECKING:
 _NO_LINKS = {errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK, errno.EXDEV}
 
 
+_BUFFER_BYTES = 1024 * 1024
+
+
 class LocalFileSystem:
     """Files that ``open`` can open."""
 
@@ -55,7 +58,7 @@ class LocalFileSystem:
         """Open a new file for writing."""
         local = _local(path)
         _make_folder(local.parent)
-        return local.open("xb", buffering=1024 * 1024)
+        return local.open("xb", buffering=_BUFFER_BYTES)
 
     def finish(self, path: str, stream: BinaryIO) -> None:
         """Close a file; its bytes and its name are on the disk then."""
@@ -63,6 +66,35 @@ class LocalFileSystem:
             stream.flush()
             os.fsync(stream.fileno())
         _sync_folder(_local(path).parent)
+
+    def park(self, stream: BinaryIO) -> bool:
+        """Close the file; what was written is the kernel's."""
+        stream.close()
+        return True
+
+    def unpark(self, path: str, stream: BinaryIO, size: int) -> BinaryIO:
+        """Open the file again."""
+        del stream
+        again = _local(path).open("r+b", buffering=_BUFFER_BYTES)
+        if again.seek(0, os.SEEK_END) != size:
+            again.close()
+            raise OSError(
+                errno.EIO, f"something else has changed it: it does not have the {size} bytes that were written"
+            )
+        return again
+
+    def twin(self, folder: str) -> str | None:
+        """Look for a folder whose name differs in case, where the file system does not tell the two apart."""
+        asked = _local(folder)
+        if not asked.exists():
+            return None
+        other = asked.with_name(asked.name.swapcase())
+        if other.name == asked.name or not other.exists() or not other.samefile(asked):
+            return None
+        names = _names_in(asked.parent)
+        if asked.name in names:
+            return None
+        return next((str(asked.with_name(name)) for name in names if name.casefold() == asked.name.casefold()), None)
 
     def publish(self, staged: Sequence[str], target: str) -> bool:
         """Link a single file, concatenate several; the target's name appears last and in one step."""
@@ -119,6 +151,10 @@ class LocalFileSystem:
                 continue
             if path.is_file():
                 yield FileStatus(str(path), stat.st_size, stat.st_mtime_ns // 1_000_000)
+
+
+def _names_in(folder: Path) -> list[str]:
+    return [entry.name for entry in folder.iterdir()]
 
 
 def _status(path: Path) -> FileStatus:
@@ -182,6 +218,7 @@ def _make_folder(folder: Path) -> None:
 
 
 def _local(path: str) -> Path:
+    # States of earlier versions have paths with a scheme, which was never part of the names on the disk.
     return Path(path.removeprefix("file://"))
 
 

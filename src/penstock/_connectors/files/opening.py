@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, BinaryIO, Final
 
 from penstock._connectors.files.local import LocalFileSystem
-from penstock.datastream.connectors._file_system.formats import is_compressed
+from penstock.common.paths import scheme_of
+from penstock.datastream.connectors._file_system.unpacking import is_compressed
 from penstock.errors import SourceFileChangedError, SourceFileError
 
 if TYPE_CHECKING:
@@ -40,8 +41,7 @@ def copy_file(source: str, target: str) -> None:
 
 def filesystem_of(path: str) -> FileSystem:
     """Return the file system that a path belongs to: object stores by their scheme, else the local one."""
-    scheme = path.split("://", 1)[0] if "://" in path else "file"
-    if scheme == "file":
+    if scheme_of(path) in {"", "file"}:
         return LocalFileSystem()
     # Imported here, because obstore takes long to import, and local files do without it.
     from penstock._connectors.files.object_store import ObjectFileSystem

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from penstock._connectors.files.opening import FoundFile, filesystem_of
+from penstock.common.paths import plain_path, scheme_of
 from penstock.datastream.connectors.base import InputStatus, SourceSplit
 from penstock.datastream.connectors.enumerator_base import SplitQueueEnumerator
 from penstock.datastream.connectors.reader_base import SequentialSourceReader, SplitCursor
@@ -15,7 +17,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from penstock._connectors.files.filesystem import FileStatus
-    from penstock.datastream.connectors._file_system.formats import FileFormat, FilePart
+    from penstock.datastream.connectors._file_system.formats import FileFormat
+    from penstock.datastream.connectors._file_system.parts import FilePart
     from penstock.datastream.connectors.base import SourceOutput, SourceReaderContext, SplitEnumeratorContext
 
 _PART_BYTES = 32 * 1024 * 1024
@@ -119,7 +122,7 @@ class FileEnumerator(SplitQueueEnumerator[FileSourceSplit, FileCheckpoint]):
             statuses = files.find()
             splits = files.cut(statuses, self._readers)
             checkpoint = FileCheckpoint(tuple(splits), frozenset(status.path for status in statuses))
-        self._found = set(checkpoint.found)
+        self._found = set(map(_settled, checkpoint.found))
         super().__init__(context, checkpoint.splits, complete=discovery_interval_ms is None)
 
     def start(self) -> None:
@@ -145,6 +148,11 @@ class FileEnumerator(SplitQueueEnumerator[FileSourceSplit, FileCheckpoint]):
         return FileCheckpoint(tuple(self.waiting_splits), frozenset(self._found))
 
 
+def _settled(path: str) -> str:
+    """Return the name of a file as a listing has it; checkpoints of earlier versions have names as they were given."""
+    return plain_path(path) if scheme_of(path) else str(Path(path).absolute())
+
+
 class FileReader(SequentialSourceReader[Any, FileSourceSplit]):
     """Reads parts of files with a format.
 
@@ -157,6 +165,7 @@ class FileReader(SequentialSourceReader[Any, FileSourceSplit]):
     def __init__(self, context: SourceReaderContext, file_format: FileFormat, *, may_grow: bool = False) -> None:
         super().__init__(context)
         self._format, self._may_grow = file_format, may_grow
+        self.emits_new_records = file_format.emits_new_records
 
     def open_split(self, split: FileSourceSplit) -> SplitCursor[Any, FileSourceSplit]:
         """Go on with a part."""

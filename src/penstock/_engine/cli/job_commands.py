@@ -9,7 +9,6 @@ import click
 from penstock._engine.cli.exit_codes import ExitCode
 from penstock._engine.cli.jobs import found, overview
 from penstock._engine.cli.options import (
-    absolute_path,
     job_argument,
     json_option,
     place_options,
@@ -27,7 +26,7 @@ from penstock._engine.cli.output import (
     waiting,
 )
 from penstock._engine.cli.rest_client import ENDED, Wait
-from penstock._engine.storage.opening import local_path
+from penstock._engine.storage.opening import absolute, local_path
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -128,6 +127,11 @@ def _checkpoint_facts(checkpoints: dict[str, Any] | None) -> Iterator[tuple[str,
             path = last["external_path"]  # in angle brackets: no path, but that there is none
             where = "goes with the job" if path.startswith("<") else local_path(path)
             yield title, f"{where} ({time_text(last['latest_ack_timestamp'])})"
+    if again := checkpoints.get("penstock", {}).get("published_again"):
+        yield (
+            "Published again",
+            f"checkpoints {again['first']} to {again['last']} of the job that this one started from",
+        )
 
 
 def _loss_facts(details: dict[str, Any]) -> Iterator[tuple[str, object]]:
@@ -251,7 +255,7 @@ def take_savepoint(job: str, place: Place, *, savepoint_path: str | None, timeou
 
 def _target(field: str, savepoint_path: str | None) -> dict[str, object]:
     """Return the field of a request that names a directory, nothing without one."""
-    return {} if savepoint_path is None else {field: absolute_path(savepoint_path)}
+    return {} if savepoint_path is None else {field: absolute(savepoint_path)}
 
 
 def _print_savepoint(target: FoundJob, location: str, *, as_json: bool, done: str | None) -> None:

@@ -138,7 +138,7 @@ def _rows(operator: OperatorInfo) -> Iterator[tuple[object, ...]]:
         yield "", "", "", state.name, state.kind, f"{state.entries:,}", keys, size_text(state.bytes)
     for state in operator.operator_states:
         ended = (
-            f" ({state.finished_items:,} of finished subtasks, which no start hands out)"
+            f" ({state.finished_items:,} of a finished operator, handed out only where it goes on again)"
             if state.finished_items
             else ""
         )

@@ -36,6 +36,8 @@ class JobsListed:
     """Answers ListJobs."""
 
     jobs: tuple[JobEntry, ...]
+    #: The job of that name that was claimed last; the others are listed only where that is not known.
+    claimed_last: str | None = None
     #: The directories of jobs of which no record can be read, so that their names are not known.
     nameless: tuple[str, ...] = ()
 
@@ -45,6 +47,19 @@ class MarkFound:
     """Answers ReadMark."""
 
     mark: str
+
+
+@dataclass(frozen=True, slots=True)
+class LaterFound:
+    """Answers FindLater."""
+
+    #: The last checkpoint that its job has completed behind it; None where there is none, or it cannot be told.
+    checkpoint_id: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class ClaimNoted:
+    """Answers NoteClaim."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -244,6 +259,8 @@ class CancelRequested:
 Event: TypeAlias = (
     JobsListed
     | MarkFound
+    | ClaimNoted
+    | LaterFound
     | RecordsListed
     | RecordRead
     | RecordStored

@@ -191,12 +191,12 @@ class JobState:
         self._planner.accepted(acks, epoch_cost(acks, wall_ms, self._topology.levels, self._slots))
         for uid, source in self._sources.items():
             vertex = self._sources_by_uid[uid]
-            source.accepted({ack.subtask: ack.operators[uid] for ack in acks if ack.vertex == vertex})
+            own = [ack for ack in acks if ack.vertex == vertex]
+            finished = [ack.subtask for ack in own if ack.finished]
+            source.accepted({ack.subtask: ack.operators[uid] for ack in own}, finished)
         if any(part.ends_input for ack in acks for part in ack.operators.values()):
-            for uid, source in self._sources.items():
-                vertex = self._sources_by_uid[uid]
-                before = [index for index, part in enumerate(self.snapshot.vertices[vertex].subtasks) if part.finished]
-                source.end_input({*before, *(ack.subtask for ack in acks if ack.vertex == vertex and ack.finished)})
+            for source in self._sources.values():
+                source.end_input()
         return Cut(acks, wall_ms, stop)
 
     def snapshotted(

@@ -109,6 +109,8 @@ class JobLoop:
         self._handlers: dict[type[Any], Callable[[Any], ev.Event | None]] = {
             do.ListJobs: records.list_jobs,
             do.ReadMark: records.read_mark,
+            do.NoteClaim: records.note_claim,
+            do.FindLater: records.find_later,
             do.ListRecords: records.list_records,
             do.ReadRecord: records.read_record,
             do.PutRecord: records.put_record,

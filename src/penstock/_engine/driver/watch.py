@@ -273,7 +273,10 @@ class JobWatch:
             record = restored.record
             is_savepoint = record.kind is RecordKind.SAVEPOINT
             path = self._restored_path(restored)
-            self._checkpoints.restored(RestoredView(record.checkpoint_id, now_ms, is_savepoint=is_savepoint, path=path))
+            view = RestoredView(
+                record.checkpoint_id, now_ms, is_savepoint=is_savepoint, path=path, later=restored.later
+            )
+            self._checkpoints.restored(view)
 
     def _restored_path(self, restored: Restored) -> str | None:
         if "://" in restored.path or restored.path.startswith("/"):

@@ -99,6 +99,8 @@ class RestoredView:
     restored_ms: int
     is_savepoint: bool
     path: str | None
+    #: The last checkpoint that its job has completed behind it: what was published up to there is published again.
+    later: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

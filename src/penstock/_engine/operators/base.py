@@ -90,6 +90,8 @@ class OperatorContext:
     save_operator_state: Callable[[bytes, tuple[StatePart, ...], EpochContext], StateHandle]
     #: Reads the file of a handle.
     read_state: Callable[[StateHandle], bytes]
+    #: See `Operator`.
+    object_reuse: bool = False
 
 
 class Operator(ABC):
@@ -103,6 +105,8 @@ class Operator(ABC):
     context: OperatorContext
     #: Whether it puts out the records of side outputs apart from those of the main output.
     parts_tagged: bool = False
+    #: Whether what functions give out goes on without a copy.
+    object_reuse: bool = False
 
     def __init__(self) -> None:
         self.functions = OpenedFunctions()
@@ -113,6 +117,7 @@ class Operator(ABC):
     def open(self, context: OperatorContext) -> None:
         """Get ready; the user's functions are opened here."""
         self.context = context
+        self.object_reuse = context.object_reuse
 
     def can_go_on(self, *, current: bool) -> bool:
         """Return whether this object can run another epoch; if not, it is closed and another takes its place.

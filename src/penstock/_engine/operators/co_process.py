@@ -25,8 +25,7 @@ class CoMapOperator(FunctionOperator):
         self.calls = function.map1, function.map2
 
     def process(self, batch: Batch, input_index: int) -> Iterable[Output]:
-        call = self.calls[input_index]
-        results = [call(record) for record in self.iterate(batch.records)]
+        results = self.results(self.calls[input_index], batch.records)
         kept = [result is not None for result in results]
         if all(kept):
             return ((None, Batch(results, batch.timestamps, batch.watermarks)),)

@@ -8,6 +8,7 @@ from penstock._engine.operators.context import EngineRuntimeContext
 from penstock._engine.operators.user_functions import UserFunctionOperator
 from penstock._engine.protocol.control import OperatorAck
 from penstock._engine.protocol.keys import NormalKey, normal_key
+from penstock.common.copies import own_all
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -52,5 +53,6 @@ class KeyedOperator(UserFunctionOperator):
         if set(map(type, keys)) in _PLAIN_KEYS:
             return keys, keys
         normals = [normal_key(key) for key, _ in zip(keys, self.iterate(records), strict=True)]
+        keys = own_all(keys)  # a key may be a part of its record, which a function may change
         self.store.adopt(normals)
         return keys, normals

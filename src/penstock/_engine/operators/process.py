@@ -52,7 +52,7 @@ class ProcessOperator(UserFunctionOperator):
 
     def process(self, batch: Batch, input_index: int) -> Iterable[Output]:
         context, call = self.record_context(input_index), self.calls[input_index]
-        out = SideOutputs(with_timestamps=batch.timestamps is not None)
+        out = SideOutputs(with_timestamps=batch.timestamps is not None, object_reuse=self.object_reuse)
         records = self.iterate(batch.records)
         stamps = iter(batch.stamps())
         for start, stop, watermark in batch.segments():
@@ -119,7 +119,9 @@ class KeyedProcessOperator(KeyedOperator):
         return out.outputs()
 
     def _collector(self, *, with_timestamps: bool) -> SideOutputs:
-        return SideOutputs(with_timestamps=with_timestamps, parts_tagged=self.parts_tagged)
+        return SideOutputs(
+            with_timestamps=with_timestamps, object_reuse=self.object_reuse, parts_tagged=self.parts_tagged
+        )
 
     def leave_keys(self) -> None:
         self.key.leave()

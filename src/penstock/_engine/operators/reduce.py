@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 from penstock._engine.operators.batch import Batch
 from penstock._engine.operators.context import EngineRuntimeContext
-from penstock._engine.operators.copies import any_may_change, separate
 from penstock._engine.operators.keyed import KeyedOperator
-from penstock._engine.state.table import ABSENT, MISSING, Pane
+from penstock._engine.state.table import ABSENT, Pane
+from penstock.common.copies import IMMUTABLE, may_change, own
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -34,11 +34,7 @@ class ReduceOperator(KeyedOperator):
 
     def process(self, batch: Batch, input_index: int) -> Iterable[Output]:
         _, keys = self.keys_of(batch.records)
-        # A function may fold into its first argument and return it. What was emitted must not change any more then.
-        if any_may_change(batch.records):
-            reduced = self._reduce_apart(batch.records, keys)
-        else:
-            reduced = self._reduce(batch.records, keys)
+        reduced = self._reduce(batch.records, keys)
         self.pane.dirty.update(keys)
         return ((None, Batch(reduced, batch.timestamps, batch.watermarks)),)
 
@@ -51,22 +47,19 @@ class ReduceOperator(KeyedOperator):
                 before = hot[key]
             except KeyError:
                 before = load(key)
-                if before is ABSENT:
-                    hot[key] = value
-                    append(value)
-                    continue
-            hot[key] = after = call(before, value)
-            append(after)
+            after = value if before is ABSENT else call(before, value)
+            if type(after) in IMMUTABLE or not may_change(after):
+                hot[key] = after
+                append(after)
+            else:
+                self._keep_apart(key, after, reduced)
         return reduced
 
-    def _reduce_apart(self, records: list[Any], keys: list[Any]) -> list[Any]:
-        hot, load, call = self.pane.hot, self.pane.load, self.call
-        reduced: list[Any] = []
-        for key, value in zip(keys, self.iterate(records), strict=True):
-            before = hot.get(key, MISSING)
-            if before is MISSING:
-                before = load(key)
-            after = value if before is ABSENT else call(before, value)
-            hot[key] = separate(after)
-            reduced.append(after)
-        return reduced
+    def _keep_apart(self, key: Any, after: Any, reduced: list[Any]) -> None:
+        """Keep one copy of a value that may change, and put out another.
+
+        A function may fold into its first argument, and return one object for all keys. The state is apart from what
+        was put out in every case; objects that are reused are the function's.
+        """
+        self.pane.hot[key] = own(after)
+        reduced.append(after if self.object_reuse else own(after))

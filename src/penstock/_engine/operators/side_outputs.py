@@ -10,12 +10,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, TypeGuard
 
 from penstock._engine.operators.batch import BatchBuilder
-from penstock._engine.operators.copies import IMMUTABLE, all_immutable, separate
 from penstock._engine.protocol.rows import NO_TIMESTAMP
+from penstock.common.copies import IMMUTABLE, all_immutable, own
 from penstock.datastream.output_tag import OutputTag
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
     from penstock._engine.operators.base import Output
     from penstock._engine.operators.batch import Batch
@@ -27,11 +27,13 @@ class SideOutputs:
     Args:
         with_timestamps: Whether the records of the main output get timestamps.
         parts_tagged: False keeps pairs of a tag and a value in the main output.
+        object_reuse: Whether records go on without a copy.
     """
 
-    __slots__ = ("main", "parts_tagged", "sides", "stamps_main")
+    __slots__ = ("given", "main", "parts_tagged", "sides", "stamps_main")
 
-    def __init__(self, *, with_timestamps: bool, parts_tagged: bool = True) -> None:
+    def __init__(self, *, with_timestamps: bool, object_reuse: bool, parts_tagged: bool = True) -> None:
+        self.given: Callable[[Any], Any] = (lambda record: record) if object_reuse else own
         self.parts_tagged = parts_tagged
         self.main = BatchBuilder()
         self.sides: dict[str, BatchBuilder] = {}
@@ -39,18 +41,18 @@ class SideOutputs:
 
     def extend(self, results: Iterable[Any], timestamp: int) -> None:
         """Take what one call yielded; all of it gets the timestamp of the record or timer."""
-        main = self.main.records
+        main, given = self.main.records, self.given
         before = len(main)
         for item in results:
-            kind = item.__class__
+            kind = type(item)
             if kind in IMMUTABLE or (kind is tuple and all_immutable(map(type, item))):
                 main.append(item)
             elif isinstance(item, tuple) and is_tagged(item) and self.parts_tagged:
                 side = self.side(item[0].tag_id)
-                side.records.append(separate(item[1]))
+                side.records.append(given(item[1]))
                 side.timestamps.append(timestamp)
             else:
-                main.append(separate(item))
+                main.append(given(item))
         if self.stamps_main and len(main) > before:
             self.main.timestamps.extend([timestamp] * (len(main) - before))
 

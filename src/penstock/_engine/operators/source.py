@@ -23,6 +23,7 @@ from penstock._engine.protocol.events import (
 )
 from penstock._engine.protocol.rows import MIN_WATERMARK, NO_TIMESTAMP
 from penstock.common.configuration import Configuration
+from penstock.common.copies import own, own_all
 from penstock.common.watermark_strategy import WatermarkKind, WatermarkStrategy
 from penstock.datastream.connectors.base import InputStatus, ReaderOutput, Source, SourceOutput, SourceReader
 from penstock.datastream.connectors.reader_base import SequentialSourceReader
@@ -99,13 +100,15 @@ class _SplitOutput(SourceOutput[Any]):
         return self.emitted if self.marker is None else max(self.emitted, self.marker.watermark)
 
     def collect(self, record: Any, timestamp: int | None = None) -> None:
-        self._records.append(record)
+        self._records.append(own(record) if self._reader.copies else record)
         self._stamps.append(NO_TIMESTAMP if timestamp is None else timestamp)
         if len(self._records) >= _BATCH_RECORDS:
             self.flush()
 
     def collect_all(self, records: list[Any], timestamps: Sequence[int] | None = None) -> None:
         self.flush()
+        if self._reader.copies:
+            records = own_all(records)
         self._emit(records, None if timestamps is None else list(timestamps))
 
     def flush(self) -> None:
@@ -141,6 +144,8 @@ class _Output(ReaderOutput[Any]):
     def __init__(self, operator: SourceOperator) -> None:
         self.operator = operator
         self.batches: list[Batch] = []
+        #: Whether the reader may go on having what it emits.
+        self.copies = True
         self.records = 0
         #: Records that the running epoch may read; 0 for any number.
         self.limit = 0
@@ -333,6 +338,7 @@ class SourceOperator(Operator):
         self._output = _Output(self)
         self._no_more_splits = self.ended = False
         self.reader = self.source.create_reader(self._reader_context)
+        self._output.copies = not (self.object_reuse or self.reader.emits_new_records)
         self._listens = any(getattr(type(self.reader), name) is not getattr(SourceReader, name) for name in _NOTICES)
         if epoch.restore.state is not None:
             state = msgspec.msgpack.decode(epoch.restore.state, type=ReaderState)

@@ -1,23 +1,25 @@
-"""Operators without state: map, filter, flat_map, conform; each works on a batch at once."""
+"""Operators without state: map, filter, flat_map, conform; each works on a batch at once.
+
+A record is copied where it leaves its function, before that is called again; see `penstock.common.copies`. The types
+that nothing can change are looked up right here: a call for each record would take longer than that.
+"""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, ClassVar, Final
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from penstock._engine.operators.base import NOTHING, EpochContext, Operator, Output
 from penstock._engine.operators.batch import Batch
 from penstock._engine.operators.context import EngineRuntimeContext
-from penstock._engine.operators.copies import IMMUTABLE, separate
 from penstock._engine.operators.user_functions import UserFunctionOperator
 from penstock.common.conversion import Conversion, conversion
+from penstock.common.copies import IMMUTABLE, own
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
     from penstock._engine.operators.base import OperatorContext
     from penstock.common.typeinfo import TypeInformation
-
-_STAYS_AS_IT_IS: Final = IMMUTABLE | {tuple}
 
 
 class FunctionOperator(UserFunctionOperator):
@@ -34,6 +36,17 @@ class FunctionOperator(UserFunctionOperator):
     def open_functions(self, epoch: EpochContext) -> None:
         self.open_function(self.function, EngineRuntimeContext(self.context), epoch, yields=self.yields)
 
+    def results(self, call: Callable[[Any], Any], records: list[Any]) -> list[Any]:
+        """Return what a function gives for each record."""
+        # Not map(), here and below: it takes a StopIteration that a function lets out for the end of the records.
+        if self.object_reuse:
+            return [call(record) for record in self.iterate(records)]
+        return [
+            result if type(result) in IMMUTABLE else own(result)
+            for record in self.iterate(records)
+            for result in [call(record)]
+        ]
+
 
 class MapOperator(FunctionOperator):
     """One record out for one record in."""
@@ -42,9 +55,7 @@ class MapOperator(FunctionOperator):
         super().__init__(function, "map")
 
     def process(self, batch: Batch, input_index: int) -> Iterable[Output]:
-        call = self.call
-        # Not map(), here and below: it takes a StopIteration that a function lets out for the end of the records.
-        records = [call(record) for record in self.iterate(batch.records)]
+        records = self.results(self.call, batch.records)
         return ((None, Batch(records, batch.timestamps, batch.watermarks)),)
 
 
@@ -55,12 +66,20 @@ class FilterOperator(FunctionOperator):
         super().__init__(function, "filter")
 
     def process(self, batch: Batch, input_index: int) -> Iterable[Output]:
-        call = self.call
+        call, given = self.call, _as_it_is if self.object_reuse else own
         if batch.timestamps is None and not batch.watermarks:
-            records = [record for record in self.iterate(batch.records) if call(record)]
+            records = [
+                record if type(record) in IMMUTABLE else given(record)
+                for record in self.iterate(batch.records)
+                if call(record)
+            ]
             return ((None, Batch(records)),) if records else NOTHING
-        kept = [bool(call(record)) for record in self.iterate(batch.records)]
-        return ((None, batch.keeping(kept, batch.records)),)
+        kept: list[bool] = []
+        records = []
+        for record in self.iterate(batch.records):
+            kept.append(bool(call(record)))
+            records.append(given(record) if kept[-1] else None)
+        return ((None, batch.keeping(kept, records)),)
 
 
 class FlatMapOperator(FunctionOperator):
@@ -77,9 +96,9 @@ class FlatMapOperator(FunctionOperator):
         return ((None, self._explode_stamped(batch)),)
 
     def _explode(self, records: list[Any]) -> Iterable[Output]:
-        call = self.call
+        call, given = self.call, _as_it_is if self.object_reuse else own
         exploded: list[Any] = [
-            item if item.__class__ in _STAYS_AS_IT_IS else separate(item)
+            item if type(item) in IMMUTABLE else given(item)
             for record in self.iterate(records)
             if (result := call(record)) is not None
             for item in result
@@ -87,13 +106,13 @@ class FlatMapOperator(FunctionOperator):
         return ((None, Batch(exploded)),) if exploded else NOTHING
 
     def _explode_stamped(self, batch: Batch) -> Batch:
-        call = self.call
+        call, given = self.call, _as_it_is if self.object_reuse else own
         records: list[Any] = []
         ends: list[int] = [0]
         for record in self.iterate(batch.records):
             result = call(record)
             if result is not None:
-                records.extend([item if item.__class__ in _STAYS_AS_IT_IS else separate(item) for item in result])
+                records.extend([item if type(item) in IMMUTABLE else given(item) for item in result])
             ends.append(len(records))
         timestamps: list[int] | None = None
         if batch.timestamps is not None:
@@ -120,3 +139,7 @@ class ConformOperator(Operator):
             return ((None, batch),)
         records = self._conversion.block(batch.records, self.iterate)
         return ((None, Batch(records, batch.timestamps, batch.watermarks)),)
+
+
+def _as_it_is(record: Any) -> Any:
+    return record

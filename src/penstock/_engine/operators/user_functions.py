@@ -108,7 +108,7 @@ class UserFunctionOperator(Operator):
         """Tell the functions of an end, and return what they yield: without timestamps, behind the last watermark."""
         self.iterate([])
         self.leave_keys()
-        out = SideOutputs(with_timestamps=False, parts_tagged=self.parts_tagged)
+        out = SideOutputs(with_timestamps=False, object_reuse=self.object_reuse, parts_tagged=self.parts_tagged)
         for function in self.functions.opened:
             if not any(function is yielding for yielding in self._yielding):
                 call_silent(function, name, *arguments)

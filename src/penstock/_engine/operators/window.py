@@ -12,7 +12,6 @@ from heapq import heappop, heappush
 from typing import TYPE_CHECKING, Any
 
 from penstock._engine.operators.context import EngineRuntimeContext
-from penstock._engine.operators.copies import separate
 from penstock._engine.operators.fired_windows import (
     CONTENTS,
     FIRED,
@@ -27,6 +26,7 @@ from penstock._engine.operators.side_outputs import SideOutputs
 from penstock._engine.operators.window_function import WindowResults, window_results
 from penstock._engine.operators.window_strategy import PaneStrategy
 from penstock._engine.protocol.rows import MAX_WATERMARK, MIN_WATERMARK, NO_TIMESTAMP
+from penstock.common.copies import own
 from penstock.datastream.window import TimeWindow, TumblingEventTimeWindows
 
 if TYPE_CHECKING:
@@ -101,7 +101,7 @@ class WindowOperator(KeyedOperator):
         self.results.leave_keys()
 
     def process(self, batch: Batch, input_index: int) -> Iterable[Output]:
-        out = SideOutputs(with_timestamps=True)
+        out = SideOutputs(with_timestamps=True, object_reuse=self.object_reuse)
         for start, stop, watermark in batch.segments():
             if start < stop:
                 self._add(batch, start, stop, out)
@@ -220,7 +220,7 @@ class WindowOperator(KeyedOperator):
 
     def _given_out(self, value: Any) -> Any:
         """Return a pane's value for a result: apart from the pane as long as late records may come to that."""
-        return separate(value) if self.lateness_ms else value
+        return own(value) if self.lateness_ms else value
 
     def _clear(self, window: TimeWindow) -> None:
         namespace = (window.start, window.end)

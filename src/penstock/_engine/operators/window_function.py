@@ -43,8 +43,8 @@ class WindowResults:
 
     def emit(self, entries: Iterable[Entry], out: SideOutputs, timestamp: int) -> None:
         """Put out the results of (normal key, key, value) entries, all with one timestamp."""
-        result = self._result
-        results = [value if result is None else result(value) for _, _, value in entries]
+        result, given = self._result, out.given
+        results = [given(value if result is None else result(value)) for _, _, value in entries]
         out.main.records.extend(results)
         out.main.timestamps.extend([timestamp] * len(results))
 

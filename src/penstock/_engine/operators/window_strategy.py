@@ -5,8 +5,8 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, Any
 
-from penstock._engine.operators.copies import separate
 from penstock._engine.state.table import ABSENT, MISSING, Pane
+from penstock.common.copies import own
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -56,8 +56,8 @@ class ReducePanes(PaneStrategy):
             before = get(key, MISSING)
             if before is MISSING:
                 before = load(key)
-            # One object may stand for several records, and a function may fold into its first argument.
-            hot[key] = separate(value) if before is ABSENT else call(before, value)
+            # A function may fold into its first argument, and return one object for all keys.
+            hot[key] = own(value if before is ABSENT else call(before, value))
         pane.dirty.update(keys)
 
 

@@ -35,7 +35,8 @@ from penstock._engine.runtime.idleness import longest_idleness
 from penstock._engine.runtime.subtask_state import SubtaskState
 from penstock._engine.runtime.valve import Valve
 from penstock.common.configuration import Configuration
-from penstock.common.option_table import DRAIN_FIRES_PROCESSING_TIME_TIMERS
+from penstock.common.copies import own_all
+from penstock.common.option_table import DRAIN_FIRES_PROCESSING_TIME_TIMERS, OBJECT_REUSE
 from penstock.metrics.in_memory import InMemoryMetricGroup
 
 if TYPE_CHECKING:
@@ -93,6 +94,7 @@ class SubtaskRuntime:
         self._job_id = dispatch.job_id
         configuration = Configuration.from_dict(dispatch.configuration)
         self._drain_fires_timers = configuration.get(DRAIN_FIRES_PROCESSING_TIME_TIMERS)
+        self._object_reuse = configuration.get(OBJECT_REUSE)
         self._state = SubtaskState(self.vertex, place[1], dispatch, storage)
         self.metrics = [InMemoryMetricGroup() for _ in self.vertex.operators]
         self._accumulators = [Accumulators() for _ in self.vertex.operators]
@@ -176,6 +178,7 @@ class SubtaskRuntime:
             save_keyed_state=partial(self._state.save_keyed, node.uid),
             save_operator_state=partial(self._state.save_operator, node.uid),
             read_state=self._state.read,
+            object_reuse=self._object_reuse,
         )
 
     # ------------------------------------------------------------------------------------------------------ the epoch
@@ -432,9 +435,11 @@ class SubtaskRuntime:
         if not batch.records and not batch.watermarks:
             return
         node = self._nodes[position]
-        for child in node.children.get(tag, ()):
-            yield from self._push(child, batch, 0)
-        edges = node.edges.get(tag, ())
+        children, edges = node.children.get(tag, ()), node.edges.get(tag, ())
+        last = None if edges or not children else children[-1]
+        for child in children:
+            # Each may change its records. The edges, which do not, share the ones that nobody in the chain has.
+            yield from self._push(child, batch if child is last else self._apart(batch), 0)
         for edge in edges:
             try:
                 edge.write(batch)
@@ -444,6 +449,11 @@ class SubtaskRuntime:
             yield None
         if tag is None and batch.watermarks:
             yield from self._watermark_sides(node, position, batch.watermarks[-1][1])
+
+    def _apart(self, batch: Batch) -> Batch:
+        """Return a batch for one of several that get it."""
+        records = batch.records if self._object_reuse else own_all(batch.records)
+        return Batch(records, batch.timestamps, batch.watermarks)
 
     def _watermark_sides(self, node: _Node, position: int, watermark: int) -> Iterator[None]:
         """Let side outputs follow the main output's watermark."""

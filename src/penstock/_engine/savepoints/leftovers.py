@@ -14,7 +14,7 @@ from penstock._engine.protocol import clocks
 from penstock._engine.protocol.paths import METADATA, checkpoint_path, shared_directory
 from penstock._engine.savepoints.chains import JobChain, read_chains, same_place
 from penstock._engine.savepoints.local_leftovers import dead_local_directories, is_dead_directory
-from penstock._engine.savepoints.staged_leftovers import StagedFiles
+from penstock._engine.savepoints.staged_leftovers import UNREADABLE, StagedFiles
 from penstock._engine.savepoints.survey import Leftover, LeftoverKind, Places, Removal, Survey, Unclear
 from penstock._engine.storage.opening import open_storage
 from penstock.errors import PenstockError
@@ -113,14 +113,14 @@ class _Search:
                 Leftover(LeftoverKind.LOCAL_DIRECTORY, str(path), size, reason, modified_ms)
                 for path, size, reason, modified_ms in dead_local_directories(self._oldest_ms)
             ]
-        return Survey(tuple(found), tuple(self._unclear))
+        return Survey(tuple(found), tuple(dict.fromkeys(self._unclear)))
 
     def _is_over(self, chain: JobChain) -> bool:
         """Tell whether a job has ended, and all that names its files can be read."""
         if not (chain.has_ended or chain.job_id in self._places.ended_jobs):
             return False
         if chain.unreadable:
-            self._unclear.append(Unclear(chain.unreadable[0], "it cannot be read, so what it names is not known"))
+            self._unclear.append(Unclear(chain.unreadable[0], UNREADABLE))
             return False
         return True
 
@@ -187,6 +187,5 @@ class _Search:
             [storage.full_path(name) for storage, name in self._savepoints],
             dict(self._places.options),
         )
-        for directory in self._places.sink_directories:
-            yield from staged.below(directory, self._oldest_ms)
+        yield from staged.below(self._places.sink_directories, self._oldest_ms)
         self._unclear += staged.unclear

@@ -204,7 +204,7 @@ class _Writer:
             path = self._put(uid, subtask, token, data, ".operator")
             return describe(data, parts, self._draft.checkpoint_id, token, path)
 
-        handle = state.save(write)
+        handle = state.save(write, anew=True)  # the file of the same content is elsewhere
         return () if handle is None else (handle,)
 
 

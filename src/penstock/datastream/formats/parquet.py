@@ -38,6 +38,8 @@ _BY_FIRST = (
 class _ParquetInput(BulkFormat):
     """Reads row groups; a subclass says which columns, and what a record is made of."""
 
+    emits_new_records = True
+
     def __init__(self, columns: Sequence[str] | None, batch_size: int) -> None:
         self._columns = None if columns is None else list(columns)
         self._batch_size = batch_size

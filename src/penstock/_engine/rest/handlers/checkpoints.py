@@ -12,7 +12,12 @@ from penstock._engine.rest.refusal import Refusal
 from penstock._engine.rest.routing import Route
 
 if TYPE_CHECKING:
-    from penstock._engine.gateway.checkpoint_view import CheckpointsView, CheckpointView, SubtaskCheckpoint
+    from penstock._engine.gateway.checkpoint_view import (
+        CheckpointsView,
+        CheckpointView,
+        RestoredView,
+        SubtaskCheckpoint,
+    )
     from penstock._engine.gateway.job_view import JobView
     from penstock._engine.rest.routing import Call
 
@@ -127,6 +132,20 @@ class PendingCommits(msgspec.Struct):
     pending_commits: dict[str, int]
 
 
+class CheckpointRange(msgspec.Struct):
+    """Checkpoints with neighbouring ids."""
+
+    first: int
+    last: int
+
+
+class CheckpointExtras(PendingCommits):
+    """Penstock's own members of the checkpoints."""
+
+    #: What the job's origin has completed behind the checkpoint that the job went on from.
+    published_again: CheckpointRange | None
+
+
 class Checkpoints(msgspec.Struct):
     """The checkpoints of a job in this run."""
 
@@ -134,7 +153,7 @@ class Checkpoints(msgspec.Struct):
     summary: CheckpointSummary
     latest: LatestCheckpoints
     history: list[Checkpoint]
-    penstock: PendingCommits
+    penstock: CheckpointExtras
 
 
 class Externalization(msgspec.Struct):
@@ -200,8 +219,12 @@ def job_checkpoints(job: JobView) -> Checkpoints:
             ),
         ),
         history=[_checkpoint(job, entry) for entry in known.history],
-        penstock=PendingCommits(dict(job.pending_commits)),
+        penstock=CheckpointExtras(dict(job.pending_commits), restored and _published_again(restored)),
     )
+
+
+def _published_again(restored: RestoredView) -> CheckpointRange | None:
+    return None if restored.later is None else CheckpointRange(restored.checkpoint_id + 1, restored.later)
 
 
 def _enabled(job: JobView) -> CheckpointsView:

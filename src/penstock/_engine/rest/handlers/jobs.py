@@ -22,7 +22,7 @@ from penstock._engine.rest.routing import Query, Route
 from penstock._engine.rest.throwable import FailureCause, failure_cause
 from penstock.common.configuration import Configuration
 from penstock.common.job_status import JobStatus
-from penstock.common.option_table import GLOBAL_JOB_PARAMETERS
+from penstock.common.option_table import GLOBAL_JOB_PARAMETERS, OBJECT_REUSE
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -452,12 +452,12 @@ def config(call: Call) -> JobConfig:
 
 def job_config(job: JobView) -> JobConfig:
     """Return the settings of a job."""
-    known = job.configuration
+    known, configuration = job.configuration, Configuration.from_dict(dict(job.configuration))
     settings = ExecutionConfig(
         restart_strategy=known.get("restart-strategy.type", "Cluster level default restart strategy"),
         job_parallelism=job.plan.parallelism,
-        object_reuse_mode=True,
-        user_config=dict(Configuration.from_dict(dict(known)).get(GLOBAL_JOB_PARAMETERS)),
+        object_reuse_mode=configuration.get(OBJECT_REUSE),
+        user_config=dict(configuration.get(GLOBAL_JOB_PARAMETERS)),
     )
     return JobConfig(job.job_id, job.name, settings)
 

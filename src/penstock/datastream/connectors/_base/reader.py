@@ -140,8 +140,14 @@ class SourceReader(ABC, Generic[T, SplitT]):
     the last snapshot, so **the snapshot is the only memory that lasts**. What a reader emitted after its last
     checkpoint is forgotten when the job fails, and read again.
 
+    Attributes:
+        emits_new_records: True where a reader makes each record anew, and neither keeps nor changes it afterwards. Its
+            records are then handed on as they are; those of other readers are copied when they are emitted.
+
     Source: org.apache.flink.api.connector.source.SourceReader.
     """
+
+    emits_new_records: bool = False
 
     def start(self) -> None:
         """Begin; runs once, after the restored splits were added and before the first poll."""

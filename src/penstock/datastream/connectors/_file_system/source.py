@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from penstock.common.paths import absolute_path
 from penstock.datastream.connectors._file_system.formats import StreamFormat
 from penstock.datastream.connectors.base import Boundedness, Source
 
@@ -165,7 +166,7 @@ class FileSourceBuilder:
         if not paths:
             msg = "A file source needs at least one path."
             raise ValueError(msg)
-        self._paths = tuple(str(path) for path in paths)
+        self._paths = tuple(map(absolute_path, paths))
         self._format = file_format
         self._enumerator = FileEnumeratorProvider.default_splittable_file_enumerator()
         self._discovery_interval_ms: int | None = None

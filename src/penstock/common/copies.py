@@ -1,0 +1,248 @@
+"""What leaves a function is the receiver's own: copies of records that somebody else could still change.
+
+A function may keep what it has returned and change it with its next call, return one object several times, or change
+its input, which another function has, too. So a record is copied where it leaves a function, one by one, before the
+function goes on. A record that nothing can change is given as it is. How a record is copied depends on its type alone,
+is found out once for each type, and is quick for flat dicts, lists, rows and dataclasses; what is nested is pickled,
+as it would be on its way to another process.
+"""
+
+from __future__ import annotations
+
+import copy
+import gc
+import pickle
+from dataclasses import is_dataclass
+from datetime import date, datetime, time, timedelta, timezone
+from decimal import Decimal
+from enum import Enum
+from fractions import Fraction
+from itertools import chain
+from pathlib import PurePath
+from types import BuiltinFunctionType, EllipsisType, FunctionType, ModuleType
+from typing import TYPE_CHECKING, Any, Final, cast
+from uuid import UUID
+
+from penstock.common.types import Row, bare_row
+from penstock.errors import UncopyableRecordError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+_PLAIN: Final = (
+    *(type(None), bool, int, float, complex, str, bytes, range, EllipsisType),
+    *(date, datetime, time, timedelta, timezone, Decimal, Fraction, UUID),
+)
+#: Types whose values nothing can change; more are found on the way, such as enumerations.
+IMMUTABLE: Final[set[type]] = set(_PLAIN)
+#: Tells whether types are all of that kind: for the fields of a record.
+all_immutable: Final = IMMUTABLE.issuperset
+#: Base classes of the ones that are found on the way.
+_UNCHANGING: Final = (Enum, type, PurePath, FunctionType, BuiltinFunctionType, ModuleType)
+#: Types that are remembered; a program that makes classes without end begins anew.
+_MOST_KEPT: Final = 1000
+_TUPLES: Final = {tuple}
+
+
+def own(record: Any) -> Any:
+    """Return a record as its receiver's own: what happens to the given one later does not reach it.
+
+    Args:
+        record: What leaves a function.
+
+    Returns:
+        The record itself where nothing can change it, else a copy.
+
+    Raises:
+        UncopyableRecordError: It can neither be copied nor pickled.
+
+    Source: what `TypeSerializer.copy` does between chained operators of Flink.
+
+    Example:
+        >>> row = {"word": "to", "count": 1}
+        >>> kept = own(row)
+        >>> row["count"] = 2
+        >>> kept, own("to") is own("to")
+        ({'word': 'to', 'count': 1}, True)
+    """
+    kind: type[Any] = type(record)
+    return record if kind in IMMUTABLE else _copiers[kind](record)
+
+
+def own_all(records: list[Any]) -> list[Any]:
+    """Return records as their receiver's own; the same list, at little cost, where nothing can change any of them."""
+    return [own(record) for record in records] if any_may_change(records) else records
+
+
+def may_change(value: Any) -> bool:
+    """Return whether a value could be changed in place, or something in it."""
+    kind: type[Any] = type(value)
+    if kind in IMMUTABLE:
+        return False
+    copier = _copiers[kind]  # looks at a type that is new
+    parts = _parts.get(kind)
+    return copier is not _same if parts is None else any(map(may_change, parts(value)))
+
+
+def any_may_change(values: list[Any]) -> bool:
+    """Return whether one of many values could be changed in place; quick where all are plain values or flat tuples."""
+    kinds = set(map(type, values)) - IMMUTABLE
+    if kinds == _TUPLES:
+        tuples = values if type(values[0]) is tuple and len(set(map(type, values))) == 1 else _tuples_of(values)
+        # One pass in C over all fields.
+        if all_immutable(map(type, chain.from_iterable(tuples))):
+            return False
+    return bool(kinds) and any(map(may_change, values))
+
+
+def _tuples_of(values: list[Any]) -> list[Any]:
+    return [value for value in values if type(value) is tuple]
+
+
+def _same(record: Any) -> Any:
+    return record
+
+
+def _deep(record: Any) -> Any:
+    """Copy all of a record; a third of what deepcopy takes, which is for classes that pickle cannot name."""
+    try:
+        return pickle.loads(pickle.dumps(record, pickle.HIGHEST_PROTOCOL))
+    except Exception:  # noqa: BLE001 - from whatever a class does there
+        try:
+            return copy.deepcopy(record)
+        except Exception as error:
+            kind: type[Any] = type(record)
+            raise UncopyableRecordError(f"{kind.__module__}.{kind.__qualname__}", str(error).rstrip(".")) from error
+
+
+def _are_flat(values: Iterable[Any]) -> bool:
+    return all_immutable(map(type, values)) or not any(map(may_change, values))
+
+
+def _dict(record: dict[Any, Any]) -> dict[Any, Any]:
+    # Keys are texts nearly always. CPython tells without a look at each: a dict that its collector passes over has no
+    # key that could hold anything.
+    flat = _are_flat(record.values()) and (not gc.is_tracked(record) or _are_flat(record))
+    return record.copy() if flat else _deep(record)
+
+
+def _list(record: list[Any]) -> list[Any]:
+    return record.copy() if _are_flat(record) else _deep(record)
+
+
+def _set(record: set[Any]) -> set[Any]:
+    return record.copy() if _are_flat(record) else _deep(record)
+
+
+def _row(record: Row) -> Row:
+    values = record._values  # pyright: ignore[reportPrivateUsage]
+    if not _are_flat(values):
+        return _deep(record)
+    row = bare_row(Row)
+    row._fields = record._fields  # pyright: ignore[reportPrivateUsage]
+    row._values = values.copy()  # pyright: ignore[reportPrivateUsage]
+    row._row_kind = record._row_kind  # pyright: ignore[reportPrivateUsage]
+    return row
+
+
+def _unchanging(parts: Callable[[Any], Iterable[Any]]) -> Callable[[Any], Any]:
+    """Return the copier of a type that keeps its parts for ever: it copies where the parts themselves may change."""
+    return lambda record: record if _are_flat(parts(record)) else _deep(record)
+
+
+class _Copiers(dict[type, "Callable[[Any], Any]"]):
+    """type -> what copies its values, found out at the first one."""
+
+    def __missing__(self, kind: type) -> Callable[[Any], Any]:
+        if len(self) >= _MOST_KEPT:
+            _forget()
+        copier = self[kind] = _copier_of(kind)
+        return copier
+
+
+#: By type that keeps its parts for ever: gives them.
+_parts: dict[type, Callable[[Any], Iterable[Any]]] = {}
+_copiers: Final = _Copiers()
+
+
+def _forget() -> None:
+    """Begin with the types that are known from the start."""
+    IMMUTABLE.intersection_update(_PLAIN)
+    _parts.clear()
+    _parts.update({tuple: _same, frozenset: _same})
+    _copiers.clear()
+    _copiers.update({dict: _dict, list: _list, set: _set, Row: _row, bytearray: bytearray.copy})
+    _copiers.update({kind: _unchanging(parts) for kind, parts in _parts.items()})
+
+
+def _copier_of(kind: Any) -> Callable[[Any], Any]:
+    if issubclass(kind, _UNCHANGING):
+        IMMUTABLE.add(kind)
+        return _same
+    if issubclass(kind, tuple) and not kind.__dictoffset__:  # a named tuple
+        _parts[kind] = _same
+        return _unchanging(_same)
+    return _dataclass_copier(kind) if is_dataclass(cast("Any", kind)) and _is_plain_class(kind) else _deep
+
+
+#: What a class may have that says how it is copied or pickled.
+_OWN_WAYS: Final = (
+    *("__copy__", "__deepcopy__", "__reduce__", "__reduce_ex__"),
+    *("__getstate__", "__setstate__", "__getnewargs__", "__getnewargs_ex__"),
+)
+_MADE_IN_PYTHON: Final = 1 << 9
+
+
+def _is_plain_class(kind: type) -> bool:
+    """Return whether the objects of a class are their attributes and nothing else."""
+    if not all(base is object or base.__flags__ & _MADE_IN_PYTHON for base in kind.__mro__):
+        return False
+    own_ways = {
+        getattr(kind, name, None) for name in _OWN_WAYS if getattr(kind, name, None) is not getattr(object, name, None)
+    }
+    return all(getattr(way, "__module__", None) == "dataclasses" for way in own_ways)
+
+
+def _dataclass_copier(kind: Any) -> Callable[[Any], Any]:
+    slots: list[str] = [name for base in kind.__mro__ for name in _names(base.__dict__.get("__slots__", ()))]
+    if (slots and kind.__dictoffset__) or any(name.startswith("__") for name in slots):
+        return _deep
+    attributes = _slots_getter(slots) if slots else _dict_of
+
+    def parts(record: Any) -> Iterable[Any]:
+        return attributes(record).values()
+
+    parameters = kind.__dict__.get("__dataclass_params__")
+    if parameters is not None and parameters.frozen:
+        _parts[kind] = parts
+        return _unchanging(parts)
+
+    def copied(record: Any) -> Any:
+        values = attributes(record)
+        if not _are_flat(values.values()):
+            return _deep(record)
+        twin: Any = object.__new__(kind)
+        if slots:
+            for name, value in values.items():
+                object.__setattr__(twin, name, value)
+        else:
+            twin.__dict__.update(values)
+        return twin
+
+    return copied
+
+
+def _dict_of(record: Any) -> dict[str, Any]:
+    return record.__dict__
+
+
+def _names(slots: str | Iterable[str]) -> list[str]:
+    names = [slots] if isinstance(slots, str) else list(slots)
+    return [name for name in names if name != "__weakref__"]
+
+
+def _slots_getter(slots: list[str]) -> Callable[[Any], dict[str, Any]]:
+    return lambda record: {name: getattr(record, name) for name in slots if hasattr(record, name)}
+
+
+_forget()
