@@ -138,10 +138,10 @@ class Operations:
         Args:
             timeout_s: How long to wait at most, in seconds.
         """
-        begun = self._clock()
+        begun, most_ms = self._clock(), timeout_s * 1000
         with self._changed:
-            while self._unread() and (left_s := timeout_s - self._clock().since(begun) / 1000) > 0:
-                self._changed.wait(min(left_s, _LOOK_S))
+            while self._unread() and (left_ms := most_ms - self._clock().since(begun)) > 0:
+                self._changed.wait(min(left_ms / 1000, _LOOK_S))
             return not self._unread()
 
     @property
