@@ -33,7 +33,7 @@ from typing import TYPE_CHECKING
 
 from figures import Figures
 
-from penstock._engine.protocol.keys import key_group, key_group_range
+from penstock._engine.protocol.key_groups import key_group, key_group_range
 from penstock._engine.protocol.metadata import (
     JobSnapshot,
     OperatorRecord,

@@ -11,6 +11,7 @@
     │   ├── EmptyJobError                   nothing to execute
     │   ├── ForwardParallelismError         forward() between different parallelisms
     │   ├── KeyEncodingError                a key without a canonical encoding
+    │   ├── PathError                       a path or URL cannot be, or is probably not the one that was meant
     │   ├── StateDescriptorError            a state declared as another kind than it was written as
     │   ├── UncopyableRecordError           a record that can neither be pickled nor copied
     │   ├── UnpicklableFunctionError        a function that cannot travel to the tasks
@@ -28,6 +29,8 @@
     │   ├── ParallelismLimitError           more subtasks than keyed state has key groups
     │   ├── SavepointChangeError            a savepoint that cannot be written, changed or deleted
     │   ├── StateClassError                 state of a class that is gone or has changed
+    │   ├── SupervisionNoteError            the note of a supervised program's jobs is gone or damaged
+    │   ├── TemporaryCheckpointsError       the temporary checkpoints of a running job were removed
     │   ├── UnclaimedStateError             state of an operator that the job does not have
     │   └── UnknownStateError               state that a savepoint does not have
     ├── SparkSetupError                 fix the machine: Spark cannot start here
@@ -38,6 +41,7 @@
     │   └── UnsupportedJavaError            no Java that this Spark runs on
     ├── JobRunError                     look into the run: the job was under way
     │   ├── AccumulatorSizeError            accumulators too large for the checkpoints that hold them
+    │   ├── AggregationError                a field that sum, min or max cannot take
     │   ├── CheckpointExpiredError          the tasks of a checkpoint made no progress for too long
     │   ├── CheckpointRequestError          a checkpoint that was asked for could not be made
     │   ├── DriverCodeError                 an enumerator or a committer failed on the driver
@@ -49,21 +53,26 @@
     │   ├── LostCommittableError            what a sink staged is gone before its first commit
     │   ├── PartitionError                  a custom partitioner named a subtask that does not exist
     │   ├── RecordFieldError                a record has a field that its file has no column for
+    │   ├── RecordValueError                a record has a value that its column cannot hold as it is
     │   ├── SavepointError                  a savepoint that was asked for could not be written
     │   │   ├── StopIncompleteError             it was written, and the job failed after that
     │   │   └── StopTimeoutError                the job did not stop in time, and was cancelled
     │   ├── SinkFileError                   an output file cannot be written or published
+    │   │   ├── BucketNameError                 a bucket has a name that no folder can have
     │   │   └── StagedFileError             a checkpoint continues an unfinished one that is gone
     │   ├── SourceFileError                 an input file is gone or cannot be read
-    │   │   └── SourceFileChangedError          it has changed since the job found it
+    │   │   ├── SourceFileChangedError          it has changed since the job found it
+    │   │   └── SourceFileGoneError             it is not there any more
     │   ├── SparkGoneError                  Spark's JVM has ended; only another start helps
     │   ├── SplitFetchError                 a source's reader could not fetch
     │   ├── StaleAttemptError               a task that outlived its attempt stopped itself
+    │   ├── TimestampError                  a timestamp, a watermark or a timer that is no time of 64 bits
     │   ├── UnpicklableAccumulatorError     an accumulator that cannot be written to a checkpoint
     │   ├── UnpicklableStateError           a value in keyed state that cannot be written to a checkpoint
     │   └── UnreadableOutputError           what was printed or collected cannot be read back
     ├── CommandError                    fix the call: the command penstock could not do it
     │   ├── CommandTimeoutError             what was asked for takes longer, and continues
+    │   ├── JobBetweenProcessesError        a supervised job has no process at this moment
     │   ├── JobNotFoundError                no running job, or more than one, is called that
     │   ├── JobRequestError                 a running job refused, or failed to do it
     │   └── JobUnreachableError             nothing answers where a job should be
@@ -80,6 +89,7 @@ from __future__ import annotations
 from penstock._errors.command import (
     CommandError,
     CommandTimeoutError,
+    JobBetweenProcessesError,
     JobNotFoundError,
     JobRequestError,
     JobUnreachableError,
@@ -102,15 +112,18 @@ from penstock._errors.program import (
     ForwardParallelismError,
     JobGraphError,
     KeyEncodingError,
+    PathError,
     StateDescriptorError,
     UncopyableRecordError,
     UnknownKeyError,
     UnpicklableFunctionError,
     UnsupportedOperationError,
 )
+from penstock._errors.records import AggregationError, TimestampError
 from penstock._errors.root import InternalError, PenstockError, RetryableError
 from penstock._errors.run import (
     AccumulatorSizeError,
+    BucketNameError,
     CheckpointExpiredError,
     CheckpointRequestError,
     DriverCodeError,
@@ -124,10 +137,12 @@ from penstock._errors.run import (
     LostCommittableError,
     PartitionError,
     RecordFieldError,
+    RecordValueError,
     SavepointError,
     SinkFileError,
     SourceFileChangedError,
     SourceFileError,
+    SourceFileGoneError,
     SparkGoneError,
     SplitFetchError,
     StagedFileError,
@@ -151,6 +166,8 @@ from penstock._errors.start import (
     RestoreError,
     SavepointChangeError,
     StateClassError,
+    SupervisionNoteError,
+    TemporaryCheckpointsError,
     UnclaimedStateError,
     UnknownStateError,
     UnsupportedFormatError,
@@ -159,6 +176,8 @@ from penstock._errors.start import (
 __all__ = [
     "AccumulatorSizeError",
     "AccumulatorTypeError",
+    "AggregationError",
+    "BucketNameError",
     "CheckpointExpiredError",
     "CheckpointRequestError",
     "CheckpointStorageError",
@@ -178,6 +197,7 @@ __all__ = [
     "FinishedOperatorError",
     "ForwardParallelismError",
     "InternalError",
+    "JobBetweenProcessesError",
     "JobCancelledError",
     "JobExecutionError",
     "JobGraphError",
@@ -196,9 +216,11 @@ __all__ = [
     "NoCheckpointError",
     "ParallelismLimitError",
     "PartitionError",
+    "PathError",
     "PenstockError",
     "PySparkVersionError",
     "RecordFieldError",
+    "RecordValueError",
     "RestoreError",
     "RetryableError",
     "SavepointChangeError",
@@ -206,6 +228,7 @@ __all__ = [
     "SinkFileError",
     "SourceFileChangedError",
     "SourceFileError",
+    "SourceFileGoneError",
     "SparkGoneError",
     "SparkLaunchError",
     "SparkSetupError",
@@ -216,6 +239,9 @@ __all__ = [
     "StateDescriptorError",
     "StopIncompleteError",
     "StopTimeoutError",
+    "SupervisionNoteError",
+    "TemporaryCheckpointsError",
+    "TimestampError",
     "UnclaimedStateError",
     "UncopyableRecordError",
     "UnknownKeyError",

@@ -39,6 +39,7 @@ SIGTERMS = 20
 RESTORED_JOBS = 500
 LIVES = 500
 STARVED_LIVES = 50
+CLOCK_LIVES = 200
 ORDERS = 1_500
 RESTORED_JOBS_ON_SPARK = 100
 CASE_LIMIT_S = 1800
@@ -154,6 +155,12 @@ def cases(seed: int) -> list[Case]:
         [*pytest, "tests/property/test_starved_lives.py"],
         {"PENSTOCK_STARVED_LIVES": str(STARVED_LIVES), "PENSTOCK_TEST_SEED": str(seed)},
     )
+    clock_lives = Case(
+        "clock-lives",
+        "lives on a clock that is set by a second to a day at random: nothing is lost, and no epoch is late",
+        [*pytest, "tests/property/test_clock_lives.py"],
+        {"PENSTOCK_CLOCK_LIVES": str(CLOCK_LIVES), "PENSTOCK_TEST_SEED": str(seed)},
+    )
     orders = Case(
         "orders",
         "a driver whose instructions fail, whose requests come at any step, and that is killed: the output is right",
@@ -179,7 +186,7 @@ def cases(seed: int) -> list[Case]:
         and (python := shutil.which(f"python{version}")) is not None
         and subprocess.run([python, "--version"], capture_output=True, check=False).returncode == 0
     ]
-    tests = [properties, restores, restores_on_spark, lives, starved, orders]
+    tests = [properties, restores, restores_on_spark, lives, starved, clock_lives, orders]
     return [*points, sigterms, spark, matrix, *kills, *chaos, hostile, *tests, mutants, *pythons]
 
 

@@ -16,10 +16,10 @@ from tests.connectors.staged import lose_staged
 
 from penstock.common.typeinfo import Types
 from penstock.common.types import Row
-from penstock.datastream.connectors._file_system import formats
+from penstock.datastream.connectors._file_system import lines as line_blocks
 from penstock.datastream.connectors.file_system import BucketAssigner, FileSink, FileSource
 from penstock.datastream.formats.csv import CsvBulkWriters, CsvEncoder, CsvReaderFormat, CsvSchema
-from penstock.errors import RecordFieldError, SourceFileError
+from penstock.errors import RecordFieldError, RecordValueError, SourceFileError
 from penstock.testing.connector_contexts import TestEnumeratorContext
 from penstock.testing.sink_contract import SinkContract, SinkRun, SinkUnderTest
 from penstock.testing.source_contract import SourceContract, SourceRun
@@ -223,6 +223,53 @@ def test_a_field_that_is_no_column_is_told_with_its_record(record: Any) -> None:
         CsvEncoder(PEOPLE.build()).encode(record, BytesIO())
 
 
+MOMENT = datetime.datetime(2024, 1, 1, 5, 6, 7, 8)  # noqa: DTZ001
+LOST = {
+    "fraction": (Types.LONG(), 1.5),
+    "whole-float": (Types.LONG(), 1.0),
+    "text-in-numbers": (Types.LONG(), "5"),
+    "truth-in-numbers": (Types.INT(), True),
+    "int32": (Types.INT(), 2**31),
+    "int8": (Types.BYTE(), 128),
+    "int64": (Types.LONG(), 2**63),
+    "decimal": (Types.BIG_DEC(), Decimal("1e-19")),
+    "time-in-dates": (Types.SQL_DATE(), MOMENT),
+    "zone": (Types.SQL_TIMESTAMP(), MOMENT.replace(tzinfo=datetime.UTC)),
+    "number-in-times": (Types.SQL_TIMESTAMP(), 5),
+    "text-in-truths": (Types.BOOLEAN(), "yes"),
+    "sign-in-elements": (Types.OBJECT_ARRAY(Types.STRING()), ["a;b"]),
+    "no-list": (Types.OBJECT_ARRAY(Types.STRING()), 5),
+}
+
+
+@pytest.mark.parametrize(("type_info", "value"), LOST.values(), ids=LOST)
+@pytest.mark.parametrize("kind", ["encoder", "bulk"])
+def test_a_value_that_could_not_be_read_back_is_told_with_its_record(kind: str, type_info: Any, value: Any) -> None:
+    schema = CsvSchema.builder().add_string_column("s").add_column("a", type_info).build()
+    file = BytesIO()
+    good, bad = {"s": "good", "a": None}, {"s": "bad", "a": value}
+    bulk = CsvBulkWriters.for_schema(schema).create(file)
+    write = bulk.add_elements if kind == "bulk" else lambda elements: CsvEncoder(schema).encode_all(elements, file)
+    with pytest.raises(RecordValueError, match=r"field 'a' of the record .*'bad'.*lenient=True"):
+        write([good, bad])
+    assert file.getvalue() == b""
+
+
+def test_text_that_stands_for_none_is_told() -> None:
+    schema = CsvSchema.builder().add_string_column("s").set_null_value("NULL").build()
+    with pytest.raises(RecordValueError, match="'NULL' stands for None"):
+        CsvEncoder(schema).encode(("NULL",), BytesIO())
+
+
+def test_lenient_writes_what_is_there_as_text_and_leaves_out_other_fields() -> None:
+    file = BytesIO()
+    CsvEncoder(PEOPLE.build(), lenient=True).encode_all([{"name": "a", "age": 1.5, "city": "b"}], file)
+    writer = CsvBulkWriters.for_schema(PEOPLE.build(), lenient=True).create(file)
+    writer.add_elements([Row(name="b", age="old", city="c")])
+    writer.finish()
+    assert file.getvalue().decode().split() == ["a,1.5", *(["name,age"] if b"name" in file.getvalue() else []), "b,old"]
+
+
 # ------------------------------------------------------------------------------------------- signs where none is meant
 
 QUOTED = st.text(st.sampled_from("a\",\n#' "), max_size=6)
@@ -243,7 +290,7 @@ def test_signs_inside_of_quoted_values_mean_nothing_wherever_a_block_ends(
     lines = [f'"{text.replace(chr(34), chr(34) * 2)}",{number}\n' for text, number in rows]
     path.write_text("# it's a 5\" thing\n".join(["", *lines]), newline="")
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(formats, "_CHUNK_BYTES", chunk)
+        patch.setattr(line_blocks, "CHUNK_BYTES", chunk)
         assert values(read(path, PEOPLE_WITH_COMMENTS)) == rows
 
 

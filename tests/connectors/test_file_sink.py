@@ -98,6 +98,21 @@ def test_part_without_a_record_for_the_inactivity_interval_ends(tmp_path: Path) 
     assert len(epoch_of(writer)[0]) == 1
 
 
+@pytest.mark.parametrize("back", [1_000, 60_000, 86_400_000])
+def test_part_of_a_clock_that_was_set_back_ends_an_interval_later(tmp_path: Path, back: int) -> None:
+    policy = RollingPolicy.default_rolling_policy(10**9, 800, 10**9)
+    sink = builder_for(tmp_path).with_rolling_policy(policy).with_bucket_check_interval(400).build()
+    now = [86_400_000]
+    writer = writer_for(sink, now)
+    assert epoch_of(writer, "a")[0] == []
+    now[0] -= back
+    writer.write_all(["b"])  # looks at ages, as the clock was set back
+    now[0] += 500
+    assert epoch_of(writer, "c")[0] == []
+    now[0] += 300
+    assert len(epoch_of(writer)[0]) == 1
+
+
 def test_age_is_looked_at_between_checkpoints_too(tmp_path: Path) -> None:
     policy = RollingPolicy.default_rolling_policy(10**9, 1000, 10**9)
     sink = builder_for(tmp_path).with_rolling_policy(policy).with_bucket_check_interval(1000).build()

@@ -14,7 +14,7 @@ from penstock._connectors.files.staging import list_segments
 from penstock.common.serialization import Encoder
 from penstock.common.time import Duration
 from penstock.datastream.connectors.file_system import FileSink, FileSource, RollingPolicy, StreamFormat
-from penstock.errors import SourceFileError
+from penstock.errors import SourceFileChangedError, SourceFileError
 from penstock.testing.connector_contexts import TestEnumeratorContext
 from penstock.testing.sink_contract import SinkContract, SinkRun, SinkUnderTest
 from penstock.testing.source_contract import SourceContract, SourceRun
@@ -104,6 +104,22 @@ def test_a_monitored_prefix_may_be_empty() -> None:
     put(f"{folder}/a.txt", b"line")
     put(f"{folder}/_temporary/0/part.txt", b"no")
     run.context.run_async_calls()
+    run.context.run_async_calls()
     run.epoch()
     run.epoch()
     assert run.records == ["line"]
+
+
+def test_a_monitored_object_that_is_written_over_is_told_by_its_etag() -> None:
+    folder = new_folder()
+    text = FileSource.for_record_stream_format(StreamFormat.text_line_format(), folder)
+    run = SourceRun(text.monitor_continuously(Duration.of_seconds(1)).build())
+    for content in (b"one\n", b"two\n"):
+        put(f"{folder}/a.txt", content)
+        run.context.run_async_calls()
+    run.context.run_async_calls()
+    run.epoch()
+    assert run.records == ["two"]
+    put(f"{folder}/a.txt", b"ten\n")
+    with pytest.raises(SourceFileChangedError, match=r"a\.txt cannot be read: its ETag is"):
+        run.context.run_async_calls()

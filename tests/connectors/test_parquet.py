@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import pickle
 from decimal import Decimal
 from io import BytesIO
 from typing import TYPE_CHECKING, Any
@@ -18,7 +19,7 @@ from penstock.common.types import Row
 from penstock.datastream.connectors.file_system import BucketAssigner, FileSink, FileSource
 from penstock.datastream.formats import parquet
 from penstock.datastream.formats.parquet import ParquetBulkWriters, ParquetColumnarRowInputFormat, ParquetFormat
-from penstock.errors import RecordFieldError, SourceFileError
+from penstock.errors import RecordFieldError, RecordValueError, SourceFileError
 from penstock.testing.connector_contexts import TestEnumeratorContext
 from penstock.testing.sink_contract import SinkContract, SinkRun, SinkUnderTest
 from penstock.testing.source_contract import SourceContract, SourceRun
@@ -146,7 +147,7 @@ def test_many_records_make_one_row_group(tmp_path: Path) -> None:
 def test_record_that_does_not_fit_the_columns_is_shown(tmp_path: Path) -> None:
     sink = FileSink.for_bulk_format(str(tmp_path), ParquetBulkWriters.for_schema(SCHEMA)).build()
     run = SinkRun(sink)
-    with pytest.raises(ValueError, match=r"'many'.*id: int64"):
+    with pytest.raises(ValueError, match=r"field 'id' of the record .*'many'.*int64"):
         run.epoch([{"id": "many", "text": "x"}])
     run.close()
 
@@ -221,16 +222,113 @@ def test_a_field_that_a_schema_lacks_is_told_with_its_record_and_the_way_out(rec
     assert repr(record)[:20] in str(caught.value)
 
 
+MOMENT = datetime.datetime(2024, 1, 1, 5, 6, 7, 8)  # noqa: DTZ001
+CUT = [
+    (pa.int64(), 1.5),
+    (pa.int64(), Decimal("1.5")),
+    (pa.int64(), "5"),
+    (pa.int8(), 300),
+    (pa.int32(), 2**31),
+    (pa.float32(), 1e300),
+    (pa.float32(), 2**24 + 1),
+    (pa.float64(), 2**53 + 1),
+    (pa.decimal128(5, 2), Decimal("1.234")),
+    (pa.decimal128(5, 2), Decimal("12345.1")),
+    (pa.decimal128(5, 2), 1.234),
+    (pa.date32(), MOMENT),
+    (pa.timestamp("s"), MOMENT),
+    (pa.timestamp("ms"), MOMENT),
+    (pa.timestamp("us"), MOMENT.replace(tzinfo=datetime.UTC)),
+    (pa.timestamp("us", "UTC"), MOMENT),
+    (pa.timestamp("us"), 5),
+    (pa.time32("s"), datetime.time(1, 2, 3, 4)),
+    (pa.time64("us"), datetime.time(1, 2, 3, 4, tzinfo=datetime.UTC)),
+    (pa.duration("s"), datetime.timedelta(microseconds=5)),
+]
+
+
+@pytest.mark.parametrize(("arrow_type", "value"), CUT)
+def test_a_value_that_its_column_would_cut_is_told(arrow_type: Any, value: Any) -> None:
+    factory = ParquetBulkWriters.for_schema(pa.schema([("n", pa.int64()), ("a", arrow_type)]))
+    good = {"n": 7, "a": None}
+    with pytest.raises(RecordValueError, match=r"lenient=True") as caught:
+        written(factory, [good, {"n": 8, "a": value}, good])
+    assert caught.value.field == "a"
+    assert repr({"n": 8, "a": value})[:40] in str(caught.value)
+    assert str(arrow_type) in str(caught.value)
+    assert str(pickle.loads(pickle.dumps(caught.value))) == str(caught.value)
+
+
+@pytest.mark.parametrize("inside", ["list", "struct", "map", "list-of-structs"])
+@pytest.mark.parametrize(("arrow_type", "value"), CUT)
+def test_a_value_that_would_be_cut_inside_of_another_is_told(inside: str, arrow_type: Any, value: Any) -> None:
+    outer, whole = {
+        "list": (pa.list_(arrow_type), [value]),
+        "struct": (pa.struct([("x", arrow_type)]), {"x": value}),
+        "map": (pa.map_(pa.string(), arrow_type), {"k": value}),
+        "list-of-structs": (pa.list_(pa.struct([("x", arrow_type)])), [Row(x=value)]),
+    }[inside]
+    with pytest.raises(RecordValueError, match="field 'a' of the record"):
+        written(ParquetBulkWriters.for_schema(pa.schema([("a", outer)])), [{"a": None}, {"a": whole}])
+
+
 @pytest.mark.parametrize(
-    ("arrow_type", "value"),
+    ("arrow_type", "value", "kept"),
     [
-        (pa.int64(), 1.5),
-        (pa.int8(), 300),
-        (pa.date32(), datetime.datetime(2024, 1, 1, 5)),  # noqa: DTZ001
-        (pa.timestamp("s"), datetime.datetime(2024, 1, 1, 0, 0, 0, 5)),  # noqa: DTZ001
-        (pa.time32("s"), datetime.time(1, 2, 3, 4)),
+        (pa.int64(), 1.5, 1),
+        (pa.int64(), Decimal("1.5"), 1),
+        (pa.timestamp("s"), MOMENT, MOMENT.replace(microsecond=0)),
+        (pa.timestamp("us"), MOMENT.replace(tzinfo=datetime.UTC), MOMENT),
+        (pa.time32("s"), datetime.time(1, 2, 3, 4), datetime.time(1, 2, 3)),
+        (pa.date32(), MOMENT, MOMENT.date()),
+        (pa.list_(pa.int64()), [1.5], [1]),
     ],
 )
-def test_a_value_that_its_column_would_cut_is_told(arrow_type: Any, value: Any) -> None:
-    with pytest.raises(ValueError, match="do not fit"):
-        written(ParquetBulkWriters.for_schema(pa.schema([("a", arrow_type)])), [{"a": value}])
+def test_lenient_lets_a_value_be_cut(arrow_type: Any, value: Any, kept: Any) -> None:
+    factory = ParquetBulkWriters.for_schema(pa.schema([("a", arrow_type)]), lenient=True)
+    assert written(factory, [{"a": value}]) == [{"a": kept}]
+
+
+@pytest.mark.parametrize("record", [{"amount": 1, "usr": "a"}, Row(amount=1, usr="a")])
+def test_lenient_leaves_out_fields_that_are_no_column(record: Any) -> None:
+    schema = pa.schema([("user", pa.string()), ("amount", pa.int64())])
+    assert written(ParquetBulkWriters.for_schema(schema, lenient=True), [record]) == [{"user": None, "amount": 1}]
+    row_type = Types.ROW_NAMED(["user", "amount"], [Types.STRING(), Types.LONG()])
+    with pytest.raises(RecordFieldError):
+        written(ParquetBulkWriters.for_row_type(row_type), [record])
+    assert written(ParquetBulkWriters.for_row_type(row_type, lenient=True), [record]) == [{"user": None, "amount": 1}]
+
+
+def test_lenient_is_no_way_around_what_cannot_be() -> None:
+    for arrow_type, value in ((pa.int32(), 2**31), (pa.int64(), "x"), (pa.decimal128(5, 2), Decimal("1.234"))):
+        with pytest.raises(RecordValueError) as caught:
+            written(ParquetBulkWriters.for_schema(pa.schema([("a", arrow_type)]), lenient=True), [{"a": value}])
+        assert "lenient" not in str(caught.value)
+
+
+@pytest.mark.parametrize("lenient", [False, True])
+def test_null_in_a_column_that_takes_none_is_told_with_its_record(lenient: bool) -> None:
+    schema = pa.schema([pa.field("user", pa.string(), nullable=False), ("n", pa.int64())])
+    with pytest.raises(RecordValueError, match=r"'user' of the record \{'n': 2\}.*takes no nulls"):
+        written(ParquetBulkWriters.for_schema(schema, lenient=lenient), [{"user": "a", "n": 1}, {"n": 2}])
+
+
+def test_values_that_are_kept_as_they_are_fit() -> None:
+    zone = datetime.timezone(datetime.timedelta(hours=2))
+    cases = [
+        (pa.int64(), 1.0, 1),
+        (pa.int64(), None, None),
+        (pa.int8(), Decimal(7), 7),
+        (pa.float32(), 0.5, 0.5),
+        (pa.float32(), float("inf"), float("inf")),
+        (pa.float64(), 3, 3.0),
+        (pa.decimal128(5, 2), Decimal("1.2"), Decimal("1.20")),
+        (pa.date32(), datetime.datetime(2024, 1, 1), datetime.date(2024, 1, 1)),  # noqa: DTZ001
+        (pa.timestamp("us"), datetime.date(2024, 1, 1), datetime.datetime(2024, 1, 1)),  # noqa: DTZ001
+        (pa.timestamp("us", "UTC"), MOMENT.replace(tzinfo=zone), MOMENT.replace(tzinfo=zone)),
+        (pa.list_(pa.struct([("a", pa.int64())])), [Row(a=1)], [{"a": 1}]),
+        (pa.map_(pa.string(), pa.int64()), {"a": 1}, [("a", 1)]),
+    ]
+    for arrow_type, value, kept in cases:
+        factory = ParquetBulkWriters.for_schema(pa.schema([("a", arrow_type)]))
+        assert written(factory, [{"a": value}, {"a": None}]) == [{"a": kept}, {"a": None}]

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 from playwright.sync_api import expect
 from tests.dashboard.by_hand import REFRESH_MS, serving, wide_job
-from tests.unit.rest.fakes import JOB, FakeControl, ended
+from tests.unit.rest.fakes import JOB, FakeControl, at, ended
 
 from penstock._engine.protocol.control import Stop
 from penstock.common.job_status import JobStatus
@@ -104,7 +104,7 @@ def test_job_that_was_started_again_is_not_taken_for_the_one_that_was_stopped(
     expect(opened.get_by_text("Stopping …")).to_be_visible()
     control.answers[0].set_result(SAVEPOINT)
     expect(opened.locator(".title .badge")).to_have_text("finished")
-    control.view = replace(control.view, started_ms=control.view.started_ms + 60_000)
+    control.view = replace(control.view, started=at(60_000))
     opened.reload()
     expect(opened.locator(".title .badge")).to_have_text("running")
     expect(opened.get_by_text(f"file:{SAVEPOINT}", exact=True)).to_have_count(0)

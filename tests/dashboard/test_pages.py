@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 from playwright.sync_api import Error, expect
 from tests.dashboard.by_hand import CONVERT, REFRESH_MS, serving, wide_job
-from tests.unit.rest.fakes import JOB, OTHER, START, FakeControl, ended, failed, job
+from tests.unit.rest.fakes import JOB, OTHER, FakeControl, at, ended, failed, job
 
 from penstock._engine.gateway.job_view import SubtaskView
 from penstock._engine.protocol.metadata import GivenUp
@@ -31,7 +31,7 @@ def control() -> FakeControl:
 
 @pytest.fixture
 def address(tmp_path: Path, control: FakeControl) -> Iterator[str]:
-    over = replace(ended(JobStatus.FAILED), job_id=OTHER, started_ms=START + 1000)
+    over = replace(ended(JobStatus.FAILED), job_id=OTHER, started=at(1000))
     with serving(tmp_path, control, FakeControl(over)) as address:
         yield address
 
@@ -153,7 +153,7 @@ def test_checkpoints_have_sizes_durations_paths_and_pending_commits(page: Page, 
 
 
 def test_epoch_that_failed_again_and_again_has_a_row_for_each_attempt(page: Page, tmp_path: Path) -> None:
-    attempts = tuple(replace(failed(2), triggered_ms=START + ms, failure=f"lost at {ms}") for ms in (300, 200, 100))
+    attempts = tuple(replace(failed(2), triggered=at(ms), failure=f"lost at {ms}") for ms in (300, 200, 100))
     view = job()
     control = FakeControl(replace(view, checkpoints=replace(view.checkpoints, history=attempts)))
     page.clock.install()

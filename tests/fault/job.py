@@ -7,7 +7,6 @@ several checkpoints, and output for the program.
 
 from __future__ import annotations
 
-import time
 from collections import Counter
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -17,6 +16,7 @@ from tests.fault.counting_job import KEYS, Count
 from penstock._engine.driver.assembly import Surroundings, assemble
 from penstock._engine.driver.mailbox import SystemClock
 from penstock._engine.graph.chaining import build_job_graph
+from penstock._engine.protocol.clocks import Moment
 from penstock.common import Configuration, Encoder, Types, WatermarkStrategy
 from penstock.datastream import StreamExecutionEnvironment
 from penstock.datastream.connectors.file_system import FileSink, RollingPolicy
@@ -100,13 +100,15 @@ class HastyClock(SystemClock):
     """Time that passes a hundred times as fast, for whoever would wait for a restart or another try."""
 
     def __init__(self) -> None:
-        self._start_ns = time.time_ns()
+        self._start = Moment.now()
 
-    def now_ms(self) -> int:
-        return (self._start_ns + 100 * (time.time_ns() - self._start_ns)) // 1_000_000
+    def now(self) -> Moment:
+        passed_ms = 100 * Moment.now().since(self._start)
+        return Moment(self._start.now_ms + passed_ms, self._start.passed_ms + passed_ms)
 
     def receive(self, letters: SimpleQueue[Any], until_ms: int | None) -> Any:
-        return super().receive(letters, None if until_ms is None else self.now_ms() + (until_ms - self.now_ms()) // 100)
+        start_ms = self._start.passed_ms
+        return super().receive(letters, None if until_ms is None else start_ms + (until_ms - start_ms) // 100)
 
 
 def settings(directory: Path, /, **others: str) -> Configuration:

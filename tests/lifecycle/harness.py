@@ -213,7 +213,7 @@ class Run:
         self.watchers: list[Callable[[do.Instruction], None]] = []
         self._monkeypatch = monkeypatch
         threads = Threads()
-        self.runner = SteadyRunner(clock=CLOCK.now_ms, sleep=wait, workers=workers, seed=7)
+        self.runner = SteadyRunner(clock=CLOCK.now_ms, passed=CLOCK.passed_ms, sleep=wait, workers=workers, seed=7)
         surroundings = Surroundings(self.runner, 2, directory / "state", (), threads, threads)
         self.driver, self.loop = assemble(self.graph, Configuration(env._configuration), None, surroundings)
 

@@ -147,26 +147,40 @@ class Keeping(MapFunction, CheckpointedFunction):
         return value
 
 
-def keeping(place: Place) -> None:
-    lists = SHORT, range(len(SHORT), RECORDS)
-    place.write(place.numbers(*lists).map(Keeping()).set_parallelism(2).name("keeps"), writers=2)
+def keeping(place: Place, parallelism: int = 2) -> None:
+    numbers = place.numbers(SHORT, range(len(SHORT), RECORDS)).set_parallelism(parallelism)
+    place.write(numbers.map(Keeping()).set_parallelism(parallelism).name("keeps"), writers=parallelism)
 
 
 @pytest.mark.behaviour(10)
-def test_inspect_marks_items_of_finished_subtasks_and_a_start_hands_out_all_others(
-    jobs: Jobs, capfd: pytest.CaptureFixture[str]
+def test_items_of_finished_subtasks_are_handed_out_with_all_others_when_the_job_has_changed(
+    jobs: Jobs,
 ) -> None:
     first = jobs.make(keeping)
     first.to_its_end(Ending.SUSPEND, after=GATE)
     [kept] = [state for one in inspect(first.goes_on_from).operators for state in one.operator_states]
-    assert (kept.name, kept.finished_items) == ("own", len(SHORT))
+    assert (kept.name, kept.finished_items) == ("own", 0)
+    HANDED_OUT.clear()
+    jobs.make(lambda place: keeping(place, 3), first.goes_on_from).to_its_end()
+    assert len(HANDED_OUT) == len(set(HANDED_OUT)) == kept.items > len(SHORT)
+    assert set(HANDED_OUT) > set(SHORT)
+
+
+@pytest.mark.behaviour(10)
+def test_inspect_marks_items_of_an_operator_that_has_finished(jobs: Jobs, capfd: pytest.CaptureFixture[str]) -> None:
+    def listening(place: Place) -> None:
+        place.write(place.numbers(SHORT, name="short").uid("short").map(Keeping()).name("keeps"), "short")
+        place.write(place.numbers(NUMBERS, name="long"), "long")
+
+    named = {"penstock.restart-finished-sources": "short"}
+    first = jobs.make(listening, settings=named)
+    first.to_its_end(Ending.SUSPEND, after=GATE)
+    [kept] = [state for one in inspect(first.goes_on_from).operators for state in one.operator_states]
+    assert (kept.name, kept.items, kept.finished_items) == ("own", len(SHORT), len(SHORT))
     capfd.readouterr()
     assert main(("savepoint", "inspect", first.goes_on_from)) == 0
-    assert f"{kept.items} ({len(SHORT)} of finished subtasks, which no start hands out)" in capfd.readouterr().out
-    HANDED_OUT.clear()
-    jobs.make(keeping, first.goes_on_from).to_its_end()
-    assert len(HANDED_OUT) == kept.items - kept.finished_items > 0
-    assert not set(HANDED_OUT) & set(SHORT)
+    printed = capfd.readouterr().out
+    assert f"{kept.items} ({kept.items} of a finished operator, handed out only where it goes on again)" in printed
 
 
 @pytest.mark.behaviour(11, 16)

@@ -8,17 +8,14 @@ from typing import Any
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from penstock._engine.protocol.key_values import key_value
-from penstock._engine.protocol.keys import (
-    decode_normal,
+from penstock._engine.protocol.key_groups import (
     default_max_parallelism,
-    encode_key,
-    encode_normal,
     key_group,
     key_group_range,
-    normal_key,
     subtask_of_key_group,
 )
+from penstock._engine.protocol.key_values import key_value
+from penstock._engine.protocol.keys import decode_normal, encode_key, encode_normal, normal_key
 
 #: Few distinct values, so that equal keys of different types meet.
 small = st.integers(-3, 3)

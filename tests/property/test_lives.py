@@ -283,7 +283,9 @@ class Lives:
             dispose(path, [str(self.checkpoints)])
         for chain in read_chains(open_storage(str(self.checkpoints))):
             begins = chain.newest.begins if chain.newest else 0
-            for number in (number for number in chain.records if number < begins):
+            # The records of starts stay: they tell whose the staged files are.
+            checkpoints = (number for number, record in chain.records.items() if record.kind is RecordKind.CHECKPOINT)
+            for number in (number for number in checkpoints if number < begins):
                 shutil.rmtree(self.checkpoints / chain.job_id / f"chk-{number}", ignore_errors=True)
 
     def clean(self) -> None:
@@ -336,7 +338,8 @@ def test_lives_of_jobs_leave_the_truth_and_nothing_else(data: st.DataObject, rol
         lives.clean()
         # What such a job, or the one before it under its id, has left could still be needed: somebody has to say that
         # it has ended.
-        files = [file for file in lives.checkpoints.rglob("*") if file.is_file() and file.name != "_metadata"]
+        jobs = lives.checkpoints.glob("?" * 32)
+        files = [file for job in jobs for file in job.rglob("*") if file.is_file() and file.name != "_metadata"]
         left = [str(file) for file in (*files, *lives.files.staged())]
         assert not [path for path in left if not any(job in path for job in stuck)]
     finally:

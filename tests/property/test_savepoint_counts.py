@@ -9,7 +9,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock._engine.protocol.keys import key_group, key_group_range
+from penstock._engine.protocol.key_groups import key_group, key_group_range
 from penstock._engine.protocol.metadata import (
     JobSnapshot,
     OperatorRecord,

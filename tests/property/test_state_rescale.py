@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.unit.state.checkpoints import ABSENT, MAX_PARALLELISM, Checkpoints, contents, write
 
-from penstock._engine.protocol.keys import key_group, key_group_range, subtask_of_key_group
+from penstock._engine.protocol.key_groups import key_group, key_group_range, subtask_of_key_group
 from penstock._engine.protocol.state_handle import rescale
 
 if TYPE_CHECKING:

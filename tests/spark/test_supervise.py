@@ -89,7 +89,7 @@ def test_killed_program_is_started_again_and_ends_with_each_record_once(tmp_path
     assert "SIGKILL" in said
     assert len((tmp_path / "pids").read_text().split()) == 2
     assert lines(tmp_path) == truth()
-    assert len(list((tmp_path / "checkpoints").iterdir())) == 1  # the second process took the same job up
+    assert len(list((tmp_path / "checkpoints").glob("?" * 32))) == 1  # the second process took the same job up
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="signals")

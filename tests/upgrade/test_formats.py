@@ -24,8 +24,7 @@ def old(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
 
 
 def test_every_format_has_a_savepoint() -> None:
-    # The present one gets its own when nothing in it changes any more.
-    assert {f"format-{number}" for number in range(1, FORMAT_VERSION)} <= set(FORMATS)
+    assert {f"format-{number}" for number in range(1, FORMAT_VERSION + 1)} <= set(FORMATS)
 
 
 def test_all_kinds_of_state_are_read(old: Path) -> None:
@@ -58,7 +57,10 @@ def test_job_goes_on_from_it(old: Path, tmp_path: Path, parallelism: int) -> Non
         ("even", 0): sum(range(0, NUMBERS, 2)),
         ("odd", 1): sum(range(1, NUMBERS, 2)),
     }
-    before = sum(entry.value for entry in Savepoint.open(str(old)).keyed_state("totals", "total"))
+    savepoint = Savepoint.open(str(old))
+    before = sum(entry.value for entry in savepoint.keyed_state("totals", "total"))
+    if savepoint.operator("totals").accumulators:  # format 1 is from before there were any
+        before = 0
     assert driver.accumulators() == {"added": sum(range(NUMBERS)) - before}
 
 

@@ -1,7 +1,9 @@
 """The generator source: indices dealt out among the readers, a function called for each, at a limited rate.
 
-The rate is kept per split and in wall time: a split knows when its next record is due, and takes that into its
-snapshot. So a reader that is recreated at each epoch keeps the rate as well as one that is kept.
+The rate is kept per split and by the time of day: a split knows when its next record is due, and takes that into its
+snapshot. So a reader that is recreated at each epoch keeps the rate as well as one that is kept. A reader reads the
+time of day once and goes on from there; where that was set back since the snapshot, the next record is due after one
+interval, and not when that time comes again.
 """
 
 from __future__ import annotations
@@ -65,7 +67,7 @@ class DataGeneratorReader(SourceReader[Any, IndexSplit]):
         context: The reader's surroundings.
         function: Makes a record of an index.
         strategy: How fast.
-        clock: Gives the time in seconds since the epoch.
+        clock: Gives the time in seconds since the epoch; that of the machine, even while it is set, when left out.
         sleep: Waits some seconds.
     """
 
@@ -77,11 +79,11 @@ class DataGeneratorReader(SourceReader[Any, IndexSplit]):
         context: SourceReaderContext,
         function: Callable[[int], Any] | GeneratorFunction[Any],
         strategy: RateLimiterStrategy,
-        clock: Callable[[], float] = time.time,
+        clock: Callable[[], float] | None = None,
         sleep: Callable[[float], None] = time.sleep,
     ) -> None:
         self._context, self._strategy = context, strategy
-        self._clock, self._sleep = clock, sleep
+        self._clock, self._sleep = clock or _even_clock(), sleep
         self._object_reuse = context.configuration.get(OBJECT_REUSE)
         # A cast, because a test of a generic class leaves its parameter unknown.
         self._function = cast("GeneratorFunction[Any]", function) if isinstance(function, GeneratorFunction) else None
@@ -145,8 +147,11 @@ class DataGeneratorReader(SourceReader[Any, IndexSplit]):
         return list(self._splits)
 
     def add_splits(self, splits: list[IndexSplit]) -> None:
-        """Take shares."""
-        self._splits.extend(splits)
+        """Take shares; the next record of one is due within its interval, also where the clock was set back."""
+        now = self._clock()
+        for split in splits:
+            due = None if split.due is None else min(split.due, now + split.step / self._strategy.rate)
+            self._splits.append(replace(split, due=due))
         self._requested = False
 
     def notify_no_more_splits(self) -> None:
@@ -190,3 +195,9 @@ class DataGeneratorReader(SourceReader[Any, IndexSplit]):
             # A split has one of `step` shares of the rate, also when one reader holds several.
             due = self._due(split, now) + made * split.step / self._strategy.rate
         return replace(split, next=split.next + made * split.step, due=due)
+
+
+def _even_clock() -> Callable[[], float]:
+    """Return a clock that shows the time of day now, and from here on the time that passes."""
+    begun = time.time() - time.monotonic()
+    return lambda: begun + time.monotonic()

@@ -17,7 +17,7 @@ from penstock._engine.graph.pickling import script_directory, user_modules
 from penstock._engine.rest.server import RestServer
 from penstock._engine.rest.settings import RestSettings, metrics_are_wanted
 from penstock._engine.savepoints.disposal import dispose
-from penstock._engine.storage.opening import local_path, open_storage, storage_options
+from penstock._engine.storage.opening import open_storage, storage_options
 from penstock.common import option_table
 from penstock.errors import CheckpointStorageError
 
@@ -79,6 +79,7 @@ def submit(job_graph: JobGraph, configuration: Configuration, main_classes: byte
         driver.watch.on_end.append(partial(_archive, archive_directory, storage_options(configuration)))
     if server is not None:
         server.add(driver)
+        loop.add_listener(server)
         driver.watch.on_named.append(server.job_named)
         driver.watch.on_end.append(server.job_ended)
     driver.start(loop)
@@ -114,7 +115,7 @@ def _archive(directory: str, options: dict[str, str], job: JobView) -> None:
     from penstock._engine.rest.archive import archive
 
     try:
-        open_storage(local_path(directory), options).put(job.job_id, archive(job))
+        open_storage(directory, options).put(job.job_id, archive(job))
     except CheckpointStorageError as error:
         _log.warning("Job %r could not be archived: %s", job.name, error)
 

@@ -9,6 +9,23 @@ class CommandError(PenstockError):
     """The command could not do what it was asked for; jobs are as they were."""
 
 
+class JobBetweenProcessesError(CommandError):
+    """A job of a supervised program has no process that could be asked: the last one broke down.
+
+    Args:
+        job: The job, by name and id.
+        supervisor: The process id of its supervisor.
+        reason: What follows, a clause without a full stop.
+    """
+
+    def __init__(self, job: str, supervisor: int, reason: str) -> None:
+        super().__init__(job, supervisor, reason)
+        self.job, self.supervisor, self.reason = job, supervisor, reason
+
+    def __str__(self) -> str:
+        return f"Job {self.job} has no process at this moment; process {self.supervisor} supervises it: {self.reason}."
+
+
 class JobNotFoundError(CommandError):
     """No running job has that id, prefix or name, or more than one has.
 

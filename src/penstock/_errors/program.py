@@ -55,6 +55,22 @@ class ConfigurationFileError(JobGraphError):
         )
 
 
+class PathError(JobGraphError, ValueError):
+    """A path or URL cannot be, or is probably not the one that was meant.
+
+    Args:
+        path: As the user wrote it.
+        reason: What is wrong with it, and what to write instead, a clause without a full stop.
+    """
+
+    def __init__(self, path: str, reason: str) -> None:
+        super().__init__(path, reason)
+        self.path, self.reason = path, reason
+
+    def __str__(self) -> str:
+        return f"The path {self.path!r} cannot be used: {self.reason}."
+
+
 class DuplicateUidError(JobGraphError):
     """Two operators of one job carry the same uid, so their state could not be told apart.
 
@@ -181,7 +197,7 @@ class DeclaredTypeError(JobGraphError, ValueError, TypeError):
         where = f" at {self.path.lstrip()}" if self.path else ""
         return (
             f"{self.declared_by} is declared as {self.type_info}, and {self.value} does not fit{where}: {self.reason}. "
-            "Let the function give a value of that type, declare another one, or leave the type out."
+            "Change the value, declare another type, or leave the type out."
         )
 
 

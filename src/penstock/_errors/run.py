@@ -124,11 +124,16 @@ class SourceFileError(JobRunError):
         self.path, self.reason = path, reason
 
     def __str__(self) -> str:
-        return f"Source file {self.path} cannot be read: {self.reason}."
+        text = f"Source file {self.path} cannot be read: {self.reason}."
+        return text.encode("utf-8", "backslashreplace").decode()  # names of files need not be text
 
 
 class SourceFileChangedError(SourceFileError):
     """A file has changed since a source found it, so that positions in it mean nothing; a restart does not help."""
+
+
+class SourceFileGoneError(SourceFileError):
+    """A file that a source has found is not there any more, or is something else, such as a folder."""
 
 
 class SinkFileError(JobRunError):
@@ -145,6 +150,23 @@ class SinkFileError(JobRunError):
 
     def __str__(self) -> str:
         return f"Sink file {self.path} cannot be written: {self.reason}."
+
+
+class BucketNameError(SinkFileError):
+    """A file sink's bucket assigner has returned what cannot be the name of a folder.
+
+    Args:
+        path: The sink's folder.
+        bucket: The beginning of the bucket's repr.
+        reason: What is wrong with it, and what to do, a clause without a full stop.
+    """
+
+    def __init__(self, path: str, bucket: str, reason: str) -> None:
+        Exception.__init__(self, path, bucket, reason)
+        self.path, self.bucket, self.reason = path, bucket, reason
+
+    def __str__(self) -> str:
+        return f"The bucket {self.bucket} cannot be below {self.path}: {self.reason}."
 
 
 class RecordFieldError(JobRunError):
@@ -166,6 +188,29 @@ class RecordFieldError(JobRunError):
         return (
             f"The record {self.record} has a field {self.field!r}, and its file has no such column (it has {known}): "
             f"it would be lost. {self.way_out}."
+        )
+
+
+class RecordValueError(JobRunError, ValueError):
+    """A record has a value that the column it is to be written to cannot hold as it is.
+
+    Args:
+        field: The column.
+        record: The beginning of the record's repr.
+        column_type: What the column holds.
+        reason: What is wrong with the value, a clause without a full stop.
+        way_out: What to do about it, a clause without a full stop.
+    """
+
+    def __init__(self, field: str, record: str, column_type: str, reason: str, way_out: str) -> None:
+        super().__init__(field, record, column_type, reason, way_out)
+        self.field, self.record, self.column_type = field, record, column_type
+        self.reason, self.way_out = reason, way_out
+
+    def __str__(self) -> str:
+        return (
+            f"The field {self.field!r} of the record {self.record} does not fit its column ({self.column_type}): "
+            f"{self.reason}. {self.way_out}."
         )
 
 

@@ -134,6 +134,27 @@ class NoCheckpointError(RestoreError):
         )
 
 
+class SupervisionNoteError(RestoreError):
+    """The note in which a supervised program's processes find their jobs cannot be used, although there was one.
+
+    Args:
+        path: The file.
+        reason: What is wrong with it, a clause without a full stop.
+    """
+
+    def __init__(self, path: str, reason: str) -> None:
+        super().__init__(path, reason)
+        self.path, self.reason = path, reason
+
+    def __str__(self) -> str:
+        return (
+            f"The note of this program's jobs, {self.path}, cannot be used: {self.reason}. Without it the jobs would "
+            "begin anew beside their checkpoints, so the program is not started again. Start it with `penstock run "
+            "--supervise -s latest`, which finds the newest checkpoint of each job by the job's name, and keep that "
+            "directory from being cleaned."
+        )
+
+
 class StateClassError(RestoreError):
     """State holds values whose classes are gone, or do not take what was stored of them.
 
@@ -152,6 +173,24 @@ class StateClassError(RestoreError):
             "in the modules that they were in, under the names that they had; fields may be added to them with a "
             "default in the class. To do without that state, give its operator another uid and set "
             "execution.state-recovery.ignore-unclaimed-state to true."
+        )
+
+
+class TemporaryCheckpointsError(RestoreError):
+    """The temporary checkpoints of a job that keeps none were removed while it ran.
+
+    Args:
+        path: Their directory.
+    """
+
+    def __init__(self, path: str) -> None:
+        super().__init__(path)
+        self.path = path
+
+    def __str__(self) -> str:
+        return (
+            f"The temporary checkpoints of the job, {self.path}, are gone: something has cleaned that directory while "
+            "the job ran. It cannot go on without them. Set execution.checkpointing.dir to a directory that stays."
         )
 
 

@@ -56,17 +56,17 @@ def checked(settings: Mapping[str, Setting]) -> Configuration:
             _check_unknown(key, setting)
             result[key] = setting.value
         else:
-            _check(option, key, setting)
-            result[option.key] = setting.value
+            result[option.key] = _checked_text(option, key, setting)
     return Configuration.from_dict(result)
 
 
-def _check(option: ConfigOption[Any], key: str, setting: Setting) -> None:
+def _checked_text(option: ConfigOption[Any], key: str, setting: Setting) -> str:
     value = option.parse(setting.value, setting.origin)
     if key != option.key:
         _say_once(key, f"{key} is an older name of {option.key}; both work.")
     if option.no_effect and value != option.default:
         _say_once(option.key, f"{option.key} = {setting.value} has no effect: {option.no_effect}.")
+    return option.value_type.format(value) if option.value_type.depends_on_place else setting.value
 
 
 def _check_unknown(key: str, setting: Setting) -> None:

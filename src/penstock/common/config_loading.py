@@ -23,6 +23,7 @@ from penstock.common.config_check import Setting, check_together, checked, neare
 from penstock.common.config_values import MAP, flow_yaml, load_yaml
 from penstock.common.configuration import Configuration
 from penstock.common.option_table import KNOWN_KEYS
+from penstock.common.paths import absolute_path
 from penstock.errors import ConfigurationFileError
 
 if TYPE_CHECKING:
@@ -90,7 +91,7 @@ def outer_settings(script_dir: Path | None, environ: Mapping[str, str]) -> tuple
 def _find_file(script_dir: Path | None, environ: Mapping[str, str]) -> Path | None:
     named = environ.get(CONF_DIR_VARIABLE)
     if named:
-        path = Path(named) / FILE_NAME
+        path = Path(absolute_path(named), FILE_NAME)
         if not path.is_file():
             raise ConfigurationFileError(
                 str(path), f"there is no such file, but {CONF_DIR_VARIABLE} names its directory"

@@ -123,7 +123,12 @@ class ConfigOptions:
 
 def _optional(value_type: ValueType[V]) -> ValueType[V | None]:
     """Widen the type to what an option without default can be; None is never written."""
-    return ValueType(value_type.name, value_type.parse, lambda value: "" if value is None else value_type.format(value))
+    return ValueType(
+        value_type.name,
+        value_type.parse,
+        lambda value: "" if value is None else value_type.format(value),
+        value_type.depends_on_place,
+    )
 
 
 def option(

@@ -7,12 +7,14 @@ Reading raises ValueError with a clause that says what is wrong; who reads knows
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
 
 import yaml
 
+from penstock.common.paths import absolute_path, scheme_of
 from penstock.common.time import Duration
+from penstock.errors import PathError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -28,11 +30,13 @@ class ValueType(Generic[T]):
         name: What it is called in messages and listings.
         parse: Reads the text; raises ValueError.
         format: Writes a value, so that ``parse`` gives it back.
+        depends_on_place: Whether the text means another thing elsewhere, so that what it means here is kept instead.
     """
 
     name: str
     parse: Callable[[str], T]
     format: Callable[[T], str]
+    depends_on_place: bool = False
 
     def where(self, holds: Callable[[T], bool], rule: str) -> ValueType[T]:
         """Return this kind, narrowed to the values for which a rule holds.
@@ -49,7 +53,19 @@ class ValueType(Generic[T]):
                 raise ValueError(msg)
             return value
 
-        return ValueType(f"{self.name}, {rule}", parse, self.format)
+        return replace(self, name=f"{self.name}, {rule}", parse=parse)
+
+    def unless(self, word: T) -> ValueType[T]:
+        """Return this kind with one value beside it that is no text of this kind, and stands for itself.
+
+        Args:
+            word: The value.
+        """
+
+        def either(convert: Callable[[Any], Any]) -> Callable[[Any], Any]:
+            return lambda value: value if value == word else convert(value)
+
+        return replace(self, name=f"{self.name}, or {word}", parse=either(self.parse), format=either(self.format))
 
 
 def _parse_bool(text: str) -> bool:
@@ -75,7 +91,17 @@ def _parse_float(text: str) -> float:
         raise ValueError(msg) from None
 
 
+def _parse_path(text: str) -> str:
+    try:
+        return absolute_path(text)
+    except PathError as error:
+        raise ValueError(error.reason) from None
+
+
 STRING: ValueType[str] = ValueType("text", str, str)
+PATH: ValueType[str] = ValueType("path or URL", _parse_path, _parse_path, depends_on_place=True)
+"""Both directions make it absolute."""
+LOCAL_PATH = PATH.where(lambda path: not scheme_of(path), "a directory of this machine")
 BOOL: ValueType[bool] = ValueType("true or false", _parse_bool, lambda value: "true" if value else "false")
 INT: ValueType[int] = ValueType("whole number", _parse_int, str)
 FLOAT: ValueType[float] = ValueType("number", _parse_float, repr)

@@ -22,14 +22,19 @@ from penstock.common.config_values import (
     FLOAT,
     INT,
     LIST,
+    LOCAL_PATH,
     MAP,
     MEMORY,
+    PATH,
     POSITIVE,
     STRING,
     choice,
     duration,
 )
 from penstock.common.time import Duration
+
+#: In place of a path: the newest checkpoint of the job.
+LATEST = "latest"
 
 _MIN_CHECKPOINT_MS = 10
 _MAX_KEY_GROUPS = 32768
@@ -175,11 +180,11 @@ CHECKPOINTS_RETAINED = option(
     aliases=("state.checkpoints.num-retained",),
 )
 CHECKPOINT_DIRECTORY = optional(
-    "execution.checkpointing.dir", STRING, "where checkpoints are kept", aliases=("state.checkpoints.dir",)
+    "execution.checkpointing.dir", PATH, "where checkpoints are kept", aliases=("state.checkpoints.dir",)
 )
 SAVEPOINT_DIRECTORY = optional(
     "execution.checkpointing.savepoint-dir",
-    STRING,
+    PATH,
     "directory of savepoints that are asked for without one",
     aliases=("state.savepoints.dir",),
 )
@@ -206,7 +211,7 @@ STATE_CHANGELOG = option(
 )
 RECOVERY_PATH = optional(
     "execution.state-recovery.path",
-    STRING,
+    PATH.unless(LATEST),
     "checkpoint or savepoint to start from; 'latest' is this job's newest one",
     aliases=("execution.savepoint.path",),
 )
@@ -351,7 +356,7 @@ REST_STORE_DURATION = option(
     "rest.async.store-duration", DURATION, Duration.of_minutes(5), "time that results of savepoints can be asked for"
 )
 ARCHIVE_DIRECTORY = optional(
-    "jobmanager.archive.fs.dir", STRING, "where ended jobs are written, as Flink's history server reads them"
+    "jobmanager.archive.fs.dir", PATH, "where ended jobs are written, as Flink's history server reads them"
 )
 JOB_STORE_EXPIRATION = option(
     "jobstore.expiration-time", duration("s"), Duration.of_seconds(3600), "time that ended jobs stay listed"
@@ -406,7 +411,9 @@ STATE_MEMORY = option(
 REST_ENABLED = option("penstock.rest.enabled", BOOL, True, "the driver has a REST server")
 REST_TOKEN = optional("penstock.rest.token", STRING, "what clients of the REST server have to send as a bearer token")
 REST_REGISTRY_DIRECTORY = optional(
-    "penstock.rest.registry-dir", STRING, "where this user's running jobs are listed; below the user's state by default"
+    "penstock.rest.registry-dir",
+    LOCAL_PATH,
+    "where this user's running jobs are listed; below the user's state by default",
 )
 RESTART_FINISHED_SOURCES = option(
     "penstock.restart-finished-sources", LIST, (), "uids of finished sources that read new input after a restore"

@@ -246,9 +246,7 @@ def _restored_object(kind: Any, struct: dict[str, Any]) -> Any:
         new: Any = tuple
         return new.__new__(kind, [restored(struct[name]) for name in names])
     if issubclass(kind, dict):
-        mapping = cast("dict[Any, Any]", kind())
-        mapping.update(_pairs(struct))
-        return mapping
+        return cast("Any", kind)(_pairs(struct))
     made = object.__new__(kind)
     for field in dataclasses.fields(kind):
         object.__setattr__(made, field.name, restored(struct[field.name]))

@@ -185,7 +185,7 @@ def _rows_of_pandas(frame: Any) -> Iterator[FrameRow]:
 def _pythons_own(column: Any) -> list[Any]:
     """Return the values of a pandas column as Python's own numbers and moments; what is missing is None."""
     values: list[Any] = column.tolist()
-    if column.dtype == object or column.dtype.kind in "iufb":
+    if column.dtype.kind in "iufbO" and not hasattr(column.dtype, "na_value"):
         return values
     missing = column.isna().tolist()
     return [None if gone else _plain_moment(value) for value, gone in zip(values, missing, strict=True)]

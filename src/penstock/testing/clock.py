@@ -6,7 +6,7 @@ __all__ = ["ManualClock"]
 
 
 class ManualClock:
-    """Stands still until it is told to move, and never goes back.
+    """Stands still until it is told to move; it can also be set, as the clocks of machines are.
 
     Args:
         now_ms: What it shows at first, in milliseconds since the epoch.
@@ -16,14 +16,22 @@ class ManualClock:
         >>> clock.advance(500)
         >>> clock.now_ms()
         1500
+        >>> clock.jump(-60_000)
+        >>> clock.now_ms(), clock.passed_ms()
+        (-58500, 1500)
     """
 
     def __init__(self, now_ms: int = 0) -> None:
-        self._now_ms = now_ms
+        self._passed_ms = now_ms
+        self._jumped_ms = 0
 
     def now_ms(self) -> int:
-        """Return the time in milliseconds since the epoch."""
-        return self._now_ms
+        """Return the time of day in milliseconds since the epoch."""
+        return self._passed_ms + self._jumped_ms
+
+    def passed_ms(self) -> int:
+        """Return milliseconds that only ever grow: the time of day, had the clock never been set."""
+        return self._passed_ms
 
     def advance(self, by_ms: int) -> None:
         """Let time pass.
@@ -34,10 +42,10 @@ class ManualClock:
         Raises:
             ValueError: It is negative.
         """
-        self.set(self._now_ms + by_ms)
+        self.set(self.now_ms() + by_ms)
 
     def set(self, now_ms: int) -> None:
-        """Move to a time.
+        """Let time pass up to a time of day.
 
         Args:
             now_ms: The new time in milliseconds since the epoch.
@@ -45,7 +53,18 @@ class ManualClock:
         Raises:
             ValueError: It is before the time that the clock shows.
         """
-        if now_ms < self._now_ms:
-            msg = f"The clock is at {self._now_ms} ms and cannot go back to {now_ms} ms."
+        if now_ms < self.now_ms():
+            msg = (
+                f"The clock is at {self.now_ms()} ms, and time does not pass back to {now_ms} ms; jump() sets the "
+                "clock without any time passing."
+            )
             raise ValueError(msg)
-        self._now_ms = now_ms
+        self._passed_ms += now_ms - self.now_ms()
+
+    def jump(self, by_ms: int) -> None:
+        """Set the clock ahead or back; no time passes with that.
+
+        Args:
+            by_ms: How far, in milliseconds.
+        """
+        self._jumped_ms += by_ms

@@ -19,7 +19,8 @@ from penstock._engine.operators.reduce import ReduceOperator
 from penstock._engine.operators.stateless import FilterOperator, FlatMapOperator, MapOperator
 from penstock._engine.operators.window import window_operator
 from penstock._engine.protocol.control import OperatorRestore
-from penstock._engine.protocol.keys import key_group, key_group_range, normal_key
+from penstock._engine.protocol.key_groups import key_group, key_group_range
+from penstock._engine.protocol.keys import normal_key
 from penstock._engine.protocol.rows import MAX_WATERMARK, MIN_WATERMARK, NO_TIMESTAMP
 from penstock._engine.state.memory_store import MemoryStore
 from penstock._engine.state.operator_state import describe
@@ -111,10 +112,10 @@ class OperatorHarness:
     def __init__(
         self, operator: Operator, *, subtask_index: int = 0, parallelism: int = 1, max_parallelism: int = 128
     ) -> None:
-        #: The processing time.
+        #: The processing time; ``clock.jump`` sets it ahead or back.
         self.clock = ManualClock()
         #: Time that a test lets pass is time in which there could have been input.
-        self._input_clock = InputClock(TaskClock.by_hand(self.clock.now_ms))
+        self._input_clock = InputClock(TaskClock.by_hand(self.clock.now_ms, self.clock.passed_ms))
         self.metrics = InMemoryMetricGroup()
         self._accumulators = Accumulators()
         self._operator = operator
@@ -279,12 +280,12 @@ class OperatorHarness:
             now_ms: Milliseconds since the epoch.
 
         Raises:
-            ValueError: The clock would go back.
+            ValueError: The clock shows a later time; ``clock.jump`` sets it back.
         """
         self.open()
-        before_ms = self.clock.now_ms()
+        before_ms = self.clock.passed_ms()
         self.clock.set(now_ms)
-        self._input_clock.advance(now_ms - before_ms)
+        self._input_clock.advance(self.clock.passed_ms() - before_ms)
         self._take(self._operator.on_processing_time(now_ms))
 
     def end_input(self) -> None:
@@ -431,7 +432,7 @@ class OperatorHarness:
                 configuration={},
                 clock=self.clock.now_ms,
                 input_clock=self._input_clock,
-                task_clock=TaskClock.by_hand(self.clock.now_ms),
+                task_clock=TaskClock.by_hand(self.clock.now_ms, self.clock.passed_ms),
                 metrics=self.metrics,
                 accumulators=self._accumulators,
                 keyed_store=self._keyed_store,

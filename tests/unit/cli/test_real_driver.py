@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -10,6 +11,8 @@ from typing import TYPE_CHECKING
 import pytest
 from tests.fault.job import NAME, SteadyRunner, assembled, counting_graph
 
+from penstock._engine.cli import rest_client
+from penstock._engine.cli.rest_client import RestClient, Wait
 from penstock._engine.rest.server import RestServer
 from penstock._engine.rest.settings import RestSettings
 from penstock.common.configuration import Configuration
@@ -58,6 +61,7 @@ def driver(tmp_path: Path, penstock: Command, server: RestServer) -> Iterator[Jo
     runner.server = server
     runner.driver, loop = assembled(counting_graph(tmp_path), tmp_path, runner, retained="2")
     server.add(runner.driver)
+    loop.add_listener(server)
     runner.driver.watch.on_named.append(server.job_named)
     runner.driver.watch.on_end.append(server.job_ended)
     runner.driver.start(loop)
@@ -78,6 +82,18 @@ def test_job_is_listed_and_shown_without_a_word_about_address_or_token(penstock:
     assert len(json.loads(penstock("info", driver.job_id[:8], "--json").out)["job"]["vertices"]) > 1
 
 
+def test_job_whose_entry_was_cleaned_away_is_listed_again_after_its_next_epoch(
+    penstock: Command, driver: JobDriver, server: RestServer, home: Path
+) -> None:
+    shutil.rmtree(home / ".local")
+    assert json.loads(penstock("list", "--json").out) == []
+    assert penstock("checkpoint", NAME, "--address", server.address, "--token", "secret").code == 0
+    deadline = time.monotonic() + 60
+    while driver.job_id not in penstock("list").out:
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+
+
 def test_stopped_job_leaves_its_savepoint(penstock: Command, driver: JobDriver, tmp_path: Path) -> None:
     done = penstock("stop", NAME, "--savepoint-path", str(tmp_path / "sp"), "--json", "--timeout", "60 s")
     assert done.code == 0, done.err
@@ -95,6 +111,26 @@ def test_stop_whose_command_has_given_up_ends_the_job_and_holds_no_program_back(
     assert driver.status is JobStatus.FINISHED
     assert len(list(tmp_path.glob("sp/*/_metadata"))) == 1
     assert server.operations.wait_until_read(0)
+
+
+class KilledError(BaseException):
+    """Stands for SIGKILL: nothing may catch it."""
+
+
+def test_stop_whose_command_was_killed_ends_the_job_and_holds_no_program_back(
+    driver: JobDriver, server: RestServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def killed(_: float) -> None:
+        raise KilledError
+
+    monkeypatch.setattr(rest_client, "_LEASE_MS", 100)
+    with RestClient(server.address, "secret") as client, pytest.raises(KilledError):
+        client.operate(
+            driver.job_id, "stop", {"targetDirectory": str(tmp_path / "sp")}, Wait("The stop", None, "", sleep=killed)
+        )
+    driver.result.result(60)
+    assert len(list(tmp_path.glob("sp/*/_metadata"))) == 1
+    assert server.operations.wait_until_read(30)
 
 
 def test_savepoint_without_a_directory_is_refused_with_the_key_to_set(penstock: Command, driver: JobDriver) -> None:

@@ -221,6 +221,13 @@ def test_detached_program_goes_on_and_its_job_is_printed(home: Path, *, supervis
     os.kill(printed["pid"], signal.SIGTERM)
 
 
+def test_detached_program_whose_log_was_cleaned_away_is_told_without_it() -> None:
+    path = program("import os\nos.unlink('here.log')\nexit(4)")
+    done = run("run", "-d", "--log-file", "here.log", path)
+    assert done.code == 4
+    assert done.err.splitlines()[-1] == "(the log cannot be read: No such file or directory)"
+
+
 def test_detached_program_that_ends_at_once_is_told_with_its_last_lines() -> None:
     done = run("run", "-d", "--log-file", "here.log", program("print('hello')\nexit(4)"))
     assert done.code == 4

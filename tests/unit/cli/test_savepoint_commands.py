@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -11,8 +12,10 @@ import pytest
 from tests.fault.job import NAME, SteadyRunner, assembled, counting_graph
 
 from penstock._engine.protocol.control import Stop
+from penstock._engine.savepoints.counting import KeyedStateCounter
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from concurrent.futures import Future
 
     from tests.unit.cli.conftest import Command
@@ -70,6 +73,24 @@ def test_table_names_each_operator_and_state(penstock: Command, savepoint: Path)
     for operator in data["operators"]:
         assert operator["uid"] in shown
         assert all(part["name"] in shown for part in operator["keyed_states"])
+
+
+def test_entries_of_files_are_not_called_keys(
+    penstock: Command, savepoint: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    exactly = penstock("savepoint", "inspect", str(savepoint), "--count-keys")
+    assert "ENTRIES IN FILES" in exactly.out
+    assert "not counted" not in exactly.out
+    assert exactly.err == ""
+    monkeypatch.setattr(KeyedStateCounter, "count", _without_keys(KeyedStateCounter.count))
+    quickly = penstock("savepoint", "inspect", str(savepoint))
+    assert "not counted" in quickly.out
+    assert "a key may have several. --count-keys" in quickly.err
+
+
+def _without_keys(count: Callable[..., Any]) -> Callable[..., Any]:
+    """Return what stands for files with deltas, whose keys are known only when all are read."""
+    return lambda self, **how: tuple(replace(state, keys=None) for state in count(self, **how))
 
 
 def test_damaged_file_is_named_in_one_line(penstock: Command, savepoint: Path) -> None:

@@ -3,30 +3,42 @@
 from __future__ import annotations
 
 import os
+import select
+import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from penstock._engine.cli.supervisor import RestartLimit, Supervisor
+from penstock._engine.gateway.supervision import Supervision
+from penstock._engine.storage.scratch import is_dead
+from penstock.errors import LocalDirectoryError, SupervisionNoteError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
 SOURCES = Path(__file__).parents[3] / "src"
 
-#: Takes note of each start, and ends as the next word of the arguments says.
+#: Writes down each start with the note's permissions and jobs, notes its job, does what is told, and ends as told.
 PROGRAM = """
 import os, sys
+from pathlib import Path
+from penstock._engine.gateway.supervision import NotedJob, SupervisionNote
+place = Path(os.environ["PENSTOCK_RESUME_FILE"])
+note = SupervisionNote(place)
 notes = open("starts", "a+")
 notes.seek(0)
 start = len(notes.readlines())
-print(os.path.exists(os.environ["PENSTOCK_RESUME_FILE"]), file=notes, flush=True)
-open(os.environ["PENSTOCK_RESUME_FILE"], "w").close()
-end = sys.argv[1:][start]
+modes = [oct(path.stat().st_mode & 0o777) for path in (place.parent, place)]
+print(place, *modes, len(note.read()), file=notes, flush=True)
+note.write({1: NotedJob("prices", "ab" * 16, os.getpid(), "temporary" not in sys.argv)})
+end, _, act = sys.argv[1:][start].partition(":")
+exec(act)
 if end.startswith("-"):
     os.kill(os.getpid(), -int(end))
 sys.exit(int(end))
@@ -39,7 +51,7 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def starts() -> list[str]:
-    return Path("starts").read_text().split()
+    return Path("starts").read_text().splitlines()
 
 
 def supervise(ends: Sequence[str], limit: int = 10) -> int:
@@ -59,9 +71,137 @@ def test_crash_is_started_again_until_it_ends(crash: str, capfd: pytest.CaptureF
     assert len(capfd.readouterr().err.splitlines()) == 2
 
 
-def test_file_with_the_jobs_is_the_same_for_each_start_and_gone_afterwards() -> None:
+def test_note_of_the_jobs_is_the_users_alone_the_same_for_each_start_and_gone_afterwards(home: Path) -> None:
     supervise(["-9", "75", "0"])
-    assert starts() == ["False", "True", "True"]
+    places, *rest = zip(*(line.split() for line in Path("starts").read_text().splitlines()), strict=True)
+    assert rest == [("0o700",) * 3, ("0o600",) * 3, ("0", "1", "1")]
+    assert len(set(places)) == 1
+    assert Path(places[0]).is_relative_to(home / ".local/state/penstock/supervised")
+    assert not Path(places[0]).parent.exists()
+
+
+#: What a process leaves of the note before it crashes.
+LOSSES = {
+    "removed": "place.unlink()",
+    "its directory removed": "__import__('shutil').rmtree(place.parent)",
+    "empty": "place.write_text('')",
+    "cut short": "place.write_text(place.read_text()[:-9])",
+    "unreadable": "place.unlink() or place.mkdir()",
+}
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+def test_program_whose_note_was_lost_is_not_started_again(loss: str) -> None:
+    with pytest.raises(SupervisionNoteError, match="penstock run --supervise -s latest"):
+        supervise([f"-9:{LOSSES[loss]}", "0"])
+    assert len(starts()) == 1
+
+
+def test_note_that_is_lost_while_the_supervisor_waits_ends_the_supervision(monkeypatch: pytest.MonkeyPatch) -> None:
+    supervisor = Supervisor([sys.executable, "-c", PROGRAM, "-9", "0"], RestartLimit(9, 60), 0)
+
+    def cleaned(*_: Any) -> None:
+        shutil.rmtree(Path(Path("starts").read_text().split()[0]).parent)
+
+    monkeypatch.setattr(select, "select", cleaned)
+    with pytest.raises(SupervisionNoteError, match="it is gone"):
+        supervisor.run()
+    assert len(starts()) == 1
+
+
+def test_lost_note_of_a_program_that_has_ended_for_good_is_no_error() -> None:
+    assert supervise([f"0:{LOSSES['its directory removed']}"]) == 0
+
+
+def test_command_tells_a_lost_note_in_one_line_with_what_to_do(home: Path) -> None:
+    Path("job.py").write_text(
+        "import os, shutil\n"
+        "shutil.rmtree(os.path.dirname(os.environ['PENSTOCK_RESUME_FILE']))\n"
+        "os.kill(os.getpid(), 9)\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-m", "penstock", "run", "--supervise", "--restart-delay", "1 ms", "job.py"],
+        env={**os.environ, "PYTHONPATH": str(SOURCES)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 1
+    assert done.stderr.startswith(f"penstock: The note of this program's jobs, {home}"), done.stderr
+    assert len(done.stderr.splitlines()) == 1
+
+
+@pytest.mark.parametrize(
+    ("ends", "said"),
+    [
+        (["-9", "0"], "it starts again and goes on from the newest checkpoint."),
+        (["-9", "0", "temporary"], "'prices' begins anew, because execution.checkpointing.dir is not set."),
+        (["-9:note.write({})", "0"], "it starts again, and no job of it was under way."),
+    ],
+)
+def test_restart_says_what_the_jobs_do(ends: list[str], said: str, capfd: pytest.CaptureFixture[str]) -> None:
+    supervise(ends)
+    assert capfd.readouterr().err.splitlines()[0].endswith(said)
+
+
+@pytest.mark.parametrize("home_is", ["absent", "a file", "read-only"])
+def test_without_a_home_the_note_is_a_temporary_one_and_that_is_said(
+    home_is: str, home: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    temporary = Path.cwd() / "tmp"
+    temporary.mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(temporary))
+    match home_is:
+        case "absent":
+            monkeypatch.setattr(Path, "home", _no_home)
+        case "a file":
+            (home / ".local").write_text("")
+        case _:
+            monkeypatch.setattr(os, "access", lambda path, _: not Path(path).is_relative_to(home))
+    assert supervise(["-9", "0"]) == 0
+    place, directory_mode, mode, _ = Path("starts").read_text().splitlines()[0].split()
+    assert Path(place).is_relative_to(temporary)
+    assert (directory_mode, mode) == ("0o700", "0o600")
+    said = capfd.readouterr().err.splitlines()[0]
+    assert place in said
+    assert "XDG_STATE_HOME" in said
+
+
+def _no_home() -> Path:
+    raise RuntimeError("Could not determine home directory.")
+
+
+def test_temporary_place_that_belongs_to_somebody_else_is_refused(
+    home: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    monkeypatch.setattr(Path, "home", _no_home)
+    (tmp_path / f"penstock-state-{os.geteuid()}").symlink_to(home)
+    with pytest.raises(LocalDirectoryError, match="XDG_STATE_HOME"):
+        supervise(["0"])
+
+
+def test_what_a_killed_supervisor_left_goes_with_the_next_one(home: Path) -> None:
+    parent = home / ".local/state/penstock/supervised"
+    (parent / "dead").mkdir(parents=True)
+    (parent / "dead" / "lock").touch()
+    other = Supervision()
+    supervise(["0"])
+    assert [path.name for path in parent.iterdir()] == [other.note.path.parent.name]
+    other.__exit__(None, None, None)
+
+
+def test_directory_is_held_by_the_program_when_its_supervisor_was_killed(home: Path) -> None:
+    with Supervision() as supervision:
+        program = subprocess.Popen(["sleep", "100"], pass_fds=(supervision.lock,))
+        os.close(os.dup(supervision.lock))
+        supervision._lock.close()
+        try:
+            assert not is_dead(supervision.note.path.parent)
+        finally:
+            program.kill()
+            program.wait()
+        assert is_dead(supervision.note.path.parent)
 
 
 def test_too_many_crashes_are_given_up_with_the_last_code(capfd: pytest.CaptureFixture[str]) -> None:
@@ -101,6 +241,26 @@ def test_signal_is_passed_on_once_and_the_end_is_final(number: signal.Signals) -
         os.killpg(process.pid, number)  # as Ctrl-C in a terminal does
         assert process.stdout.readline() == f"{number.name}\n"
         assert process.wait() == 75
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_signal_between_two_processes_ends_the_supervision_and_says_so(
+    number: signal.Signals, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    select_ = select.select
+
+    def interrupted(readers: Any, *more: Any) -> Any:
+        os.kill(os.getpid(), number)
+        return select_(readers, *more)
+
+    monkeypatch.setattr(select, "select", interrupted)
+    code = Supervisor([sys.executable, "-c", PROGRAM, "-9", "0"], RestartLimit(9, 60), 600).run()
+    assert code == 128 + number
+    assert len(starts()) == 1
+    last = capfd.readouterr().err.splitlines()[-1]
+    assert last.startswith(
+        f"Ended by {number.name} between two processes: the program, which was killed by SIGKILL, is"
+    )
 
 
 def test_program_killed_from_outside_is_started_again_with_its_words() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -104,6 +105,32 @@ def test_after_a_long_pause_at_most_a_minute_is_caught_up() -> None:
     output.records.clear()
     drain(reader, output)
     assert len(output.records) == 601
+
+
+@pytest.mark.parametrize("back", [1, 60, 86_400])
+def test_a_clock_that_was_set_back_since_the_snapshot_holds_the_next_record_up_for_one_interval(back: int) -> None:
+    clock, output = Clock(), RecordingOutput()
+    reader = reader_of(deal_indices(None, 1), RateLimiterStrategy.per_second(10), clock)
+    drain(reader, output)
+    clock.now -= back
+    again = reader_of(reader.snapshot_state(1), RateLimiterStrategy.per_second(10), clock)
+    assert again.is_available(101)
+    drain(again, output)
+    assert output.records == [0, 1]
+
+
+def test_a_reader_goes_on_at_its_rate_while_the_clock_of_the_machine_is_set(monkeypatch: pytest.MonkeyPatch) -> None:
+    times = {"time": 1_000_000.0, "monotonic": 5.0}
+    monkeypatch.setattr(time, "time", lambda: times["time"])
+    monkeypatch.setattr(time, "monotonic", lambda: times["monotonic"])
+    reader = DataGeneratorReader(TestReaderContext(0, 1), int, RateLimiterStrategy.per_second(10))
+    reader.add_splits(deal_indices(None, 1))
+    output = RecordingOutput()
+    for jump in (0, -3_600, 7_200, -60):
+        drain(reader, output)
+        times["time"] += jump
+        times["monotonic"] += 0.101
+    assert output.records == [0, 1, 2, 3]
 
 
 def test_is_available_waits_until_the_next_record_is_due() -> None:

@@ -8,6 +8,7 @@ from typing import Any
 from penstock._engine.coordinator import events as ev
 from penstock._engine.coordinator.desk import Desk
 from penstock._engine.coordinator.epoch_watch import EpochWatch
+from penstock._engine.protocol.clocks import Moment
 
 
 class Watched:
@@ -25,7 +26,7 @@ class Watched:
 
     def look(self, after_ms: int, tasks_done: int = 0) -> int:
         """Look after a time, and return how many epochs were given up by then."""
-        self.desk.now_ms += after_ms
+        self.desk.now = Moment(0, self.desk.now.passed_ms + after_ms)
         self.watch.observed(ev.EpochObserved(tasks_done, ("map (1)",)))
         return self.given_up
 

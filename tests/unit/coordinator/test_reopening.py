@@ -8,8 +8,15 @@ from tests.unit.coordinator.test_restore import graph
 
 from penstock._engine.coordinator.reopening import reopen
 from penstock._engine.coordinator.snapshots import fresh_snapshot
-from penstock._engine.protocol.events import NoMoreSplits, encode_event
-from penstock._engine.protocol.metadata import EnumeratorRecord, JobSnapshot, OperatorSubtask, ReaderMessages
+from penstock._engine.protocol.control import encode
+from penstock._engine.protocol.events import AddSplits, NoMoreSplits, ReaderState, encode_event
+from penstock._engine.protocol.metadata import (
+    EnumeratorRecord,
+    JobSnapshot,
+    OperatorSubtask,
+    ReaderMessages,
+    ReturnedSplits,
+)
 
 
 def finished() -> JobSnapshot:
@@ -17,21 +24,25 @@ def finished() -> JobSnapshot:
     enumerator = EnumeratorRecord(
         b"state",
         1,
-        undelivered={0: (encode_event(NoMoreSplits()),)},
+        undelivered={0: (encode_event(AddSplits((b"late",), 3)), encode_event(NoMoreSplits()))},
         unseen=(ReaderMessages(0, (b"event",), split_requests=1), ReaderMessages(1, (), split_requests=2)),
     )
-    done = tuple(OperatorSubtask(state=b"reader", finished=True) for _ in range(2))
+    done = tuple(OperatorSubtask(state=encode(ReaderState(left)), finished=True) for left in ((), (b"left",)))
     orders = replace(snapshot.operators["orders"], subtasks=done, enumerator=enumerator)
     return replace(snapshot, operators={**snapshot.operators, "orders": orders})
 
 
-def test_requests_and_answers_of_the_old_readers_mean_nothing_to_the_new_ones() -> None:
+def test_new_readers_get_nothing_of_the_old_ones_but_their_splits_through_the_enumerator() -> None:
     again = reopen(finished(), graph(2), ["orders"])
     orders = again.snapshot.operators["orders"]
     assert again.sources == ("orders",)
     assert orders.subtasks == (OperatorSubtask(), OperatorSubtask())
     assert orders.enumerator == EnumeratorRecord(
-        b"state", 1, unseen=(ReaderMessages(0, (b"event",), split_requests=0),), reopened=True
+        b"state",
+        1,
+        unseen=(ReaderMessages(0, (b"event",), split_requests=0),),
+        returned=(ReturnedSplits(0, (b"late",), 3), ReturnedSplits(1, (b"left",), 0)),
+        reopened=True,
     )
 
 

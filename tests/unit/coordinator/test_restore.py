@@ -21,7 +21,7 @@ from penstock._engine.protocol.events import (
     decode_event,
     encode_event,
 )
-from penstock._engine.protocol.keys import key_group_range
+from penstock._engine.protocol.key_groups import key_group_range
 from penstock._engine.protocol.metadata import (
     EnumeratorRecord,
     JobSnapshot,

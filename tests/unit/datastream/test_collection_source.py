@@ -8,6 +8,9 @@ from typing import Any
 import pytest
 
 from penstock._connectors.collection import CollectionSource
+from penstock.common import Types
+from penstock.datastream import StreamExecutionEnvironment
+from penstock.errors import DeclaredTypeError
 from penstock.testing.source_contract import SourceContract, SourceRun
 
 
@@ -27,3 +30,10 @@ def test_records_that_a_function_changed_are_read_again_as_they_were() -> None:
         [record] = run.run_to_end()
         assert record == {"n": 1}
         record["n"] = 2
+
+
+def test_value_that_does_not_fit_its_type_is_told_with_what_can_be_changed() -> None:
+    env = StreamExecutionEnvironment.get_execution_environment()
+    with pytest.raises(DeclaredTypeError, match=r"Change the value, declare another type") as caught:
+        env.from_collection([1, "two"], Types.INT())
+    assert "function" not in str(caught.value)

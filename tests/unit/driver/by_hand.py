@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from penstock._engine.driver.assembly import Surroundings, assemble
 from penstock._engine.graph.chaining import build_job_graph
+from penstock._engine.protocol.clocks import Moment
 from penstock.common.configuration import Configuration
 from penstock.testing.clock import ManualClock
 from penstock.testing.in_process import InProcessEpochRunner
@@ -43,7 +44,7 @@ class Runner(InProcessEpochRunner):
     """
 
     def __init__(self, most_epochs: int, fixed_ms: int) -> None:
-        super().__init__(clock=CLOCK.now_ms, sleep=wait)
+        super().__init__(clock=CLOCK.now_ms, passed=CLOCK.passed_ms, sleep=wait)
         self._most_epochs, self._fixed_ms = most_epochs, fixed_ms
         self.plans: list[EpochPlan] = []
         self.lengths_ms: list[int] = []
@@ -53,10 +54,10 @@ class Runner(InProcessEpochRunner):
         if len(self.plans) == self._most_epochs:
             raise EnoughError
         self.plans.append(plan)
-        start_ms = CLOCK.now_ms()
+        start_ms = CLOCK.passed_ms()
         CLOCK.advance(self._fixed_ms)
         outcome = super().run(plan)
-        self.lengths_ms.append(CLOCK.now_ms() - start_ms)
+        self.lengths_ms.append(CLOCK.passed_ms() - start_ms)
         self.acks.append(outcome.acks)
         return outcome
 
@@ -71,8 +72,8 @@ class Threads:
     def __init__(self) -> None:
         self._work: list[Any] = []
 
-    def now_ms(self) -> int:
-        return CLOCK.now_ms()
+    def now(self) -> Moment:
+        return Moment(CLOCK.now_ms(), CLOCK.passed_ms())
 
     def receive(self, letters: Any, until_ms: int | None) -> Any:
         while letters.empty():
@@ -80,7 +81,7 @@ class Threads:
                 self._work.pop(0)()
             else:
                 assert until_ms is not None, "the driver waits for something that nobody will send"
-                CLOCK.set(max(CLOCK.now_ms(), until_ms))
+                CLOCK.advance(max(0, until_ms - CLOCK.passed_ms()))
                 return None
         return letters.get()
 
@@ -109,7 +110,7 @@ def run(
 ) -> Runner:
     """Run a job to its end, or for some epochs; return what was seen of them."""
     for name in ("monotonic", "perf_counter"):  # by which operators and subtasks measure how long they take
-        monkeypatch.setattr(time, name, lambda: CLOCK.now_ms() / 1000)
+        monkeypatch.setattr(time, name, lambda: CLOCK.passed_ms() / 1000)
     runner, threads = Runner(most_epochs, fixed_ms), Threads()
     graph = build_job_graph(env._stream_graph("by hand"))
     surroundings = Surroundings(runner, slots, place / "state", (), threads, threads)

@@ -102,7 +102,7 @@ class Runner(InProcessEpochRunner):
     """Runs epochs in which each source subtask reads few records."""
 
     def __init__(self, records: int, workers: int, seed: int) -> None:
-        super().__init__(workers=workers, seed=seed, clock=CLOCK.now_ms)
+        super().__init__(workers=workers, seed=seed, clock=CLOCK.now_ms, passed=CLOCK.passed_ms)
         self._records = records
         self.plans: list[EpochPlan] = []
 

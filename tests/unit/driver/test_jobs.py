@@ -18,6 +18,7 @@ from penstock._engine.coordinator.cycle import MAX_EPOCH_ATTEMPTS
 from penstock._engine.driver.assembly import Surroundings, assemble
 from penstock._engine.driver.client import JobHandle
 from penstock._engine.protocol.control import Failure
+from penstock._engine.protocol.paths import is_job_directory
 from penstock._engine.storage.opening import open_storage
 from penstock.common.configuration import Configuration
 from penstock.common.job_status import JobStatus
@@ -193,7 +194,7 @@ def test_failures_are_kept_with_their_time_place_and_whether_they_counted(name: 
     )
     assert failed.place is not None
     assert failed.place.operator_name == "ratio"
-    assert lost.time_ms <= failed.time_ms
+    assert lost.time.passed_ms <= failed.time.passed_ms
 
 
 @pytest.mark.behaviour(176)
@@ -451,8 +452,8 @@ def test_committable_given_up_for_a_known_reason_is_dropped_and_the_job_goes_on(
 
 
 def files(name: str) -> list[str]:
-    storage = open_storage(f"memory://{name}")
-    return [file.path.partition("/")[2] for file in storage.files("")]
+    found = (file.path.partition("/") for file in open_storage(f"memory://{name}").files(""))
+    return [path for job_id, _, path in found if is_job_directory(job_id)]
 
 
 @pytest.mark.behaviour(165)

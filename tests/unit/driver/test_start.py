@@ -16,7 +16,14 @@ from penstock._engine.coordinator import events as ev
 from penstock._engine.coordinator import instructions as do
 from penstock._engine.driver.records import RecordKeeper
 from penstock._engine.protocol.metadata import Record, RecordKind, decode_record
-from penstock._engine.protocol.paths import MARK, checkpoint_ids, job_id_of_name, metadata_path
+from penstock._engine.protocol.paths import (
+    CLAIMS,
+    MARK,
+    checkpoint_ids,
+    is_job_directory,
+    job_id_of_name,
+    metadata_path,
+)
 from penstock._engine.storage.opening import open_storage
 from penstock.common.job_status import JobStatus
 from penstock.errors import CorruptCheckpointError, JobExecutionError, NoCheckpointError, UnclaimedStateError
@@ -67,7 +74,7 @@ def chain_kinds(name: str, ids: list[int]) -> list[RecordKind]:
 def test_job_without_an_id_gets_a_random_one_each_time(name: str) -> None:
     first, second = (run(name)[0].job_id for _ in range(2))
     assert first != second
-    assert sorted(open_storage(f"memory://{name}").names("")) == sorted([first, second])
+    assert sorted(filter(is_job_directory, open_storage(f"memory://{name}").names(""))) == sorted([first, second])
 
 
 def test_first_job_of_a_name_that_asks_for_latest_has_an_id_of_that_name_and_the_mark(name: str) -> None:
@@ -97,7 +104,7 @@ def test_directory_that_is_moved_and_spelt_otherwise_gives_the_same_id(
     again = story.run(program, checkpoints=path, recover="latest", reopen="numbers")
     assert again.driver.job_id == first.driver.job_id
     for job in moved.iterdir():
-        if job.is_dir():
+        if is_job_directory(job.name):
             job.rename(tmp_path / "gone")  # then the id is made anew
     third = story.run(program, checkpoints=path, recover="latest")
     assert third.driver.job_id == first.driver.job_id
@@ -143,6 +150,10 @@ def test_latest_does_not_begin_anew_beside_a_job_whose_name_cannot_be_read(name:
     storage = open_storage(f"memory://{name}")
     for number in checkpoint_ids(storage.names(JOB_ID)):
         storage.put(metadata_path(JOB_ID, number), b"{")
+    claimed = run(name, recover="latest")[0].result.exception()
+    assert isinstance(claimed, CorruptCheckpointError)
+    assert claimed.path.startswith(f"memory://{name}/{JOB_ID}/chk-")
+    storage.delete(file.path for file in storage.files(CLAIMS))  # as in a directory of an older version
     driver, world = run(name, recover="latest")
     error = driver.result.exception()
     assert isinstance(error, CorruptCheckpointError)

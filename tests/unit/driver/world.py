@@ -17,6 +17,7 @@ from penstock._engine.driver.assembly import Surroundings, assemble
 from penstock._engine.graph.job_graph import JobEdge, JobGraph, JobVertex, OperatorKind, OperatorNode, PartitionerKind
 from penstock._engine.plan.epoch_plan import EpochOutcome, EpochProgress
 from penstock._engine.plan.levels import build_plan
+from penstock._engine.protocol.clocks import Moment
 from penstock._engine.protocol.control import ChannelStatus, OperatorAck, Stop, SubtaskAck, decode, encode
 from penstock._engine.protocol.events import AddSplits, NoMoreSplits, ReaderState, decode_event
 from penstock._engine.protocol.rows import MAX_WATERMARK, channel_number
@@ -151,6 +152,8 @@ class World:
 
     def __post_init__(self) -> None:
         self.time_ms = 1_000_000
+        #: How far the clock was set ahead or back.
+        self.jumped_ms = 0
         self.pending: list[Any] = []
         #: By subtask: the completed checkpoints that it was told of.
         self.told: dict[tuple[int, int], list[int]] = defaultdict(list)
@@ -163,8 +166,8 @@ class World:
 
     # Clock
 
-    def now_ms(self) -> int:
-        return self.time_ms
+    def now(self) -> Moment:
+        return Moment(self.time_ms + self.jumped_ms, self.time_ms)
 
     def receive(self, letters: Any, until_ms: int | None) -> Any:
         while letters.empty():
@@ -360,6 +363,7 @@ KEYS = {
     "restart": "restart-strategy.type",
     "attempts": "restart-strategy.fixed-delay.attempts",
     "delay": "restart-strategy.fixed-delay.delay",
+    "jitter": "restart-strategy.exponential-delay.jitter-factor",
     "retained": "execution.checkpointing.num-retained",
     "retention": "execution.checkpointing.externalized-checkpoint-retention",
     "retries": "sink.committer.retries",

@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import socket
 import stat
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
-from typing import TYPE_CHECKING
+
+import pytest
 
 from penstock._engine.gateway.registry import Entry, Registry, default_directory
-
-if TYPE_CHECKING:
-    import pytest
 
 JOB = Entry.of_this_process("a" * 32, "prices", "http://127.0.0.1:8081", 2, token="secret")
 SOURCES = Path(__file__).parents[3] / "src"
@@ -118,13 +118,56 @@ def test_directory_that_cannot_be_written_to_harms_no_job(tmp_path: Path) -> Non
     assert own.entries() == []
 
 
-def test_directory_is_the_users_own(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("what", ["the entry", "the directory"])
+def test_entry_of_a_live_job_that_was_cleaned_away_is_written_again(tmp_path: Path, what: str) -> None:
+    own = Registry(tmp_path / "jobs")
+    own.add(JOB)
+    own.restore()
+    assert Registry(tmp_path / "jobs").entries() == [JOB]
+    if what == "the entry":
+        next((tmp_path / "jobs").iterdir()).unlink()
+    else:
+        shutil.rmtree(tmp_path / "jobs")
+    assert Registry(tmp_path / "jobs").entries() == []
+    own.restore()
+    assert Registry(tmp_path / "jobs").entries() == [JOB]
+    own.clear()
+    assert list((tmp_path / "jobs").iterdir()) == []
+    own.restore()
+    assert list((tmp_path / "jobs").iterdir()) == []
+
+
+def test_directory_is_the_users_own(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.delenv("PENSTOCK_REST__REGISTRY_DIR", raising=False)
-    monkeypatch.setenv("XDG_STATE_HOME", "/state")
-    if sys.platform != "darwin":
-        assert default_directory() == Path("/state/penstock/jobs")
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    assert default_directory() == tmp_path / "state/penstock/jobs"
+    assert not (tmp_path / "state").exists()
     monkeypatch.setenv("PENSTOCK_REST__REGISTRY_DIR", "/elsewhere")
     assert default_directory() == Path("/elsewhere")
+
+
+@pytest.mark.parametrize("home_is", ["absent", "not there and cannot be made"])
+def test_without_a_home_entries_are_in_a_temporary_directory_of_this_user(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, home_is: str
+) -> None:
+    for name in ("PENSTOCK_REST__REGISTRY_DIR", "XDG_STATE_HOME"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    if home_is == "absent":
+        monkeypatch.setattr(Path, "home", _no_home)
+    else:
+        monkeypatch.setenv("HOME", "/dev/null/nobody")
+    directory = default_directory()
+    assert directory == tmp_path / f"penstock-state-{os.geteuid()}" / "jobs"
+    own = Registry(directory)
+    own.add(JOB)
+    assert Registry(default_directory()).entries() == [JOB]
+    assert stat.S_IMODE(directory.parent.stat().st_mode) == 0o700
+    own.clear()
+
+
+def _no_home() -> Path:
+    raise RuntimeError("Could not determine home directory.")
 
 
 def test_local_entry_is_one_of_this_machine() -> None:

@@ -19,15 +19,13 @@ import numpy as np
 import pytest
 
 import penstock
-from penstock._engine.protocol.keys import (
+from penstock._engine.protocol.key_groups import (
     default_max_parallelism,
-    encode_key,
-    encode_normal,
     key_group,
     key_group_range,
-    normal_key,
     subtask_of_key_group,
 )
+from penstock._engine.protocol.keys import encode_key, encode_normal, normal_key
 from penstock.common.types import Row, RowKind
 from penstock.errors import KeyEncodingError
 
@@ -270,7 +268,7 @@ def test_key_groups_do_not_see_the_names_of_rows() -> None:
 
 def test_every_process_makes_the_same_bytes_whatever_its_hash_seed() -> None:
     program = (
-        "from penstock._engine.protocol.keys import *;"
+        "from penstock._engine.protocol.key_groups import *; from penstock._engine.protocol.keys import *;"
         "keys = [frozenset({'b', 'a', 1, None, ('x', frozenset({'y', 'z'}))}), 'a', (1, 'b')];"
         "print([(encode_key(key), key_group(normal_key(key), 128)) for key in keys])"
     )

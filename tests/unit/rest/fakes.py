@@ -29,6 +29,7 @@ from penstock._engine.gateway.job_view import (
     vertex_id,
 )
 from penstock._engine.gateway.progress import JobFailure, JobProgress
+from penstock._engine.protocol.clocks import Moment
 from penstock._engine.protocol.metadata import AccumulatorRecord
 from penstock._engine.rest.app import make_app
 from penstock._engine.rest.guard import Guard
@@ -53,6 +54,12 @@ _RECORDS = {
 #: What a view has of a job whose first vertex has counted something.
 COUNTED: dict[str, Any] = {"accumulators": _RECORDS, "vertex_accumulators": {READ: _RECORDS}}
 START = 1_000_000
+
+
+def at(ms: int) -> Moment:
+    """Return a moment so many milliseconds after the start."""
+    return Moment(START + ms, ms)
+
 
 PLAN = PlanView(
     vertices=(
@@ -87,10 +94,10 @@ def checkpoint(number: int, **changes: Any) -> CheckpointView:
         id=number,
         kind=CheckpointKind.CHECKPOINT,
         status=CheckpointStatus.COMPLETED,
-        triggered_ms=START + 100,
+        triggered=at(100),
         subtask_count=4,
-        acked_ms=START + 400,
-        ended_ms=START + 450,
+        acked=at(400),
+        ended=at(450),
         subtasks=({0: part, 1: part}, {0: part, 1: part}),
         path=f"/cp/{JOB}/chk-{number}",
     )
@@ -102,16 +109,16 @@ def savepoint(number: int) -> CheckpointView:
 
 
 def failed(number: int) -> CheckpointView:
-    return checkpoint(number, status=CheckpointStatus.FAILED, acked_ms=None, subtasks=(), path=None, failure="lost")
+    return checkpoint(number, status=CheckpointStatus.FAILED, acked=None, subtasks=(), path=None, failure="lost")
 
 
 def in_progress(number: int) -> CheckpointView:
     status = CheckpointStatus.IN_PROGRESS
-    return checkpoint(number, status=status, acked_ms=None, ended_ms=None, subtasks=(), path=None)
+    return checkpoint(number, status=status, acked=None, ended=None, subtasks=(), path=None)
 
 
 FAILURE = JobFailure(
-    START + 2000,
+    at(2000),
     checkpoint_id=5,
     job_attempt=0,
     counted=True,
@@ -139,9 +146,9 @@ def job(**changes: Any) -> JobView:
         run_id=RUN,
         name="count words",
         status=JobStatus.RUNNING,
-        status_times={JobStatus.INITIALIZING: START, JobStatus.CREATED: START + 10, JobStatus.RUNNING: START + 20},
-        started_ms=START,
-        ended_ms=None,
+        status_times={JobStatus.INITIALIZING: at(0), JobStatus.CREATED: at(10), JobStatus.RUNNING: at(20)},
+        started=at(0),
+        ended=None,
         plan=PLAN,
         subtasks=((first, first), (SubtaskView(records_in=90), SubtaskView(records_in=90))),
         progress=JobProgress(checkpoint_id=4, epochs=4, restarts=1, records=200, subtasks=4),
@@ -170,8 +177,8 @@ def job(**changes: Any) -> JobView:
 
 
 def ended(status: JobStatus, **changes: Any) -> JobView:
-    times = {**job().status_times, status: START + 5000}
-    return job(status=status, status_times=times, ended_ms=START + 5000, **changes)
+    times = {**job().status_times, status: at(5000)}
+    return job(status=status, status_times=times, ended=at(5000), **changes)
 
 
 @dataclass
@@ -220,14 +227,14 @@ class Api:
         self.now_ms = START + 10_000
         self.disposed: dict[str, Future[None]] = {}
         self.was_shut_down = False
-        jobs = Jobs(3_600_000, lambda: self.now_ms)
-        self.operations = Operations(300_000, lambda: self.now_ms)
+        jobs = Jobs(3_600_000, lambda: at(self.now_ms - START))
+        self.operations = Operations(300_000, lambda: at(self.now_ms - START))
         for control in controls:
             jobs.add(control)
         self.site = Site(
             jobs=jobs,
             operations=self.operations,
-            clock=lambda: self.now_ms,
+            clock=lambda: at(self.now_ms - START),
             slots=2,
             configuration={"rest.port": "8081"},
             dispose=self._dispose,

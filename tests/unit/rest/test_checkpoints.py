@@ -45,7 +45,7 @@ def test_counts_the_last_ones_and_the_history(api: Api) -> None:
         "p99": 399.0,
         "p999": 399.9,
     }
-    assert answer["penstock"] == {"pending_commits": {"out": 2}}
+    assert answer["penstock"] == {"pending_commits": {"out": 2}, "published_again": None}
 
 
 def test_a_completed_checkpoint_has_all_of_flinks_members(api: Api) -> None:

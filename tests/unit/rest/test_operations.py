@@ -251,6 +251,38 @@ def test_of_many_outcomes_the_oldest_are_forgotten_and_nothing_that_is_under_way
         assert api.get(f"/v1/jobs/{OTHER}/savepoints/{trigger}")["status"] == {"id": "COMPLETED"}
 
 
+@pytest.mark.parametrize(("path", "place"), [(SAVEPOINTS, SAVEPOINTS), (STOP, SAVEPOINTS), (CHECKPOINTS, CHECKPOINTS)])
+def test_client_that_asks_no_more_within_its_lease_keeps_no_server(
+    api: Api, control: FakeControl, path: str, place: str
+) -> None:
+    trigger = begin(api, f"{path}?lease=10000")
+    for _ in range(3):
+        api.now_ms += 9_000
+        assert api.operations.unread
+        assert api.get(f"{place}/{trigger}") == IN_PROGRESS
+    control.answers[0].set_result(7 if path == CHECKPOINTS else "/sp/1")
+    api.now_ms += 10_001
+    assert api.operations.wait_until_read(30)
+    assert api.get(f"{place}/{trigger}")["status"] == {"id": "COMPLETED"}
+
+
+def test_lease_that_lapses_while_the_server_waits_ends_the_wait(api: Api, control: FakeControl) -> None:
+    begin(api, f"{STOP}?lease=10000")
+    control.answers[0].set_result("/sp/1")
+    waiting = threading.Thread(target=api.operations.wait_until_read, args=(30,))
+    waiting.start()
+    api.now_ms += 10_001
+    waiting.join(5)
+    assert not waiting.is_alive()
+
+
+def test_client_without_a_lease_is_waited_for_as_flinks_is(api: Api, control: FakeControl) -> None:
+    begin(api, STOP)
+    control.answers[0].set_result("/sp/1")
+    api.now_ms += 290_000
+    assert api.operations.unread
+
+
 def test_what_failed_at_once_keeps_nobody(api: Api) -> None:
     begin(api, f"/v1/jobs/{OTHER}/stop")
     assert not api.operations.unread

@@ -159,7 +159,7 @@ def test_a_checkpoint_that_is_asked_for_is_the_one_of_the_running_epoch(tmp_path
 
 def test_a_checkpoint_that_is_asked_for_in_a_pause_begins_an_epoch_now(tmp_path: Path) -> None:
     run = Steered(tmp_path)
-    run.loop.coordinator.state.pause_ms = lambda now_ms: 10_000  # type: ignore[method-assign]
+    run.loop.coordinator.state.pause_ms = lambda now: 10_000  # type: ignore[method-assign]
     begun: list[int] = []
     perform = run.loop.perform
 
@@ -179,7 +179,7 @@ def test_a_checkpoint_that_is_asked_for_in_a_pause_begins_an_epoch_now(tmp_path:
 
 def test_a_checkpoint_that_is_asked_for_between_epoch_and_pause_begins_an_epoch_now(tmp_path: Path) -> None:
     run = Steered(tmp_path)
-    run.loop.coordinator.state.pause_ms = lambda now_ms: 10_000  # type: ignore[method-assign]
+    run.loop.coordinator.state.pause_ms = lambda now: 10_000  # type: ignore[method-assign]
     begun: list[int] = []
     perform = run.loop.perform
 

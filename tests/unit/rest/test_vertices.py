@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from tests.unit.rest.fakes import JOB, OTHER, READ, START, WRITE, Api, FakeControl, ended, job
+from tests.unit.rest.fakes import JOB, OTHER, READ, START, WRITE, Api, FakeControl, at, ended, job
 
 from penstock.common.job_status import JobStatus
 
@@ -28,7 +28,7 @@ def test_a_vertex_has_its_subtasks_and_the_times_that_flinks_class_needs(api: Ap
 
 
 def test_before_a_job_runs_its_subtasks_have_reached_nothing() -> None:
-    view = job(status=JobStatus.INITIALIZING, status_times={JobStatus.INITIALIZING: START})
+    view = job(status=JobStatus.INITIALIZING, status_times={JobStatus.INITIALIZING: at(0)})
     first = Api(FakeControl(view)).get(AT)["subtasks"][0]
     assert (first["status"], first["start-time"]) == ("CREATED", -1)
     assert set(first["status-duration"].values()) == {-1}
@@ -121,7 +121,7 @@ def test_prometheus_gets_flinks_names(api: Api) -> None:
 
 def test_a_vertex_that_has_finished_says_so() -> None:
     view = job()
-    done = tuple(type(one)(finished=True, finished_ms=START + 100) for one in view.subtasks[0])
+    done = tuple(type(one)(finished=True, finished_at=at(100)) for one in view.subtasks[0])
     vertices = Api(FakeControl(job(subtasks=(done, view.subtasks[1])))).get(f"/v1/jobs/{JOB}")["vertices"]
     assert [(vertex["id"], vertex["status"]) for vertex in vertices] == [(READ, "FINISHED"), (WRITE, "RUNNING")]
     assert vertices[0]["end-time"] == START + 100

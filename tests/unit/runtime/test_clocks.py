@@ -27,7 +27,7 @@ class Times:
 
     def __init__(self) -> None:
         self.passed = 1_000_000
-        self.jump = 0
+        self.jump = self.next_jump = 0
 
     def now_ms(self) -> int:
         return self.passed + self.jump
@@ -117,6 +117,12 @@ class Itself(TimestampAssigner):
 
 def slow(value: int) -> int:
     TIMES.passed += LONG_MS
+    return value
+
+
+def jumps(value: int) -> int:
+    TIMES.jump += TIMES.next_jump
+    TIMES.passed += 10
     return value
 
 
@@ -261,10 +267,7 @@ def test_a_split_is_not_idle_because_the_chain_works_on_a_batch_of_another_one(t
 
 @pytest.mark.parametrize("jump", [LONG_MS, -LONG_MS])
 def test_the_share_of_an_epoch_is_time_that_passes_whatever_the_clock_says(tmp_path: Path, jump: int) -> None:
-    def jumps(value: int) -> int:
-        TIMES.jump += jump
-        return value
-
+    TIMES.next_jump = jump
     program = Program(tmp_path)
     program.collect(program.source(list(range(6))).map(jumps))
     runner = InProcessEpochRunner(clock=TIMES.now_ms, passed=lambda: TIMES.passed)
@@ -279,6 +282,40 @@ def test_a_slow_chain_uses_up_the_share_of_its_own_source_alone(tmp_path: Path) 
     assert sorted(job.epoch(max_time_ms=4 * LONG_MS)["out"]) == [1, 2, 4, 5]
 
 
+class Tells(KeyedProcessFunction):
+    """Tells the processing time of each record, and has the clock set with the first one of an epoch."""
+
+    def process_element(self, value: Any, ctx: Any) -> Any:
+        before = ctx.timer_service().current_processing_time()
+        if not value % 2:
+            TIMES.jump += JUMPS[value // 2]
+        TIMES.passed += 10
+        yield before, ctx.timer_service().current_processing_time()
+
+
+JUMPS = (-LONG_MS, 2 * LONG_MS, -3 * LONG_MS)
+
+
+def test_processing_time_runs_evenly_within_an_epoch_and_the_next_one_takes_up_the_clock(tmp_path: Path) -> None:
+    program = Program(tmp_path)
+    program.collect(program.source(list(range(6))).key_by(lambda _: 0).process(Tells()))
+    job = Job(program.graph(), tmp_path, InProcessEpochRunner(clock=TIMES.now_ms, passed=lambda: TIMES.passed))
+    for _ in JUMPS:
+        start = TIMES.now_ms()
+        assert job.epoch(2)["out"] == [(start, start + 10), (start + 10, start + 20)]
+        assert TIMES.now_ms() != start + 20
+
+
+@pytest.mark.parametrize("jump", [LONG_MS, -LONG_MS])
+def test_what_an_epoch_takes_is_told_by_the_time_that_passes(tmp_path: Path, jump: int) -> None:
+    TIMES.next_jump = jump
+    program = Program(tmp_path)
+    program.collect(program.source([1, 2]).map(jumps))
+    job = Job(program.graph(), tmp_path, InProcessEpochRunner(clock=TIMES.now_ms, passed=lambda: TIMES.passed))
+    job.epoch(2)
+    assert job.acks[0, 0].ended_ms - job.acks[0, 0].started_ms == 20
+
+
 class Reminds(KeyedProcessFunction):
     """Sets a timer for a processing time."""
 
@@ -289,6 +326,22 @@ class Reminds(KeyedProcessFunction):
 
     def on_timer(self, timestamp: int, ctx: Any) -> Any:
         yield "timer"
+
+
+def test_a_timer_waits_for_a_clock_that_was_set_back_and_fires_once(tmp_path: Path) -> None:
+    program = Program(tmp_path)
+    program.collect(program.source([1, 2, 3, 4, 5]).key_by(lambda value: value == 1).process(RemindsOnce()))
+    job = Job(program.graph(), tmp_path, InProcessEpochRunner(clock=TIMES.now_ms, passed=lambda: TIMES.passed))
+    seen: list[Any] = []
+    for jump in (0, IDLE_MS, -LONG_MS, LONG_MS - IDLE_MS, IDLE_MS):
+        TIMES.jump += jump
+        seen.append(job.epoch(1)["out"])
+    assert seen == [[1], ["timer", 2], [3], [4], [5]]
+
+
+class RemindsOnce(Reminds):
+    def process_element(self, value: Any, ctx: Any) -> Any:
+        return super().process_element(value, ctx) if value == 1 else [value]
 
 
 @pytest.mark.parametrize(

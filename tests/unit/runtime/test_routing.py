@@ -11,7 +11,8 @@ import cloudpickle
 import pytest
 
 from penstock._engine.graph.job_graph import JobEdge, PartitionerKind
-from penstock._engine.protocol.keys import key_group, normal_key, subtask_of_key_group
+from penstock._engine.protocol.key_groups import key_group, subtask_of_key_group
+from penstock._engine.protocol.keys import normal_key
 from penstock._engine.runtime.routing import KeyRoutes, Outlet, make_router
 from penstock.common.types import Row
 from penstock.errors import KeyEncodingError, PartitionError

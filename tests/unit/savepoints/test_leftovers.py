@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shutil
 import subprocess
@@ -23,7 +24,7 @@ from penstock._engine.savepoints.leftovers import find_leftovers, remove_leftove
 from penstock._engine.savepoints.survey import LeftoverKind, Places, Survey
 from penstock._engine.state.keyed_store import KeyedStore
 from penstock._engine.storage.opening import open_storage
-from penstock._engine.storage.scratch import ScratchDirectory, hold
+from penstock._engine.storage.scratch import Hold, ScratchDirectory
 from penstock.common import Encoder, WatermarkStrategy
 from penstock.datastream.connectors.file_system import FileSink
 from penstock.datastream.connectors.number_seq import NumberSequenceSource
@@ -107,16 +108,55 @@ def test_parts_that_a_cancelled_job_goes_on_with_are_not_left_over(tmp_path: Pat
     expect_everything(tmp_path)
 
 
-def test_parts_that_another_job_goes_on_with_are_not_left_over(tmp_path: Path) -> None:
+def test_copies_that_another_job_goes_on_with_are_not_left_over_but_what_they_were_made_of_is(tmp_path: Path) -> None:
     path = run(writing_job(tmp_path), tmp_path, cancel_in=2)[0].checkpoint
     others = {file.name for file in staged(tmp_path)}
     again = run(writing_job(tmp_path, recover=str(path)), tmp_path, cancel_in=2)[0].checkpoint
     shutil.rmtree(str(path))  # as a claim does
-    assert others <= {file.name for file in staged(tmp_path)}
-    remove_leftovers(found(tmp_path).leftovers)
-    assert others <= {file.name for file in staged(tmp_path)}
+    copies = {file.name for file in staged(tmp_path)} - others
+    assert copies
+    survey = found(tmp_path)
+    assert not survey.unclear
+    assert set(names(survey, LeftoverKind.STAGED_FILE)) == others
+    remove_leftovers(survey.leftovers)
+    assert {file.name for file in staged(tmp_path)} == copies
     run(writing_job(tmp_path, recover=str(again)), tmp_path)
     expect_everything(tmp_path)
+
+
+def unknown_job(tmp_path: Path) -> frozenset[str]:
+    (tmp_path / "other").mkdir()
+    (tmp_path / "other" / segment("f" * 32, "e" * 32)).write_text("its checkpoints are in a directory of its own")
+    return frozenset({"f" * 32})
+
+
+def unreadable_job(tmp_path: Path) -> frozenset[str]:
+    damaged = tmp_path / "checkpoints" / ("d" * 32) / "chk-1" / "_metadata"
+    damaged.parent.mkdir(parents=True)
+    damaged.write_bytes(b"{")
+    return frozenset()
+
+
+@pytest.mark.parametrize("of_which_it_is_not_known_what_it_needs", [unknown_job, unreadable_job])
+def test_job_of_which_it_is_not_known_what_it_needs_protects_all_staged_files(
+    tmp_path: Path, of_which_it_is_not_known_what_it_needs: Callable[[Path], frozenset[str]]
+) -> None:
+    run(writing_job(tmp_path), tmp_path, cancel_in=2)
+    dead = stage(tmp_path, job_directory(tmp_path).name)
+    folders = (str(tmp_path / "out"), str(tmp_path / "other"))
+    (tmp_path / "out").mkdir(exist_ok=True)
+
+    def look(**changes: Any) -> Survey:
+        places = Places((str(tmp_path / "checkpoints"),), (), folders, local=False, **changes)
+        return find_leftovers(places, now_ms=tomorrow())
+
+    assert names(look(), LeftoverKind.STAGED_FILE) == [dead.name]
+    said_to_have_ended = of_which_it_is_not_known_what_it_needs(tmp_path)
+    survey = look()
+    assert names(survey, LeftoverKind.STAGED_FILE) == []
+    assert len(survey.unclear) == 1
+    if said_to_have_ended:
+        assert dead.name in names(look(ended_jobs=said_to_have_ended), LeftoverKind.STAGED_FILE)
 
 
 def test_staged_files_of_a_job_that_is_not_known_or_has_not_ended_are_left_alone(tmp_path: Path) -> None:
@@ -148,7 +188,7 @@ def test_staged_files_of_a_run_that_a_copied_directory_knows_as_living_are_left_
     run(writing_job(tmp_path), tmp_path, cancel_in=2)
     stage(tmp_path, job_directory(tmp_path).name)
     copy = shutil.copytree(tmp_path / "checkpoints", tmp_path / "copy")
-    [terminal] = (max(job.glob("chk-*"), key=lambda path: int(path.name[4:])) for job in copy.iterdir())
+    [terminal] = (max(job.glob("chk-*"), key=lambda path: int(path.name[4:])) for job in copy.glob("?" * 32))
     shutil.rmtree(terminal)  # as if that one ran
     both = (str(tmp_path / "checkpoints"), str(copy))
     for directories in (both, both[::-1]):
@@ -384,7 +424,7 @@ def test_directory_that_was_taken_into_use_since_is_not_removed(temporary: Path,
     scratch._lock.close()
     survey = find_leftovers(Places(), now_ms=tomorrow())
     assert len(survey.leftovers) == 1
-    with hold(scratch.path):
+    with contextlib.closing(Hold(scratch.path)):
         removal = remove_leftovers(survey.leftovers)
     assert [reason for _, reason in removal.failed] == ["a process uses it now"]
     assert scratch.path.exists()

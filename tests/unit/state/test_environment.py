@@ -8,9 +8,11 @@ import subprocess
 import sys
 from typing import TYPE_CHECKING
 
+import lmdb
 import pytest
 
 from penstock._engine.state.environment import Environment, _file_system, open_environment, private_directory
+from penstock._engine.state.local_version import find_versions
 from penstock.errors import LocalStateError
 
 if TYPE_CHECKING:
@@ -99,3 +101,15 @@ def test_reader_of_a_killed_process_does_not_let_the_file_grow(tmp_path: Path) -
     for round_ in range(20):
         put(environment, round_)
     assert (tmp_path / "data.mdb").stat().st_blocks == size
+
+
+@pytest.mark.parametrize("name", ["data.mdb", "lock.mdb"])
+def test_environment_of_which_one_file_was_cleaned_away_is_not_opened(tmp_path: Path, name: str) -> None:
+    environment = open_environment(tmp_path)
+    environment.write(lambda transaction: transaction.put(b"key", b"value"))
+    del environment
+    gc.collect()
+    (tmp_path / name).unlink()
+    with pytest.raises(lmdb.Error, match="one of its two files is gone"):
+        open_environment(tmp_path)
+    assert find_versions(tmp_path.parent, range(128), 128) == []

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from tests.unit.state.checkpoints import ABSENT, Checkpoints, write
 
-from penstock._engine.protocol.keys import key_group, normal_key
+from penstock._engine.protocol.key_groups import key_group
+from penstock._engine.protocol.keys import normal_key
 from penstock.common.types import Row
 from penstock.datastream.window import TumblingEventTimeWindows
 from penstock.errors import InternalError

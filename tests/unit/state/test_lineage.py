@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from typing import Literal
 
-from penstock._engine.protocol.keys import key_group_range
+from penstock._engine.protocol.key_groups import key_group_range
 from penstock._engine.protocol.state_handle import StateHandle, rescale
 from penstock._engine.state.lineage import ORIGIN, steps
 

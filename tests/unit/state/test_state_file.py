@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from penstock._engine.protocol.keys import key_group
+from penstock._engine.protocol.key_groups import key_group
 from penstock._engine.state.state_file import Chunk, Op, StateFileWriter, read_index, read_state_file
 from penstock.errors import CorruptCheckpointError, StateClassError, UnpicklableStateError
 

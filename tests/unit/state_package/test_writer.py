@@ -312,6 +312,14 @@ def test_dropped_and_replaced_states(existing: str, tmp_path: Path) -> None:
     assert list(found.source_splits("numbers")) == list(Savepoint.open(existing).source_splits("numbers"))
 
 
+def test_operator_state_that_is_set_to_what_it_was_is_there_again(tmp_path: Path) -> None:
+    first = SavepointWriter.new().set_list_state("op", "list", [1, 2]).write(str(tmp_path / "1"))
+    writer = SavepointWriter.from_existing(first).set_list_state("op", "list", [1, 2])
+    found = Savepoint.open(writer.write(str(tmp_path / "2")))
+    assert found.verify().damaged == ()
+    assert [item.value for item in found.list_state("op", "list")] == [1, 2]
+
+
 # ------------------------------------------------------------------------------------------------------------ refusals
 
 
@@ -484,3 +492,11 @@ def test_numbers_of_pandas_are_pythons_own(tmp_path: Path) -> None:
     frame = pd.DataFrame({"key": [1, 2], "value": [1, 2]})
     path = SavepointWriter.new().set_keyed_state("op", "state", frame).write(str(tmp_path / "s"))
     assert {type(value) for pair in contents(path).items() for value in pair} == {int}
+
+
+def test_iterator_that_a_failed_write_has_begun_is_refused_and_its_rest_not_written(tmp_path: Path) -> None:
+    writer = SavepointWriter.new().set_keyed_state("op", "state", iter([(["no key"], 1), ("b", 2)]))
+    with pytest.raises(KeyEncodingError):
+        writer.write(str(tmp_path / "s"))
+    with pytest.raises(SavepointChangeError, match="an earlier write has read"):
+        writer.write(str(tmp_path / "s"))

@@ -12,7 +12,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, BinaryIO, Final, Protocol
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
 #: What makes a path a glob.
 MAGIC: Final = "*?["
@@ -46,22 +46,39 @@ class FileStatus:
         return f"it was changed at {_shown(self.modified_ms)}, and before that at {_shown(found.modified_ms)}"
 
 
+class NotThereError(FileNotFoundError):
+    """There is no file at a path, but something else; ``strerror`` says what, in a clause without a full stop."""
+
+
+def pass_over(path: str, reason: str) -> None:
+    """Do nothing about a path that is no file."""
+
+
 class FileSystem(Protocol):
     """What the file source and the file sink need of a place; paths are whole paths, with their scheme."""
 
-    def find(self, path: str) -> list[FileStatus]:
+    def find(self, path: str, skip: Callable[[str, str], None] = pass_over) -> list[FileStatus]:
         """Return the files that a path, folder or glob stands for, sorted by path.
 
         A folder or glob stands for all files below it, but those with a name that begins with ``.`` or ``_``, or that
         are in a folder with such a name, unless the glob itself asks for that name.
 
+        Args:
+            path: The path.
+            skip: Told of each path below that is no file, or none any more, and why.
+
         Raises:
+            NotThereError: The path itself is no file and no folder.
             FileNotFoundError: There is nothing.
         """
         ...
 
     def open(self, path: str) -> BinaryIO:
-        """Open a file for reading."""
+        """Open a file for reading.
+
+        Raises:
+            FileNotFoundError: It is gone; NotThereError where there is something else.
+        """
         ...
 
     def create(self, path: str) -> BinaryIO:
@@ -74,6 +91,31 @@ class FileSystem(Protocol):
 
     def finish(self, path: str, stream: BinaryIO) -> None:
         """Close a file made by ``create``; when this returns it is durable."""
+        ...
+
+    def park(self, stream: BinaryIO) -> bool:
+        """Let go of a file made by ``create`` so that it takes no descriptor and little memory; it is not durable yet.
+
+        Returns:
+            False when nothing was done, because it would take too much; then ``finish`` it.
+        """
+        ...
+
+    def unpark(self, path: str, stream: BinaryIO, size: int) -> BinaryIO:
+        """Open a file again of which ``park`` has let go, to write at its end.
+
+        Args:
+            path: The file.
+            stream: What was parked.
+            size: How many bytes it had.
+
+        Raises:
+            OSError: It is gone, or has another length.
+        """
+        ...
+
+    def twin(self, folder: str) -> str | None:
+        """Return the folder that is there in place of one with a name that only looks otherwise, None without one."""
         ...
 
     def publish(self, staged: Sequence[str], target: str) -> bool:
@@ -102,7 +144,7 @@ class FileSystem(Protocol):
         """Return how a file is now.
 
         Raises:
-            FileNotFoundError: It is gone.
+            FileNotFoundError: It is gone; NotThereError where there is something else.
         """
         ...
 

@@ -12,13 +12,17 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 
-from penstock._connectors.files.filesystem import FileStatus, is_hidden, is_passed_over
+from penstock._connectors.files.filesystem import FileStatus, pass_over
+from penstock._connectors.files.walking import check_kind, find_files, status_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
 # What link() says on file systems without hard links, and between two.
 _NO_LINKS = {errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK, errno.EXDEV}
+
+
+_BUFFER_BYTES = 1024 * 1024
 
 
 class LocalFileSystem:
@@ -26,36 +30,30 @@ class LocalFileSystem:
 
     status_is_cheap = True
 
-    def find(self, path: str) -> list[FileStatus]:
+    def find(self, path: str, skip: Callable[[str, str], None] = pass_over) -> list[FileStatus]:
         """Return the files that a path stands for; a path that exists is no glob, whatever its name."""
-        local = _local(path)
-        if local.exists():
-            return sorted(self._below(local), key=lambda status: status.path)
-        # Path.glob would need the pattern cut into a root and a rest.
-        matches = glob.glob(str(local), recursive=True, include_hidden=True)  # noqa: PTH207
-        matches = [match for match in matches if not is_passed_over(match.rstrip("/"), str(local))]
-        found = {status.path: status for match in matches for status in self._below(Path(match))}
-        if not matches:
-            raise FileNotFoundError(path)
-        return [found[key] for key in sorted(found)]
-
-    def _below(self, path: Path) -> Iterator[FileStatus]:
-        if not path.is_dir():
-            yield _status(path)
-            return
-        for entry in path.iterdir():
-            if not is_hidden(entry.name):
-                yield from self._below(entry)
+        return find_files(str(_local(path)), skip)
 
     def open(self, path: str) -> BinaryIO:
         """Open a file for reading."""
-        return _local(path).open("rb")
+        local = str(_local(path))
+        try:  # to open a pipe would wait for its other end
+            descriptor = os.open(local, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0))
+        except OSError:
+            status_of(local)  # knows more about links and sockets
+            raise
+        try:
+            check_kind(path, os.fstat(descriptor))
+            return os.fdopen(descriptor, "rb")
+        except BaseException:
+            os.close(descriptor)
+            raise
 
     def create(self, path: str) -> BinaryIO:
         """Open a new file for writing."""
         local = _local(path)
         _make_folder(local.parent)
-        return local.open("xb", buffering=1024 * 1024)
+        return local.open("xb", buffering=_BUFFER_BYTES)
 
     def finish(self, path: str, stream: BinaryIO) -> None:
         """Close a file; its bytes and its name are on the disk then."""
@@ -63,6 +61,35 @@ class LocalFileSystem:
             stream.flush()
             os.fsync(stream.fileno())
         _sync_folder(_local(path).parent)
+
+    def park(self, stream: BinaryIO) -> bool:
+        """Close the file; what was written is the kernel's."""
+        stream.close()
+        return True
+
+    def unpark(self, path: str, stream: BinaryIO, size: int) -> BinaryIO:
+        """Open the file again."""
+        del stream
+        again = _local(path).open("r+b", buffering=_BUFFER_BYTES)
+        if again.seek(0, os.SEEK_END) != size:
+            again.close()
+            raise OSError(
+                errno.EIO, f"something else has changed it: it does not have the {size} bytes that were written"
+            )
+        return again
+
+    def twin(self, folder: str) -> str | None:
+        """Look for a folder whose name differs in case, where the file system does not tell the two apart."""
+        asked = _local(folder)
+        if not asked.exists():
+            return None
+        other = asked.with_name(asked.name.swapcase())
+        if other.name == asked.name or not other.exists() or not other.samefile(asked):
+            return None
+        names = _names_in(asked.parent)
+        if asked.name in names:
+            return None
+        return next((str(asked.with_name(name)) for name in names if name.casefold() == asked.name.casefold()), None)
 
     def publish(self, staged: Sequence[str], target: str) -> bool:
         """Link a single file, concatenate several; the target's name appears last and in one step."""
@@ -97,7 +124,7 @@ class LocalFileSystem:
 
     def status(self, path: str) -> FileStatus:
         """Return how a file is now."""
-        return replace(_status(_local(path)), path=path)
+        return replace(status_of(str(_local(path))), path=path)
 
     def size_of(self, path: str) -> int | None:
         """Return the length of a file in bytes, None when it is not there."""
@@ -121,9 +148,8 @@ class LocalFileSystem:
                 yield FileStatus(str(path), stat.st_size, stat.st_mtime_ns // 1_000_000)
 
 
-def _status(path: Path) -> FileStatus:
-    stat = path.stat()
-    return FileStatus(str(path), stat.st_size, stat.st_mtime_ns // 1_000_000)
+def _names_in(folder: Path) -> list[str]:
+    return [entry.name for entry in folder.iterdir()]
 
 
 def _joined_prefix(final: Path) -> str:
@@ -182,6 +208,7 @@ def _make_folder(folder: Path) -> None:
 
 
 def _local(path: str) -> Path:
+    # States of earlier versions have paths with a scheme, which was never part of the names on the disk.
     return Path(path.removeprefix("file://"))
 
 

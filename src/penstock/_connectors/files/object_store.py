@@ -2,25 +2,30 @@
 
 from __future__ import annotations
 
+import errno
 import fnmatch
 import io
 import tempfile
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, BinaryIO, cast
-from urllib.parse import urlsplit
 
 import obstore
 from obstore.store import from_url
 
-from penstock._connectors.files.filesystem import MAGIC, FileStatus, is_hidden, is_passed_over
+from penstock._connectors.files.filesystem import MAGIC, FileStatus, is_hidden, is_passed_over, pass_over
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from obstore import ReadableFile
 
 _IN_MEMORY_BYTES = 16 * 1024 * 1024
 _READ_BYTES = 8 * 1024 * 1024
+#: What a file that is not written to for a while may keep in memory.
+_PARKED_BYTES = 256 * 1024
+#: Parts of one upload: S3 takes 10,000.
+_MOST_PARTS = 9000
+_PARTS_AT_ONCE = 6
 
 
 class _RawObject(io.RawIOBase):
@@ -49,12 +54,21 @@ class _RawObject(io.RawIOBase):
 
 
 class ObjectFileSystem:
-    """Objects as files: a folder is a common prefix, and writing an object is one step anyway."""
+    """Objects as files: a folder is a common prefix, and writing an object is one step anyway.
+
+    Args:
+        largest_copy: Bytes of the largest object that the store copies in one request. What is larger goes through this
+            process, in parts: 5 GiB in S3.
+    """
 
     status_is_cheap = False
 
-    def find(self, path: str) -> list[FileStatus]:
+    def __init__(self, largest_copy: int = 5 << 30) -> None:
+        self._largest_copy = largest_copy
+
+    def find(self, path: str, skip: Callable[[str, str], None] = pass_over) -> list[FileStatus]:
         """Return the objects that a key, prefix or glob stands for."""
+        del skip  # whatever is listed is an object
         root, key = _split(path)
         prefix = key
         if any(sign in key for sign in MAGIC):
@@ -89,17 +103,32 @@ class ObjectFileSystem:
             stream.seek(0)
             obstore.put(_store(root), key, stream)
 
+    def park(self, stream: BinaryIO) -> bool:
+        """Keep what is small in memory; the rest had better be uploaded."""
+        return stream.tell() <= _PARKED_BYTES
+
+    def unpark(self, path: str, stream: BinaryIO, size: int) -> BinaryIO:
+        """Return the stream."""
+        del path, size
+        return stream
+
+    def twin(self, folder: str) -> str | None:
+        """Return None: stores tell all names apart."""
+        del folder
+
     def publish(self, staged: Sequence[str], target: str) -> bool:
         """Copy a single object, upload several as one; two committers would write the same bytes."""
         root, key = _split(target)
         store = _store(root)
         if self.size_of(target) is not None:
             return False
+        keys = [_split(path)[1] for path in staged]
         try:
-            if len(staged) == 1:
-                obstore.copy(store, _split(staged[0])[1], key)
+            size = sum(obstore.head(store, each)["size"] for each in keys)
+            if len(keys) == 1 and size <= self._largest_copy:
+                obstore.copy(store, keys[0], key)
             else:
-                _concatenate(store, [_split(path)[1] for path in staged], key)
+                _concatenate(store, keys, key, size)
         except FileNotFoundError:
             return False
         return True
@@ -140,19 +169,25 @@ class ObjectFileSystem:
                 yield status
 
 
-def _concatenate(store: Any, keys: list[str], target: str) -> None:
-    """Upload several objects as one, which appears when all of it is there."""
+def _concatenate(store: Any, keys: list[str], target: str, size: int) -> None:
+    """Upload objects as one, which appears when all of it is there."""
     readers = [obstore.open_reader(store, key) for key in keys]  # all of them, before the upload begins
-    with obstore.open_writer(store, target) as writer:
+    part_bytes = max(_READ_BYTES, -(-size // _MOST_PARTS))
+    with obstore.open_writer(store, target, buffer_size=part_bytes, max_concurrency=_PARTS_AT_ONCE) as writer:
+        written = 0
         for reader in readers:
             while len(data := reader.read(_READ_BYTES)):
                 writer.write(data)
+                written += len(data)
+        if written != size:
+            raise OSError(errno.EIO, f"{written} bytes were read, and there were {size}")
 
 
 def _split(path: str) -> tuple[str, str]:
     """Return the root of the store, and the key in it."""
-    parts = urlsplit(path)
-    return f"{parts.scheme}://{parts.netloc}", path.removeprefix(f"{parts.scheme}://{parts.netloc}").strip("/")
+    scheme, _, rest = path.partition("://")
+    bucket, _, key = rest.partition("/")
+    return f"{scheme}://{bucket}", key.strip("/")
 
 
 @lru_cache(maxsize=32)

@@ -7,9 +7,11 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, BinaryIO, Final
 
+from penstock._connectors.files.filesystem import NotThereError
 from penstock._connectors.files.local import LocalFileSystem
-from penstock.datastream.connectors._file_system.formats import is_compressed
-from penstock.errors import SourceFileChangedError, SourceFileError
+from penstock.common.paths import scheme_of
+from penstock.datastream.connectors._file_system.unpacking import is_compressed
+from penstock.errors import SourceFileChangedError, SourceFileError, SourceFileGoneError
 
 if TYPE_CHECKING:
     from collections.abc import Generator
@@ -40,8 +42,7 @@ def copy_file(source: str, target: str) -> None:
 
 def filesystem_of(path: str) -> FileSystem:
     """Return the file system that a path belongs to: object stores by their scheme, else the local one."""
-    scheme = path.split("://", 1)[0] if "://" in path else "file"
-    if scheme == "file":
+    if scheme_of(path) in {"", "file"}:
         return LocalFileSystem()
     # Imported here, because obstore takes long to import, and local files do without it.
     from penstock._connectors.files.object_store import ObjectFileSystem
@@ -74,7 +75,9 @@ class FoundFile:
         """Open the file.
 
         Raises:
-            SourceFileError: The file is gone, has changed since it was found, or cannot be opened.
+            SourceFileGoneError: The file is gone.
+            SourceFileChangedError: It has changed since it was found.
+            SourceFileError: It cannot be opened.
         """
         with self._telling():
             stream = filesystem_of(self.path).open(self.path)
@@ -92,7 +95,7 @@ class FoundFile:
             while_reading: More of it will be read; then a look that costs a request is left for the end.
 
         Raises:
-            SourceFileError: The file is gone.
+            SourceFileGoneError: The file is gone.
             SourceFileChangedError: The file has changed.
         """
         filesystem = filesystem_of(self.path)
@@ -109,12 +112,14 @@ class FoundFile:
         """Turn the errors of a file system into ours."""
         try:
             yield
-        except FileNotFoundError:
+        except FileNotFoundError as error:
+            gone = "it was deleted or renamed, or the folder or disk that it is in went away"
+            what = (error.strerror or gone) if isinstance(error, NotThereError) else gone
             reason = (
-                "it was deleted after the job had found it; put it back, or start the job without a checkpoint to look "
-                "for files again"
+                f"it was there when the job found it, with {self.size} bytes, and is not any more: {what}; put it back "
+                "under this name, or start the job without a checkpoint to look for files again"
             )
-            raise SourceFileError(self.path, reason) from None
+            raise SourceFileGoneError(self.path, reason) from None
         except OSError as error:
             raise SourceFileError(
                 self.path, f"{error.strerror or error}; check the path and its permissions"

@@ -2,21 +2,29 @@
 
 from __future__ import annotations
 
+import logging
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from penstock._connectors.files.opening import FoundFile, filesystem_of
+from penstock._connectors.files.discovery import KnownFiles
+from penstock._connectors.files.opening import FoundFile
+from penstock._connectors.files.source_state import FileCheckpoint
+from penstock._connectors.files.walking import VANISHED
 from penstock.datastream.connectors.base import InputStatus, SourceSplit
 from penstock.datastream.connectors.enumerator_base import SplitQueueEnumerator
 from penstock.datastream.connectors.reader_base import SequentialSourceReader, SplitCursor
-from penstock.errors import SourceFileError
+from penstock.errors import SourceFileChangedError, SourceFileError, SourceFileGoneError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, Mapping
 
+    from penstock._connectors.files.discovery import FileSet, Listing, NewFile
     from penstock._connectors.files.filesystem import FileStatus
-    from penstock.datastream.connectors._file_system.formats import FileFormat, FilePart
+    from penstock.datastream.connectors._file_system.formats import FileFormat
+    from penstock.datastream.connectors._file_system.parts import FilePart
     from penstock.datastream.connectors.base import SourceOutput, SourceReaderContext, SplitEnumeratorContext
+
+_LOG = logging.getLogger(__name__)
 
 _PART_BYTES = 32 * 1024 * 1024
 _LEAST_PART_BYTES = 1024 * 1024
@@ -40,62 +48,6 @@ class FileSourceSplit(SourceSplit):
         return f"{self.file.path}@{self.part.start}"
 
 
-@dataclass(frozen=True, slots=True)
-class FileCheckpoint:
-    """What an enumerator of files resumes from: parts that no reader has, and every file that it ever found."""
-
-    splits: tuple[FileSourceSplit, ...]
-    found: frozenset[str]
-
-
-@dataclass(frozen=True, slots=True)
-class FileSet:
-    """Which files a source reads and how they are cut.
-
-    Args:
-        paths: Files, folders and globs.
-        file_format: Cuts and reads them.
-        splittable: Whether a file may be cut at all.
-        monitored: Whether a path may stand for nothing yet.
-        may_grow: Whether files may have grown since they were found.
-    """
-
-    paths: tuple[str, ...]
-    file_format: FileFormat
-    splittable: bool
-    monitored: bool = False
-    may_grow: bool = False
-
-    def find(self) -> list[FileStatus]:
-        """Return the files, each once, in the order of the paths and then by name.
-
-        Raises:
-            SourceFileError: A path stands for nothing, and is not monitored.
-        """
-        found: dict[str, FileStatus] = {}
-        for path in self.paths:
-            try:
-                for status in filesystem_of(path).find(path):
-                    found.setdefault(status.path, status)
-            except FileNotFoundError:
-                if self.monitored:
-                    continue
-                raise SourceFileError(path, "there is no such file or folder, and as a glob it matches none") from None
-            except OSError as error:
-                raise SourceFileError(path, f"{error.strerror or error}; check the path and its permissions") from error
-        return list(found.values())
-
-    def cut(self, files: Sequence[FileStatus], readers: int) -> list[FileSourceSplit]:
-        """Return the parts of files: small enough that each reader gets several, where there is enough to read."""
-        total = sum(status.size for status in files)
-        part_size = min(_PART_BYTES, max(_LEAST_PART_BYTES, total // (readers * _PARTS_PER_READER)))
-        return [FileSourceSplit(status, part) for status in files for part in self._parts(status, part_size)]
-
-    def _parts(self, status: FileStatus, part_size: int) -> list[FilePart]:
-        found = FoundFile.of(status, may_grow=self.may_grow)
-        return self.file_format.cut(found, part_size if self.splittable else max(status.size, 1))
-
-
 class FileEnumerator(SplitQueueEnumerator[FileSourceSplit, FileCheckpoint]):
     """Hands out parts of files in their order, and looks for new files if told so.
 
@@ -103,46 +55,73 @@ class FileEnumerator(SplitQueueEnumerator[FileSourceSplit, FileCheckpoint]):
         context: The enumerator's surroundings.
         files: Which files to read.
         checkpoint: What to go on from; None looks for the files now.
-        discovery_interval_ms: How often to look for new files; None never does.
     """
 
     def __init__(
-        self,
-        context: SplitEnumeratorContext[FileSourceSplit],
-        files: FileSet,
-        checkpoint: FileCheckpoint | None,
-        discovery_interval_ms: int | None,
+        self, context: SplitEnumeratorContext[FileSourceSplit], files: FileSet, checkpoint: FileCheckpoint | None
     ) -> None:
-        self._files, self._discovery_interval_ms = files, discovery_interval_ms
-        self._readers = context.current_parallelism
+        self._files = files
+        state = checkpoint or FileCheckpoint()
+        self._known = KnownFiles(files, state.taken, state.waiting)
+        #: What the last look has skipped: each file is told once.
+        self._skipped: Mapping[str, str] = {}
+        self._skipped_files = context.metric_group.counter("skippedFiles")
+        context.metric_group.gauge("waitingFiles", lambda: len(self._known.waiting))
+        super().__init__(context, state.splits, complete=files.monitoring is None)
         if checkpoint is None:
-            statuses = files.find()
-            splits = files.cut(statuses, self._readers)
-            checkpoint = FileCheckpoint(tuple(splits), frozenset(status.path for status in statuses))
-        self._found = set(checkpoint.found)
-        super().__init__(context, checkpoint.splits, complete=discovery_interval_ms is None)
+            self.find_new_splits()
 
     def start(self) -> None:
         """Look for new files from time to time, if told so."""
-        interval = self._discovery_interval_ms
-        if interval is not None:
-            self._context.call_async(self._files.find, self._add_new_files, interval, interval)
+        if self._files.monitoring is not None:
+            interval_ms = self._files.monitoring.interval_ms
+            self._context.call_async(self._files.find, self._listed, interval_ms, interval_ms)
 
     def find_new_splits(self) -> None:
         """Add the files that were not found before."""
-        self._add_new_files(self._files.find(), None)
+        self._listed(self._files.find(), None)
 
-    def _add_new_files(self, statuses: list[FileStatus] | None, error: Exception | None) -> None:
-        if error is not None:
-            raise error
-        new = [status for status in statuses or () if status.path not in self._found]
-        self._found.update(status.path for status in new)
-        self.add_splits(self._files.cut(new, self._readers))
+    def _listed(self, listing: Listing | None, error: Exception | None) -> None:
+        if listing is None:
+            raise error or AssertionError("neither files nor an error")
+        for path, reason in listing.skipped.items():
+            if self._skipped.get(path) != reason:
+                self._skip(path, reason)
+        self._skipped = listing.skipped
+        new = self._known.new_in(listing)
+        part_size = self._part_size(sum(one.status.size - one.start for one in new))
+        self.add_splits([split for one in new for split in self._take(one, part_size)])
+
+    def _take(self, new: NewFile, part_size: int) -> list[FileSourceSplit]:
+        """Cut a file, unless it is gone or has changed since it was listed a moment ago."""
+        path = new.status.path
+        try:
+            status, parts = self._files.cut(new, part_size)
+        except SourceFileGoneError as error:
+            self._skip(path, error.reason)
+            return []
+        except SourceFileChangedError:
+            if self._files.monitoring is None or path in self._known.taken:
+                raise
+            self._known.wait(new.status)
+            return []
+        self._known.take(status)
+        return [FileSourceSplit(status, part) for part in parts]
+
+    def _part_size(self, total: int) -> int:
+        """Return how large a part is so that each reader gets several, where there is enough to read."""
+        wanted = total // (self._context.current_parallelism * _PARTS_PER_READER)
+        return min(_PART_BYTES, max(_LEAST_PART_BYTES, wanted))
+
+    def _skip(self, path: str, reason: str) -> None:
+        """Count and tell that something is no file."""
+        self._skipped_files.inc()
+        _LOG.log(logging.INFO if reason == VANISHED else logging.WARNING, "%s is skipped: %s", path, reason)
 
     def snapshot_state(self, checkpoint_id: int) -> FileCheckpoint:
-        """Return the parts that no reader has, and the files found so far."""
+        """Return the parts that no reader has, and the files known so far."""
         del checkpoint_id
-        return FileCheckpoint(tuple(self.waiting_splits), frozenset(self._found))
+        return FileCheckpoint(tuple(self.waiting_splits), dict(self._known.taken), dict(self._known.waiting))
 
 
 class FileReader(SequentialSourceReader[Any, FileSourceSplit]):

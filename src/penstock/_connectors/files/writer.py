@@ -12,6 +12,7 @@ import uuid
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, BinaryIO
 
+from penstock._connectors.files.buckets import check_buckets, folder_of
 from penstock._connectors.files.opening import copy_file, filesystem_of
 from penstock._connectors.files.staging import (
     FinishedPart,
@@ -24,7 +25,7 @@ from penstock._connectors.files.staging import (
 from penstock.common.serialization import BulkWriterFactory, Encoder
 from penstock.datastream.connectors._file_system.policies import PartFileInfo
 from penstock.datastream.connectors.base import CommittingSinkWriter, StatefulSinkWriter
-from penstock.errors import SinkFileError, StagedFileError
+from penstock.errors import BucketNameError, SinkFileError, StagedFileError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Sequence
@@ -68,10 +69,12 @@ class _Segment:
         self._bulk: BulkWriter | None = (
             encoding.create(self._stream) if isinstance(encoding, BulkWriterFactory) else None
         )
+        #: The length so far while the file is not open.
+        self._parked_at: int | None = None
 
     @property
     def size(self) -> int:
-        return self._stream.tell()
+        return self._stream.tell() if self._parked_at is None else self._parked_at
 
     def write(self, elements: list[Any]) -> None:
         if self._encoder is not None:
@@ -79,8 +82,30 @@ class _Segment:
         elif self._bulk is not None:
             self._bulk.add_elements(elements)
 
+    def park(self) -> bool:
+        """Let go of the open file until the next record; False where the segment has to be finished instead.
+
+        What a bulk format has begun cannot be gone on with.
+        """
+        size = self.size
+        if self._bulk is not None or not self._filesystem.park(self._stream):
+            return False
+        self._parked_at = size
+        return True
+
+    def unpark(self) -> None:
+        """Open a file again of which `park` has let go."""
+        if self._parked_at is None:
+            return
+        try:
+            self._stream = self._filesystem.unpark(self.path, self._stream, self._parked_at)
+        except OSError as error:
+            raise _not_written(self.path, error) from error
+        self._parked_at = None
+
     def finish(self) -> int:
         """Make the segment durable and return its length in bytes."""
+        self.unpark()
         if self._bulk is not None:
             self._bulk.finish()
         size = self._stream.tell()
@@ -102,6 +127,10 @@ class _Part:
     def info(self) -> PartFileInfo:
         size = self.finished_size + (0 if self.open is None else self.open.size)
         return PartFileInfo(self.bucket_id, size, self.created_ms, self.updated_ms)
+
+    def is_no_younger_than(self, now: int) -> None:
+        """Count a part's age from now on where it is from the future: the clock was set back."""
+        self.created_ms, self.updated_ms = min(self.created_ms, now), min(self.updated_ms, now)
 
     def finish_segment(self) -> None:
         if self.open is not None:
@@ -137,9 +166,13 @@ class FileWriter(StatefulSinkWriter[Any, FileWriterState], CommittingSinkWriter[
         # New with each writer, so that no two attempts and no two sinks ever choose the same name.
         self._writer_id = uuid.uuid4().hex
         self._sink = sink_name(context.operator_uid)
+        #: Bytes: longer ones than these are never made.
+        self._longest_name = max(len(self._segment_name(10**9)), len(self._part_name(10**9).encode()) + 45)
         self._next_number = max((state.next_number for state in states), default=0)
         self._segments_made = 0
         self._parts: dict[str, _Part] = {}
+        #: The parts whose files are open, that which was written to last at the end.
+        self._open: dict[str, _Part] = {}
         self._finished: list[FinishedPart] = []
         #: Made since the last snapshot: nobody knows of them yet.
         self._unclaimed: list[str] = []
@@ -189,15 +222,35 @@ class FileWriter(StatefulSinkWriter[Any, FileWriterState], CommittingSinkWriter[
         now = self._clock()
         bucket_ids = self._options.bucket_assigner.get_bucket_ids(elements, timestamps, now)
         if isinstance(bucket_ids, str):
+            self._check_buckets((bucket_ids,))
             self._write(bucket_ids, elements, now)
         else:
+            self._check_buckets(bucket_ids)
             by_bucket: dict[str, list[Any]] = {}
             for bucket_id, element in zip(bucket_ids, elements, strict=True):
                 by_bucket.setdefault(bucket_id, []).append(element)
             for bucket_id, part_of_block in by_bucket.items():
                 self._write(bucket_id, part_of_block, now)
-        if now - self._checked_ms >= self._options.bucket_check_interval_ms:
+        if not 0 <= now - self._checked_ms < self._options.bucket_check_interval_ms:  # over, or the clock was set back
             self._roll_by_age(now)
+
+    def _check_buckets(self, bucket_ids: Collection[str]) -> None:
+        """Refuse names that cannot be, before anything of the block is written."""
+        base = self._options.base_path
+        try:
+            new = set(bucket_ids).difference(self._parts)
+        except TypeError:  # what has no hash is no text, either
+            new = bucket_ids
+        check_buckets(base, new, self._longest_name)
+
+    def _begun(self, bucket_id: str, now: int) -> _Part:
+        """Return a new part, in a folder that is no other bucket's."""
+        base = self._options.base_path
+        twin = filesystem_of(base).twin(folder_of(base, bucket_id))
+        if twin is not None:
+            reason = f"the file system takes it for {twin}; let the bucket assigner return names that differ more"
+            raise BucketNameError(base, repr(bucket_id), reason)
+        return _Part(UnfinishedPart(bucket_id, (), 0, now, now))
 
     def _write(self, bucket_id: str, elements: list[Any], now: int) -> None:
         policy = self._options.rolling_policy
@@ -208,11 +261,30 @@ class FileWriter(StatefulSinkWriter[Any, FileWriterState], CommittingSinkWriter[
                 self._roll(part)
                 part = None
             if part is None:
-                part = self._parts[bucket_id] = _Part(UnfinishedPart(bucket_id, (), 0, now, now))
-            if part.open is None:
-                part.open = self._new_segment(bucket_id)
-            part.open.write(block)
+                part = self._parts[bucket_id] = self._begun(bucket_id, now)
+            self._opened(part).write(block)
             part.updated_ms = now
+
+    def _opened(self, part: _Part) -> _Segment:
+        """Return a part's open file; of too many, those go first that were not written to for longest."""
+        if self._open.pop(part.bucket_id, None) is None:
+            while len(self._open) >= self._options.max_open_buckets:
+                self._park(next(iter(self._open.values())))
+        self._open[part.bucket_id] = part
+        if part.open is None:
+            part.open = self._new_segment(part.bucket_id)
+        part.open.unpark()
+        return part.open
+
+    def _park(self, part: _Part) -> None:
+        del self._open[part.bucket_id]
+        if part.open is None or part.open.park():
+            return
+        if self._is_bulk:  # a file of such a format is one segment
+            self._roll(part)
+            del self._parts[part.bucket_id]
+        else:
+            part.finish_segment()
 
     def _new_segment(self, bucket_id: str) -> _Segment:
         path = self._new_path(bucket_id)
@@ -222,38 +294,40 @@ class FileWriter(StatefulSinkWriter[Any, FileWriterState], CommittingSinkWriter[
             raise _not_written(path, error) from error
 
     def _new_path(self, bucket_id: str) -> str:
+        name = self._segment_name(self._segments_made)
+        self._segments_made += 1
+        path = f"{folder_of(self._options.base_path, bucket_id)}/{name}"
+        self._unclaimed.append(path)
+        return path
+
+    def _segment_name(self, number: int) -> str:
         context = self._context
-        name = segment_name(
+        return segment_name(
             self._writer_id,
-            self._segments_made,
+            number,
             job_id=context.job_id,
             run_id=context.run_id,
             sink=self._sink,
             checkpoint_id=context.checkpoint_id,
             token=context.attempt_token,
         )
-        self._segments_made += 1
-        path = f"{self._folder(bucket_id)}/{name}"
-        self._unclaimed.append(path)
-        return path
 
-    def _folder(self, bucket_id: str) -> str:
-        base = self._options.base_path.rstrip("/") or "/"
-        if bucket_id.startswith("/") or ".." in bucket_id.split("/"):
-            reason = f"the bucket {bucket_id!r} is not below the sink's path; let the bucket assigner return another"
-            raise SinkFileError(base, reason)
-        return f"{base}/{bucket_id}" if bucket_id else base
+    def _part_name(self, number: int) -> str:
+        config = self._options.file_config
+        return f"{config.part_prefix}-{self._writer_id}-{number}{config.part_suffix}"
 
     def _roll(self, part: _Part) -> None:
         part.finish_segment()
-        config = self._options.file_config
-        name = f"{config.part_prefix}-{self._writer_id}-{self._next_number}{config.part_suffix}"
+        self._open.pop(part.bucket_id, None)
+        name = self._part_name(self._next_number)
         self._next_number += 1
-        target = f"{self._folder(part.bucket_id)}/{name}"
+        target = f"{folder_of(self._options.base_path, part.bucket_id)}/{name}"
         self._finished.append(FinishedPart(target, tuple(part.segments), part.finished_size))
 
     def _roll_by_age(self, now: int) -> None:
         self._checked_ms = now
+        for part in self._parts.values():
+            part.is_no_younger_than(now)
         self._roll_if(lambda part: self._options.rolling_policy.should_roll_on_processing_time(part, now))
 
     def _roll_if(self, is_finished: Callable[[PartFileInfo], bool]) -> None:
@@ -271,6 +345,7 @@ class FileWriter(StatefulSinkWriter[Any, FileWriterState], CommittingSinkWriter[
             self._roll_if(self._options.rolling_policy.should_roll_on_checkpoint)
         for part in self._parts.values():
             part.finish_segment()
+        self._open.clear()
 
     def prepare_commit(self) -> list[FileCommittable]:
         """Return the parts finished since the last checkpoint, and what the others need."""

@@ -12,8 +12,9 @@ from penstock._engine.cli.config_command import configured, configured_storage
 from penstock._engine.cli.exit_codes import ExitCode
 from penstock._engine.cli.options import SecondsType, json_option, script_option, settings_option
 from penstock._engine.cli.output import count_text, print_json, print_table, say, size_text, time_text, waiting
-from penstock._engine.storage.opening import local_path
+from penstock._engine.storage.opening import absolute
 from penstock.common import option_table
+from penstock.common.paths import scheme_of
 
 if TYPE_CHECKING:
     from penstock._engine.savepoints.survey import Removal, Survey
@@ -21,11 +22,11 @@ if TYPE_CHECKING:
 
 def _existing(_: click.Context, __: click.Parameter, directories: tuple[str, ...]) -> tuple[str, ...]:
     """Refuse local directories that are not there: a slip of the pen would pass for a clean place."""
-    for directory in directories:
-        path = local_path(directory)
-        if "://" not in path and not Path(path).exists():
+    places = tuple(map(absolute, directories))
+    for directory, place in zip(directories, places, strict=True):
+        if not scheme_of(place) and not Path(place).exists():
             raise click.BadParameter(f"there is no directory {directory}")
-    return directories
+    return places
 
 
 @click.command

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING
 
 from penstock._engine.cli.exit_codes import SIGNALLED, ExitCode
 from penstock._engine.cli.output import print_facts, print_json, say, waiting
-from penstock._engine.gateway.registry import Registry, default_directory, user_state_directory
+from penstock._engine.gateway.registry import Registry, default_directory
+from penstock._engine.gateway.user_directories import user_state_directory
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -47,7 +48,7 @@ def start_detached(
     code = process.poll()
     if job is None and code is not None:
         say(f"penstock: {script.name} ended before a job of it ran, with code {code}. Its last lines ({log}):")
-        say("\n".join(log.read_text(errors="replace").splitlines()[-_LINES_SHOWN:]))
+        say(_last_lines(log))
         return SIGNALLED - code if code < 0 else code
     if as_json:
         found = None if job is None else {"id": job.job_id, "name": job.name, "address": job.address}
@@ -64,6 +65,13 @@ def start_detached(
         )
     process.returncode = 0  # it goes on, and nobody here waits for it
     return ExitCode.OK
+
+
+def _last_lines(log: Path) -> str:
+    try:
+        return "\n".join(log.read_text(errors="replace").splitlines()[-_LINES_SHOWN:])
+    except OSError as error:  # somebody tidies up there
+        return f"(the log cannot be read: {error.strerror})"
 
 
 def _first_job(process: subprocess.Popen[bytes], patience_s: float) -> Entry | None:

@@ -14,7 +14,6 @@ from dataclasses import asdict, dataclass
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING
-from urllib.parse import unquote, urlsplit
 
 import click
 
@@ -26,6 +25,7 @@ from penstock._engine.cli.options import json_option, script_option, settings_op
 from penstock._engine.cli.output import print_json, print_table, size_text, waiting
 from penstock._engine.gateway.registry import default_directory
 from penstock.common import option_table
+from penstock.common.paths import scheme_of
 from penstock.errors import PenstockError
 
 if TYPE_CHECKING:
@@ -189,9 +189,8 @@ def _storage(subject: str, url: str | None, key: str, options: dict[str, str]) -
         text = f"{key} is not set: checkpoints go with the job unless the program sets it."
         return Finding(subject, Verdict.WARNING, text)
     open_storage(url, options).probe()
-    parts = urlsplit(url)
-    if parts.scheme in ("", "file"):
-        return _disk(subject, Path(unquote(parts.path) if parts.scheme else url).absolute(), key)
+    if not scheme_of(url):
+        return _disk(subject, Path(url), key)
     return Finding(subject, Verdict.OK, f"{url} can be written to and refuses to overwrite.")
 
 

@@ -36,7 +36,7 @@ MEANINGS = {
     ExitCode.CANCELED: "`run`: the job was cancelled.",
     ExitCode.FENCED: "`run`: another driver has taken the job over; this one must not be started again.",
     ExitCode.NO_SUCH_JOB: "No running job is called that, or more than one is.",
-    ExitCode.UNREACHABLE: "The job does not answer at its address.",
+    ExitCode.UNREACHABLE: "The job does not answer at its address, or has no process at this moment.",
     ExitCode.TIMEOUT: "What was asked for takes longer than `--timeout`, and goes on.",
     ExitCode.GIVEN_UP: "`run`: a job came to its end, but a sink's committer has given up for good what was staged: "
     "these records are in no output, and another start does not bring them.",
@@ -49,7 +49,7 @@ _OF_ERRORS: tuple[tuple[ExitCode, tuple[type[BaseException], ...]], ...] = (
     (ExitCode.FENCED, (errors.FencedError,)),
     (ExitCode.USAGE, (errors.ConfigurationError, errors.ConfigurationFileError)),
     (ExitCode.NO_SUCH_JOB, (errors.JobNotFoundError,)),
-    (ExitCode.UNREACHABLE, (errors.JobUnreachableError,)),
+    (ExitCode.UNREACHABLE, (errors.JobUnreachableError, errors.JobBetweenProcessesError)),
     (ExitCode.TIMEOUT, (errors.CommandTimeoutError,)),
     (
         ExitCode.TEMPORARY,

@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from penstock._engine.cli.between_processes import Clock, end_supervision
 from penstock._engine.cli.exit_codes import ExitCode
-from penstock._engine.cli.jobs import found, overview
+from penstock._engine.cli.jobs import find_row, found, overview
 from penstock._engine.cli.options import (
-    absolute_path,
     job_argument,
     json_option,
     place_options,
@@ -26,8 +26,8 @@ from penstock._engine.cli.output import (
     time_text,
     waiting,
 )
-from penstock._engine.cli.rest_client import ENDED, Wait
-from penstock._engine.storage.opening import local_path
+from penstock._engine.cli.rest_client import ENDED
+from penstock._engine.storage.opening import absolute, local_path
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -128,6 +128,11 @@ def _checkpoint_facts(checkpoints: dict[str, Any] | None) -> Iterator[tuple[str,
             path = last["external_path"]  # in angle brackets: no path, but that there is none
             where = "goes with the job" if path.startswith("<") else local_path(path)
             yield title, f"{where} ({time_text(last['latest_ack_timestamp'])})"
+    if again := checkpoints.get("penstock", {}).get("published_again"):
+        yield (
+            "Published again",
+            f"checkpoints {again['first']} to {again['last']} of the job that this one started from",
+        )
 
 
 def _loss_facts(details: dict[str, Any]) -> Iterator[tuple[str, object]]:
@@ -169,8 +174,13 @@ def stop(job: str, place: Place, *, drain: bool, savepoint_path: str | None, tim
     Prints the path of the savepoint once the job has ended and all that the savepoint covers is published.
     """
     body: dict[str, object] = {"drain": drain} | _target("targetDirectory", savepoint_path)
-    with found(place, job) as target, waiting(f"Stopping {target.name}: the rest of the epoch, then the savepoint"):
-        wait = Wait(f"The stop of job {target.name!r}", timeout, f"`penstock cancel {target.job_id}` gives it up.")
+    clock = Clock(timeout)
+    with (
+        found(place, job, clock.for_process(job)) as target,
+        waiting(f"Stopping {target.name}: the rest of the epoch, then the savepoint"),
+    ):
+        way_out = f"`penstock cancel {target.job_id}` gives it up."
+        wait = clock.wait(f"The stop of job {target.name!r}", way_out)
         location = target.client.operate(target.job_id, "stop", body, wait)["location"]
     _print_savepoint(target, location, as_json=as_json, done="drained and stopped" if drain else "stopped")
     return ExitCode.OK
@@ -192,9 +202,12 @@ def cancel(
     """
     if savepoint_path and not with_savepoint:
         raise click.UsageError("--savepoint-path goes with --with-savepoint.")
-    location = None
-    with found(place, job) as target, waiting(f"Cancelling {target.name}"):
-        wait = Wait(f"The end of job {target.name!r}", timeout, "A signal to its process ends it at once.")
+    clock, location = Clock(timeout), None
+    if not with_savepoint and "supervisor" in (row := find_row(place, job)):
+        end_supervision(row, clock, as_json=as_json)
+        return ExitCode.OK
+    with found(place, job, clock.for_process(job)) as target, waiting(f"Cancelling {target.name}"):
+        wait = clock.wait(f"The end of job {target.name!r}", "A signal to its process ends it at once.")
         if with_savepoint:
             body: dict[str, object] = {"cancel-job": True} | _target("target-directory", savepoint_path)
             location = target.client.operate(target.job_id, "savepoints", body, wait)["location"]
@@ -220,8 +233,12 @@ def checkpoint(job: str, place: Place, *, timeout: int | None, as_json: bool) ->
 
     Prints the number of the checkpoint.
     """
-    with found(place, job) as target, waiting(f"Waiting for a checkpoint of {target.name}"):
-        wait = Wait(f"The checkpoint of job {target.name!r}", timeout, f"See `penstock info {target.job_id}`.")
+    clock = Clock(timeout)
+    with (
+        found(place, job, clock.for_process(job)) as target,
+        waiting(f"Waiting for a checkpoint of {target.name}"),
+    ):
+        wait = clock.wait(f"The checkpoint of job {target.name!r}", f"See `penstock info {target.job_id}`.")
         number = target.client.operate(target.job_id, "checkpoints", {}, wait)["checkpointId"]
     if as_json:
         print_json({"job": target.job_id, "checkpoint": number})
@@ -241,8 +258,9 @@ def take_savepoint(job: str, place: Place, *, savepoint_path: str | None, timeou
 
     Prints the path of the savepoint once it is complete.
     """
-    with found(place, job) as target, waiting(f"Taking a savepoint of {target.name}"):
-        wait = Wait(f"The savepoint of job {target.name!r}", timeout, f"See `penstock info {target.job_id}`.")
+    clock = Clock(timeout)
+    with found(place, job, clock.for_process(job)) as target, waiting(f"Taking a savepoint of {target.name}"):
+        wait = clock.wait(f"The savepoint of job {target.name!r}", f"See `penstock info {target.job_id}`.")
         body = _target("target-directory", savepoint_path)
         location = target.client.operate(target.job_id, "savepoints", body, wait)["location"]
     _print_savepoint(target, location, as_json=as_json, done=None)
@@ -251,7 +269,7 @@ def take_savepoint(job: str, place: Place, *, savepoint_path: str | None, timeou
 
 def _target(field: str, savepoint_path: str | None) -> dict[str, object]:
     """Return the field of a request that names a directory, nothing without one."""
-    return {} if savepoint_path is None else {field: absolute_path(savepoint_path)}
+    return {} if savepoint_path is None else {field: absolute(savepoint_path)}
 
 
 def _print_savepoint(target: FoundJob, location: str, *, as_json: bool, done: str | None) -> None:

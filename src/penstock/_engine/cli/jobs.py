@@ -8,12 +8,16 @@ from ipaddress import ip_address
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
+from penstock._engine.cli.output import say
 from penstock._engine.cli.rest_client import ENDED, RestClient, full_address
 from penstock._engine.gateway.registry import Entry, Registry, default_directory
-from penstock.errors import CommandError, JobNotFoundError
+from penstock._engine.gateway.supervision import is_supervising, waiting_jobs
+from penstock.errors import CommandError, JobBetweenProcessesError, JobNotFoundError
 
 if TYPE_CHECKING:
     from collections.abc import Generator
+
+    from penstock._engine.cli.rest_client import Wait
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +65,8 @@ class FoundJob:
 def overview(place: Place) -> list[dict[str, Any]]:
     """Return a row for each job that is there, with its server's ``address``.
 
-    A job of the registry whose server does not answer has the state UNREACHABLE.
+    A job of the registry whose server does not answer has the state UNREACHABLE. One that has no process, but will,
+    is RESTARTING, has no address, and its ``supervisor`` is the process that starts it again.
 
     Raises:
         JobUnreachableError: Nothing answers at the address that was given.
@@ -78,26 +83,63 @@ def overview(place: Place) -> list[dict[str, Any]]:
             rows += [
                 {"jid": job.job_id, "name": job.name, "state": "UNREACHABLE", "address": address} for job in silent
             ]
-    return rows
+    return rows if place.address is not None else rows + _waiting_rows({row["jid"] for row in rows})
+
+
+def _waiting_rows(with_process: set[str]) -> list[dict[str, Any]]:
+    return [
+        {"jid": job.job_id, "name": job.job_name, "state": "RESTARTING", "address": "-", "supervisor": job.supervisor}
+        for job in waiting_jobs()
+        if job.job_id not in with_process
+    ]
 
 
 @contextmanager
-def found(place: Place, wanted: str) -> Generator[FoundJob]:
+def found(place: Place, wanted: str, wait: Wait | None = None) -> Generator[FoundJob]:
     """Find one job, for as long as it is asked.
 
     Args:
         place: Where to look.
         wanted: The job's id, the first digits of it, or its name; jobs that run go before ended ones.
+        wait: How long to wait for the next process of a job that has none, but will.
 
     Raises:
         JobNotFoundError: None or several are called that.
         JobUnreachableError: Nothing answers at the address that was given.
+        JobBetweenProcessesError: It has no process, and is not waited for, or will have none.
+        CommandTimeoutError: It has none in time.
     """
-    rows = overview(place)
-    row = _choose(rows, wanted)
+    row = find_row(place, wanted)
+    if "supervisor" in row:
+        row = _with_process(place, row, wait)
     address = str(row["address"])
     with RestClient(address, place.servers().get(address)) as client:
         yield FoundJob(str(row["jid"]), str(row["name"]), client)
+
+
+def find_row(place: Place, wanted: str) -> dict[str, Any]:
+    """Return the row of one job, see `overview`; raises what `found` does."""
+    return _choose(overview(place), wanted)
+
+
+def _with_process(place: Place, row: dict[str, Any], wait: Wait | None) -> dict[str, Any]:
+    """Return the row of a job once it has a process."""
+    job, supervisor = f"{row['name']!r} ({row['jid']})", int(row["supervisor"])
+    if wait is None:
+        raise JobBetweenProcessesError(job, supervisor, "it starts the next one; ask again in a moment")
+    say(f"Job {job} has no process at this moment; waiting until process {supervisor} has started the next one.")
+    running: list[dict[str, Any]] = []
+
+    def started() -> bool:
+        is_supervised = is_supervising(supervisor)  # asked before the jobs: its last process may have been the one
+        rows = [one for one in overview(place) if one["jid"] == row["jid"] and "supervisor" not in one]
+        running.extend(one for one in rows if one["state"] not in {*ENDED, "UNREACHABLE"})
+        if not running and (not is_supervised or any(one["state"] in ENDED for one in rows)):
+            raise JobBetweenProcessesError(job, supervisor, "it has ended meanwhile, so there is no other process")
+        return bool(running)
+
+    wait.until(started)
+    return running[0]
 
 
 def _choose(rows: list[dict[str, Any]], wanted: str) -> dict[str, Any]:

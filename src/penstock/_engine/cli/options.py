@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, TypeVar
 import click
 
 from penstock._engine.cli.jobs import Place, registered_jobs
-from penstock._engine.storage.opening import local_path
 from penstock.common.config_check import Setting, checked
 from penstock.common.config_values import DURATION
 
@@ -136,12 +135,6 @@ def place_options(function: Callable[..., int]) -> Callable[..., int]:
 def job_argument(function: F) -> F:
     """Add the argument JOB."""
     return click.argument("job", shell_complete=_complete_job)(function)
-
-
-def absolute_path(path: str) -> str:
-    """Return a path that means the same in every working directory; URLs of object stores stay as they are."""
-    plain = local_path(path)
-    return plain if "://" in plain else str(Path(plain).absolute())
 
 
 def _complete_job(_: click.Context, __: click.Parameter, incomplete: str) -> list[str]:

@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 #: Seconds that a server has to take a connection and to answer one request.
 _PATIENCE_S = 20.0
 _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.05, 1.0
+#: A driver that has not been asked for so long, in milliseconds, need not stay for this command; it asks each second.
+_LEASE_MS = 10_000
 _NOT_FOUND = 404
 #: Statuses after which nothing more happens to a job.
 ENDED = frozenset({"FINISHED", "CANCELED", "FAILED"})
@@ -87,8 +89,9 @@ class RestClient:
     def operate(self, job_id: str, operation: str, body: dict[str, object], wait: Wait) -> dict[str, Any]:
         """Ask for something that takes time, and wait for it.
 
-        Who waits no longer, because it takes too long or by Ctrl-C, says so: the process of a job stays at its end
-        until those have heard of the outcome who wait for it.
+        The process of a job stays at its end until the clients have heard of the outcome that wait for it. One that
+        waits no longer, because it takes too long or by Ctrl-C, says so; one that is killed asks no more, and the lease
+        that it was given with the request lapses.
 
         Args:
             job_id: The job.
@@ -103,7 +106,7 @@ class RestClient:
             JobRequestError: It was refused, or has failed.
             CommandTimeoutError: It is not done in time.
         """
-        trigger = str(self._request("POST", f"/jobs/{job_id}/{operation}", body)["request-id"])
+        trigger = str(self._request("POST", f"/jobs/{job_id}/{operation}?lease={_LEASE_MS}", body)["request-id"])
         # The outcome of a stop stands among the savepoints, as in Flink.
         place = "savepoints" if operation == "stop" else operation
         path = f"/jobs/{job_id}/{place}/{trigger}"

@@ -9,7 +9,6 @@ import click
 
 from penstock._engine.cli.options import (
     SecondsType,
-    absolute_path,
     checked_settings,
     json_option,
     settings_option,
@@ -110,8 +109,7 @@ def run(
         raise click.BadParameter(f"{str(script)!r} is a folder without a __main__.py.", param_hint="'SCRIPT'")
     short: list[tuple[str, str]] = []
     if from_savepoint is not None:
-        path = from_savepoint if from_savepoint == "latest" else absolute_path(from_savepoint)
-        short.append((option_table.RECOVERY_PATH.key, path))
+        short.append((option_table.RECOVERY_PATH.key, from_savepoint))
     if allow_non_restored_state:
         short.append((option_table.IGNORE_UNCLAIMED_STATE.key, "true"))
     if claim_mode is not None:

@@ -114,8 +114,20 @@ def _show(info: SavepointInfo) -> None:
     print_facts([*facts, *((name, value) for name, value in later if value)])
     if info.operators:
         click.echo()
-        columns = ("OPERATOR", "UID", "PARALLELISM", "STATE", "KIND", "ENTRIES", "KEYS", "SIZE")
+        columns = (
+            "OPERATOR",
+            "UID",
+            "PARALLELISM",
+            "STATE",
+            "KIND",
+            "KEYS",
+            "ITEMS OR VALUE",
+            "ENTRIES IN FILES",
+            "SIZE",
+        )
         print_table(columns, (row for operator in info.operators for row in _rows(operator)))
+        if any(state.keys is None for operator in info.operators for state in operator.keyed_states):
+            say("Files have an entry for each change, so a key may have several. --count-keys reads and counts them.")
 
 
 def _rows(operator: OperatorInfo) -> Iterator[tuple[object, ...]]:
@@ -132,16 +144,16 @@ def _rows(operator: OperatorInfo) -> Iterator[tuple[object, ...]]:
     ]
     if operator.source is not None:
         notes.append(f"{sum(operator.source.reader_splits) + operator.source.undelivered_splits} splits")
-    yield (*head, ", ".join(notes) or "-", "", "", "", size_text(operator.bytes))
+    yield (*head, ", ".join(notes) or "-", "", "", "", "", size_text(operator.bytes))
     for state in operator.keyed_states:
-        keys = "-" if state.keys is None else f"{state.keys:,}"
-        yield "", "", "", state.name, state.kind, f"{state.entries:,}", keys, size_text(state.bytes)
+        keys = "not counted" if state.keys is None else f"{state.keys:,}"
+        yield "", "", "", state.name, state.kind, keys, "", f"{state.entries:,}", size_text(state.bytes)
     for state in operator.operator_states:
         ended = (
-            f" ({state.finished_items:,} of finished subtasks, which no start hands out)"
+            f" ({state.finished_items:,} of a finished operator, handed out only where it goes on again)"
             if state.finished_items
             else ""
         )
-        yield "", "", "", state.name, state.mode, f"{state.items:,}{ended}", "", ""
+        yield "", "", "", state.name, state.mode, "", f"{state.items:,}{ended}", "", ""
     for counted in operator.accumulators:
-        yield "", "", "", counted.name, counted.type, counted.value, "", size_text(counted.bytes)
+        yield "", "", "", counted.name, counted.type, "", counted.value, "", size_text(counted.bytes)

@@ -1,7 +1,7 @@
 """Keeps a program running: starts it, starts it again after a crash, and stops when it has ended for good.
 
-The jobs of the program go on from their newest checkpoints: each process finds in a file which jobs the ones before it
-have started (`driver.resumption`). Signals that end a program are passed on, and then its end is final.
+The jobs of the program go on from their newest checkpoints: each process finds in a note which jobs the ones before it
+have started (`gateway.supervision`). Signals that end a program are passed on, and then its end is final.
 """
 
 from __future__ import annotations
@@ -10,20 +10,22 @@ import os
 import select
 import signal
 import subprocess
-import tempfile
 import time
 from collections import deque
 from contextlib import contextmanager
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from penstock._engine.cli.exit_codes import SIGNALLED, ExitCode
 from penstock._engine.cli.output import say
+from penstock._engine.gateway.supervision import Supervision
+from penstock._engine.gateway.user_directories import is_usual
 from penstock.common.config_loading import RESUME_VARIABLE
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Generator, Sequence
+    from collections.abc import Callable, Generator, Iterable, Sequence
     from types import FrameType
+
+    from penstock._engine.gateway.supervision import NotedJob
 
 _PASSED_ON = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 #: Signals by which somebody ends a process on purpose; any other one is a crash.
@@ -92,51 +94,75 @@ class Supervisor:
         self._delay_s = delay_s
         self._clock = clock
         self._child: subprocess.Popen[bytes] | None = None
-        #: The last signal that was to end the program, and one that came before there was a process to have it.
-        self._signal = self._pending = 0
+        #: Whether a process has had a signal that was to end it, and one that came while there was none.
+        self._delivered = False
+        self._pending = 0
         self._wake_reader, self._wake_writer = os.pipe()
 
     def run(self) -> int:
-        """Run the program until it has ended for good or breaks down too often, and return its exit code."""
-        with tempfile.TemporaryDirectory(prefix="penstock-supervise-") as place, self._passing_signals_on():
-            environment = {**os.environ, RESUME_VARIABLE: str(Path(place) / "jobs.json")}
-            while True:
-                code = self._run_once(environment)
-                if self._signal or is_final(code):
-                    break
-                if not self._limit.allows(self._clock()):
-                    say(
-                        f"The program {_ending(code)}. It has been started again {self._limit.restarts} times within "
-                        f"{self._limit.window_s} s, which is the limit (--max-restarts)."
-                    )
-                    break
-                say(f"The program {_ending(code)}; it starts again and goes on from the newest checkpoint.")
-                if self._interrupted_while_waiting():
-                    break
-            return SIGNALLED - code if code < 0 else code
+        """Run the program until it has ended for good or breaks down too often, and return its exit code.
 
-    def _run_once(self, environment: dict[str, str]) -> int:
+        Raises:
+            LocalDirectoryError: There is no place for the note of its jobs.
+            SupervisionNoteError: That note was lost or damaged, so that its jobs could not go on.
+        """
+        with Supervision() as supervision, self._passing_signals_on():
+            if not is_usual(supervision.note.path):
+                say(
+                    "There is no home directory to write to, so the note of the program's jobs is a temporary file, "
+                    f"{supervision.note.path}. XDG_STATE_HOME can name a directory that is not cleaned."
+                )
+            return self._run(supervision)
+
+    def _run(self, supervision: Supervision) -> int:
+        while True:
+            code = self._run_once(supervision)
+            shown = SIGNALLED - code if code < 0 else code
+            if self._delivered or is_final(code):
+                return shown
+            if not self._limit.allows(self._clock()):
+                say(
+                    f"The program {_ending(code)}. It has been started again {self._limit.restarts} times within "
+                    f"{self._limit.window_s} s, which is the limit (--max-restarts)."
+                )
+                return shown
+            jobs = supervision.note.read()
+            if not self._pending:
+                say(f"The program {_ending(code)}; it starts again{_going_on(jobs.values())}.")
+                select.select([self._wake_reader], [], [], self._delay_s)
+            if self._pending:
+                name = signal.Signals(self._pending).name
+                say(
+                    f"Ended by {name} between two processes: the program, which {_ending(code)}, is not started again. "
+                    "Its jobs go on from their newest checkpoints with -s latest."
+                )
+                return SIGNALLED + self._pending
+            supervision.note.read()  # while it waited, the note may have been cleaned
+
+    def _run_once(self, supervision: Supervision) -> int:
+        environment = {**os.environ, RESUME_VARIABLE: str(supervision.note.path)}
         # A process group of its own: Ctrl-C reaches the program through this process alone, once.
-        self._child = child = subprocess.Popen(self._command, env=environment, process_group=0)
-        if self._pending:
-            child.send_signal(self._pending)
+        self._child = child = subprocess.Popen(
+            self._command, env=environment, process_group=0, pass_fds=(supervision.lock,)
+        )
+        if self._pending:  # it came while the process was starting
+            self._deliver(child, self._pending)
+            self._pending = 0
         try:
             return child.wait()
         finally:
             self._child = None
 
-    def _interrupted_while_waiting(self) -> bool:
-        """Wait before a restart, and tell whether a signal came meanwhile."""
-        select.select([self._wake_reader], [], [], self._delay_s)
-        return bool(self._signal)
+    def _deliver(self, child: subprocess.Popen[bytes], number: int) -> None:
+        self._delivered = True
+        child.send_signal(number)
 
     def _on_signal(self, number: int, _: FrameType | None) -> None:
-        self._signal = number
-        os.write(self._wake_writer, b"!")
         if self._child is None:
             self._pending = number
+            os.write(self._wake_writer, b"!")
         else:
-            self._child.send_signal(number)
+            self._deliver(self._child, number)
 
     @contextmanager
     def _passing_signals_on(self) -> Generator[None]:
@@ -152,3 +178,12 @@ class Supervisor:
 
 def _ending(code: int) -> str:
     return f"was killed by {signal.Signals(-code).name}" if code < 0 else f"ended with code {code}"
+
+
+def _going_on(jobs: Iterable[NotedJob]) -> str:
+    """Return what the jobs of a program do when it starts again."""
+    going = [job for job in jobs if not job.has_ended]
+    anew = [f"{job.job_name!r}" for job in going if not job.is_kept]
+    if anew:
+        return f"; {', '.join(anew)} begins anew, because execution.checkpointing.dir is not set"
+    return " and goes on from the newest checkpoint" if going else ", and no job of it was under way"

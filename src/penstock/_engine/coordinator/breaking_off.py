@@ -93,8 +93,8 @@ class BreakingOff:
     def _break_off(self, cause: Cause) -> None:
         self._desk.error = cause
         self._desk.note_failure(cause, counted=True)
-        self._desk.retention.orphans_possible(self._desk.now_ms)
-        delay_ms = self._restarts.on_failure(self._desk.now_ms, self._random.random())
+        self._desk.retention.orphans_possible(self._desk.now.passed_ms)
+        delay_ms = self._restarts.on_failure(self._desk.now.passed_ms, self._random.random())
         self._stop.give_up(text_of(cause))
         self._requests.give_up(text_of(cause))
         self._release()

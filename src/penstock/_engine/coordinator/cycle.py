@@ -118,7 +118,7 @@ class EpochCycle:
         if self._state.snapshot.finished:
             self._finish()
             return
-        pause_ms = self._state.pause_ms(self._desk.now_ms)
+        pause_ms = self._state.pause_ms(self._desk.now)
         if pause_ms and not self._savepoints.waiting and not self._requests.waiting:
             self._desk.go(Phase.PAUSED)
             self._desk.alarm(pause_ms, self.end_pause)
@@ -136,7 +136,7 @@ class EpochCycle:
         self._stop = request.stop if request else Stop.NO
         self._requests.begun()
         for_savepoint = self._savepoints.begun()
-        dispatches = self._state.dispatches(self._completed, self._desk.now_ms, for_savepoint=for_savepoint)
+        dispatches = self._state.dispatches(self._completed, self._desk.now.passed_ms, for_savepoint=for_savepoint)
         self._desk.emit(self._begun(dispatches, self._stop))
 
     def _begun(self, dispatches: Mapping[Subtask, SubtaskDispatch], stop: Stop) -> do.RunEpoch:
@@ -210,7 +210,7 @@ class EpochCycle:
 
     def _run_again(self, error: Exception) -> None:
         """Run an epoch again that Spark lost, or whose tasks disagree: nobody's fault, so no restart is counted."""
-        self._desk.retention.orphans_possible(self._desk.now_ms)
+        self._desk.retention.orphans_possible(self._desk.now.passed_ms)
         self._attempt += 1
         if self._attempt > MAX_EPOCH_ATTEMPTS:
             self._fail(error)
@@ -267,7 +267,7 @@ class EpochCycle:
         self._desk.go(Phase.RECORDING)
         document = self._state.document(self.cut)
         request = self._savepoints.stop if self.cut.stop is not Stop.NO else None
-        record = self._desk.chain.make(RecordKind.CHECKPOINT, self._desk.now_ms, document)
+        record = self._desk.chain.make(RecordKind.CHECKPOINT, self._desk.now.now_ms, document)
         if request is not None:
             record = replace(record, savepoint=request.path, cancels=request.stop is Stop.CANCEL)
         self._desk.put(record)

@@ -14,6 +14,7 @@ from penstock._engine.coordinator.instructions import (
     Wake,
 )
 from penstock._engine.coordinator.phases import MOVES, STATUS, Phase
+from penstock._engine.protocol.clocks import Moment
 from penstock.errors import InternalError
 
 if TYPE_CHECKING:
@@ -44,8 +45,8 @@ class Desk:
     def __init__(self) -> None:
         self.phase = Phase.STARTING
         self.status: JobStatus = STATUS[Phase.STARTING]
-        #: The time of the event at hand.
-        self.now_ms = 0
+        #: When the event at hand came.
+        self.now = Moment(0, 0)
         #: Times that the job was restarted.
         self.job_attempt = 0
         #: Why the job is failing or restarting, None while it is not.

@@ -83,7 +83,11 @@ class JobEnding:
         if savepoint is None and self._savepoints.stop is not None:  # the answer will be that there is no savepoint
             self._desk.chain.resumes = True
         record = self._desk.chain.make(
-            self._kind, self._desk.now_ms, reason=reason, savepoint=savepoint, keeps_checkpoints=self._keeps_checkpoints
+            self._kind,
+            self._desk.now.now_ms,
+            reason=reason,
+            savepoint=savepoint,
+            keeps_checkpoints=self._keeps_checkpoints,
         )
         if self._kind in {RecordKind.FINISHED, RecordKind.DRAINED}:
             # Its checkpoints may be gone when a later start asks again.

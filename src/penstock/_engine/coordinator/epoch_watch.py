@@ -51,7 +51,7 @@ class EpochWatch:
     def begin(self) -> None:
         """Watch over a new epoch."""
         self.expired = None
-        self._tasks_done, self._progress_ms = 0, self._desk.now_ms
+        self._tasks_done, self._progress_ms = 0, self._desk.now.passed_ms
         if not self._alarm_is_set:  # one alarm for all epochs: most are over long before it rings
             self._set_alarm()
 
@@ -61,12 +61,12 @@ class EpochWatch:
 
     def observed(self, event: EpochObserved) -> None:
         """Take note of how far the epoch has come."""
-        now_ms = self._desk.now_ms
+        passed_ms = self._desk.now.passed_ms
         if self.expired is not None:
             return
         if event.tasks_done != self._tasks_done:
-            self._tasks_done, self._progress_ms = event.tasks_done, now_ms
-        elif now_ms - self._progress_ms >= self._timeout_ms:
+            self._tasks_done, self._progress_ms = event.tasks_done, passed_ms
+        elif passed_ms - self._progress_ms >= self._timeout_ms:
             self._in_a_row += 1
             self.expired = CheckpointExpiredError(self._desk.chain.next_id, self._timeout_ms, event.running)
             self._expire()

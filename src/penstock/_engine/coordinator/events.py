@@ -1,6 +1,7 @@
 """What can happen to a job, as seen by its coordinator.
 
-Most events answer one instruction, which their docstrings name; the driver adds the time when it hands them in.
+Most events answer one instruction, which their docstrings name; the driver adds the moment when it hands them in, by
+both of its clocks (`protocol.clocks.Moment`).
 """
 
 from __future__ import annotations
@@ -35,6 +36,8 @@ class JobsListed:
     """Answers ListJobs."""
 
     jobs: tuple[JobEntry, ...]
+    #: The job of that name that was claimed last; the others are listed only where that is not known.
+    claimed_last: str | None = None
     #: The directories of jobs of which no record can be read, so that their names are not known.
     nameless: tuple[str, ...] = ()
 
@@ -44,6 +47,19 @@ class MarkFound:
     """Answers ReadMark."""
 
     mark: str
+
+
+@dataclass(frozen=True, slots=True)
+class LaterFound:
+    """Answers FindLater."""
+
+    #: The last checkpoint that its job has completed behind it; None where there is none, or it cannot be told.
+    checkpoint_id: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class ClaimNoted:
+    """Answers NoteClaim."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,6 +151,7 @@ class EpochEnded:
     """Answers RunEpoch and NotifyListeners: Spark ran it to its end."""
 
     outcome: EpochOutcome
+    #: How long it took.
     wall_ms: int
 
 
@@ -242,6 +259,8 @@ class CancelRequested:
 Event: TypeAlias = (
     JobsListed
     | MarkFound
+    | ClaimNoted
+    | LaterFound
     | RecordsListed
     | RecordRead
     | RecordStored

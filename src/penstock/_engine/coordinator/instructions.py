@@ -23,7 +23,27 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class ListJobs:
-    """Look up all jobs below the checkpoint directory: JobsListed or StepFailed."""
+    """Look up the jobs below the checkpoint directory: JobsListed or StepFailed."""
+
+    #: The name that one is looked for by.
+    job_name: str
+
+
+@dataclass(frozen=True, slots=True)
+class FindLater:
+    """Look up what the job of a checkpoint or savepoint has completed behind it: LaterFound."""
+
+    #: The checkpoint or savepoint, as in `ReadRecord`.
+    path: str
+    record: Record
+
+
+@dataclass(frozen=True, slots=True)
+class NoteClaim:
+    """Write down that of all jobs of its name this one was claimed last: ClaimNoted or StepFailed."""
+
+    job_name: str
+    job_id: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -347,6 +367,8 @@ class End:
 Instruction: TypeAlias = (
     ListJobs
     | ReadMark
+    | NoteClaim
+    | FindLater
     | ListRecords
     | ReadRecord
     | PutRecord
@@ -384,6 +406,8 @@ Instruction: TypeAlias = (
 ANSWERED: Final = (
     ListJobs,
     ReadMark,
+    NoteClaim,
+    FindLater,
     ListRecords,
     ReadRecord,
     CopyState,

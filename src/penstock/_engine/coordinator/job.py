@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from penstock._engine.coordinator.restore import Restored
     from penstock._engine.coordinator.settings import JobSettings
     from penstock._engine.coordinator.topology import Topology
+    from penstock._engine.protocol.clocks import Moment
     from penstock._engine.protocol.metadata import AccumulatorRecord, GivenUp, Record
 
 
@@ -100,22 +101,22 @@ class JobCoordinator:
 
     # ---------------------------------------------------------------------------------------------------- the outside
 
-    def begin(self, now_ms: int) -> list[do.Instruction]:
+    def begin(self, now: Moment) -> list[do.Instruction]:
         """Return the first instructions."""
-        self._desk.now_ms = now_ms
+        self._desk.now = now
         self._desk.emit(do.ChangeStatus(self._desk.status))
         self._desk.calling = True
         self._desk.emit(*self._start.begin())
         return self._desk.taken()
 
-    def handle(self, event: ev.Event, now_ms: int) -> list[do.Instruction]:
+    def handle(self, event: ev.Event, now: Moment) -> list[do.Instruction]:
         """Return what to do after an event.
 
         Args:
             event: What happened.
-            now_ms: When it did, in epoch milliseconds.
+            now: When it did.
         """
-        self._desk.now_ms = now_ms
+        self._desk.now = now
         if self._desk.phase is Phase.ENDED:
             return []
         try:
@@ -237,7 +238,7 @@ class JobCoordinator:
         match self._desk.phase, event:
             case Phase.STARTING, _:
                 self._desk.calling = True
-                self._desk.emit(*self._start.handle(event, self._desk.now_ms))
+                self._desk.emit(*self._start.handle(event, self._desk.now.now_ms))
                 if self._start.phase is StartPhase.DONE:
                     self._desk.calling = False
                     self._started()
@@ -271,7 +272,7 @@ class JobCoordinator:
         chain = self._start.chain
         assert chain is not None
         self._desk.chain = chain
-        self._desk.retention = Retention(self._settings.retention.retained, self._desk.now_ms, chain.claimed)
+        self._desk.retention = Retention(self._settings.retention.retained, self._desk.now.passed_ms, chain.claimed)
         self._desk.go(Phase.CREATED)
         restored = self._start.restored
         if restored is None:
@@ -404,7 +405,7 @@ class JobCoordinator:
 
     def _tidy(self) -> None:
         self._desk.delete(self._desk.retention.drop())
-        if self._desk.retention.sweep_due(self._desk.now_ms):
+        if self._desk.retention.sweep_due(self._desk.now.passed_ms):
             self._desk.sweep()
 
     # ------------------------------------------------------------------------------------------------------------- end

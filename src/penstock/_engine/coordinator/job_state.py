@@ -35,6 +35,7 @@ if TYPE_CHECKING:
 
     from penstock._engine.coordinator.settings import JobSettings
     from penstock._engine.coordinator.topology import Topology
+    from penstock._engine.protocol.clocks import Moment
     from penstock._engine.protocol.control import SubtaskAck, SubtaskDispatch
     from penstock._engine.protocol.metadata import AccumulatorRecord, GivenUp, JobSnapshot, OutstandingCommit
     from penstock._engine.protocol.state_handle import StateHandle
@@ -129,10 +130,10 @@ class JobState:
     # ------------------------------------------------------------------------------------------------------ an epoch
 
     def dispatches(
-        self, completed_checkpoint: int, now_ms: int, *, for_savepoint: bool
+        self, completed_checkpoint: int, passed_ms: int, *, for_savepoint: bool
     ) -> dict[Subtask, SubtaskDispatch]:
-        """Return what each subtask of the next epoch gets."""
-        self._started_ms = now_ms
+        """Return what each subtask of the next epoch gets, which begins when so many milliseconds have passed."""
+        self._started_ms = passed_ms
 
         def events(uid: str, index: int) -> tuple[bytes, ...]:
             source = self._sources.get(uid)
@@ -190,12 +191,12 @@ class JobState:
         self._planner.accepted(acks, epoch_cost(acks, wall_ms, self._topology.levels, self._slots))
         for uid, source in self._sources.items():
             vertex = self._sources_by_uid[uid]
-            source.accepted({ack.subtask: ack.operators[uid] for ack in acks if ack.vertex == vertex})
+            own = [ack for ack in acks if ack.vertex == vertex]
+            finished = [ack.subtask for ack in own if ack.finished]
+            source.accepted({ack.subtask: ack.operators[uid] for ack in own}, finished)
         if any(part.ends_input for ack in acks for part in ack.operators.values()):
-            for uid, source in self._sources.items():
-                vertex = self._sources_by_uid[uid]
-                before = [index for index, part in enumerate(self.snapshot.vertices[vertex].subtasks) if part.finished]
-                source.end_input({*before, *(ack.subtask for ack in acks if ack.vertex == vertex and ack.finished)})
+            for source in self._sources.values():
+                source.end_input()
         return Cut(acks, wall_ms, stop)
 
     def snapshotted(
@@ -270,17 +271,17 @@ class JobState:
         """Set the length that epochs are to have from the next one on."""
         self._planner.interval_ms = self._settings.backlog_epoch_ms if backlog else self._settings.epoch_ms
 
-    def pause_ms(self, now_ms: int) -> int:
+    def pause_ms(self, now: Moment) -> int:
         """Return how long to wait with the next epoch: not at all as long as there is work at hand."""
         reading = [ack for ack in self._last if ack.vertex in self._source_vertices]
         if self._work_at_hand(reading):
             return 0
         if any(ack.records_in for ack in reading):
-            pause_ms = self._started_ms + (self._planner.interval_ms or 0) - now_ms
+            pause_ms = self._started_ms + (self._planner.interval_ms or 0) - now.passed_ms
         else:
             pause_ms = self._planner.idle()
         timers = [
-            subtask.next_timer_ms - now_ms
+            subtask.next_timer_ms - now.now_ms
             for vertex in self.snapshot.vertices
             for subtask in vertex.subtasks
             if subtask.next_timer_ms is not None and not subtask.finished

@@ -37,8 +37,9 @@ def visible_state(subtasks: Sequence[OperatorSubtask], index: int) -> Lineage:
 def redistribute(subtasks: Sequence[OperatorSubtask], parallelism: int) -> list[Lineage]:
     """Return the operator state of each of `parallelism` new subtasks.
 
-    List items go round. Of a subtask that had finished none are left, as in Flink. Union items get one owner each, for
-    all to see; those of finished subtasks, too. A broadcast map comes from a subtask that still runs, if one does.
+    List items go round, and union items get one owner each, for all to see. Those of subtasks that had finished are
+    among them: what is in a list at the end has not been used. A broadcast map comes from a subtask that still runs,
+    if one does.
 
     Args:
         subtasks: All old subtasks of the operator.
@@ -54,7 +55,7 @@ def redistribute(subtasks: Sequence[OperatorSubtask], parallelism: int) -> list[
                 for part in handle.parts:
                     if part.mode is StateMode.LIST:
                         share = part.places()[(new - counts[part.name]) % parallelism :: parallelism]
-                        if share and not subtask.finished:
+                        if share:
                             parts.append(replace(part, start=share.start, stop=share.stop, step=share.step))
                     elif part.mode is StateMode.UNION:
                         parts += [part] if new == old % parallelism else []
@@ -62,7 +63,7 @@ def redistribute(subtasks: Sequence[OperatorSubtask], parallelism: int) -> list[
                         parts.append(part)
                 if parts:
                     dealt[new].append(replace(handle, parts=tuple(parts)))
-            counts.update({part.name: len(part.places()) for part in handle.parts if not subtask.finished})
+            counts.update({part.name: len(part.places()) for part in handle.parts})
     return [tuple(handles) for handles in dealt]
 
 

@@ -9,13 +9,14 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from penstock._engine.coordinator.splits import splits_of
 from penstock._engine.protocol.metadata import OperatorSubtask, VertexSubtask
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from penstock._engine.graph.job_graph import JobGraph
-    from penstock._engine.protocol.metadata import EnumeratorRecord, JobSnapshot, OperatorRecord
+    from penstock._engine.protocol.metadata import EnumeratorRecord, JobSnapshot, OperatorRecord, ReturnedSplits
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,11 +72,15 @@ def _going_on(operator: OperatorRecord) -> OperatorRecord:
 
 
 def _reading_on(source: OperatorRecord) -> OperatorRecord:
-    """Begin with new readers: the old ones were told that no split would follow."""
-    enumerator = source.enumerator and _looking(source.enumerator)
+    """Begin with new readers: the old ones were told that no split would follow.
+
+    What they have not read is handed out again.
+    """
+    enumerator = source.enumerator and _looking(source.enumerator, splits_of(source))
     return replace(source, subtasks=(OperatorSubtask(),) * source.parallelism, enumerator=enumerator)
 
 
-def _looking(record: EnumeratorRecord) -> EnumeratorRecord:
+def _looking(record: EnumeratorRecord, unread: tuple[ReturnedSplits, ...]) -> EnumeratorRecord:
     events = tuple(replace(messages, split_requests=0) for messages in record.unseen if messages.events)
-    return replace(record, undelivered={}, unseen=events, reopened=True)
+    returned = (*record.returned, *unread)
+    return replace(record, undelivered={}, unseen=events, returned=returned, reopened=True)

@@ -57,11 +57,11 @@ class RestartStrategy(ABC):
     """Remembers a job's failures and answers each with a delay, or with None to give up."""
 
     @abstractmethod
-    def on_failure(self, now_ms: int, chance: float) -> int | None:
+    def on_failure(self, passed_ms: int, chance: float) -> int | None:
         """Take note of a failure.
 
         Args:
-            now_ms: The time of the failure.
+            passed_ms: When it was, by the time that passes: a clock that is set neither uses up nor renews attempts.
             chance: A random number from 0 up to 1, for a delay with jitter.
 
         Returns:
@@ -82,9 +82,9 @@ class NoRestart(RestartStrategy):
         """What the strategy is."""
         return "none"
 
-    def on_failure(self, now_ms: int, chance: float) -> int | None:
+    def on_failure(self, passed_ms: int, chance: float) -> int | None:
         """Give up."""
-        del now_ms, chance
+        del passed_ms, chance
         return None
 
 
@@ -99,9 +99,9 @@ class FixedDelay(RestartStrategy):
         """What the strategy is."""
         return f"fixed delay, {self._attempts} restarts"
 
-    def on_failure(self, now_ms: int, chance: float) -> int | None:
+    def on_failure(self, passed_ms: int, chance: float) -> int | None:
         """Restart unless all attempts are used up."""
-        del now_ms, chance
+        del passed_ms, chance
         self._failures += 1
         return self._delay_ms if self._failures <= self._attempts else None
 
@@ -118,11 +118,11 @@ class FailureRate(RestartStrategy):
         """What the strategy is."""
         return f"failure rate, {self._max_failures} failures in {self._interval_ms} ms"
 
-    def on_failure(self, now_ms: int, chance: float) -> int | None:
+    def on_failure(self, passed_ms: int, chance: float) -> int | None:
         """Restart unless the interval up to now has too many failures."""
         del chance
-        self._failures.append(now_ms)
-        while self._failures[0] <= now_ms - self._interval_ms:
+        self._failures.append(passed_ms)
+        while self._failures[0] <= passed_ms - self._interval_ms:
             self._failures.popleft()
         return self._delay_ms if len(self._failures) <= self._max_failures else None
 
@@ -143,18 +143,18 @@ class ExponentialDelay(RestartStrategy):
         """What the strategy is."""
         return f"exponential delay, {self._settings.attempts_before_reset} restarts without a reset"
 
-    def on_failure(self, now_ms: int, chance: float) -> int | None:
+    def on_failure(self, passed_ms: int, chance: float) -> int | None:
         """Restart after the next backoff, with jitter, never longer than the longest."""
         settings = self._settings
         healthy_ms = settings.reset_threshold_ms + self._last_backoff_ms
-        if self._last_ms is not None and now_ms - self._last_ms >= healthy_ms:
+        if self._last_ms is not None and passed_ms - self._last_ms >= healthy_ms:
             self._backoff_ms, self._attempts = float(settings.initial_backoff_ms), 0
         self._attempts += 1
         if self._attempts > settings.attempts_before_reset:
             return None
         jitter = (2 * chance - 1) * settings.jitter_factor * self._backoff_ms
         delay_ms = min(self._backoff_ms + jitter, settings.max_backoff_ms)
-        self._last_ms, self._last_backoff_ms = now_ms, self._backoff_ms
+        self._last_ms, self._last_backoff_ms = passed_ms, self._backoff_ms
         self._backoff_ms = min(self._backoff_ms * settings.backoff_multiplier, settings.max_backoff_ms)
         return round(delay_ms)
 

@@ -2,7 +2,8 @@
 
 Operators are matched by uid. Keyed state follows its key groups to any parallelism, operator state and the states of
 writers are shared out anew, splits go back to the enumerator, and watermarks begin anew. What has finished stays so; of
-an operator that has finished in part all subtasks run again, with the state of those that had not.
+an operator that has finished in part all subtasks run again. They share what those that had finished have left unused:
+list items, and splits that were not read to their end.
 """
 
 from __future__ import annotations
@@ -17,17 +18,17 @@ from penstock._engine.coordinator.max_parallelism import take_over_max_paralleli
 from penstock._engine.coordinator.operator_state import redistribute
 from penstock._engine.coordinator.places import differences
 from penstock._engine.coordinator.snapshots import fresh_snapshot
+from penstock._engine.coordinator.splits import splits_of
 from penstock._engine.graph.job_graph import OperatorKind
 from penstock._engine.protocol.control import decode, encode
-from penstock._engine.protocol.events import AddSplits, EndOfInput, ReaderState, SourceEvent, decode_event, encode_event
-from penstock._engine.protocol.keys import key_group_range
+from penstock._engine.protocol.events import EndOfInput, SourceEvent, decode_event, encode_event
+from penstock._engine.protocol.key_groups import key_group_range
 from penstock._engine.protocol.metadata import (
     EnumeratorRecord,
     JobSnapshot,
     OperatorRecord,
     OperatorSubtask,
     RecordKind,
-    ReturnedSplits,
     VertexRecord,
     VertexSubtask,
 )
@@ -69,6 +70,8 @@ class Restored:
     stopping: str | None = None
     #: What whoever starts the job should know of it.
     remarks: tuple[Log, ...] = ()
+    #: The last checkpoint that its job has completed behind it: what is published up to there is published again.
+    later: int | None = None
 
     @property
     def resumes(self) -> bool:
@@ -188,7 +191,7 @@ def _fit(node: OperatorNode, found: OperatorRecord | None, wanted: OperatorRecor
     if found is None:
         return wanted
     wanted = replace(wanted, accumulators=found.accumulators)
-    enumerator = found.enumerator and _for_readers_anew(found.enumerator, wanted.parallelism)
+    enumerator = found.enumerator and _for_readers_anew(found, found.enumerator, wanted.parallelism)
     if extent is Extent.FINISHED:  # nobody is left who would hear of an event
         enumerator = enumerator and replace(enumerator, undelivered={}, unseen=())
         return replace(wanted, subtasks=(OperatorSubtask(finished=True),) * wanted.parallelism, enumerator=enumerator)
@@ -205,16 +208,14 @@ def _fit(node: OperatorNode, found: OperatorRecord | None, wanted: OperatorRecor
         )
         for index, operator_state in enumerate(redistribute(found.subtasks, wanted.parallelism))
     )
-    if enumerator is not None:
-        enumerator = replace(enumerator, returned=(*enumerator.returned, *_splits_of(found)))
     return replace(wanted, subtasks=subtasks, enumerator=enumerator)
 
 
-def _for_readers_anew(enumerator: EnumeratorRecord, parallelism: int) -> EnumeratorRecord:
+def _for_readers_anew(source: OperatorRecord, enumerator: EnumeratorRecord, parallelism: int) -> EnumeratorRecord:
     """Return what an enumerator goes on with whose readers all begin anew; what ends the input ends theirs, too.
 
-    Splits on the way go back to the enumerator, and readers ask for splits anew. Source events on the way are kept, in
-    their order: those from and to a subtask that is no more are from and to its heir.
+    Splits of readers, and on the way to them, go back to the enumerator, and readers ask for splits anew. Source events
+    on the way are kept, in their order: those from and to a subtask that is no more are from and to its heir.
     """
     end = encode_event(EndOfInput())
     ends = any(end in events for events in enumerator.undelivered.values())
@@ -231,7 +232,8 @@ def _for_readers_anew(enumerator: EnumeratorRecord, parallelism: int) -> Enumera
         for messages in enumerator.unseen
         if messages.events
     )
-    return replace(enumerator, undelivered=undelivered, unseen=unseen)
+    returned = (*enumerator.returned, *splits_of(source))
+    return replace(enumerator, undelivered=undelivered, unseen=unseen, returned=returned)
 
 
 def _heir(subtask: int, parallelism: int) -> int:
@@ -244,20 +246,3 @@ def _deal(found: OperatorRecord, parallelism: int) -> list[bytes | None]:
     states = [part.state for part in found.subtasks if part.state is not None]
     items = [item for state in states for item in decode(state, list[bytes])]
     return [encode(items[index::parallelism]) if items[index:] else None for index in range(parallelism)]
-
-
-def _splits_of(found: OperatorRecord) -> tuple[ReturnedSplits, ...]:
-    """Return the splits of all readers, and those that were on the way to them."""
-    undelivered = found.enumerator.undelivered if found.enumerator else {}
-    returned: list[ReturnedSplits] = []
-    for index, part in enumerate(found.subtasks):
-        if part.finished:
-            continue
-        if part.state is not None:
-            state = decode(part.state, ReaderState)
-            returned.append(ReturnedSplits(index, state.splits, state.version))
-        events = (decode_event(data) for data in undelivered.get(index, ()))
-        returned += [
-            ReturnedSplits(index, event.splits, event.version) for event in events if isinstance(event, AddSplits)
-        ]
-    return tuple(part for part in returned if part.splits)

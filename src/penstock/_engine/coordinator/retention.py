@@ -50,18 +50,18 @@ class Retention:
 
     Args:
         retained: How many.
-        now_ms: The time of the start: drivers before this one may have left something.
+        passed_ms: When the job started, by the time that passes: drivers before this one may have left something.
         claimed: What the job has claimed from elsewhere.
     """
 
-    def __init__(self, retained: int, now_ms: int, claimed: tuple[str, ...] = ()) -> None:
+    def __init__(self, retained: int, passed_ms: int, claimed: tuple[str, ...] = ()) -> None:
         self._retained = retained
         #: Oldest first.
         self._kept = [Kept(None, frozenset(), path) for path in claimed]
         #: What is being copied or handed over.
         self._pinned: list[Kept] = []
         #: When orphans are to be looked for, rising.
-        self._sweeps_ms = deque([now_ms, now_ms + ORPHAN_AGE_MS])
+        self._sweeps_ms = deque([passed_ms, passed_ms + ORPHAN_AGE_MS])
 
     @property
     def files(self) -> frozenset[str]:
@@ -110,15 +110,15 @@ class Retention:
             tuple(kept.claimed for kept in dropped if kept.claimed is not None),
         )
 
-    def orphans_possible(self, now_ms: int) -> None:
+    def orphans_possible(self, passed_ms: int) -> None:
         """Take note that an attempt was given up, which may have left files behind and still write some."""
-        if not self._sweeps_ms or self._sweeps_ms[-1] < now_ms + ORPHAN_AGE_MS // 2:
-            self._sweeps_ms.append(now_ms + ORPHAN_AGE_MS)
+        if not self._sweeps_ms or self._sweeps_ms[-1] < passed_ms + ORPHAN_AGE_MS // 2:
+            self._sweeps_ms.append(passed_ms + ORPHAN_AGE_MS)
 
-    def sweep_due(self, now_ms: int) -> bool:
+    def sweep_due(self, passed_ms: int) -> bool:
         """Tell whether orphans are to be looked for now, and count them as looked for."""
-        due = bool(self._sweeps_ms) and now_ms >= self._sweeps_ms[0]
-        while self._sweeps_ms and now_ms >= self._sweeps_ms[0]:
+        due = bool(self._sweeps_ms) and passed_ms >= self._sweeps_ms[0]
+        while self._sweeps_ms and passed_ms >= self._sweeps_ms[0]:
             self._sweeps_ms.popleft()
         return due
 

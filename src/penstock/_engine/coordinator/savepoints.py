@@ -143,7 +143,7 @@ class Savepoints:
         # What its committers have given up since the checkpoint is outstanding no more, and lost here as well.
         snapshot = replace(self._state.snapshot, outstanding=(), given_up=self._state.ledger.given_up)
         of = chain.parent.checkpoint_id
-        record = chain.savepoint(_with_own_names(snapshot), self._desk.now_ms, of=of)
+        record = chain.savepoint(_with_own_names(snapshot), self._desk.now.now_ms, of=of)
         for request in requests:
             pinned = self._desk.retention.pin(of, state_files(snapshot))
             self._copying[request.path] = request, pinned
@@ -166,7 +166,7 @@ class Savepoints:
         """
         assert self.stop is not None
         chain = self._desk.chain
-        record = chain.savepoint(_with_own_names(document), self._desk.now_ms, of=chain.next_id)
+        record = chain.savepoint(_with_own_names(document), self._desk.now.now_ms, of=chain.next_id)
         self._desk.emit(do.WriteSavepoint(self.stop.path, _copies(document), record, is_staged=True))
 
     def save(self, path: str) -> None:
@@ -177,7 +177,7 @@ class Savepoints:
     def _save(self, path: str) -> None:
         chain, snapshot = self._desk.chain, self._state.snapshot
         assert chain.parent is not None
-        record = chain.savepoint(_with_own_names(snapshot), self._desk.now_ms, of=chain.parent.checkpoint_id)
+        record = chain.savepoint(_with_own_names(snapshot), self._desk.now.now_ms, of=chain.parent.checkpoint_id)
         self._tries += 1
         self._desk.saving = True
         self._desk.emit(do.CompleteSavepoint(path, _copies(snapshot), record))

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from penstock.common.time import Duration
 
 #: The value of `execution.state-recovery.path` that stands for the job's own newest checkpoint.
-LATEST: Final = "latest"
+LATEST: Final = option_table.LATEST
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 from msgspec import UNSET
 
 from penstock._engine.coordinator.operator_state import visible_state
+from penstock._engine.coordinator.splits import left_unread
 from penstock._engine.protocol.control import OperatorRestore, SubtaskDispatch
 from penstock._engine.protocol.metadata import (
     AccumulatorRecord,
@@ -120,7 +121,7 @@ def advance(
         )
         for uid in snapshot.vertices[ack.vertex].operators:
             operators[uid][ack.subtask] = _advance_operator(
-                operators[uid][ack.subtask], ack, uid, drain=drain, keep=uid in kept
+                operators[uid][ack.subtask], ack, uid, drain=drain, keep=uid in kept, is_source=uid in enumerators
             )
     return replace(
         snapshot,
@@ -147,6 +148,8 @@ def advance(
 def _without_needless(operator: OperatorRecord, *, keep: bool) -> OperatorRecord:
     """Drop the state of an operator that will never run again; one that was drained goes on from a savepoint.
 
+    Splits that were not read stay: a start may let the source go on.
+
     Args:
         operator: The operator.
         keep: It may run again, or its functions are still to hear of this checkpoint, perhaps as objects that start
@@ -154,18 +157,21 @@ def _without_needless(operator: OperatorRecord, *, keep: bool) -> OperatorRecord
     """
     if keep or not operator.finished or operator.drained:
         return operator
-    return replace(operator, subtasks=tuple(OperatorSubtask(finished=True) for _ in operator.subtasks))
+    is_source = operator.enumerator is not None
+    unread = [left_unread(part.state) if is_source else None for part in operator.subtasks]
+    return replace(operator, subtasks=tuple(OperatorSubtask(state=state, finished=True) for state in unread))
 
 
 def _advance_operator(
-    before: OperatorSubtask, ack: SubtaskAck, uid: str, *, drain: bool, keep: bool
+    before: OperatorSubtask, ack: SubtaskAck, uid: str, *, drain: bool, keep: bool, is_source: bool
 ) -> OperatorSubtask:
     part, drained = ack.operators.get(uid), drain and ack.finished
     if part is None:
         return replace(before, finished=ack.finished, drained=drained)
     operator_state = () if part.operator_state is None else (part.operator_state,)
-    if ack.finished and not (drained or keep):  # what others still need of it are union lists and broadcast maps
-        return OperatorSubtask(finished=True, operator_state=operator_state)
+    if ack.finished and not (drained or keep):  # what others may still need of it: lists, broadcast maps, and splits
+        unread = left_unread(part.state) if is_source else None
+        return OperatorSubtask(state=unread, finished=True, operator_state=operator_state)
     lineage = _extend(before.lineage, part.keyed_state)
     return OperatorSubtask(lineage, part.state, ack.finished, drained, operator_state)
 

@@ -6,13 +6,16 @@ nothing any more: it wants the id that is taken now.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from enum import Enum, auto
 from typing import TYPE_CHECKING, Final
 
 from penstock._engine.coordinator.chain import Chain, Identity
 from penstock._engine.coordinator.events import (
+    ClaimNoted,
     Event,
     JobsListed,
+    LaterFound,
     MarkFound,
     RecordRead,
     RecordsListed,
@@ -22,10 +25,12 @@ from penstock._engine.coordinator.events import (
     StepFailed,
 )
 from penstock._engine.coordinator.instructions import (
+    FindLater,
     Instruction,
     ListJobs,
     ListRecords,
     Log,
+    NoteClaim,
     PutRecord,
     ReadMark,
     ReadRecord,
@@ -53,6 +58,13 @@ _LEFT_NOTHING: Final = (
 DRAINED: Final = (
     "{} was drained: windows and event-time timers have fired, and do not fire again. What still arrives for a window "
     "that was open then makes a second result of it. Suspend a job (stop without drain) to go on without a seam."
+)
+
+#: Said where a job starts from what its job, or that of another id, has gone on from already.
+_PUBLISHED: Final = (
+    "{path} is not the newest state of job {job_id}, which has completed {checkpoints} behind it. What sinks have "
+    "published with {them} is published again, and so is what was printed. To repeat nothing, start from that job's "
+    "newest checkpoint, or as that job with execution.state-recovery.path: latest."
 )
 
 _BY_RANK: Final = (
@@ -84,8 +96,12 @@ class StartPhase(Enum):
     #: The newest record of the chain: it says what a job owns that goes on from there.
     LOOKING = auto()
     READING = auto()
+    #: What its job has completed behind the checkpoint that somebody has named.
+    COMPARING = auto()
     CLAIMING = auto()
     VERIFYING = auto()
+    #: The claim gets its place behind those of other jobs of the name.
+    NOTING = auto()
     DONE = auto()
 
 
@@ -122,7 +138,7 @@ class StartMachine:
         """Return the first instructions."""
         if self._settings.latest and not self.job_id:
             self.phase = StartPhase.FINDING_JOB
-            return [ListJobs()]
+            return [ListJobs(self._settings.job_name)]
         self.job_id = self.job_id or self._identity.fresh_job_id
         return self._list()
 
@@ -140,12 +156,12 @@ class StartMachine:
                 return self._choose(now_ms)
             case StartPhase.LOOKING, RecordRead() | StepFailed():
                 return self._looked(event, now_ms)
-            case StartPhase.READING, RecordRead():
+            case (StartPhase.READING, RecordRead()) | (StartPhase.COMPARING, LaterFound()):
                 return self._read(event, now_ms)
             case StartPhase.CLAIMING, RecordStored() | RecordTaken() | RecordUncertain():
                 return self._answered(event, now_ms)
-            case StartPhase.VERIFYING, RecordsListed(ids):
-                return self._verify(ids)
+            case (StartPhase.VERIFYING, RecordsListed()) | (StartPhase.NOTING, ClaimNoted()):
+                return self._verify(event)
             case _, StepFailed(error):
                 raise error
             case _:
@@ -154,6 +170,9 @@ class StartMachine:
     def _found(self, event: JobsListed | MarkFound) -> list[Instruction]:
         if isinstance(event, MarkFound):
             self.job_id = job_id_of_name(self._settings.job_name, event.mark)
+            return self._list()
+        if event.claimed_last is not None:
+            self.job_id = event.claimed_last
             return self._list()
         named = [job for job in event.jobs if job.job_name == self._settings.job_name]
         if named:
@@ -191,7 +210,9 @@ class StartMachine:
         self.phase = StartPhase.READING
         return self._read(newest, now_ms) if newest is not None and self._settings.latest else [ReadRecord(path)]
 
-    def _read(self, event: RecordRead, now_ms: int) -> list[Instruction]:
+    def _read(self, event: RecordRead | LaterFound, now_ms: int) -> list[Instruction]:
+        if isinstance(event, LaterFound):
+            return self._compared(event.checkpoint_id, now_ms)
         record = event.record
         if record is None:
             reason = _LEFT_NOTHING if self._finished else "there is no checkpoint metadata at that path"
@@ -229,6 +250,25 @@ class StartMachine:
         if fitted.by_rank:
             remarks = (*remarks, Log(_BY_RANK.format(path, ", ".join(fitted.by_rank)), unexpected=True))
         self.restored = Restored(record, path, fitted, stopping, (*remarks, *_remarks(fitted, again)))
+        if self._settings.latest:
+            return self._claim(now_ms)
+        self.phase = StartPhase.COMPARING
+        return [FindLater(path, record)]
+
+    def _compared(self, later: int | None, now_ms: int) -> list[Instruction]:
+        restored = self.restored
+        assert restored is not None
+        if later is not None:
+            first, job_id = restored.record.checkpoint_id + 1, restored.record.job_id
+            one = first == later
+            text = _PUBLISHED.format(
+                path=restored.path,
+                job_id=job_id,
+                checkpoints=f"checkpoint {first}" if one else f"checkpoints {first} to {later}",
+                them="it" if one else "them",
+            )
+            said = Log(text, unexpected=True)
+            self.restored = replace(restored, later=later, remarks=(said, *restored.remarks))
         return self._claim(now_ms)
 
     def _claim(self, now_ms: int) -> list[Instruction]:
@@ -270,19 +310,22 @@ class StartMachine:
         self.phase = StartPhase.VERIFYING
         return [ListRecords(self.job_id)]
 
-    def _verify(self, ids: tuple[int, ...]) -> list[Instruction]:
+    def _verify(self, event: RecordsListed | ClaimNoted) -> list[Instruction]:
         """Check that no other driver has claimed an id beyond the first claim of this one.
 
         That can only be where one of them skipped ids, for a checkpoint from elsewhere; the one that skipped yields.
         """
+        if isinstance(event, ClaimNoted):
+            self.phase = StartPhase.DONE
+            return []
         own = {record.checkpoint_id for record in self._claims}
-        others = [number for number in ids if number > min(own) and number not in own]
+        others = [number for number in event.ids if number > min(own) and number not in own]
         if others and len(own) > 1:
             raise FencedError(self.job_id, others[-1], self._identity.run_id, "of a driver started at the same time")
         if others:
             return self._list()
-        self.phase = StartPhase.DONE
-        return []
+        self.phase = StartPhase.NOTING
+        return [NoteClaim(self._settings.job_name, self.job_id)]
 
     @property
     def remarks(self) -> tuple[Log, ...]:

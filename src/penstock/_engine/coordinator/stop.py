@@ -135,7 +135,7 @@ class JobStop:
         self._desk.go(Phase.RESUMING)
         chain = self._desk.chain
         chain.resumes = True
-        self._desk.put(chain.make(RecordKind.TAKEOVER, self._desk.now_ms))
+        self._desk.put(chain.make(RecordKind.TAKEOVER, self._desk.now.now_ms))
 
     def resumed(self) -> None:
         """Go on from the checkpoint with which the job was to stop: what its savepoint lacks is all there."""

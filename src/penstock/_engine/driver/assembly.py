@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import logging
 import uuid
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from penstock import __version__
@@ -34,14 +33,17 @@ from penstock._engine.driver.views import checkpoint_settings, plan_view
 from penstock._engine.driver.watch import JobWatch
 from penstock._engine.plan.levels import build_plan
 from penstock._engine.protocol.paths import blob_path
-from penstock._engine.storage.opening import local_path, open_storage, storage_options
+from penstock._engine.storage.opening import open_storage, storage_options
 from penstock._engine.storage.s3 import is_s3_setting
 from penstock._engine.storage.scratch import ScratchDirectory
+from penstock._engine.storage.temporary import TemporaryStorage
 from penstock.common import option_table
 from penstock.common.configuration import shown_value
 from penstock.errors import ConfigurationError
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from penstock._engine.driver.background import Background
     from penstock._engine.driver.mailbox import Clock
     from penstock._engine.gateway.progress import JobListener
@@ -90,7 +92,7 @@ def assemble(
         _name_those_without_uid(graph)
     temporary = None if directory else ScratchDirectory("penstock-checkpoints-")
     options = storage_options(configuration)
-    storage = open_storage(str(temporary.path) if temporary is not None else str(directory), options)
+    storage = TemporaryStorage(temporary) if temporary is not None else open_storage(str(directory), options)
     storage.probe()
 
     identity = Identity(run_id=uuid.uuid4().hex, fresh_job_id=uuid.uuid4().hex, penstock_version=__version__)
@@ -139,7 +141,7 @@ def assemble(
         graph.name,
         identity.run_id,
         job_plan,
-        mailbox.clock.now_ms,
+        mailbox.clock.now,
         settings=checkpoint_settings(configuration),
         configuration={key: shown_value(key, value) for key, value in configuration.to_dict().items()},
         failures_kept=configuration.get(option_table.EXCEPTION_HISTORY_SIZE),
@@ -205,7 +207,7 @@ def _for_tasks(configuration: Configuration) -> dict[str, str]:
 
 
 def check_settings(graph: JobGraph, configuration: Configuration) -> JobSettings:
-    """Return the settings of a job; a path to restore from is relative to the working directory.
+    """Return the settings of a job.
 
     Raises:
         ConfigurationError: A key has a value that it cannot have.
@@ -222,9 +224,4 @@ def check_settings(graph: JobGraph, configuration: Configuration) -> JobSettings
         key = option_table.CHECKPOINT_DIRECTORY.key
         reason = f"there is no directory in which the job's newest checkpoint could be; set {key} to it"
         raise ConfigurationError(option_table.RECOVERY_PATH.key, LATEST, reason)
-    if path is None or path == LATEST:
-        return settings
-    path = local_path(path)
-    if "://" in path:
-        return settings
-    return replace(settings, recovery_path=str(Path(path).absolute()))
+    return settings

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
     from penstock._engine.gateway.checkpoint_view import CheckpointSettings
+    from penstock._engine.protocol.clocks import Moment
     from penstock._engine.protocol.control import SubtaskAck
     from penstock._engine.protocol.metadata import JobSnapshot
 
@@ -45,22 +46,22 @@ class CheckpointHistory:
         self._sizes: deque[int] = deque(maxlen=_MEASURED)
         #: Of savepoints of the running job: those that are being copied, by their path.
         self._copying: dict[str, CheckpointView] = {}
-        self._acked_ms: int | None = None
+        self._acked: Moment | None = None
         self.view = CheckpointsView(settings)
 
     # ------------------------------------------------------------------------------------------------- checkpoints
 
-    def begun(self, checkpoint_id: int, stop: Stop, subtasks: int, now_ms: int) -> None:
+    def begun(self, checkpoint_id: int, stop: Stop, subtasks: int, now: Moment) -> None:
         """An epoch was dispatched."""
         kind = CheckpointKind.CHECKPOINT if stop is Stop.NO else CheckpointKind.SYNC_SAVEPOINT
-        self._acked_ms = None
-        self._append(CheckpointView(checkpoint_id, kind, CheckpointStatus.IN_PROGRESS, now_ms, subtasks))
+        self._acked = None
+        self._append(CheckpointView(checkpoint_id, kind, CheckpointStatus.IN_PROGRESS, now, subtasks))
 
-    def acked(self, now_ms: int) -> None:
+    def acked(self, now: Moment) -> None:
         """All acks of the epoch are there."""
-        self._acked_ms = now_ms
+        self._acked = now
 
-    def completed(self, checkpoint_id: int, acks: Iterable[SubtaskAck], snapshot: JobSnapshot, now_ms: int) -> None:
+    def completed(self, checkpoint_id: int, acks: Iterable[SubtaskAck], snapshot: JobSnapshot, now: Moment) -> None:
         """The checkpoint of the epoch is durable."""
         begun = self._in_progress(checkpoint_id)
         if begun is None:
@@ -68,13 +69,13 @@ class CheckpointHistory:
         done = replace(
             begun,
             status=CheckpointStatus.COMPLETED,
-            acked_ms=now_ms if self._acked_ms is None else self._acked_ms,
-            ended_ms=now_ms,
+            acked=now if self._acked is None else self._acked,
+            ended=now,
             subtasks=(parts := _parts(acks, snapshot, checkpoint_id)),
             finished=_finished_before(parts, snapshot),
             path=self._path_of(checkpoint_id),
         )
-        self._durations.append(now_ms - done.triggered_ms)
+        self._durations.append(now.since(done.triggered))
         self._written.append(done.written_bytes)
         self._sizes.append(done.state_bytes)
         self._replace(begun, done)
@@ -87,16 +88,16 @@ class CheckpointHistory:
             state_bytes=Spread(tuple(self._sizes)),
         )
 
-    def failed(self, checkpoint_id: int, reason: str, now_ms: int) -> None:
+    def failed(self, checkpoint_id: int, reason: str, now: Moment) -> None:
         """The epoch does not count."""
         begun = self._in_progress(checkpoint_id)
         if begun is not None:
-            self._fail(begun, reason, now_ms)
+            self._fail(begun, reason, now)
 
-    def job_ended(self, reason: str, now_ms: int) -> None:
+    def job_ended(self, reason: str, now: Moment) -> None:
         """Nothing that is in progress will complete."""
         for entry in [entry for entry in self._list if entry.status is CheckpointStatus.IN_PROGRESS]:
-            self._fail(entry, reason, now_ms)
+            self._fail(entry, reason, now)
         self._copying.clear()
 
     def discarded(self, ids: Iterable[int]) -> None:
@@ -112,14 +113,14 @@ class CheckpointHistory:
 
     # ---------------------------------------------------------------------------------------------------- savepoints
 
-    def savepoint_begun(self, path: str, checkpoint_id: int, now_ms: int) -> None:
+    def savepoint_begun(self, path: str, checkpoint_id: int, now: Moment) -> None:
         """The last checkpoint is being copied."""
         source = self.view.last_completed
         entry = CheckpointView(
             checkpoint_id,
             CheckpointKind.SAVEPOINT,
             CheckpointStatus.IN_PROGRESS,
-            now_ms,
+            now,
             source.subtask_count if source else 0,
             subtasks=source.subtasks if source and source.id == checkpoint_id else (),
             finished=source.finished if source and source.id == checkpoint_id else (),
@@ -127,7 +128,7 @@ class CheckpointHistory:
         self._copying[path] = entry
         self._append(entry)
 
-    def savepoint_ended(self, path: str, stop: Stop, reason: str | None, now_ms: int) -> None:
+    def savepoint_ended(self, path: str, stop: Stop, reason: str | None, now: Moment) -> None:
         """A savepoint is complete, or there will be none."""
         entry = self._copying.pop(path, None) if stop is Stop.NO else self.view.last_completed
         if entry is None:
@@ -138,9 +139,9 @@ class CheckpointHistory:
                 self._replace(entry, done)
                 self.view = replace(self.view, last_savepoint=done)
         elif reason is not None:
-            self._fail(entry, reason, now_ms)
+            self._fail(entry, reason, now)
         else:
-            done = replace(entry, status=CheckpointStatus.COMPLETED, acked_ms=now_ms, ended_ms=now_ms, path=path)
+            done = replace(entry, status=CheckpointStatus.COMPLETED, acked=now, ended=now, path=path)
             self._replace(entry, done)
             self.view = replace(self.view, completed=self.view.completed + 1, last_savepoint=done)
 
@@ -153,8 +154,8 @@ class CheckpointHistory:
             None,
         )
 
-    def _fail(self, entry: CheckpointView, reason: str, now_ms: int) -> None:
-        done = replace(entry, status=CheckpointStatus.FAILED, ended_ms=now_ms, failure=reason)
+    def _fail(self, entry: CheckpointView, reason: str, now: Moment) -> None:
+        done = replace(entry, status=CheckpointStatus.FAILED, ended=now, failure=reason)
         self._replace(entry, done)
         self.view = replace(self.view, failed=self.view.failed + 1, last_failed=done)
 

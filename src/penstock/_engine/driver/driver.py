@@ -81,7 +81,7 @@ class JobDriver:
         self._full_path = full_path
         self._clean_up = clean_up
         self._close_functions = close_functions
-        self._started_ms = 0
+        self._started = mailbox.clock.now()
 
     # ------------------------------------------------------------------------------------------- JobControl, any thread
 
@@ -149,7 +149,7 @@ class JobDriver:
 
     def run(self, loop: JobLoop) -> None:
         """Run the loop on this thread, to the end of the job."""
-        self._started_ms = self._mailbox.clock.now_ms()
+        self._started = self._mailbox.clock.now()
         _log.info("Penstock %s starts job %r", __version__, self.job_name)
         try:
             ending = loop.run()
@@ -182,7 +182,7 @@ class JobDriver:
         if error is not None:
             self.result.set_exception(error)
         else:
-            runtime_ms = self._mailbox.clock.now_ms() - self._started_ms
+            runtime_ms = self._mailbox.clock.now().since(self._started)
             job_id, late = JobID(self.view.job_id), self.view.late_records_by_name
             given_up = tuple(map(_told, self.view.given_up))
             note_given_up(self.job_name, given_up)

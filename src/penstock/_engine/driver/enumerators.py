@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from penstock._engine.driver.background import Background
     from penstock._engine.driver.mailbox import Mailbox
     from penstock._engine.protocol.events import OperatorEvent
+    from penstock._engine.protocol.metadata import ReturnedSplits
 
 _UNASSIGNED = "unassignedSplits"
 
@@ -271,13 +272,17 @@ def _open(running: _Running, opening: SourceOpening) -> None:
     running.enumerator.start()
     if opening.reopened:
         running.enumerator.find_new_splits()
-    splits = source.get_split_serializer()
-    for returned in opening.returned:
-        read = [splits.deserialize(returned.version, split) for split in returned.splits]
-        running.enumerator.add_splits_back(read, returned.subtask)
+    _give_back(running, opening.returned)
     for subtask in opening.readers:
         context.registered_readers[subtask] = base.ReaderInfo(subtask)
         running.enumerator.add_reader(subtask)
+
+
+def _give_back(running: _Running, splits: tuple[ReturnedSplits, ...]) -> None:
+    serializer = running.source.get_split_serializer()
+    for returned in splits:
+        read = [serializer.deserialize(returned.version, split) for split in returned.splits]
+        running.enumerator.add_splits_back(read, returned.subtask)
 
 
 def _deliver(running: _Running, completed_checkpoint: int, delivery: SourceDelivery | None) -> None:
@@ -285,6 +290,7 @@ def _deliver(running: _Running, completed_checkpoint: int, delivery: SourceDeliv
         running.enumerator.notify_checkpoint_complete(completed_checkpoint)
     if delivery is None:
         return
+    _give_back(running, delivery.returned)
     for message in delivery.messages:
         for event in message.events:
             running.enumerator.handle_source_event(message.subtask, pickle.loads(event))

@@ -157,13 +157,13 @@ class Epochs:
             else:
                 path = self._stored_program(chain.job_id)
                 levels = self._planner.levels(instruction, chain, None, path, releases=releases)
-            started_ms = self._mailbox.clock.now_ms()
+            started = self._mailbox.clock.now()
             plan = EpochPlan(instruction.checkpoint_id, instruction.attempt, levels, self._storage_options)
             outcome = self._runner.run(plan)
             damage = state_damage(outcome.failures, self._storage, chain.job_id)
             if damage is not None:
                 return ev.EpochBroke(damage)
-            return ev.EpochEnded(outcome, self._mailbox.clock.now_ms() - started_ms)
+            return ev.EpochEnded(outcome, self._mailbox.clock.now().since(started))
         except (EpochInfrastructureError, EpochCancelledError) as error:
             return ev.EpochLost(error)
         except Exception as error:  # noqa: BLE001 - the job fails with it, whatever it is

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from penstock._engine.coordinator import events as ev
 from penstock._engine.coordinator import instructions as do
 from penstock._engine.driver.failures import job_error
+from penstock._engine.driver.jumps import JumpWatch
 from penstock._engine.gateway.progress import JobFailure
 from penstock.common.job_status import JobStatus
 from penstock.errors import JobExecutionError
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
     from penstock._engine.driver.savepoints import Savepoints
     from penstock._engine.driver.watch import JobWatch
     from penstock._engine.gateway.progress import JobListener, JobProgress
+    from penstock._engine.protocol.clocks import Moment
 
 
 _log = logging.getLogger("penstock")
@@ -97,6 +99,8 @@ class JobLoop:
         self._background = background
         self._watch = watch
         self._listeners = list(listeners)
+        self._jumps = JumpWatch(job_name, mailbox.clock.now())
+        #: (milliseconds that will have passed, alarm), the next one first.
         self._alarms: list[tuple[int, int]] = []
         #: What instructions were answered with: it comes before all letters, so that nothing happens in between.
         self._answers: deque[ev.Event] = deque()
@@ -105,6 +109,8 @@ class JobLoop:
         self._handlers: dict[type[Any], Callable[[Any], ev.Event | None]] = {
             do.ListJobs: records.list_jobs,
             do.ReadMark: records.read_mark,
+            do.NoteClaim: records.note_claim,
+            do.FindLater: records.find_later,
             do.ListRecords: records.list_records,
             do.ReadRecord: records.read_record,
             do.PutRecord: records.put_record,
@@ -150,12 +156,13 @@ class JobLoop:
     def run(self) -> Ending:
         """Run the job to its end."""
         try:
-            self._perform_all(self._coordinator.begin(self._now_ms))
+            self._perform_all(self._coordinator.begin(self._now))
             while self._ending is None:
-                event = self._next_event()
+                event, now = self._next_event(), self._now
+                self._jumps.look(now)
                 if event is not None:
                     self._watch.heard(event)
-                    self._perform_all(self._coordinator.handle(event, self._now_ms))
+                    self._perform_all(self._coordinator.handle(event, now))
                     self._watch.turned()
             return self._ending
         finally:
@@ -180,17 +187,17 @@ class JobLoop:
         """Wait for an event: an answer, an alarm that is due, a letter, or what comes of a call."""
         if self._answers:
             return self._answers.popleft()
-        if self._alarms and self._alarms[0][0] <= self._now_ms:
+        if self._alarms and self._alarms[0][0] <= self._now.passed_ms:
             return ev.Woken(heapq.heappop(self._alarms)[1])
         letter = self._mailbox.receive(self._alarms[0][0] if self._alarms else None)
         return letter() if callable(letter) else letter
 
     @property
-    def _now_ms(self) -> int:
-        return self._mailbox.clock.now_ms()
+    def _now(self) -> Moment:
+        return self._mailbox.clock.now()
 
     def _wake(self, instruction: do.Wake) -> None:
-        heapq.heappush(self._alarms, (self._now_ms + instruction.delay_ms, instruction.alarm))
+        heapq.heappush(self._alarms, (self._now.passed_ms + instruction.delay_ms, instruction.alarm))
 
     def _run_epoch(self, instruction: do.RunEpoch) -> None:
         self._epochs.run(instruction, self._coordinator.chain)
@@ -224,7 +231,7 @@ class JobLoop:
         place = error.place if isinstance(error, JobExecutionError) else None
         reason = error.reason if isinstance(error, JobExecutionError) else f"{type(error).__name__}: {error}"
         failure = JobFailure(
-            self._now_ms, instruction.checkpoint_id, instruction.job_attempt, instruction.counted, reason, place
+            self._now, instruction.checkpoint_id, instruction.job_attempt, instruction.counted, reason, place
         )
         for listener in self._listeners:
             listener.on_failure(failure)

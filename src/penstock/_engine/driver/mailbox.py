@@ -5,9 +5,10 @@ Events come from other threads; calls are pieces of user code (an enumerator's h
 
 from __future__ import annotations
 
-import time
 from queue import Empty, SimpleQueue
 from typing import TYPE_CHECKING, Protocol, TypeAlias
+
+from penstock._engine.protocol.clocks import Moment, passed_ms
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -21,25 +22,25 @@ Call: TypeAlias = "Callable[[], Event | None]"
 class Clock(Protocol):
     """Tells the time, and waits."""
 
-    def now_ms(self) -> int:
-        """Return the time in epoch milliseconds."""
+    def now(self) -> Moment:
+        """Return this moment."""
         ...
 
     def receive(self, letters: SimpleQueue[Event | Call], until_ms: int | None) -> Event | Call | None:
-        """Return the next letter; None when there is none up to a moment."""
+        """Return the next letter; None when there is none until that much time has passed (`Moment.passed_ms`)."""
         ...
 
 
 class SystemClock:
     """The real time."""
 
-    def now_ms(self) -> int:
-        """Return the time in epoch milliseconds."""
-        return time.time_ns() // 1_000_000
+    def now(self) -> Moment:
+        """Return this moment."""
+        return Moment.now()
 
     def receive(self, letters: SimpleQueue[Event | Call], until_ms: int | None) -> Event | Call | None:
-        """Return the next letter; None when there is none up to a moment."""
-        timeout = None if until_ms is None else max(0.0, (until_ms - self.now_ms()) / 1000)
+        """Return the next letter; None when there is none until that much time has passed."""
+        timeout = None if until_ms is None else max(0.0, (until_ms - passed_ms()) / 1000)
         try:
             return letters.get(timeout=timeout)
         except Empty:
@@ -66,5 +67,5 @@ class Mailbox:
         self._letters.put(work)
 
     def receive(self, until_ms: int | None) -> Event | Call | None:
-        """Wait for the next letter, at most up to a moment."""
+        """Wait for the next letter, at most until so many milliseconds have passed (`Moment.passed_ms`)."""
         return self.clock.receive(self._letters, until_ms)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final
 from penstock._engine.coordinator import events as ev
 from penstock._engine.coordinator.retention import ORPHAN_AGE_MS
 from penstock._engine.coordinator.snapshots import state_files
+from penstock._engine.driver.claim_order import claimed_jobs, note_claim
 from penstock._engine.driver.claimed import delete_claimed
 from penstock._engine.driver.damage import metadata_damage, read, readable
 from penstock._engine.protocol.metadata import Record, RecordKind, decode_record, encode_record
@@ -23,10 +24,11 @@ from penstock._engine.protocol.paths import (
     metadata_path,
     shared_directory,
 )
+from penstock._engine.savepoints.chains import last_checkpoint
 from penstock._engine.savepoints.located import rebased
 from penstock._engine.storage.copying import copy_files
 from penstock._engine.storage.opening import above, open_storage
-from penstock.errors import CheckpointStorageError, CorruptCheckpointError, UnsupportedFormatError
+from penstock.errors import CheckpointStorageError, CorruptCheckpointError, PenstockError, UnsupportedFormatError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -63,12 +65,21 @@ class RecordKeeper:
         self._background = background
         self._clock = clock
 
-    def list_jobs(self, _: do.ListJobs) -> ev.Event:
-        """Look up all jobs by their newest readable record."""
+    def list_jobs(self, instruction: do.ListJobs) -> ev.Event:
+        """Look up the job of a name that was claimed last; all jobs by their newest readable record without any."""
+        for job_id in claimed_jobs(self._storage, instruction.job_name):
+            newest = self._newest(job_id)
+            if newest.job_name == instruction.job_name if newest is not None else self._has_records(job_id):
+                return ev.JobsListed((), job_id)
         found = {name: self._newest(name) for name in self._storage.names("") if is_job_directory(name)}
         jobs = (ev.JobEntry(record.job_id, record.job_name, record.created_ms) for record in found.values() if record)
         nameless = (name for name, record in found.items() if record is None and self._has_records(name))
-        return ev.JobsListed(tuple(jobs), tuple(map(self._storage.full_path, nameless)))
+        return ev.JobsListed(tuple(jobs), nameless=tuple(map(self._storage.full_path, nameless)))
+
+    def note_claim(self, instruction: do.NoteClaim) -> ev.Event:
+        """Write down which job of a name was claimed last."""
+        note_claim(self._storage, instruction.job_name, instruction.job_id)
+        return ev.ClaimNoted()
 
     def _has_records(self, job_id: str) -> bool:
         return any(METADATA in self._storage.names(checkpoint_path(job_id, number)) for number in self._ids(job_id))
@@ -118,6 +129,19 @@ class RecordKeeper:
         if record is not None and record.kind is RecordKind.SAVEPOINT:
             record = rebased(record, inner)
         return ev.RecordRead(record, shown if record is not None else storage.full_path(inner))
+
+    def find_later(self, instruction: do.FindLater) -> ev.Event:
+        """Look up the last checkpoint of a job; that it cannot be read keeps no job from its start."""
+        record = instruction.record
+        # A savepoint does not say where its job keeps checkpoints; it is looked for where this job keeps its own.
+        is_savepoint = record.kind is RecordKind.SAVEPOINT
+        try:
+            storage = self._storage if is_savepoint else self._locate(instruction.path)[0]
+            last = last_checkpoint(storage, record.job_id, record.checkpoint_id)
+        except (PenstockError, OSError) as error:
+            _log.debug("What job %s has completed behind %s is not known: %s", record.job_id, instruction.path, error)
+            last = None
+        return ev.LaterFound(last)
 
     def _locate(self, path: str) -> tuple[CheckpointStorage, str]:
         """Return the checkpoint directory that a checkpoint is in, and its path there."""
@@ -187,7 +211,7 @@ class RecordKeeper:
         unneeded = [number for number in self._ids(job_id) if begins <= number < before]
         unneeded = [number for number in unneeded if number not in instruction.checkpoints]
         records = [metadata_path(job_id, number) for number in unneeded if self._is_checkpoint(job_id, number)]
-        oldest_ms = self._clock.now_ms() - ORPHAN_AGE_MS
+        oldest_ms = self._clock.now().now_ms - ORPHAN_AGE_MS  # as files have theirs
         files = [
             file.path
             for file in self._storage.files(shared_directory(job_id))

@@ -1,8 +1,9 @@
 """The jobs that a supervised program has started, so that its next process goes on with each of them.
 
-`penstock run --supervise` names a file. Every job is noted there once it has claimed its place in the checkpoint
-directory; from then on its newest checkpoint counts, and no longer what the program or the command line started it
-from. A job is known by its place among the jobs of the program and by its name: the program is the same each time.
+`penstock run --supervise` names a file (`gateway.supervision`). Every job is noted there once it has claimed its place
+in the checkpoint directory; from then on its newest checkpoint counts, and no longer what the program or the command
+line started it from. A job is known by its place among the jobs of the program and by its name: the program is the same
+each time.
 """
 
 from __future__ import annotations
@@ -17,10 +18,12 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from penstock._engine.coordinator.settings import LATEST
+from penstock._engine.gateway.supervision import NotedJob, SupervisionNote
 from penstock.common import option_table
 from penstock.common.config_loading import RESUME_VARIABLE
 from penstock.common.configuration import Configuration
 from penstock.common.job_status import JobStatus
+from penstock.errors import SupervisionNoteError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -31,28 +34,23 @@ if TYPE_CHECKING:
 _log = logging.getLogger("penstock")
 
 
-class NotedJob(msgspec.Struct, frozen=True):
-    """A job that has claimed its place."""
-
-    job_name: str
-    job_id: str
-
-
 class Resumption:
     """Notes the jobs of this process, and finds those of the process before.
 
     Args:
-        path: The file; it need not be there yet.
+        note: The note; the supervisor has made it.
+
+    Raises:
+        SupervisionNoteError: It is gone or damaged, so jobs of processes before this one may be unknown.
     """
 
-    def __init__(self, path: Path) -> None:
-        self._path = path
-        before = path.read_bytes() if path.exists() else b"{}"
-        self._jobs = msgspec.json.decode(before, type=dict[int, NotedJob])
+    def __init__(self, note: SupervisionNote) -> None:
+        self._note = note
+        self._jobs = note.read()
         self._submitted = 0
         self._lock = threading.Lock()
 
-    def next_job(self, job_name: str, configuration: Configuration) -> tuple[Configuration, Noted | None]:
+    def next_job(self, job_name: str, configuration: Configuration) -> tuple[Configuration, Noted]:
         """Take the next job of the program.
 
         Args:
@@ -60,30 +58,37 @@ class Resumption:
             configuration: Its configuration.
 
         Returns:
-            The configuration that it is to have, and its place; None where no checkpoint outlives the process.
+            The configuration that it is to have, and its place.
         """
         with self._lock:
             self._submitted += 1
             place = self._submitted
-        if configuration.get(option_table.CHECKPOINT_DIRECTORY) is None:
-            return configuration, None
+        is_kept = configuration.get(option_table.CHECKPOINT_DIRECTORY) is not None
         before = self._jobs.get(place)
-        if before is not None and before.job_name == job_name:
+        if before is not None and before.job_name == job_name and is_kept:
             _log.info("Job %r (%s) resumes: an earlier process started it", job_name, before.job_id)
             configuration = Configuration(configuration)
             configuration.set(option_table.RECOVERY_PATH, LATEST).set(option_table.JOB_ID, before.job_id)
-        return configuration, Noted(self, place)
+        return configuration, Noted(self, place, is_kept=is_kept)
 
     def note(self, place: int, job: NotedJob) -> None:
-        """Write down a job that has claimed its place."""
+        """Write down a job that has claimed its place.
+
+        Raises:
+            SupervisionNoteError: It cannot be written: a later process would begin the job anew.
+        """
         with self._lock:
             self._jobs[place] = job
-            draft = self._path.with_suffix(".draft")
+            self._note.write(self._jobs)
+
+    def note_end(self, place: int) -> None:
+        """Write down that a job has come to its end; where that cannot be, the next process finds it out by itself."""
+        job = self._jobs.get(place)
+        if job is not None:
             try:
-                draft.write_bytes(msgspec.json.encode(self._jobs))
-                draft.replace(self._path)
-            except OSError as error:
-                _log.warning("Job %r would start from the beginning after a crash: %s", job.job_name, error)
+                self.note(place, msgspec.structs.replace(job, has_ended=True))
+            except SupervisionNoteError as error:
+                _log.warning("The end of job %r could not be noted: %s", job.job_name, error)
 
 
 class Noted:
@@ -92,25 +97,33 @@ class Noted:
     Args:
         resumption: Where it is noted.
         place: Its place among the jobs of the program, from 1.
+        is_kept: Whether it has checkpoints that outlive its process.
     """
 
-    def __init__(self, resumption: Resumption, place: int) -> None:
-        self._resumption, self._place = resumption, place
+    def __init__(self, resumption: Resumption, place: int, *, is_kept: bool) -> None:
+        self._resumption, self._place, self._is_kept = resumption, place, is_kept
 
     def follow(self, driver: JobDriver) -> JobListener:
         """Return what notes the job of a driver."""
-        return _Listener(lambda: self._resumption.note(self._place, NotedJob(driver.job_name, driver.job_id)))
+        return _Listener(
+            lambda: self._resumption.note(
+                self._place, NotedJob(driver.job_name, driver.job_id, os.getpid(), self._is_kept)
+            ),
+            lambda: self._resumption.note_end(self._place),
+        )
 
 
 class _Listener:
-    """Notes a job: it is CREATED right after the claim."""
+    """Notes a job: it is CREATED right after the claim. One that fails may be started again, and has not ended."""
 
-    def __init__(self, note: Callable[[], None]) -> None:
-        self._note = note
+    def __init__(self, note: Callable[[], None], note_end: Callable[[], None]) -> None:
+        self._note, self._note_end = note, note_end
 
     def on_status(self, status: JobStatus) -> None:
         if status is JobStatus.CREATED:
-            self._note()
+            self._note()  # where that cannot be, the job fails: it would begin anew after a crash
+        elif status in {JobStatus.FINISHED, JobStatus.CANCELED}:
+            self._note_end()
 
     def on_progress(self, progress: JobProgress) -> None:
         pass
@@ -121,6 +134,14 @@ class _Listener:
 
 @functools.cache
 def resumption() -> Resumption | None:
-    """Return what this process notes its jobs with; None where nobody supervises it."""
-    path = os.environ.pop(RESUME_VARIABLE, None)  # programs that this one starts have jobs of their own
-    return Resumption(Path(path)) if path else None
+    """Return what this process notes its jobs with; None where nobody supervises it.
+
+    Raises:
+        SupervisionNoteError: The note is gone or damaged.
+    """
+    path = os.environ.get(RESUME_VARIABLE)
+    if not path:
+        return None
+    found = Resumption(SupervisionNote(Path(path)))
+    del os.environ[RESUME_VARIABLE]  # programs that this one starts have jobs of their own
+    return found

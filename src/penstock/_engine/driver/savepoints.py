@@ -9,7 +9,6 @@ from collections import deque
 from concurrent.futures import Future
 from dataclasses import replace
 from itertools import count
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from penstock._engine.coordinator import events as ev
@@ -18,7 +17,7 @@ from penstock._engine.protocol.control import Stop
 from penstock._engine.protocol.metadata import decode_record, encode_record
 from penstock._engine.protocol.paths import METADATA, STAGED_METADATA
 from penstock._engine.storage.copying import copy_files
-from penstock._engine.storage.opening import above, local_path, open_storage
+from penstock._engine.storage.opening import above, absolute, open_storage
 from penstock.errors import CheckpointStorageError, PenstockError, SavepointError
 
 if TYPE_CHECKING:
@@ -93,11 +92,10 @@ class Savepoints:
             future.set_exception(SavepointError("of this job", reason))
             return future
         try:
-            place = local_path(place)
+            root = absolute(place)
         except CheckpointStorageError as error:
             future.set_exception(SavepointError(place, str(error)))
             return future
-        root = place if "://" in place else str(Path(place).absolute())
         path = f"{root.rstrip('/')}/savepoint-{job_id[:6]}-{secrets.token_hex(6)}"
         request = SavepointRequest(next(self._ids), path, stop, timeout_ms)
         self._asked[request.id] = request, future

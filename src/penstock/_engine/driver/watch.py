@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from penstock._engine.gateway.checkpoint_view import CheckpointSettings
     from penstock._engine.gateway.job_view import PlanView
     from penstock._engine.gateway.progress import JobFailure
+    from penstock._engine.protocol.clocks import Moment
     from penstock._engine.protocol.control import SubtaskAck
     from penstock._engine.protocol.metadata import AccumulatorRecord
 
@@ -44,7 +45,7 @@ class JobWatch:
         job_name: The job.
         run_id: This driver of it.
         plan: Its plan.
-        clock: Returns the time in epoch milliseconds.
+        clock: Returns the moment.
         settings: How it makes checkpoints.
         configuration: Its configuration, for people.
         failures_kept: How many of its last failures can be asked for.
@@ -58,7 +59,7 @@ class JobWatch:
         job_name: str,
         run_id: str,
         plan: PlanView,
-        clock: Callable[[], int],
+        clock: Callable[[], Moment],
         *,
         settings: CheckpointSettings,
         configuration: Mapping[str, str],
@@ -72,8 +73,8 @@ class JobWatch:
         self._failures: deque[JobFailure] = deque(maxlen=failures_kept)
         self._failure_count = 0
         #: Since when the job is RUNNING, None while it is not; and the end of its last epoch that counted.
-        self._running_since: int | None = None
-        self._last_epoch_ms = 0
+        self._running_since: Moment | None = None
+        now = self._last_epoch = clock()
         #: Set as soon as the job has its id, or has ended without one.
         self.named = threading.Event()
         #: Told when it has its id, and when it has ended and nobody has got the result yet; both on the loop's thread.
@@ -94,9 +95,9 @@ class JobWatch:
             run_id=run_id,
             name=job_name,
             status=JobStatus.INITIALIZING,
-            status_times={JobStatus.INITIALIZING: clock()},
-            started_ms=clock(),
-            ended_ms=None,
+            status_times={JobStatus.INITIALIZING: now},
+            started=now,
+            ended=None,
             plan=plan,
             subtasks=tuple((SubtaskView(),) * vertex.parallelism for vertex in plan.vertices),
             progress=JobProgress(subtasks=sum(vertex.parallelism for vertex in plan.vertices)),
@@ -127,7 +128,7 @@ class JobWatch:
 
     def on_status(self, status: JobStatus) -> None:
         """Take note of a new status; a terminal one shows when the job's result is there as well."""
-        now_ms = self._clock()
+        now = self._clock()
         if self._coordinator.job_id and not self.named.is_set():
             self._show(job_id=self._coordinator.job_id)
             self.named.set()
@@ -136,15 +137,15 @@ class JobWatch:
         if status.is_terminal_state():
             return
         if status is JobStatus.RUNNING:
-            self._note_restore(now_ms)
+            self._note_restore(now.now_ms)
             self._show_counted(self._coordinator.counted)
             self._show(given_up=self._coordinator.given_up)
-            self._running_since = self._last_epoch_ms = now_ms
+            self._running_since = self._last_epoch = now
         elif self._running_since is not None:
-            running_ms = self.view.running_ms + now_ms - max(self._running_since, self._last_epoch_ms)
+            running_ms = self.view.running_ms + now.since(self._last_epoch)
             self._running_since = None
             self._show(running_ms=running_ms)
-        self._show(status=status, status_times={**self.view.status_times, status: now_ms})
+        self._show(status=status, status_times={**self.view.status_times, status: now})
 
     def on_progress(self, progress: JobProgress) -> None:
         """Leave it to `saw`, which sees the acks as well."""
@@ -153,19 +154,19 @@ class JobWatch:
         """Keep a failure."""
         self._failures.append(failure)
         self._failure_count += 1
-        self._checkpoints.failed(failure.checkpoint_id, failure.reason, failure.time_ms)
+        self._checkpoints.failed(failure.checkpoint_id, failure.reason, failure.time)
         self._show(failures=tuple(self._failures), failures_dropped=self._failure_count - len(self._failures))
 
     def ended(self, status: JobStatus, error: Exception | None) -> None:
         """Show the last status, for good; an error is what the program gets."""
-        now_ms = self._clock()
-        self._checkpoints.job_ended(f"the job is {status.name}", now_ms)
+        now = self._clock()
+        self._checkpoints.job_ended(f"the job is {status.name}", now)
         self._show_counted(self._coordinator.counted)
         self._show(
             given_up=self._coordinator.given_up,
             status=status,
-            status_times={**self.view.status_times, status: now_ms},
-            ended_ms=now_ms,
+            status_times={**self.view.status_times, status: now},
+            ended=now,
             error=error if error is None else _headline(error),
             error_text=error if error is None else str(error),
             pending_commits=self._pending_commits(),
@@ -182,13 +183,13 @@ class JobWatch:
         self._show()
 
     def _epoch_counts(self, instruction: do.Publish) -> None:
-        now_ms, progress = self._clock(), instruction.progress
-        self._checkpoints.completed(progress.checkpoint_id, instruction.acks, instruction.snapshot, now_ms)
-        interval_ms = max(0, now_ms - self._last_epoch_ms)
-        self._last_epoch_ms = now_ms
+        now, progress = self._clock(), instruction.progress
+        self._checkpoints.completed(progress.checkpoint_id, instruction.acks, instruction.snapshot, now)
+        interval_ms = now.since(self._last_epoch)
+        self._last_epoch = now
         self._show(
             progress=progress,
-            subtasks=self._advanced(instruction.acks, now_ms),
+            subtasks=self._advanced(instruction.acks, now),
             last_interval_ms=interval_ms,
             running_ms=self.view.running_ms + interval_ms,
         )
@@ -217,7 +218,7 @@ class JobWatch:
 
     # -------------------------------------------------------------------------------------------------------- figures
 
-    def _advanced(self, acks: Iterable[SubtaskAck], now_ms: int) -> tuple[tuple[SubtaskView, ...], ...]:
+    def _advanced(self, acks: Iterable[SubtaskAck], now: Moment) -> tuple[tuple[SubtaskView, ...], ...]:
         """Return the figures of all subtasks after an epoch; one that did not run in it did nothing."""
         rows = [[_idle(subtask) for subtask in vertex] for vertex in self.view.subtasks]
         for ack in acks:
@@ -239,7 +240,7 @@ class JobWatch:
                 ),
                 output_watermark=ack.watermark,
                 finished=ack.finished,
-                finished_ms=now_ms if ack.finished else None,
+                finished_at=now if ack.finished else None,
                 metrics={uid: part.metrics for uid, part in ack.operators.items() if part.metrics},
             )
         return tuple(tuple(row) for row in rows)
@@ -272,7 +273,10 @@ class JobWatch:
             record = restored.record
             is_savepoint = record.kind is RecordKind.SAVEPOINT
             path = self._restored_path(restored)
-            self._checkpoints.restored(RestoredView(record.checkpoint_id, now_ms, is_savepoint=is_savepoint, path=path))
+            view = RestoredView(
+                record.checkpoint_id, now_ms, is_savepoint=is_savepoint, path=path, later=restored.later
+            )
+            self._checkpoints.restored(view)
 
     def _restored_path(self, restored: Restored) -> str | None:
         if "://" in restored.path or restored.path.startswith("/"):

@@ -4,6 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from penstock._engine.protocol.clocks import Moment
 
 
 class CheckpointKind(StrEnum):
@@ -48,12 +52,12 @@ class CheckpointView:
     kind: CheckpointKind
     status: CheckpointStatus
     #: When its epoch was dispatched; for a savepoint of a running job, when the copy began.
-    triggered_ms: int
+    triggered: Moment
     #: How many subtasks its epoch has.
     subtask_count: int
     #: When the last ack was there, and when the checkpoint completed or failed; None before that.
-    acked_ms: int | None = None
-    ended_ms: int | None = None
+    acked: Moment | None = None
+    ended: Moment | None = None
     #: By vertex of the plan and by subtask; a subtask that had finished before is left out. Empty until it completes.
     subtasks: tuple[dict[int, SubtaskCheckpoint], ...] = ()
     #: Where it is, for people; None until it completes, and where its directory goes with the job.
@@ -64,6 +68,11 @@ class CheckpointView:
     failure: str = ""
     #: By vertex: how many subtasks had finished before, and so have nothing to add. Empty until it completes.
     finished: tuple[int, ...] = ()
+
+    @property
+    def duration_ms(self) -> int | None:
+        """From when it was triggered to when it completed or failed; None before that."""
+        return None if self.ended is None else self.ended.since(self.triggered)
 
     @property
     def acknowledged(self) -> int:
@@ -86,9 +95,12 @@ class RestoredView:
     """What the job went on from last."""
 
     checkpoint_id: int
+    #: In epoch milliseconds.
     restored_ms: int
     is_savepoint: bool
     path: str | None
+    #: The last checkpoint that its job has completed behind it: what was published up to there is published again.
+    later: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

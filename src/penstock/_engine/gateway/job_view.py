@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
     from penstock._engine.gateway.checkpoint_view import CheckpointsView
     from penstock._engine.gateway.progress import JobFailure, JobProgress
+    from penstock._engine.protocol.clocks import Moment
     from penstock._engine.protocol.metadata import AccumulatorRecord, GivenUp
 
 
@@ -104,8 +105,7 @@ class SubtaskView:
     input_watermark: int = MIN_WATERMARK
     output_watermark: int = MIN_WATERMARK
     finished: bool = False
-    #: When it finished, in epoch milliseconds.
-    finished_ms: int | None = None
+    finished_at: Moment | None = None
     #: By operator uid: what its functions count and measure.
     metrics: Mapping[str, Mapping[str, float]] = field(default_factory=dict[str, dict[str, float]])
 
@@ -120,11 +120,11 @@ class JobView:
     run_id: str
     name: str
     status: JobStatus
-    #: When the job entered each status last, in epoch milliseconds.
-    status_times: Mapping[JobStatus, int]
-    started_ms: int
+    #: When the job entered each status last.
+    status_times: Mapping[JobStatus, Moment]
+    started: Moment
     #: None as long as it has not ended.
-    ended_ms: int | None
+    ended: Moment | None
     plan: PlanView
     #: By vertex and subtask, in the order of the plan.
     subtasks: tuple[tuple[SubtaskView, ...], ...]

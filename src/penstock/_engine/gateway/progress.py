@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Protocol
 from penstock._engine.protocol.rows import MIN_WATERMARK
 
 if TYPE_CHECKING:
+    from penstock._engine.protocol.clocks import Moment
     from penstock.common.job_status import JobStatus
     from penstock.errors import FailurePlace
 
@@ -40,8 +41,8 @@ class JobProgress:
 class JobFailure:
     """One failure in the life of a job, as a person would want to read of it."""
 
-    #: When it was noticed, in epoch milliseconds.
-    time_ms: int
+    #: When it was noticed.
+    time: Moment
     #: The checkpoint that its epoch was to make, and how often this run had restarted the job before.
     checkpoint_id: int
     job_attempt: int

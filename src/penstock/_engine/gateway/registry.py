@@ -18,6 +18,8 @@ from typing import IO, TYPE_CHECKING
 
 import msgspec
 
+from penstock._engine.gateway.user_directories import make_private, user_state_directory
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
@@ -63,8 +65,8 @@ class Registry:
 
     def __init__(self, directory: Path) -> None:
         self._directory = directory
-        #: By path: the files of this process, open and locked.
-        self._own: dict[Path, IO[bytes]] = {}
+        #: By path: the entries of this process with their files, open and locked.
+        self._own: dict[Path, tuple[Entry, IO[bytes]]] = {}
 
     def add(self, entry: Entry) -> None:
         """Write an entry of this process; where that fails, the job is only found by its address.
@@ -74,13 +76,20 @@ class Registry:
         path = self._path(entry)
         draft = path.with_suffix(".new")
         with contextlib.suppress(OSError):
-            self._directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+            make_private(self._directory)
             file = os.fdopen(os.open(draft, os.O_RDWR | os.O_CREAT | os.O_TRUNC, 0o600), "r+b")
             file.write(msgspec.json.format(msgspec.json.encode(entry)))
             file.flush()
             _lock(file)
             draft.replace(path)
-            self._own[path] = file
+            self._own[path] = entry, file
+
+    def restore(self) -> None:
+        """Write those entries of this process again that somebody has removed: their jobs are alive."""
+        for path, (entry, file) in list(self._own.items()):
+            if not path.exists():
+                file.close()
+                self.add(entry)
 
     def remove(self, entry: Entry) -> None:
         """Remove an entry of this process, if it is there."""
@@ -96,7 +105,8 @@ class Registry:
         return self._directory / "-".join((entry.job_id, str(entry.pid), f"{entry.run_id}.json"))
 
     def _forget(self, path: Path) -> None:
-        with self._own.pop(path), contextlib.suppress(OSError):
+        _, file = self._own.pop(path)
+        with file, contextlib.suppress(OSError):
             path.unlink(missing_ok=True)
 
     def entries(self) -> list[Entry]:
@@ -112,7 +122,7 @@ class Registry:
                 entry = msgspec.json.decode(path.read_bytes(), type=Entry)
             except (OSError, msgspec.DecodeError):
                 continue  # removed meanwhile, or no entry
-            if not entry.is_local or (_is_held(path) and _is_alive(entry.pid)):
+            if not entry.is_local or (_is_held(path) and is_alive(entry.pid)):
                 yield entry
                 continue
             with contextlib.suppress(OSError):
@@ -126,15 +136,6 @@ def default_directory() -> Path:
     """
     given = os.environ.get(_VARIABLE)
     return Path(given) if given else user_state_directory() / "jobs"
-
-
-def user_state_directory() -> Path:
-    """Return the place for what this user's jobs and commands leave on the machine."""
-    if sys.platform == "darwin":
-        base = Path.home() / "Library" / "Application Support"
-    else:
-        base = Path(os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state")
-    return base / "penstock"
 
 
 def _lock(file: IO[bytes]) -> None:
@@ -161,7 +162,7 @@ def _is_held(path: Path) -> bool:
     return False
 
 
-def _is_alive(pid: int) -> bool:
+def is_alive(pid: int) -> bool:
     """Tell whether there is a process; one that it forked may hold its lock after its end."""
     if sys.platform == "win32":
         return True  # os.kill would end the process there

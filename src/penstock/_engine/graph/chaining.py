@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from penstock._engine.graph.job_graph import JobEdge, JobGraph, JobVertex, OperatorNode, PartitionerKind
 from penstock._engine.graph.stream_graph import Chaining, Partitioning, StreamEdge, StreamGraph, StreamNode
 from penstock._engine.graph.uids import assign_uids, places_of
-from penstock._engine.protocol.keys import default_max_parallelism
+from penstock._engine.protocol.key_groups import default_max_parallelism
 from penstock.common.option_table import MAX_PARALLELISM
 from penstock.errors import ConfigurationError, ForwardParallelismError
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, Final, cast
 
 from penstock._engine.protocol.rows import MIN_WATERMARK, NO_TIMESTAMP
+from penstock._engine.protocol.times import checked_time
 from penstock._engine.state.declared import declared
 from penstock._engine.state.held import held_list, held_value
 from penstock._engine.state.list_state import StoredListState
@@ -152,6 +153,10 @@ class EngineRuntimeContext(RuntimeContext):
                 return self.get_aggregating_state(descriptor)
 
 
+#: What is checked, for messages.
+_TIMER: Final = "The time of a timer"
+
+
 class EngineTimerService(TimerService):
     """The clocks of an operator, and on keyed streams the timers of the key at hand."""
 
@@ -192,16 +197,16 @@ class KeyedTimerService(EngineTimerService):
         self._processing = processing
 
     def register_processing_time_timer(self, timestamp: int) -> None:
-        self._processing.register(timestamp, self._key.normal, (), self._key.key)
+        self._processing.register(checked_time(_TIMER, timestamp), self._key.normal, (), self._key.key)
 
     def register_event_time_timer(self, timestamp: int) -> None:
-        self._event.register(timestamp, self._key.normal, (), self._key.key)
+        self._event.register(checked_time(_TIMER, timestamp), self._key.normal, (), self._key.key)
 
     def delete_processing_time_timer(self, timestamp: int) -> None:
-        self._processing.delete(timestamp, self._key.normal)
+        self._processing.delete(checked_time(_TIMER, timestamp), self._key.normal)
 
     def delete_event_time_timer(self, timestamp: int) -> None:
-        self._event.delete(timestamp, self._key.normal)
+        self._event.delete(checked_time(_TIMER, timestamp), self._key.normal)
 
 
 class RecordContext(ProcessFunction.Context, CoProcessFunction.Context):

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from penstock._engine.protocol.keys import key_group
+from penstock._engine.protocol.key_groups import key_group
 from penstock._engine.state.table import ABSENT, MISSING
 
 if TYPE_CHECKING:

@@ -43,10 +43,11 @@ class LateRecords:
         if self._is_first:
             self._is_first = False
             _log.warning(
-                "Dropped %s, which comes too late: its timestamp is %d, and the watermark stands at %d. Others are "
+                "Dropped %s, which comes too late: its timestamp is %d, and the watermark stands at %d%s. Others are "
                 "counted as %s and not told; side_output_late_data() keeps them, allowed_lateness() waits for them.",
                 short_repr(first),
                 timestamp,
                 watermark,
+                "" if timestamp <= watermark else " (its window would end after the last possible time)",
                 _METRIC,
             )

@@ -22,6 +22,7 @@ from penstock._engine.protocol.events import (
     decode_event,
 )
 from penstock._engine.protocol.rows import MIN_WATERMARK, NO_TIMESTAMP
+from penstock._engine.protocol.times import checked_time, checked_timestamps
 from penstock.common.configuration import Configuration
 from penstock.common.copies import own, own_all
 from penstock.common.watermark_strategy import WatermarkKind, WatermarkStrategy
@@ -118,6 +119,8 @@ class _SplitOutput(SourceOutput[Any]):
             self._emit(records, stamps if any(stamp != NO_TIMESTAMP for stamp in stamps) else None)
 
     def _emit(self, records: list[Any], stamps: list[int] | None) -> None:
+        if stamps is not None:
+            stamps = checked_timestamps(stamps, records)
         if self.marker is None:
             self._reader.emit(Batch(records, stamps, plain=self._reader.plain), self)
         else:
@@ -126,6 +129,7 @@ class _SplitOutput(SourceOutput[Any]):
 
     def emit_watermark(self, watermark: int) -> None:
         self.flush()
+        watermark = checked_time("A watermark", watermark)
         if watermark > self.emitted:
             self.emitted = watermark
             self._reader.emit(Batch([], None, [(0, watermark)]), self)

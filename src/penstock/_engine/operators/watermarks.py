@@ -12,6 +12,7 @@ from penstock._engine.operators.base import EpochContext, Operator, OperatorCont
 from penstock._engine.operators.batch import Batch
 from penstock._engine.protocol.control import OperatorAck
 from penstock._engine.protocol.rows import MAX_WATERMARK, MIN_WATERMARK, NO_TIMESTAMP
+from penstock._engine.protocol.times import checked_time, checked_timestamps
 from penstock.common.configuration import Configuration
 from penstock.common.option_table import AUTO_WATERMARK_INTERVAL
 from penstock.common.watermark_strategy import WatermarkKind, WatermarkOutput, WatermarkStrategy
@@ -40,6 +41,7 @@ class _Collected(WatermarkOutput):
 
     def emit_watermark(self, watermark: int) -> None:
         self.idle = False
+        watermark = checked_time("A watermark", watermark)
         if watermark > self.top:
             self.top = watermark
             self.marks.append((self.position, watermark))
@@ -83,10 +85,11 @@ class Watermarker:
         """Return the records with timestamps and the watermarks that they make."""
         extract = self._extract
         if extract is not None:
-            stamps: list[int] | None = [
+            extracted = [
                 extract(record, before)
                 for record, before in zip(cursor, timestamps or [NO_TIMESTAMP] * len(records), strict=True)
             ]
+            stamps: list[int] | None = checked_timestamps(extracted, records)
         else:
             stamps = timestamps
         output = self._output

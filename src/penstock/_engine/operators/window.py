@@ -120,7 +120,7 @@ class WindowOperator(KeyedOperator):
         size, offset = self.assigner.size_ms, self.assigner.offset_ms
         starts = [stamp - (stamp - offset) % size for stamp in stamps]
         distinct = set(starts)
-        closed = {first for first in distinct if first + size - 1 + self.lateness_ms <= self.watermark}
+        closed = {first for first in distinct if self._is_over(first + size)}
         if closed:
             self._set_aside(records, stamps, starts, closed, out)
             kept = [place for place, first in enumerate(starts) if first not in closed]
@@ -147,6 +147,10 @@ class WindowOperator(KeyedOperator):
         else:
             self.strategy.add_each([panes[first] for first in starts], normals, cursor)
 
+    def _is_over(self, end: int) -> bool:
+        """Tell whether a window takes no more records; one that ends beyond all watermarks never could fire."""
+        return end - 1 > MAX_WATERMARK or _clears_at(end, self.lateness_ms) <= self.watermark
+
     def _set_aside(
         self, records: list[Any], stamps: list[int], starts: list[int], closed: set[int], out: SideOutputs
     ) -> None:
@@ -159,12 +163,16 @@ class WindowOperator(KeyedOperator):
         late.records.extend(records[place] for place in gone)
         late.timestamps.extend(stamps[place] for place in gone)
 
+    def _namespace(self, first: int) -> tuple[int, int]:
+        """Return what the state of a window stands under; one that would begin before all times begins with them."""
+        return max(first, MIN_WATERMARK), first + self.assigner.size_ms
+
     def _pane(self, first: int) -> Pane:
         """Return the pane of a window, noting a new one."""
-        end = first + self.assigner.size_ms
-        pane = self.table.pane((first, end))
+        start, end = namespace = self._namespace(first)
+        pane = self.table.pane(namespace)
         if not pane.hot and not pane.stored:
-            window = (end, first)
+            window = (end, start)
             waiting = self.open_windows if end - 1 > self.watermark else self.fired_windows
             if window not in waiting:
                 heappush(waiting, window)
@@ -172,8 +180,8 @@ class WindowOperator(KeyedOperator):
 
     def _let_fire_again(self, ahead: set[int], starts: list[int], normals: list[NormalKey]) -> None:
         """Forget of keys that get records that they have fired, where the watermark is to reach the window's end."""
-        size = self.assigner.size_ms
-        marked = {first: pane for first in ahead if (pane := self.fired.panes.get((first, first + size))) is not None}
+        panes = self.fired.panes
+        marked = {first: pane for first in ahead if (pane := panes.get(self._namespace(first))) is not None}
         for first, normal in zip(starts, normals, strict=True) if marked else ():
             if first in marked:
                 note_new_record(marked[first], normal)

@@ -4,10 +4,12 @@ A restarted job reads the same records from the same checkpoint with the same pr
 the restart strategy is not asked:
 
 - mistakes of the program: all `JobGraphError`s, such as state or functions that this version lacks, a state declared as
-  another kind, a key without an encoding; a partitioner that names no subtask; what cannot be pickled for a checkpoint,
+  another kind, a key without an encoding; a partitioner that names no subtask; times and fields that
+  cannot be what they stand for; what cannot be pickled for a checkpoint,
   or is too large for it; and names that Penstock does not have: an attribute of one of its objects, or a module;
-- state whose classes have changed, damaged checkpoints, and files of a checkpoint that are gone;
+- state whose classes have changed, damaged checkpoints, and files of a checkpoint, or temporary ones, that are gone;
 - input files that have changed since the job found them;
+- a note that a supervised program's next process would need, and cannot be written;
 - bugs that Penstock finds in itself, and a JVM that is gone.
 
 Any other error of user code may be of the moment, such as a server that does not answer, and is left to the restart
@@ -20,6 +22,7 @@ from typing import Final
 
 from penstock.errors import (
     AccumulatorSizeError,
+    AggregationError,
     CorruptCheckpointError,
     DriverCodeError,
     InternalError,
@@ -30,6 +33,9 @@ from penstock.errors import (
     SparkGoneError,
     StagedFileError,
     StateClassError,
+    SupervisionNoteError,
+    TemporaryCheckpointsError,
+    TimestampError,
     UnpicklableAccumulatorError,
     UnpicklableStateError,
     UnreadableOutputError,
@@ -37,6 +43,7 @@ from penstock.errors import (
 
 _LASTING: Final = (
     AccumulatorSizeError,
+    AggregationError,
     CorruptCheckpointError,
     InternalError,
     JobGraphError,
@@ -46,6 +53,9 @@ _LASTING: Final = (
     SparkGoneError,
     StagedFileError,
     StateClassError,
+    SupervisionNoteError,
+    TemporaryCheckpointsError,
+    TimestampError,
     UnpicklableAccumulatorError,
     UnpicklableStateError,
 )

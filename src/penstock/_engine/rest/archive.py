@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from penstock._engine.gateway.job_view import JobView
+    from penstock._engine.protocol.clocks import Moment
 
 
 class ArchivedAnswer(msgspec.Struct):
@@ -38,10 +39,10 @@ def archive(job: JobView) -> bytes:
 
 
 def _answers(job: JobView) -> Iterator[tuple[str, Any]]:
-    now_ms = job.started_ms if job.ended_ms is None else job.ended_ms
+    now = job.ended or job.started
     at = f"/jobs/{job.job_id}"
-    yield "/jobs/overview", {"jobs": [_overview(job, now_ms)]}
-    yield at, jobs.job_details(job, now_ms)
+    yield "/jobs/overview", {"jobs": [_overview(job, now)]}
+    yield at, jobs.job_details(job, now)
     yield f"{at}/plan", jobs.PlanAnswer(jobs.job_plan(job))
     yield f"{at}/config", jobs.job_config(job)
     yield f"{at}/accumulators", jobs.job_accumulators(job)
@@ -56,18 +57,18 @@ def _answers(job: JobView) -> Iterator[tuple[str, Any]]:
                 yield path, checkpoint_subtasks.subtask_details(job, number, vertex.id)
     for vertex in job.plan.vertices:
         below = f"{at}/vertices/{vertex.id}"
-        yield below, vertices.vertex_details(job, vertex.id, now_ms)
-        yield f"{below}/subtasktimes", vertices.subtask_times(job, vertex.id, now_ms)
-        yield f"{below}/taskmanagers", vertices.vertex_task_managers(job, vertex.id, now_ms)
+        yield below, vertices.vertex_details(job, vertex.id, now)
+        yield f"{below}/subtasktimes", vertices.subtask_times(job, vertex.id, now)
+        yield f"{below}/taskmanagers", vertices.vertex_task_managers(job, vertex.id, now)
         yield f"{below}/accumulators", vertices.vertex_accumulators(job, vertex.id)
 
 
-def _overview(job: JobView, now_ms: int) -> dict[str, Any]:
+def _overview(job: JobView, now: Moment) -> dict[str, Any]:
     """Return a job's line in the list of jobs.
 
     The history server puts the lines of all jobs together, and lists none where one has a member that is not Flink's.
     """
-    line: dict[str, Any] = msgspec.to_builtins(jobs.job_overview(job, now_ms))
+    line: dict[str, Any] = msgspec.to_builtins(jobs.job_overview(job, now))
     del line["penstock"]
     return line
 

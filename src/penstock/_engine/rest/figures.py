@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from penstock._engine.gateway.job_view import JobView, SubtaskView
+    from penstock._engine.protocol.clocks import Moment
 
 
 class IoMetrics(msgspec.Struct, rename="kebab"):
@@ -72,23 +73,27 @@ def aggregate_status(statuses: Iterable[TaskStatus]) -> TaskStatus:
 
 
 class Span(msgspec.Struct):
-    """From when to when something ran, in epoch milliseconds; -1 for a moment that has not come."""
+    """From when to when something ran, in epoch milliseconds, and for how long; -1 for what has not come."""
 
     start: int
     end: int
     duration: int
 
 
-def subtask_span(job: JobView, subtask: SubtaskView, now_ms: int) -> Span:
+def subtask_span(job: JobView, subtask: SubtaskView, now: Moment) -> Span:
     """Return from when to when a subtask ran."""
     start = job.status_times.get(JobStatus.RUNNING)
     if start is None:
         return Span(-1, -1, -1)
-    end = subtask.finished_ms if subtask.finished else job.ended_ms
-    return Span(start, -1 if end is None else end, max(0, (now_ms if end is None else end) - start))
+    # It may have finished before the job was restarted last.
+    return _span(start, subtask.finished_at if subtask.finished else job.ended, now)
 
 
-def job_span(job: JobView, now_ms: int) -> Span:
+def job_span(job: JobView, now: Moment) -> Span:
     """Return from when to when a job ran here."""
-    end = job.ended_ms
-    return Span(job.started_ms, -1 if end is None else end, (now_ms if end is None else end) - job.started_ms)
+    return _span(job.started, job.ended, now)
+
+
+def _span(start: Moment, end: Moment | None, now: Moment) -> Span:
+    """Return a span with the times that the clock showed, and the time that passed between them."""
+    return Span(start.now_ms, -1 if end is None else end.now_ms, max(0, (end or now).since(start)))

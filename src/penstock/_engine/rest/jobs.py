@@ -9,6 +9,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from penstock._engine.gateway.job_control import JobControl
+    from penstock._engine.protocol.clocks import Moment
 
 
 class Jobs:
@@ -16,10 +17,10 @@ class Jobs:
 
     Args:
         keep_ended_ms: How long an ended job can be asked for.
-        clock: Returns the time in epoch milliseconds.
+        clock: Returns the moment.
     """
 
-    def __init__(self, keep_ended_ms: int, clock: Callable[[], int]) -> None:
+    def __init__(self, keep_ended_ms: int, clock: Callable[[], Moment]) -> None:
         self._keep_ended_ms = keep_ended_ms
         self._clock = clock
         self._lock = threading.Lock()
@@ -32,16 +33,16 @@ class Jobs:
 
     def all(self) -> list[JobControl]:
         """Return the jobs that have an id, oldest first: all runs that go on, and the last of a job that has ended."""
-        oldest_ms = self._clock() - self._keep_ended_ms
+        now = self._clock()
         with self._lock:
-            self._controls = [one for one in self._controls if (one.view.ended_ms or oldest_ms) >= oldest_ms]
+            self._controls = [one for one in self._controls if now.since(one.view.ended or now) <= self._keep_ended_ms]
             views = [(one, one.view) for one in self._controls]
         last = {view.job_id: one for one, view in views}
-        running = {view.job_id for _, view in views if view.ended_ms is None}
+        running = {view.job_id for _, view in views if view.ended is None}
         return [
             one
             for one, view in views
-            if view.job_id and (view.ended_ms is None or (view.job_id not in running and one is last[view.job_id]))
+            if view.job_id and (view.ended is None or (view.job_id not in running and one is last[view.job_id]))
         ]
 
     def find(self, job_id: str) -> JobControl | None:

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
     from penstock._engine.gateway.job_control import JobControl
     from penstock._engine.gateway.job_view import JobView, SubtaskView
+    from penstock._engine.protocol.clocks import Moment
 
 Value = int | float | str
 
@@ -29,13 +30,13 @@ def process_metrics(jobs: Iterable[JobControl], slots: int) -> dict[str, Value]:
     }
 
 
-def job_metrics(job: JobView, now_ms: int) -> dict[str, Value]:
+def job_metrics(job: JobView, now: Moment) -> dict[str, Value]:
     """Return the metrics of a job.
 
     Source: org.apache.flink.runtime.scheduler.metrics and org.apache.flink.runtime.checkpoint.CheckpointStatsTracker.
     """
-    end_ms = now_ms if job.ended_ms is None else job.ended_ms
-    since_ms = end_ms - job.status_times[job.status]
+    end = job.ended or now
+    since_ms = max(0, end.since(job.status_times[job.status]))
     running = job.status is JobStatus.RUNNING
     known = job.checkpoints
     last, restored = known.last_completed, known.last_restored
@@ -50,11 +51,11 @@ def job_metrics(job: JobView, now_ms: int) -> dict[str, Value]:
         "numberOfFailedCheckpoints": known.failed,
         "numberOfInProgressCheckpoints": known.in_progress,
         "lastCompletedCheckpointId": last.id if last else 0,
-        "lastCheckpointDuration": last.ended_ms - last.triggered_ms if last and last.ended_ms else -1,
+        "lastCheckpointDuration": -1 if last is None or last.duration_ms is None else last.duration_ms,
         "lastCheckpointSize": last.written_bytes if last else -1,
         "lastCheckpointFullSize": last.state_bytes if last else -1,
         "lastCheckpointExternalPath": as_uri(last.path) if last and last.path else "n/a",
-        "lastCheckpointCompletedTimestamp": (last.ended_ms or -1) if last else -1,
+        "lastCheckpointCompletedTimestamp": last.ended.now_ms if last and last.ended else -1,
         "lastCheckpointRestoreTimestamp": restored.restored_ms if restored else -1,
         "numberOfPendingCommittables": sum(job.pending_commits.values()),
     }

@@ -14,10 +14,15 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from concurrent.futures import Future
 
+    from penstock._engine.protocol.clocks import Moment
+
 
 #: Operations at the same time, and those that are remembered: each takes a thread, or memory, because a client says so.
 MAX_UNDER_WAY: Final = 64
 MAX_KEPT: Final = 1_000
+
+#: At the end of the process it is looked so often, in seconds, whether clients are still there.
+_LOOK_S: Final = 0.5
 
 
 class OperationKind(StrEnum):
@@ -33,10 +38,17 @@ class Operation:
     """One operation."""
 
     future: Future[Any]
-    #: When its outcome was first seen, in milliseconds; None while there is none.
-    ended_ms: int | None = None
+    #: When a client asked for it last, and within which time it wants to ask again; None for one that did not say.
+    asked: Moment
+    lease_ms: int | None = None
+    #: When its outcome was first seen; None while there is none.
+    ended: Moment | None = None
     #: Whether the outcome was read, or the client that has asked waits for it no more.
     was_read: bool = False
+
+    def has_reader(self, now: Moment) -> bool:
+        """Whether a client may still come to read the outcome."""
+        return not self.was_read and (self.lease_ms is None or now.since(self.asked) <= self.lease_ms)
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,17 +65,22 @@ class Operations:
 
     Args:
         keep_ms: How long an outcome can be asked for.
-        clock: Returns the time in milliseconds.
+        clock: Returns the moment.
     """
 
-    def __init__(self, keep_ms: int, clock: Callable[[], int]) -> None:
+    def __init__(self, keep_ms: int, clock: Callable[[], Moment]) -> None:
         self._keep_ms = keep_ms
         self._clock = clock
         self._changed = threading.Condition()
         self._operations: dict[tuple[OperationKind, str, str], Operation] = {}
 
     def trigger(
-        self, kind: OperationKind, job_id: str, trigger_id: str | None, begin: Callable[[], Future[Any]]
+        self,
+        kind: OperationKind,
+        job_id: str,
+        trigger_id: str | None,
+        begin: Callable[[], Future[Any]],
+        lease_ms: int | None = None,
     ) -> str:
         """Begin an operation, unless one of that trigger id has begun already; return the id.
 
@@ -74,6 +91,7 @@ class Operations:
             job_id: The job; empty for what belongs to none.
             trigger_id: The id that the client gave it; a new one when left out.
             begin: Begins it.
+            lease_ms: The client asks again within so many milliseconds, and else it is gone; None where it did not say.
 
         Raises:
             Refusal: Too many are under way.
@@ -84,7 +102,7 @@ class Operations:
             if (kind, job_id, chosen) in self._operations:
                 return chosen
             self._make_room()
-            operation = self._operations[kind, job_id, chosen] = Operation(begin())
+            operation = self._operations[kind, job_id, chosen] = Operation(begin(), self._clock(), lease_ms)
             operation.was_read = operation.future.done() and operation.future.exception() is not None
         operation.future.add_done_callback(lambda _: self._ended(operation))
         return chosen
@@ -96,6 +114,7 @@ class Operations:
             operation = self._operations.get((kind, job_id, trigger_id))
             if operation is None:
                 return None
+            operation.asked = self._clock()
             if not operation.future.done():
                 return Outcome(done=False)
             operation.was_read = True
@@ -114,27 +133,31 @@ class Operations:
             return operation is not None
 
     def wait_until_read(self, timeout_s: float) -> bool:
-        """Wait until somebody has read each outcome, or it is too old to be asked for; tell whether that is so.
+        """Wait until each outcome was read, is too old to be asked for, or its client is gone; tell whether that is so.
 
         Args:
             timeout_s: How long to wait at most, in seconds.
         """
+        begun = self._clock()
         with self._changed:
-            return self._changed.wait_for(lambda: not self._unread(), timeout_s)
+            while self._unread() and (left_s := timeout_s - self._clock().since(begun) / 1000) > 0:
+                self._changed.wait(min(left_s, _LOOK_S))
+            return not self._unread()
 
     @property
     def unread(self) -> bool:
-        """Whether there are outcomes, or will be, that nobody has read."""
+        """Whether there are outcomes, or will be, that a client may still come to read."""
         with self._changed:
             return self._unread()
 
     def _unread(self) -> bool:
         self._forget()
-        return any(not operation.was_read for operation in self._operations.values())
+        now = self._clock()
+        return any(operation.has_reader(now) for operation in self._operations.values())
 
     def _ended(self, operation: Operation) -> None:
         with self._changed:
-            operation.ended_ms = self._clock()
+            operation.ended = self._clock()
 
     def _make_room(self) -> None:
         ended = [name for name, one in self._operations.items() if one.future.done()]
@@ -144,7 +167,7 @@ class Operations:
             del self._operations[name]
 
     def _forget(self) -> None:
-        oldest_ms = self._clock() - self._keep_ms
+        now = self._clock()
         self._operations = {
-            name: one for name, one in self._operations.items() if one.ended_ms is None or one.ended_ms >= oldest_ms
+            name: one for name, one in self._operations.items() if now.since(one.ended or now) <= self._keep_ms
         }

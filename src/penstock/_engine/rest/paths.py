@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pathlib import PurePath
 
+from penstock.common.paths import file_url
+
 
 def as_uri(path: str) -> str:
     """Return a path as Flink would: a local one with `file:` before it.
@@ -12,4 +14,4 @@ def as_uri(path: str) -> str:
         >>> as_uri("/data/savepoints/savepoint-1"), as_uri("s3://bucket/savepoint-1")
         ('file:/data/savepoints/savepoint-1', 's3://bucket/savepoint-1')
     """
-    return f"file:{path}" if PurePath(path).is_absolute() else path
+    return file_url(path) if PurePath(path).is_absolute() else path

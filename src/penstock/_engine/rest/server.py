@@ -14,11 +14,11 @@ import selectors
 import socket
 import sys
 import threading
-import time
 from concurrent.futures import Future
 from typing import TYPE_CHECKING
 
 from penstock._engine.gateway.registry import Entry, Registry
+from penstock._engine.protocol.clocks import Moment
 from penstock._engine.rest.address import listen
 from penstock._engine.rest.jobs import Jobs
 from penstock._engine.rest.operations import Operations
@@ -32,7 +32,9 @@ if TYPE_CHECKING:
 
     from penstock._engine.gateway.job_control import JobControl
     from penstock._engine.gateway.job_view import JobView
+    from penstock._engine.gateway.progress import JobFailure, JobProgress
     from penstock._engine.rest.settings import RestSettings
+    from penstock.common.job_status import JobStatus
 
 _log = logging.getLogger(__name__)
 
@@ -41,7 +43,7 @@ _CLOSING_S = 2.0
 
 
 class RestServer:
-    """Serves Flink's REST API for the jobs of this process.
+    """Serves Flink's REST API for the jobs of this process: a `JobListener` of each.
 
     Args:
         settings: Where, and for whom.
@@ -63,8 +65,8 @@ class RestServer:
         self._lingers = True
         self._thread: threading.Thread | None = None
         self._registry = Registry(settings.registry_directory)
-        self.jobs = Jobs(settings.job_store_ms, _now_ms)
-        self.operations = Operations(settings.store_ms, _monotonic_ms)
+        self.jobs = Jobs(settings.job_store_ms, Moment.now)
+        self.operations = Operations(settings.store_ms, Moment.now)
         port: int = self._socket.getsockname()[1]
         #: Where clients find it.
         self.address = settings.url(port)
@@ -80,7 +82,7 @@ class RestServer:
         site = Site(
             jobs=self.jobs,
             operations=self.operations,
-            clock=_now_ms,
+            clock=Moment.now,
             slots=slots,
             configuration=self._settings.configuration,
             dispose=self._begin_disposal,
@@ -102,13 +104,23 @@ class RestServer:
         """List a job for whoever looks for this user's jobs: it has its id now."""
         self._registry.add(self._entry(job))
 
+    def on_status(self, status: JobStatus) -> None:
+        """Leave it to `job_named` and `job_ended`."""
+
+    def on_progress(self, progress: JobProgress) -> None:
+        """See after each epoch that the job is still listed: its entry may have been cleaned away."""
+        self._registry.restore()
+
+    def on_failure(self, failure: JobFailure) -> None:
+        """Leave it to those who ask."""
+
     def job_ended(self, job: JobView) -> None:
         """Take a job out of that list."""
         self._registry.remove(self._entry(job))
 
     def _entry(self, job: JobView) -> Entry:
         token = self._settings.access.token
-        return Entry.of_this_process(job.job_id, job.name, self.address, job.started_ms, token, run_id=job.run_id)
+        return Entry.of_this_process(job.job_id, job.name, self.address, job.started.now_ms, token, run_id=job.run_id)
 
     def close(self) -> None:
         """Stop serving, once nobody has to hear of an outcome any more."""
@@ -172,11 +184,3 @@ def _listen_for_metrics(settings: RestSettings) -> socket.socket | None:
     except ConfigurationError as error:
         _log.warning("Metrics have no port of their own and are only at /metrics of the REST server: %s", error)
         return None
-
-
-def _now_ms() -> int:
-    return time.time_ns() // 1_000_000
-
-
-def _monotonic_ms() -> int:
-    return time.monotonic_ns() // 1_000_000

@@ -9,6 +9,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from concurrent.futures import Future
 
+    from penstock._engine.protocol.clocks import Moment
     from penstock._engine.rest.jobs import Jobs
     from penstock._engine.rest.operations import Operations
 
@@ -19,8 +20,8 @@ class Site:
 
     jobs: Jobs
     operations: Operations
-    #: Returns the time in epoch milliseconds.
-    clock: Callable[[], int]
+    #: Returns this moment.
+    clock: Callable[[], Moment]
     #: Tasks that run at the same time.
     slots: int
     #: The configuration of the process, with what is secret hidden.

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from penstock._engine.graph.job_graph import JobEdge, PartitionerKind
 from penstock._engine.operators.batch import Batch
-from penstock._engine.protocol.keys import equal_as_encoded, key_group, key_groups, normal_key, subtask_of_key_group
+from penstock._engine.protocol.key_groups import key_group, key_groups, subtask_of_key_group
+from penstock._engine.protocol.keys import equal_as_encoded, normal_key
 from penstock.errors import PartitionError
 
 if TYPE_CHECKING:

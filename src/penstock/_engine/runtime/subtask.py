@@ -13,7 +13,7 @@ from penstock._engine.graph.job_graph import OperatorKind
 from penstock._engine.operators.accumulators import Accumulators
 from penstock._engine.operators.base import EpochContext, Operator, OperatorContext, Output
 from penstock._engine.operators.batch import Batch, watermark_only
-from penstock._engine.operators.clocks import InputClock
+from penstock._engine.operators.clocks import InputClock, ProcessingClock
 from penstock._engine.operators.context import EngineRuntimeContext
 from penstock._engine.operators.factory import create_operator
 from penstock._engine.operators.side_outputs import parted
@@ -86,7 +86,8 @@ class SubtaskRuntime:
         self.edges: list[EdgeWriter] = []
         self._plan = plan
         self._storage = storage
-        self._clock, self._now_ms = clock, clock.now_ms
+        self._clock, self._processing_clock = clock, ProcessingClock(clock)
+        self._now_ms = self._processing_clock.now_ms
         #: The time in which there could have been input; that of the running epoch began there.
         self._input_clock = InputClock(clock)
         self._input_began_ms = 0.0
@@ -168,7 +169,7 @@ class SubtaskRuntime:
             max_parallelism=vertex.max_parallelism,
             job_attempt=dispatch.job_attempt,
             configuration=dispatch.configuration,
-            clock=self._clock.now_ms,
+            clock=self._now_ms,
             input_clock=self._input_clock,
             task_clock=self._clock,
             metrics=self.metrics[position],
@@ -188,6 +189,7 @@ class SubtaskRuntime:
         has_run = self.position is not None
         self.position = None  # void until the epoch is accepted
         self._dispatch, self._token, self._checkpoint_id = dispatch, token, level.checkpoint_id
+        self._processing_clock.take_up()
         self._started_ms, self._busy, self._records_in, self._bytes_in = self._now_ms(), 0.0, 0, 0
         self._input_began_ms, self._read_ms = self._input_clock.now_ms(), dict[int, tuple[bool, float]]()
         self._finished = False

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from penstock._engine.protocol.keys import key_group_range
+from penstock._engine.protocol.key_groups import key_group_range
 from penstock._engine.protocol.paths import shared_path
 from penstock._engine.protocol.state_handle import StateMode
 from penstock._engine.state.keyed_store import KeyedStore

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import logging
-import time
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final, Protocol
 
+from penstock._engine.protocol.clocks import now_ms
 from penstock._engine.protocol.control import LogLine, encode
 from penstock._engine.protocol.rows import DRIVER, RowKind
 from penstock._engine.runtime.row_buffer import Row
@@ -78,7 +78,7 @@ class TaskLog(logging.Handler):
         """Put the lines into a row for the driver."""
         if self._dropped:
             text = f"{self._dropped} more lines were logged in this epoch and are not shown"
-            self._lines.append(self._line("penstock", logging.WARNING, text, time.time()))
+            self._lines.append(self._line("penstock", logging.WARNING, text, now_ms() / 1000))
         if self._lines:
             rows.add(Row(slot, DRIVER, 0, 0, token, RowKind.LOG, encode(self._lines)))
 

@@ -9,6 +9,7 @@ from penstock._engine.coordinator.snapshots import state_files
 from penstock._engine.protocol.metadata import Record, RecordKind, decode_record
 from penstock._engine.protocol.paths import METADATA, checkpoint_ids, checkpoint_path, is_job_directory, metadata_path
 from penstock._engine.storage.opening import local_path
+from penstock.common.paths import real_path
 from penstock.errors import CorruptCheckpointError
 
 if TYPE_CHECKING:
@@ -134,10 +135,36 @@ def read_chain(storage: CheckpointStorage, job_id: str) -> JobChain:
     return JobChain(storage, job_id, records, tuple(unreadable))
 
 
+def last_checkpoint(storage: CheckpointStorage, job_id: str, behind: int) -> int | None:
+    """Return the id of the last checkpoint that a job has completed, None where none is above an id.
+
+    It is told also where that is deleted by now: the records of starts and ends stay, and name what they follow.
+
+    Args:
+        storage: The checkpoint directory.
+        job_id: The job.
+        behind: The id.
+    """
+    for number in reversed([number for number in checkpoint_ids(storage.names(job_id)) if number > behind]):
+        data = storage.find(metadata_path(job_id, number))
+        if data is None:
+            continue
+        try:
+            record = decode_record(data, "")
+        except CorruptCheckpointError:
+            continue
+        if record.kind is RecordKind.CHECKPOINT:
+            return number
+        parent = record.parent
+        if parent is not None and parent.path == checkpoint_path(job_id, parent.checkpoint_id):
+            return parent.checkpoint_id if parent.checkpoint_id > behind else None
+    return None
+
+
 def same_place(left: str, right: str) -> bool:
-    """Tell whether two paths of savepoints or checkpoints mean the same one."""
+    """Tell whether two paths of savepoints or checkpoints mean the same one, by way of whatever links."""
     return _bare(left) == _bare(right)
 
 
 def _bare(path: str) -> str:
-    return local_path(path).rstrip("/").removesuffix(f"/{METADATA}")
+    return real_path(local_path(path).removesuffix(f"/{METADATA}"))

@@ -6,12 +6,13 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, TypeAlias
 
-from penstock._engine.protocol.keys import NormalKey, key_group
+from penstock._engine.protocol.key_groups import key_group
 from penstock._engine.state.state_file import ChunkInfo, Op, read_index, read_index_by, read_keys
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from penstock._engine.protocol.keys import NormalKey
     from penstock._engine.protocol.metadata import OperatorRecord
     from penstock._engine.protocol.state_handle import Lineage, StateHandle
     from penstock._engine.savepoints.located import Located

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING
 from penstock._engine.protocol.control import decode
 from penstock._engine.protocol.events import AddSplits, ReaderState, decode_event
 from penstock._engine.protocol.rows import MIN_WATERMARK
-from penstock._engine.protocol.state_handle import StateMode
 from penstock._engine.savepoints.counting import KeyedStateCounter, KeyedStateInfo
 from penstock._engine.savepoints.located import handles_of, locate
 from penstock._engine.savepoints.verification import verify_located
@@ -34,7 +33,7 @@ class OperatorStateInfo:
     mode: str
     #: Items of a list over all subtasks; of a broadcast state, maps: one in each subtask.
     items: int
-    #: Of these: those of finished subtasks, which no start hands out.
+    #: Of these: those of an operator that has finished as a whole; a start hands them out only where it goes on again.
     finished_items: int = 0
 
 
@@ -227,15 +226,12 @@ def _operator(located: Located, uid: str, operator: OperatorRecord, pending: int
 
 def _operator_states(operator: OperatorRecord) -> tuple[OperatorStateInfo, ...]:
     items: Counter[tuple[str, str]] = Counter()
-    finished: Counter[tuple[str, str]] = Counter()
     for subtask in operator.subtasks:
         for handle in subtask.operator_state:
             for part in handle.parts:
-                name, count = (part.name, part.mode.value), len(part.places())
-                items[name] += count
-                if part.mode is StateMode.LIST and subtask.finished and not subtask.drained:
-                    finished[name] += count
-    return tuple(OperatorStateInfo(*name, count, finished[name]) for name, count in sorted(items.items()))
+                items[part.name, part.mode.value] += len(part.places())
+    is_over = operator.finished and not operator.drained
+    return tuple(OperatorStateInfo(*name, count, count if is_over else 0) for name, count in sorted(items.items()))
 
 
 def _source(operator: OperatorRecord, enumerator: EnumeratorRecord) -> SourceInfo:

@@ -7,14 +7,14 @@ said. In checkpoint directories only jobs that have ended are looked at: a job t
 from __future__ import annotations
 
 import shutil
-import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from penstock._engine.protocol import clocks
 from penstock._engine.protocol.paths import METADATA, checkpoint_path, shared_directory
 from penstock._engine.savepoints.chains import JobChain, read_chains, same_place
 from penstock._engine.savepoints.local_leftovers import dead_local_directories, is_dead_directory
-from penstock._engine.savepoints.staged_leftovers import StagedFiles
+from penstock._engine.savepoints.staged_leftovers import UNREADABLE, StagedFiles
 from penstock._engine.savepoints.survey import Leftover, LeftoverKind, Places, Removal, Survey, Unclear
 from penstock._engine.storage.opening import open_storage
 from penstock.errors import PenstockError
@@ -40,7 +40,7 @@ def find_leftovers(places: Places, *, min_age_ms: int = MIN_AGE_MS, now_ms: int 
     Raises:
         CheckpointStorageError: A directory cannot be read.
     """
-    oldest_ms = (time.time_ns() // 1_000_000 if now_ms is None else now_ms) - min_age_ms
+    oldest_ms = (clocks.now_ms() if now_ms is None else now_ms) - min_age_ms
     return _Search(places, oldest_ms).run()
 
 
@@ -113,14 +113,14 @@ class _Search:
                 Leftover(LeftoverKind.LOCAL_DIRECTORY, str(path), size, reason, modified_ms)
                 for path, size, reason, modified_ms in dead_local_directories(self._oldest_ms)
             ]
-        return Survey(tuple(found), tuple(self._unclear))
+        return Survey(tuple(found), tuple(dict.fromkeys(self._unclear)))
 
     def _is_over(self, chain: JobChain) -> bool:
         """Tell whether a job has ended, and all that names its files can be read."""
         if not (chain.has_ended or chain.job_id in self._places.ended_jobs):
             return False
         if chain.unreadable:
-            self._unclear.append(Unclear(chain.unreadable[0], "it cannot be read, so what it names is not known"))
+            self._unclear.append(Unclear(chain.unreadable[0], UNREADABLE))
             return False
         return True
 
@@ -187,6 +187,5 @@ class _Search:
             [storage.full_path(name) for storage, name in self._savepoints],
             dict(self._places.options),
         )
-        for directory in self._places.sink_directories:
-            yield from staged.below(directory, self._oldest_ms)
+        yield from staged.below(self._places.sink_directories, self._oldest_ms)
         self._unclear += staged.unclear

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from penstock._engine.coordinator.snapshots import map_handles
 from penstock._engine.protocol.metadata import Record, RecordKind, decode_record, document_format
 from penstock._engine.protocol.paths import METADATA
 from penstock._engine.state.integrity import check_intact
-from penstock._engine.storage.opening import above, local_path, open_storage
+from penstock._engine.storage.opening import above, absolute, open_storage
 from penstock.errors import UnknownStateError
 
 if TYPE_CHECKING:
@@ -93,12 +92,6 @@ def locate(path: str, options: Mapping[str, str] | None = None) -> Located:
         # A checkpoint names its files from the directory of all checkpoints.
         storage = open_storage(above(above(directory)[0])[0] or "/", options)
     return Located(directory, storage, record, document_format(data))
-
-
-def absolute(path: str) -> str:
-    """Return a path that does not depend on the working directory, without a slash at its end."""
-    path = local_path(path)
-    return path.rstrip("/") if "://" in path else str(Path(path).absolute())
 
 
 def rebased(record: Record, directory: str) -> Record:

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from penstock._engine.protocol.control import decode
 from penstock._engine.protocol.events import AddSplits, ReaderState, decode_event
+from penstock._engine.protocol.key_groups import key_group_range
 from penstock._engine.protocol.key_values import key_value
-from penstock._engine.protocol.keys import key_group_range
 from penstock._engine.savepoints.located import Located, locate
 from penstock._engine.state.keyed_store import KeyedStore
 from penstock._engine.state.operator_state import OperatorState

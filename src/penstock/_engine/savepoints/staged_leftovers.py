@@ -2,21 +2,27 @@
 
 A staged file's name says which attempt of which job wrote it. Whether it is needed is told without unpickling anything:
 the bytes that a sink has put into a checkpoint hold the names of all that it goes on with or still has to publish.
+
+A job may have been started from a checkpoint of any other, and needs what that names until it has copies. So while
+there is one of which it is not known what it needs, no staged file is dead, whichever job has written it.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from penstock._engine.savepoints.located import locate
 from penstock._engine.savepoints.survey import Leftover, LeftoverKind, Unclear
 from penstock.errors import PenstockError, UnknownStateError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Iterable, Mapping
 
     from penstock._engine.protocol.metadata import JobSnapshot
     from penstock._engine.savepoints.chains import JobChain
+
+#: Said of a job one of whose records is damaged.
+UNREADABLE: Final = "it cannot be read, so what it names is not known"
 
 
 class StagedFiles:
@@ -39,9 +45,8 @@ class StagedFiles:
         options: Mapping[str, str],
     ) -> None:
         self._options = options
+        #: What may need anything: while there is any, nothing counts as left over.
         self.unclear: list[Unclear] = []
-        #: Whether a savepoint cannot be read: it may name anything.
-        self._is_blind = False
         #: The bytes in which sinks name what they need.
         self._needed: list[bytes] = []
         for path in savepoints:
@@ -57,30 +62,37 @@ class StagedFiles:
         self._over = frozenset[str]().union(*(chain.runs for chain in dead))
         self._over -= frozenset[str]().union(*(chain.runs for chain in living))
 
-    def below(self, directory: str, oldest_ms: int) -> Iterator[Leftover]:
-        """Iterate what is left below a sink's folder and was written before a time."""
+    def below(self, directories: Iterable[str], oldest_ms: int) -> list[Leftover]:
+        """Return what is left below sinks' folders and was written before a time."""
         # A connector's names are its own; this is the one place of the engine that asks for them.
         from penstock._connectors.files.opening import filesystem_of
         from penstock._connectors.files.staging import list_segments
 
-        statuses = {status.path: status for status in filesystem_of(directory).hidden_files(directory)}
+        found: list[Leftover] = []
         asked: set[tuple[str, str | None]] = set()
-        for segment in list_segments(directory):
-            job_id, run_id, status = segment.job_id, segment.run_id, statuses.get(segment.path)
-            is_unknown = run_id not in self._known and job_id not in self._ended_jobs
-            if is_unknown and (job_id, run_id) not in asked:
-                asked.add((job_id, run_id))
-                self.unclear.append(Unclear(segment.path, _unknown(job_id, run_id)))
-            is_over = run_id in self._over or (run_id not in self._known and job_id in self._ended_jobs)
-            if self._is_blind or not is_over or status is None or status.modified_ms > oldest_ms:
-                continue
-            name = segment.path.rpartition("/")[2].encode()
-            if not any(name in blob for blob in self._needed):
+        for directory in directories:
+            statuses = {status.path: status for status in filesystem_of(directory).hidden_files(directory)}
+            for segment in list_segments(directory):
+                job_id, run_id, status = segment.job_id, segment.run_id, statuses.get(segment.path)
+                is_unknown = run_id not in self._known and job_id not in self._ended_jobs
+                if is_unknown and (job_id, run_id) not in asked:
+                    asked.add((job_id, run_id))
+                    self.unclear.append(Unclear(segment.path, _unknown(job_id, run_id)))
+                is_over = run_id in self._over or (run_id not in self._known and job_id in self._ended_jobs)
+                if not is_over or status is None or status.modified_ms > oldest_ms or self._is_needed(segment.path):
+                    continue
                 reason = f"job {job_id} has ended, and no checkpoint names what attempt {segment.token} staged"
-                yield Leftover(LeftoverKind.STAGED_FILE, segment.path, status.size, reason, status.modified_ms)
+                found.append(Leftover(LeftoverKind.STAGED_FILE, segment.path, status.size, reason, status.modified_ms))
+        return [] if self.unclear else found
+
+    def _is_needed(self, segment: str) -> bool:
+        name = segment.rpartition("/")[2].encode()
+        return any(name in blob for blob in self._needed)
 
     def _add_chain(self, chain: JobChain) -> bool:
         """Take note of what a job needs, and tell whether that is all."""
+        if chain.unreadable:
+            self.unclear.append(Unclear(chain.unreadable[0], UNREADABLE))
         for record in chain.living:
             self._needed += _opaque(record.snapshot)
         for place in chain.start():
@@ -91,7 +103,7 @@ class StagedFiles:
                     Unclear(place, f"job {chain.job_id} goes on from it, and it cannot be read: {error}")
                 )
                 return False
-        return True
+        return not chain.unreadable
 
     def _add_savepoint(self, path: str) -> None:
         try:
@@ -100,7 +112,6 @@ class StagedFiles:
             return
         except PenstockError as error:
             self.unclear.append(Unclear(path, f"it cannot be read, so no staged file is known to be dead ({error})"))
-            self._is_blind = True
             return
         self._needed += _opaque(record.snapshot)
 
@@ -109,7 +120,10 @@ def _unknown(job_id: str, run_id: str | None) -> str:
     """Say what is not known of a staged file."""
     if run_id is None:
         return f"an older version has staged it for job {job_id}, and did not say in which run (--ended-job {job_id})"
-    return f"run {run_id} of job {job_id} is in none of the checkpoint directories"
+    return (
+        f"run {run_id} of job {job_id} is in none of the checkpoint directories, so that job may need any staged file; "
+        "give its directory with --checkpoint-dir, or --ended-job where it is not to be resumed"
+    )
 
 
 def _opaque(snapshot: JobSnapshot | None) -> list[bytes]:

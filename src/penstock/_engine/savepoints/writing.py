@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import secrets
-import time
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from penstock import __version__
 from penstock._engine.operators.fired_windows import CONTENTS, FIRED, take_over_from_format_1
-from penstock._engine.protocol.keys import NormalKey, key_group, key_group_range, normal_key, subtask_of_key_group
+from penstock._engine.protocol.clocks import now_ms
+from penstock._engine.protocol.key_groups import key_group, key_group_range, subtask_of_key_group
+from penstock._engine.protocol.keys import NormalKey, normal_key
 from penstock._engine.protocol.metadata import OperatorRecord, encode_record
 from penstock._engine.protocol.paths import METADATA, shared_path
 from penstock._engine.protocol.state_handle import StateHandle, StateMode
@@ -62,7 +63,7 @@ def write_draft(draft: Draft, path: str, options: Mapping[str, str] | None = Non
         raise SavepointChangeError(directory, "there are files already; choose a directory that is empty or new")
     writer = _Writer(draft, target)
     try:
-        record = encode_record(draft.record(writer.operators(), time.time_ns() // 1_000_000, __version__))
+        record = encode_record(draft.record(writer.operators(), now_ms(), __version__))
         # A store whose answer was lost is asked again, and then says that it is there.
         is_first = target.put_if_absent(METADATA, record) or target.find(METADATA) == record
     except BaseException:
@@ -204,7 +205,7 @@ class _Writer:
             path = self._put(uid, subtask, token, data, ".operator")
             return describe(data, parts, self._draft.checkpoint_id, token, path)
 
-        handle = state.save(write)
+        handle = state.save(write, anew=True)  # the file of the same content is elsewhere
         return () if handle is None else (handle,)
 
 

@@ -8,8 +8,8 @@ from operator import is_
 from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 from penstock._engine.protocol.key_frames import may_lack_names
+from penstock._engine.protocol.key_groups import key_group, normal_key_groups
 from penstock._engine.protocol.key_values import key_value
-from penstock._engine.protocol.keys import NormalKey, key_group, normal_key_groups
 from penstock._engine.state.state_file import Chunk, Op, StateFileWriter
 from penstock._engine.state.table import ABSENT, Pane
 from penstock._engine.state.timers import Entry, Timers, split
@@ -17,6 +17,8 @@ from penstock.errors import InternalError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Container, Iterator
+
+    from penstock._engine.protocol.keys import NormalKey
 
 #: Entries below a pane whose keys are not in a container, by ascending key group: (key group, normal key, value,
 #: original).

@@ -16,7 +16,8 @@ from operator import is_
 from struct import Struct
 from typing import TYPE_CHECKING, Any, Final
 
-from penstock._engine.protocol.keys import NormalKey, decode_normal, encode_normal, key_group
+from penstock._engine.protocol.key_groups import key_group
+from penstock._engine.protocol.keys import NormalKey, decode_normal, encode_normal
 from penstock._engine.state import pickles
 from penstock._engine.state.table import ABSENT, Pane
 

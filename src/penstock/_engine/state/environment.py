@@ -89,6 +89,9 @@ _opening = threading.Lock()
 def open_environment(path: Path) -> Environment:
     """Return this process's handle of the environment in a directory; it closes with its last user.
 
+    Of its two files either both are there or none: where one was cleaned away, a process that has them open still uses
+    its own, and a second one, with another lock, would write into the same data.
+
     Raises:
         lmdb.Error: The directory cannot be opened as one.
     """
@@ -96,6 +99,8 @@ def open_environment(path: Path) -> Environment:
         key = (os.getpid(), path)  # a forked child may not use its parent's handles
         environment = _opened.get(key)
         if environment is None:
+            if (path / "data.mdb").exists() != (path / "lock.mdb").exists():
+                raise lmdb.Error(f"{path}: one of its two files is gone")
             environment = _opened[key] = Environment(path)
         return environment
 

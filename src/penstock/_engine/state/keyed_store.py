@@ -163,7 +163,8 @@ class KeyedStore(MemoryStore):
             usable = [version for version in self._versions() if version.position in places]
             if usable:
                 return max(usable, key=lambda version: places[version.position])
-        return self._local or new_version(self._directory, self._key_groups, self._max_parallelism)
+        # Made again where it was cleaned away under a live job.
+        return self._local or new_version(private_directory(self._directory), self._key_groups, self._max_parallelism)
 
     def _versions(self) -> list[LocalVersion]:
         return find_versions(self._directory, self._key_groups, self._max_parallelism)

@@ -21,7 +21,8 @@ from uuid import uuid4
 import lmdb
 import msgspec
 
-from penstock._engine.protocol.keys import NormalKey, encode_normal, key_group
+from penstock._engine.protocol.key_groups import key_group
+from penstock._engine.protocol.keys import NormalKey, encode_normal
 from penstock._engine.state import pickles
 from penstock._engine.state.entries import GROUP, PANE_ID, PREFIX, changes, locate, stored, value_of
 from penstock._engine.state.environment import Environment, open_environment

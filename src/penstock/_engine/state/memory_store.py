@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from zlib import crc32
 
 from penstock._engine.protocol.key_frames import may_lack_names
-from penstock._engine.protocol.keys import NormalKey, key_group
+from penstock._engine.protocol.key_groups import key_group
 from penstock._engine.protocol.state_handle import StateHandle
 from penstock._engine.state import old_keys
 from penstock._engine.state.chunks import Chunker, check_key_groups
@@ -25,6 +25,7 @@ from penstock._engine.state.timers import Entry, Timers
 if TYPE_CHECKING:
     from collections.abc import Callable, Container, Iterable, Iterator
 
+    from penstock._engine.protocol.keys import NormalKey
     from penstock._engine.protocol.state_handle import Lineage
 
 

@@ -21,7 +21,8 @@ from zlib import crc32
 import msgspec
 import pyarrow as pa
 
-from penstock._engine.protocol.keys import NormalKey, decode_normal, encode_normal, key_group
+from penstock._engine.protocol.key_groups import key_group
+from penstock._engine.protocol.keys import NormalKey, decode_normal, encode_normal
 from penstock._engine.state import pickles
 from penstock.errors import CorruptCheckpointError, StateClassError, UnpicklableStateError, UnsupportedFormatError
 

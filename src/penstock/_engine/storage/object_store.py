@@ -57,7 +57,7 @@ def open_object_store(url: str, options: dict[str, str]) -> CheckpointStorage:
     own = {key: value for key, value in options.items() if not is_s3_setting(key)}
     access = s3_access(url, options) if scheme in SCHEMES else Access(own)
     try:
-        return ObjectStorage(url, from_url(url, retry_config=_IMPATIENT, **access.arguments), access)
+        return ObjectStorage(url, from_url(_quoted(url), retry_config=_IMPATIENT, **access.arguments), access)
     except (BaseError, ValueError) as error:
         raise CheckpointStorageError(url, reason_of(error)) from error
 
@@ -190,16 +190,24 @@ class ObjectStorage(CheckpointStorage):
         except (BaseError, OSError) as error:
             raise CheckpointStorageError(self.full_path(path), reason_of(error)) from error
         if not self._has_answered and self._access is not None:
-            self._store = from_url(self.url, retry_config=_PATIENT, **self._access.arguments)
+            self._store = from_url(_quoted(self.url), retry_config=_PATIENT, **self._access.arguments)
             self._has_answered = True
 
 
 def _bucket(url: str) -> str | None:
     """Return the root of a bucket; None for URLs whose path alone tells where the bucket ends."""
     parts = urlsplit(url)
-    plain = parts.scheme in {"s3", "s3a", "gs", "az", "adl", "abfs", "abfss"} and "%" not in url
+    plain = parts.scheme in {"s3", "gs", "az", "adl", "abfs", "abfss"}
     return f"{parts.scheme}://{parts.netloc}" if plain else None
 
 
 def _key(url: str, path: str) -> str:
-    return f"{urlsplit(url).path.strip('/')}/{path}".lstrip("/")
+    _, _, directory = url.partition("://")[2].partition("/")
+    return f"{directory}/{path}".lstrip("/")
+
+
+def _quoted(url: str) -> str:
+    """Return a URL as the library wants it, which decodes escapes in it and cuts a query off."""
+    if url.startswith("http"):
+        return url
+    return url.replace("%", "%25").replace("?", "%3F").replace("#", "%23")

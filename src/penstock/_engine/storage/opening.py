@@ -2,23 +2,24 @@
 
 from __future__ import annotations
 
+import contextlib
 from pathlib import Path
 from typing import TYPE_CHECKING
-from urllib.parse import SplitResult, unquote, urlsplit
 
 from penstock._engine.storage.local import LocalStorage
 from penstock._engine.storage.s3 import is_s3_setting
-from penstock.errors import CheckpointStorageError
+from penstock.common.paths import absolute_path, plain_path, scheme_of
+from penstock.errors import CheckpointStorageError, PathError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Generator, Mapping
 
     from penstock._engine.storage.checkpoint_storage import CheckpointStorage
     from penstock.common.configuration import Configuration
 
 
 def local_path(path: str) -> str:
-    """Return a path that Flink would write as ``file:/…`` without that; any other one as it is.
+    """Return a path that Flink would write as ``file:/…`` without that; any other one in its one spelling.
 
     Raises:
         CheckpointStorageError: It is a URL that cannot be.
@@ -27,8 +28,26 @@ def local_path(path: str) -> str:
         >>> local_path("file:/data/a%20b"), local_path("file:///data"), local_path("s3://bucket/data")
         ('/data/a b', '/data', 's3://bucket/data')
     """
-    parts = _split(path)
-    return unquote(parts.path) if parts.scheme == "file" else path
+    with _as_storage_error():
+        return plain_path(path)
+
+
+def absolute(path: str) -> str:
+    """Return where a path leads that was given here and now.
+
+    Raises:
+        CheckpointStorageError: It can be no path, or is probably not the one that was meant.
+    """
+    with _as_storage_error():
+        return absolute_path(path)
+
+
+@contextlib.contextmanager
+def _as_storage_error() -> Generator[None]:
+    try:
+        yield
+    except PathError as error:
+        raise CheckpointStorageError(error.path, error.reason) from None
 
 
 def storage_options(configuration: Configuration) -> dict[str, str]:
@@ -53,22 +72,13 @@ def open_storage(url: str, options: Mapping[str, str] | None = None) -> Checkpoi
     Raises:
         CheckpointStorageError: There is no such kind of storage, or it cannot be set up.
     """
-    parts = _split(url)
-    if parts.scheme == "file":
-        return LocalStorage(Path(unquote(parts.path)))
-    if not parts.scheme or len(parts.scheme) == 1:  # one letter is a drive of Windows
-        return LocalStorage(Path(url))
+    place = local_path(url)
+    if not scheme_of(place):
+        return LocalStorage(Path(place))
     # Imported here, because obstore takes long to import, and local directories do without it.
     from penstock._engine.storage.object_store import open_object_store
 
-    return open_object_store(url, dict(options or {}))
-
-
-def _split(url: str) -> SplitResult:
-    try:
-        return urlsplit(url)
-    except ValueError as error:
-        raise CheckpointStorageError(url, str(error)) from None
+    return open_object_store(place, dict(options or {}))
 
 
 def above(directory: str) -> tuple[str, str]:

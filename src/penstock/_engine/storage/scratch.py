@@ -1,10 +1,14 @@
 """Temporary directories of one process, of which others can tell when that process is dead.
 
 The process holds a lock on a file in the directory for as long as it lives; the kernel lets go of it whatever ends it.
+It holds one on the directory itself, too: systemd-tmpfiles, which cleans temporary directories by age, passes over a
+directory on which there is a lock, with all that is below it.
 """
 
 from __future__ import annotations
 
+import contextlib
+import os
 import shutil
 import sys
 import tempfile
@@ -27,7 +31,12 @@ class ScratchDirectory:
 
     def __init__(self, prefix: str) -> None:
         self.path = Path(tempfile.mkdtemp(prefix=prefix))
-        self._lock = hold(self.path)
+        self._lock = Hold(self.path)
+
+    @property
+    def is_there(self) -> bool:
+        """Whether nobody has removed the directory, even where there is another one at its place."""
+        return self._lock.is_there(self.path)
 
     def remove(self) -> None:
         """Remove the directory and all in it."""
@@ -43,22 +52,50 @@ class ScratchDirectory:
         self.remove()
 
 
-def hold(directory: Path) -> IO[bytes]:
-    """Lock a directory for as long as this process lives, or until the file that is returned is closed.
+class Hold:
+    """A directory that is locked for as long as this process lives, or until it is let go.
+
+    Args:
+        directory: The directory.
 
     Raises:
         BlockingIOError: Another process holds it.
     """
-    lock = (directory / LOCK).open("ab")
-    if sys.platform != "win32":
-        import fcntl
 
+    def __init__(self, directory: Path) -> None:
+        self._file: IO[bytes] = (directory / LOCK).open("ab")
+        self._itself: int | None = None
+        if sys.platform != "win32":
+            import fcntl
+
+            try:
+                fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except OSError:
+                self._file.close()
+                raise
+            self._itself = os.open(directory, os.O_RDONLY)
+            with contextlib.suppress(OSError):  # as on some network disks: then nothing but the file is locked
+                fcntl.flock(self._itself, fcntl.LOCK_SH | fcntl.LOCK_NB)
+
+    def fileno(self) -> int:
+        """Return the descriptor by which others see that the directory is held."""
+        return self._file.fileno()
+
+    def is_there(self, directory: Path) -> bool:
+        """Tell whether the directory at a path is still the one that was locked."""
+        if self._itself is None:
+            return directory.is_dir()
         try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            return os.path.samestat(os.fstat(self._itself), directory.stat())
         except OSError:
-            lock.close()
-            raise
-    return lock
+            return False
+
+    def close(self) -> None:
+        """Let go of the directory."""
+        self._file.close()
+        if self._itself is not None:
+            os.close(self._itself)
+            self._itself = None
 
 
 def is_dead(directory: Path) -> bool:
@@ -70,7 +107,7 @@ def is_dead(directory: Path) -> bool:
     if sys.platform == "win32" or not (directory / LOCK).is_file():
         return False
     try:
-        hold(directory).close()
+        Hold(directory).close()
     except OSError:
         return False
     return True

@@ -145,6 +145,8 @@ class KeyedStream(DataStream):
     def min(self, position_to_min: int | str = 0) -> DataStream:
         """Find the smallest value of a field for each key; the other fields stay those of the key's first record.
 
+        NaN counts as greater than all other values, in whatever order the records come.
+
         Args:
             position_to_min: The field's index, or its name in a Row. For records without fields, 0.
         """
@@ -152,6 +154,8 @@ class KeyedStream(DataStream):
 
     def max(self, position_to_max: int | str = 0) -> DataStream:
         """Find the greatest value of a field for each key; the other fields stay those of the key's first record.
+
+        NaN counts as greater than all other values, in whatever order the records come.
 
         Args:
             position_to_max: The field's index, or its name in a Row. For records without fields, 0.
@@ -161,6 +165,8 @@ class KeyedStream(DataStream):
     def min_by(self, position_to_min_by: int | str = 0) -> DataStream:
         """Find the record with the smallest value of a field for each key; of equal ones the first.
 
+        NaN counts as greater than all other values, in whatever order the records come.
+
         Args:
             position_to_min_by: The field's index, or its name in a Row. For records without fields, 0.
         """
@@ -168,6 +174,8 @@ class KeyedStream(DataStream):
 
     def max_by(self, position_to_max_by: int | str = 0) -> DataStream:
         """Find the record with the greatest value of a field for each key; of equal ones the first.
+
+        NaN counts as greater than all other values, in whatever order the records come.
 
         Args:
             position_to_max_by: The field's index, or its name in a Row. For records without fields, 0.

@@ -2,13 +2,8 @@
 
 from __future__ import annotations
 
-from penstock.datastream.connectors._file_system.formats import (
-    BulkFormat,
-    FileFormat,
-    FilePart,
-    InputFile,
-    StreamFormat,
-)
+from penstock.datastream.connectors._file_system.formats import BulkFormat, FileFormat, StreamFormat
+from penstock.datastream.connectors._file_system.parts import FilePart, InputFile
 from penstock.datastream.connectors._file_system.policies import (
     BucketAssigner,
     DefaultRollingPolicy,

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import datetime
+import math
 from typing import TYPE_CHECKING, Any, cast
 
 from penstock.common.typeinfo import (
@@ -94,23 +96,98 @@ def _single_type(type_info: TypeInformation, name: str) -> Any:
 
 
 def arrow_array(values: Sequence[Any], arrow_type: Any) -> Any:
-    """Return values as an array of a type.
+    """Return values as an array of a type, each as it is.
 
     Raises:
-        ArrowException: A value does not fit, or would be cut: 1.5 in a column of integers, a time in one of dates.
+        ArrowException: A value does not fit, or would be changed, also inside of lists, maps and structs: 1.5 in a
+            column of integers, a time in one of dates, one without a zone in a column with a zone.
     """
     import pyarrow as pa
 
     types: Any = pa.types
-    if not (types.is_integer(arrow_type) or types.is_temporal(arrow_type)):
+    if types.is_nested(arrow_type):
+        _check_items(values, arrow_type)
         return cast("Any", pa.array(values, arrow_type))
-    found: Any = pa.array(values)  # made for the type at once, values would be cut without a word
+    if types.is_integer(arrow_type) or types.is_temporal(arrow_type):
+        return _exact_array(values, arrow_type)
+    made = cast("Any", pa.array(values, arrow_type))
+    if types.is_float32(arrow_type) or types.is_float16(arrow_type):
+        _check_finite(values, made)
+    return made
+
+
+def _exact_array(values: Sequence[Any], arrow_type: Any) -> Any:
+    """Return values as integers, dates or times; made for the type at once, they would be cut without a word."""
+    import pyarrow as pa
+
+    types: Any = pa.types
+    if types.is_timestamp(arrow_type) or types.is_time(arrow_type):
+        _check_zones(values, has_zone=types.is_timestamp(arrow_type) and arrow_type.tz is not None)
+    found: Any = pa.array(values)
     if found.type == arrow_type:
         return found
+    numbers = types.is_integer(found.type) or types.is_floating(found.type) or types.is_decimal(found.type)
+    is_of_kind = numbers if types.is_integer(arrow_type) else types.is_temporal(found.type)
+    if types.is_null(found.type):
+        return found.cast(arrow_type)
+    if not is_of_kind:
+        raise pa.ArrowInvalid(f"it is {found.type}, which is not read as {arrow_type}")
     made: Any = found.cast(arrow_type)
     if types.is_date(arrow_type) and not made.cast(found.type).equals(found):  # the one cast that cuts nevertheless
         raise pa.ArrowInvalid("a time of day in a column of dates would be lost")
     return made
+
+
+def _check_zones(values: Sequence[Any], *, has_zone: bool) -> None:
+    """Refuse times with a zone for columns without one, and the other way round: Arrow takes all for UTC."""
+    import pyarrow as pa
+
+    for value in values:
+        if has_zone is (getattr(value, "tzinfo", None) is None) and isinstance(
+            value, (datetime.datetime, datetime.time)
+        ):
+            told = "has no time zone, and its column has" if has_zone else "has a time zone, and its column has none"
+            raise pa.ArrowInvalid(f"the time {told}")
+
+
+def _check_finite(values: Sequence[Any], made: Any) -> None:
+    import pyarrow as pa
+
+    for value, single in zip(values, made.to_pylist(), strict=True):
+        if single is not None and math.isinf(single) and not math.isinf(value):
+            raise pa.ArrowInvalid(f"{value} is more than a number of this size can be")
+
+
+def _check_items(values: Sequence[Any], arrow_type: Any) -> None:
+    """Refuse values in which something inside would be changed."""
+    import pyarrow as pa
+
+    kind: Any = pa.types
+    there: list[Any] = [value for value in values if value is not None]
+    if kind.is_struct(arrow_type):
+        for field in arrow_type:
+            arrow_array([_of_dict(value, field.name) for value in there], field.type)
+    elif kind.is_map(arrow_type):
+        pairs: list[tuple[Any, Any]] = [pair for value in there for pair in dict[Any, Any](value).items()]
+        arrow_array([key for key, _ in pairs], arrow_type.key_type)
+        arrow_array([item for _, item in pairs], arrow_type.item_type)
+    elif not kind.is_union(arrow_type):
+        arrow_array([item for value in there for item in value], arrow_type.value_type)
+
+
+def _of_dict(value: Any, name: str) -> Any:
+    return cast("dict[str, Any]", value).get(name) if isinstance(value, dict) else None
+
+
+def plain(value: Any) -> Any:
+    """Return a value with dicts in place of the rows inside of it, which Arrow does not know."""
+    if isinstance(value, Row):
+        value = value.as_dict()
+    if isinstance(value, dict):
+        return {key: plain(item) for key, item in cast("dict[Any, Any]", value).items()}
+    if isinstance(value, (list, tuple)):
+        return [plain(item) for item in cast("list[Any]", value)]
+    return value
 
 
 def unknown_field(value: Any, arrow_type: Any, path: str) -> str | None:

@@ -17,12 +17,14 @@ class Columns:
     Args:
         names: The columns in order.
         way_out: What a user does about a field that is none of them.
+        lenient: Leave out fields that are none of them.
     """
 
-    def __init__(self, names: Collection[str], way_out: str) -> None:
+    def __init__(self, names: Collection[str], way_out: str, *, lenient: bool = False) -> None:
         self.names = list(names)
         self._known = set(self.names)
-        self._way_out = way_out
+        self.way_out = way_out
+        self._lenient = lenient
 
     def values(self, record: Any) -> Sequence[Any]:
         """Return a record's values by column: of dicts and of rows with names by name, of the rest by position.
@@ -34,12 +36,14 @@ class Columns:
         """
         if isinstance(record, dict):
             fields = cast("dict[str, Any]", record)
-            if not self._known.issuperset(fields):
+            if not self._lenient and not self._known.issuperset(fields):
                 self.refuse(record, fields)
             return list(map(fields.get, self.names))
         if isinstance(record, Row):
             names = field_names(record)
             if names is not None and not self._known.issuperset(names):
+                if self._lenient:
+                    return list(map(record.as_dict().get, self.names))
                 self.refuse(record, names)
             return record.get_fields_by_names(self.names)
         return record
@@ -47,4 +51,4 @@ class Columns:
     def refuse(self, record: Any, fields: Iterable[str]) -> NoReturn:
         """Raise for the first field that is no column."""
         field = next(name for name in fields if name not in self._known)
-        raise RecordFieldError(str(field), f"{record!r:.200}", tuple(self.names), self._way_out)
+        raise RecordFieldError(str(field), f"{record!r:.200}", tuple(self.names), self.way_out)

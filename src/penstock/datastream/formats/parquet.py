@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 from penstock.common.serialization import BulkWriter, BulkWriterFactory
 from penstock.common.types import Row, RowKind, make_row
 from penstock.datastream.connectors.file_system import BulkFormat, FilePart
-from penstock.datastream.formats._arrow_types import arrow_array, arrow_schema, unknown_field
+from penstock.datastream.formats._arrow_types import arrow_array, arrow_schema, plain, unknown_field
 from penstock.datastream.formats._fields import Columns
-from penstock.errors import SourceFileError
+from penstock.errors import RecordValueError, SourceFileError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -29,6 +29,7 @@ _WRITE_ROWS = 8192
 _ROW_GROUP_BYTES = 64 * 1024 * 1024
 
 _BY_SCHEMA = "Give a schema that has all fields to ParquetBulkWriters.for_schema(), or change the records"
+_BY_CASTING = "Make the value one that fits, give the column another type"
 _BY_FIRST = (
     "Without a schema, a file has the columns of the records in its first row group: give one that has all fields to "
     "ParquetBulkWriters.for_schema()"
@@ -168,7 +169,7 @@ class ParquetBulkWriters:
 
     @staticmethod
     def for_row_type(
-        row_type: RowTypeInfo, hadoop_config: Any = None, utc_timestamp: bool = False
+        row_type: RowTypeInfo, hadoop_config: Any = None, utc_timestamp: bool = False, *, lenient: bool = False
     ) -> BulkWriterFactory:
         """Write rows of a type.
 
@@ -176,32 +177,36 @@ class ParquetBulkWriters:
             row_type: Names and types of the columns.
             hadoop_config: Not used here; PyFlink's parameter.
             utc_timestamp: Not used here: timestamps are written as they are.
+            lenient: As for ``for_schema``; ours.
 
         Raises:
             ValueError: A field's type has no counterpart in Parquet.
         """
         del hadoop_config, utc_timestamp
-        return _ParquetWriterFactory(arrow_schema(row_type))
+        return _ParquetWriterFactory(arrow_schema(row_type), lenient=lenient)
 
     @staticmethod
-    def for_schema(schema: pa.Schema | None = None) -> BulkWriterFactory:
+    def for_schema(schema: pa.Schema | None = None, *, lenient: bool = False) -> BulkWriterFactory:
         """Write dicts, rows or tuples by an Arrow schema; ours.
 
         Args:
             schema: Names and types of the columns; by default all fields of the first records of each file, some 64 MB,
                 which then have to be dicts or rows with names.
+            lenient: Let records lose what the schema has no place for: fields that are no column, fractions in columns
+                of integers, fractions of a second that are too fine, time zones. By default they are errors.
 
-        A field that a dict lacks is null. One that is no column raises RecordFieldError when it is written.
+        A field that a dict lacks is null. When records are written, one that is no column raises RecordFieldError, and
+        a value that its column cannot hold as it is RecordValueError.
         """
-        return _ParquetWriterFactory(schema)
+        return _ParquetWriterFactory(schema, lenient=lenient)
 
 
 class _ParquetWriterFactory(BulkWriterFactory):
-    def __init__(self, schema: pa.Schema | None) -> None:
-        self._schema = schema
+    def __init__(self, schema: pa.Schema | None, *, lenient: bool = False) -> None:
+        self._schema, self._lenient = schema, lenient
 
     def create(self, stream: BinaryIO) -> BulkWriter:
-        return _ParquetWriter(stream, self._schema)
+        return _ParquetWriter(stream, self._schema, lenient=self._lenient)
 
 
 class _ParquetWriter(BulkWriter):
@@ -211,9 +216,9 @@ class _ParquetWriter(BulkWriter):
     From there on the file's columns stand.
     """
 
-    def __init__(self, stream: BinaryIO, schema: pa.Schema | None) -> None:
-        self._stream, self._schema = stream, schema
-        self._columns = None if schema is None else Columns(schema.names, _BY_SCHEMA)
+    def __init__(self, stream: BinaryIO, schema: pa.Schema | None, *, lenient: bool) -> None:
+        self._stream, self._schema, self._lenient = stream, schema, lenient
+        self._columns = None if schema is None else Columns(schema.names, _BY_SCHEMA, lenient=lenient)
         self._writer: Any = None
         self._records: list[Any] = []
         self._batches: list[Any] = []
@@ -245,6 +250,8 @@ class _ParquetWriter(BulkWriter):
             return
         try:
             batch = _inferred(records) if self._columns is None else self._by_columns(self._columns, records)
+        except RecordValueError:
+            raise
         except (pa.ArrowException, TypeError, ValueError, KeyError) as error:
             raise self._misfit(f"Records such as {records[0]!r:.200}", error) from error
         self._batches.append(batch)
@@ -255,14 +262,40 @@ class _ParquetWriter(BulkWriter):
         import pyarrow as pa
 
         assert self._schema is not None
-        types: list[Any] = self._schema.types
         values = list(zip(*map(columns.values, records), strict=True))
-        for name, column, type_ in zip(columns.names, values, types, strict=True):
-            if pa.types.is_nested(type_):
-                _check_inside(records, columns, name, column, type_)
-        typed = zip(values, types, strict=True)
-        arrays: list[Any] = [arrow_array(_arrow_values(column, type_), type_) for column, type_ in typed]
+        fields: list[Any] = list(self._schema)
+        typed = zip(values, fields, strict=True)
+        arrays = [self._array(records, columns, column, field) for column, field in typed]
         return pa.table(arrays, schema=self._schema)  # pyright: ignore[reportUnknownMemberType]
+
+    def _array(self, records: list[Any], columns: Columns, values: Sequence[Any], field: Any) -> Any:
+        """Return one column of some records.
+
+        Raises:
+            RecordFieldError: Inside of a value is a field that the column's structs lack.
+            RecordValueError: The column cannot hold a value as it is.
+        """
+        import pyarrow as pa
+
+        if pa.types.is_nested(field.type):
+            if not self._lenient:
+                _check_inside(records, columns, field.name, values, field.type)
+            values = [plain(value) for value in values]
+        missing = None if field.nullable else next((place for place, one in enumerate(values) if one is None), None)
+        if missing is not None:
+            raise self._unfit(records[missing], field, "it is null or left out, and the column takes no nulls")
+        make: Callable[[Sequence[Any], Any], Any] = pa.array if self._lenient else arrow_array
+        try:
+            return make(values, field.type)
+        except _misfits() as error:
+            record, told = _first_misfit(records, values, make, field.type) or (records[0], str(error))
+            raise self._unfit(record, field, told) from error
+
+    def _unfit(self, record: Any, field: Any, reason: str) -> RecordValueError:
+        way_out = (
+            _BY_CASTING if self._lenient else f"{_BY_CASTING}, or set lenient=True to let what does not fit be cut"
+        )
+        return RecordValueError(field.name, f"{record!r:.200}", str(field.type), reason.rstrip("."), way_out)
 
     def _misfit(self, what: str, error: Exception) -> ValueError:
         names = "not known yet"
@@ -319,9 +352,20 @@ def _as_dict(record: Any) -> dict[str, Any]:
     return record.as_dict(recursive=True) if isinstance(record, Row) else dict(record)
 
 
-def _arrow_values(column: Sequence[Any], arrow_type: Any) -> Sequence[Any]:
+def _misfits() -> tuple[type[Exception], ...]:
+    """Return what Arrow raises for values that are none of a type; it is not loaded before it is needed."""
     import pyarrow as pa
 
-    if not pa.types.is_nested(arrow_type):
-        return column
-    return [value.as_dict(recursive=True) if isinstance(value, Row) else value for value in column]
+    return pa.ArrowException, TypeError, ValueError, AttributeError, OverflowError
+
+
+def _first_misfit(
+    records: list[Any], values: Sequence[Any], make: Callable[[Sequence[Any], Any], Any], arrow_type: Any
+) -> tuple[Any, str] | None:
+    """Return the first record whose value is none of a type by itself, and why; None where only all together are."""
+    for record, value in zip(records, values, strict=True):
+        try:
+            make([value], arrow_type)
+        except _misfits() as error:
+            return record, str(error)
+    return None

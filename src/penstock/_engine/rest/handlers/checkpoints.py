@@ -12,7 +12,12 @@ from penstock._engine.rest.refusal import Refusal
 from penstock._engine.rest.routing import Route
 
 if TYPE_CHECKING:
-    from penstock._engine.gateway.checkpoint_view import CheckpointsView, CheckpointView, SubtaskCheckpoint
+    from penstock._engine.gateway.checkpoint_view import (
+        CheckpointsView,
+        CheckpointView,
+        RestoredView,
+        SubtaskCheckpoint,
+    )
     from penstock._engine.gateway.job_view import JobView
     from penstock._engine.rest.routing import Call
 
@@ -127,6 +132,20 @@ class PendingCommits(msgspec.Struct):
     pending_commits: dict[str, int]
 
 
+class CheckpointRange(msgspec.Struct):
+    """Checkpoints with neighbouring ids."""
+
+    first: int
+    last: int
+
+
+class CheckpointExtras(PendingCommits):
+    """Penstock's own members of the checkpoints."""
+
+    #: What the job's origin has completed behind the checkpoint that the job went on from.
+    published_again: CheckpointRange | None
+
+
 class Checkpoints(msgspec.Struct):
     """The checkpoints of a job in this run."""
 
@@ -134,7 +153,7 @@ class Checkpoints(msgspec.Struct):
     summary: CheckpointSummary
     latest: LatestCheckpoints
     history: list[Checkpoint]
-    penstock: PendingCommits
+    penstock: CheckpointExtras
 
 
 class Externalization(msgspec.Struct):
@@ -200,8 +219,12 @@ def job_checkpoints(job: JobView) -> Checkpoints:
             ),
         ),
         history=[_checkpoint(job, entry) for entry in known.history],
-        penstock=PendingCommits(dict(job.pending_commits)),
+        penstock=CheckpointExtras(dict(job.pending_commits), restored and _published_again(restored)),
     )
+
+
+def _published_again(restored: RestoredView) -> CheckpointRange | None:
+    return None if restored.later is None else CheckpointRange(restored.checkpoint_id + 1, restored.later)
 
 
 def _enabled(job: JobView) -> CheckpointsView:
@@ -229,11 +252,11 @@ def _checkpoint(job: JobView, entry: CheckpointView, *, tasks: bool = False) -> 
         status=entry.status.value,
         is_savepoint=is_savepoint,
         savepoint_format="CANONICAL" if is_savepoint else None,
-        trigger_timestamp=entry.triggered_ms,
-        latest_ack_timestamp=-1 if entry.acked_ms is None else entry.acked_ms,
+        trigger_timestamp=entry.triggered.now_ms,
+        latest_ack_timestamp=-1 if entry.acked is None else entry.acked.now_ms,
         checkpointed_size=entry.written_bytes,
         state_size=entry.state_bytes,
-        end_to_end_duration=-1 if entry.ended_ms is None else entry.ended_ms - entry.triggered_ms,
+        end_to_end_duration=-1 if entry.duration_ms is None else entry.duration_ms,
         alignment_buffered=0,
         processed_data=0,
         persisted_data=0,
@@ -246,7 +269,7 @@ def _checkpoint(job: JobView, entry: CheckpointView, *, tasks: bool = False) -> 
         case CheckpointStatus.COMPLETED:
             answer.external_path, answer.discarded = _path(entry.path), entry.discarded
         case CheckpointStatus.FAILED:
-            answer.failure_timestamp, answer.failure_message = entry.ended_ms or 0, entry.failure
+            answer.failure_timestamp, answer.failure_message = entry.ended.now_ms if entry.ended else 0, entry.failure
         case CheckpointStatus.IN_PROGRESS:
             pass
     return answer

@@ -82,7 +82,7 @@ def _entry(job: JobView, failure: JobFailure) -> ExceptionEntry:
     return ExceptionEntry(
         exception_name=failure.reason.partition(":")[0].strip(),
         stacktrace="\n".join(lines),
-        timestamp=failure.time_ms,
+        timestamp=failure.time.now_ms,
         failure_labels={},
         task_name=_task_name(job, failure),
         endpoint=None,

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from penstock._engine.gateway.job_view import JobView
+    from penstock._engine.protocol.clocks import Moment
     from penstock._engine.protocol.metadata import AccumulatorRecord
     from penstock._engine.rest.routing import Call
 
@@ -290,9 +291,9 @@ def _views(call: Call) -> list[JobView]:
     return [control.view for control in call.site.jobs.all()]
 
 
-def job_overview(job: JobView, now_ms: int) -> JobOverview:
+def job_overview(job: JobView, now: Moment) -> JobOverview:
     """Return a job's line in the list."""
-    span = job_span(job, now_ms)
+    span = job_span(job, now)
     counts = status_counts(status for at in range(len(job.plan.vertices)) for status in vertex_statuses(job, at))
     return JobOverview(
         jid=job.job_id,
@@ -303,7 +304,7 @@ def job_overview(job: JobView, now_ms: int) -> JobOverview:
         end_time=span.end,
         duration=span.duration,
         state=job.status.name,
-        last_modification=max(job.status_times.values()),
+        last_modification=max(job.status_times.values(), key=lambda entered: entered.passed_ms).now_ms,
         pending_operators=0,
         tasks=TaskCounts(sum(counts.values()), **{status.name.lower(): number for status, number in counts.items()}),
         penstock=_progress(job),
@@ -343,10 +344,10 @@ def details(call: Call) -> JobDetails:
     return job_details(call.job, call.site.clock())
 
 
-def job_details(job: JobView, now_ms: int) -> JobDetails:
+def job_details(job: JobView, now: Moment) -> JobDetails:
     """Return the details of a job."""
-    span = job_span(job, now_ms)
-    vertices = [_vertex(job, place, now_ms) for place in range(len(job.plan.vertices))]
+    span = job_span(job, now)
+    vertices = [_vertex(job, place, now) for place in range(len(job.plan.vertices))]
     return JobDetails(
         jid=job.job_id,
         application_id=job.job_id,
@@ -359,8 +360,10 @@ def job_details(job: JobView, now_ms: int) -> JobDetails:
         end_time=span.end,
         duration=span.duration,
         max_parallelism=job.plan.max_parallelism,
-        now=now_ms,
-        timestamps={status.name: job.status_times.get(status, 0) for status in JobStatus},
+        now=now.now_ms,
+        timestamps={
+            status.name: job.status_times[status].now_ms if status in job.status_times else 0 for status in JobStatus
+        },
         vertices=vertices,
         status_counts=status_counts(vertex.status for vertex in vertices),
         plan=job_plan(job),
@@ -369,9 +372,9 @@ def job_details(job: JobView, now_ms: int) -> JobDetails:
     )
 
 
-def _vertex(job: JobView, place: int, now_ms: int) -> Vertex:
+def _vertex(job: JobView, place: int, now: Moment) -> Vertex:
     vertex, statuses = job.plan.vertices[place], vertex_statuses(job, place)
-    spans = [subtask_span(job, subtask, now_ms) for subtask in job.subtasks[place]]
+    spans = [subtask_span(job, subtask, now) for subtask in job.subtasks[place]]
     over = all(span.end >= 0 for span in spans)
     return Vertex(
         id=vertex.id,

@@ -13,7 +13,7 @@ from penstock._engine.rest.handlers.jobs import QueueStatus
 from penstock._engine.rest.operations import OperationKind
 from penstock._engine.rest.paths import as_uri
 from penstock._engine.rest.refusal import Refusal
-from penstock._engine.rest.routing import Route
+from penstock._engine.rest.routing import Query, Route
 from penstock._engine.rest.throwable import FailureCause, failure_cause
 from penstock.errors import SavepointError
 
@@ -164,7 +164,9 @@ def dispose(call: Call) -> Triggered:
 def _trigger(
     call: Call, kind: OperationKind, job_id: str, trigger_id: str | None, begin: Callable[[], Future[Any]]
 ) -> Triggered:
-    return Triggered(call.site.operations.trigger(kind, job_id, trigger_id, begin))
+    lease = call.query(_LEASE.name)
+    lease_ms = None if lease is None else int(lease)
+    return Triggered(call.site.operations.trigger(kind, job_id, trigger_id, begin, lease_ms))
 
 
 def _of_job(control: JobControl | None, job_id: str, begin: Callable[[JobControl], Future[Any]]) -> Future[Any]:
@@ -238,18 +240,43 @@ def _unknown(kind: OperationKind, job_id: str, trigger_id: str) -> Refusal:
     return Refusal(404, f"There is no {kind.value} operation with triggerId={trigger_id}{where}.")
 
 
+_LEASE = Query(
+    "lease",
+    "milliseconds within which this client asks again how it stands; else the process of the job does not stay for it",
+    number=True,
+)
 _TOO_MANY = {429: "Too many operations are under way."}
 _NO_DIRECTORY = {400: "The body cannot be, or no directory is named and none is configured.", **_TOO_MANY}
 _NO_OPERATION = {404: "There is no such operation, or its outcome is too old."}
 
 ROUTES = (
-    Route("POST", "/jobs/{jobid}/savepoints", savepoint, Triggered, 202, body=SavepointBody, refusals=_NO_DIRECTORY),
+    Route(
+        "POST",
+        "/jobs/{jobid}/savepoints",
+        savepoint,
+        Triggered,
+        202,
+        query=(_LEASE,),
+        body=SavepointBody,
+        refusals=_NO_DIRECTORY,
+    ),
     Route("GET", "/jobs/{jobid}/savepoints/{triggerid}", savepoint_state, SavepointState, refusals=_NO_OPERATION),
     Route("DELETE", "/jobs/{jobid}/savepoints/{triggerid}", leave_savepoint, Empty, refusals=_NO_OPERATION),
-    Route("POST", "/jobs/{jobid}/stop", stop, Triggered, 202, body=StopBody, refusals=_NO_DIRECTORY),
-    Route("POST", "/jobs/{jobid}/checkpoints", checkpoint, Triggered, 202, body=CheckpointBody, refusals=_TOO_MANY),
+    Route("POST", "/jobs/{jobid}/stop", stop, Triggered, 202, query=(_LEASE,), body=StopBody, refusals=_NO_DIRECTORY),
+    Route(
+        "POST",
+        "/jobs/{jobid}/checkpoints",
+        checkpoint,
+        Triggered,
+        202,
+        query=(_LEASE,),
+        body=CheckpointBody,
+        refusals=_TOO_MANY,
+    ),
     Route("GET", "/jobs/{jobid}/checkpoints/{triggerid}", checkpoint_state, CheckpointState, refusals=_NO_OPERATION),
     Route("DELETE", "/jobs/{jobid}/checkpoints/{triggerid}", leave_checkpoint, Empty, refusals=_NO_OPERATION),
-    Route("POST", "/savepoint-disposal", dispose, Triggered, 200, body=DisposalBody, refusals=_TOO_MANY),
+    Route(
+        "POST", "/savepoint-disposal", dispose, Triggered, 200, query=(_LEASE,), body=DisposalBody, refusals=_TOO_MANY
+    ),
     Route("GET", "/savepoint-disposal/{triggerid}", disposal_state, DisposalState, refusals=_NO_OPERATION),
 )

@@ -23,6 +23,7 @@ from penstock.common.job_status import JobStatus
 
 if TYPE_CHECKING:
     from penstock._engine.gateway.job_view import JobView, SubtaskView, VertexView
+    from penstock._engine.protocol.clocks import Moment
     from penstock._engine.rest.routing import Call
 
 #: Spark has executors where Flink has task managers, and moves subtasks between them from epoch to epoch.
@@ -165,25 +166,25 @@ def details(call: Call) -> VertexDetails:
     return vertex_details(call.job, call.id("vertexid"), call.site.clock())
 
 
-def vertex_details(job: JobView, vertex_id: str, now_ms: int) -> VertexDetails:
+def vertex_details(job: JobView, vertex_id: str, now: Moment) -> VertexDetails:
     """Return a vertex with its subtasks."""
     place, vertex = find_vertex(job, vertex_id)
-    subtasks = [execution(job, place, index, now_ms) for index in range(vertex.parallelism)]
+    subtasks = [execution(job, place, index, now) for index in range(vertex.parallelism)]
     return VertexDetails(
         id=vertex.id,
         name=vertex.name,
         parallelism=vertex.parallelism,
         max_parallelism=vertex.max_parallelism,
-        now=now_ms,
+        now=now.now_ms,
         subtasks=subtasks,
         aggregated=_aggregated(subtasks),
     )
 
 
-def execution(job: JobView, place: int, index: int, now_ms: int) -> SubtaskExecution:
+def execution(job: JobView, place: int, index: int, now: Moment) -> SubtaskExecution:
     """Return one subtask of a vertex."""
     subtask = job.subtasks[place][index]
-    span = subtask_span(job, subtask, now_ms)
+    span = subtask_span(job, subtask, now)
     return SubtaskExecution(
         subtask=index,
         status=job.task_status(place, index),
@@ -195,19 +196,20 @@ def execution(job: JobView, place: int, index: int, now_ms: int) -> SubtaskExecu
         duration=span.duration,
         metrics=io_metrics(job, [subtask]),
         taskmanager_id=_TASK_MANAGER,
-        status_duration=_durations(job, span.start, span.duration),
+        status_duration=_durations(job, span.duration),
     )
 
 
-def _durations(job: JobView, start_ms: int, duration_ms: int) -> dict[TaskStatus, int]:
+def _durations(job: JobView, duration_ms: int) -> dict[TaskStatus, int]:
     """Return how long a subtask was in each state on its way to RUNNING; -1 for those that it has not reached."""
     created = job.status_times.get(JobStatus.CREATED)
     if created is None:
         return dict.fromkeys(_WAY, -1)
-    if start_ms < 0:
-        return dict.fromkeys(_WAY, -1) | {TaskStatus.CREATED: max(0, (job.ended_ms or created) - created)}
+    running = job.status_times.get(JobStatus.RUNNING)
+    if running is None:
+        return dict.fromkeys(_WAY, -1) | {TaskStatus.CREATED: (job.ended or created).since(created)}
     return dict.fromkeys(_WAY, 0) | {
-        TaskStatus.CREATED: max(0, start_ms - created),
+        TaskStatus.CREATED: max(0, running.since(created)),
         TaskStatus.RUNNING: duration_ms,
     }
 
@@ -249,20 +251,21 @@ def times(call: Call) -> SubtaskTimes:
     return subtask_times(call.job, call.id("vertexid"), call.site.clock())
 
 
-def subtask_times(job: JobView, vertex_id: str, now_ms: int) -> SubtaskTimes:
+def subtask_times(job: JobView, vertex_id: str, now: Moment) -> SubtaskTimes:
     """Return when the subtasks of a vertex were in which state."""
     place, vertex = find_vertex(job, vertex_id)
     rows: list[SubtaskTime] = []
     for index, figures in enumerate(job.subtasks[place]):
-        span, status = subtask_span(job, figures, now_ms), job.task_status(place, index)
+        span, status = subtask_span(job, figures, now), job.task_status(place, index)
         stamps = dict.fromkeys(TaskStatus, 0)
-        stamps[TaskStatus.CREATED] = job.status_times.get(JobStatus.CREATED, 0)
+        created = job.status_times.get(JobStatus.CREATED)
+        stamps[TaskStatus.CREATED] = 0 if created is None else created.now_ms
         for reached in (TaskStatus.SCHEDULED, TaskStatus.DEPLOYING, TaskStatus.INITIALIZING, TaskStatus.RUNNING):
             stamps[reached] = max(0, span.start)
         if span.end >= 0:
             stamps[status] = span.end
         rows.append(SubtaskTime(index, _ENDPOINT, span.duration, stamps))
-    return SubtaskTimes(vertex.id, vertex.name, now_ms, rows)
+    return SubtaskTimes(vertex.id, vertex.name, now.now_ms, rows)
 
 
 def task_managers(call: Call) -> VertexTaskManagers:
@@ -270,10 +273,10 @@ def task_managers(call: Call) -> VertexTaskManagers:
     return vertex_task_managers(call.job, call.id("vertexid"), call.site.clock())
 
 
-def vertex_task_managers(job: JobView, vertex_id: str, now_ms: int) -> VertexTaskManagers:
+def vertex_task_managers(job: JobView, vertex_id: str, now: Moment) -> VertexTaskManagers:
     """Return where the subtasks of a vertex are."""
     place, vertex = find_vertex(job, vertex_id)
-    subtasks = [execution(job, place, index, now_ms) for index in range(vertex.parallelism)]
+    subtasks = [execution(job, place, index, now) for index in range(vertex.parallelism)]
     statuses = vertex_statuses(job, place)
     over = all(one.end_time >= 0 for one in subtasks)
     row = VertexTaskManager(
@@ -287,7 +290,7 @@ def vertex_task_managers(job: JobView, vertex_id: str, now_ms: int) -> VertexTas
         taskmanager_id=_TASK_MANAGER,
         aggregated=_aggregated(subtasks),
     )
-    return VertexTaskManagers(vertex.id, vertex.name, now_ms, [row])
+    return VertexTaskManagers(vertex.id, vertex.name, now.now_ms, [row])
 
 
 def watermarks(call: Call) -> list[Watermark]:
@@ -306,7 +309,7 @@ def back_pressure(call: Call) -> BackPressure:
     for index, figures in enumerate(call.job.subtasks[place]):
         busy = busy_share(call.job, figures)
         rows.append(SubtaskPressure(index, "ok", "ok", ratio=0.0, idle_ratio=1.0 - busy, busy_ratio=busy))
-    return BackPressure("ok", "ok", "ok", call.site.clock(), rows)
+    return BackPressure("ok", "ok", "ok", call.site.clock().now_ms, rows)
 
 
 def busy_share(job: JobView, figures: SubtaskView) -> float:

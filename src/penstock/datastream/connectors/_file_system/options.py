@@ -23,6 +23,7 @@ class FileSinkOptions:
         rolling_policy: Says when a file is complete.
         file_config: What files are called.
         bucket_check_interval_ms: How often ages are looked at between checkpoints.
+        max_open_buckets: How many files a writer has open at a time.
     """
 
     base_path: str
@@ -31,3 +32,4 @@ class FileSinkOptions:
     rolling_policy: RollingPolicy
     file_config: OutputFileConfig = OutputFileConfig()  # noqa: RUF009 - frozen
     bucket_check_interval_ms: int = 60_000
+    max_open_buckets: int = 500

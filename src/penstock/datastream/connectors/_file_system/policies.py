@@ -220,6 +220,22 @@ class OnCheckpointRollingPolicy(RollingPolicy):
         return False
 
 
+#: Bytes of prefix and suffix together; with what is put between them, and around them for a moment, a name has 255.
+_LONGEST_ADDITION = 150
+
+
+def _flaw_of_names(prefix: str, suffix: str) -> str | None:
+    if any(sign in "/\0" or sign < " " for sign in prefix + suffix):
+        return "a name has no slash and no control character; folders come from the bucket assigner"
+    if prefix.startswith((".", "_")):
+        return "readers of a folder pass over names that begin with '.' or '_'"
+    try:
+        length = len((prefix + suffix).encode())
+    except UnicodeEncodeError:
+        return "it has a half of a surrogate pair, which UTF-8 does not have"
+    return None if length <= _LONGEST_ADDITION else f"prefix and suffix may have {_LONGEST_ADDITION} bytes together"
+
+
 @dataclass(frozen=True, slots=True)
 class OutputFileConfig:
     """What files are called: the prefix, a unique middle part, the suffix.
@@ -230,6 +246,9 @@ class OutputFileConfig:
         part_prefix: What names begin with.
         part_suffix: What names end in, such as ``.txt``.
 
+    Raises:
+        ValueError: No file could be called so, or readers would pass over it.
+
     Example:
         >>> OutputFileConfig.builder().with_part_prefix("out").with_part_suffix(".csv").build()
         OutputFileConfig(part_prefix='out', part_suffix='.csv')
@@ -237,6 +256,12 @@ class OutputFileConfig:
 
     part_prefix: str = "part"
     part_suffix: str = ""
+
+    def __post_init__(self) -> None:
+        flaw = _flaw_of_names(self.part_prefix, self.part_suffix)
+        if flaw is not None:
+            msg = f"Files cannot be called {self.part_prefix!r}…{self.part_suffix!r}: {flaw}."
+            raise ValueError(msg)
 
     @staticmethod
     def builder() -> OutputFileConfig.OutputFileConfigBuilder:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Self
 
+from penstock.common.paths import absolute_path
 from penstock.common.serialization import BulkWriterFactory, Encoder
 from penstock.datastream.connectors._file_system.options import FileSinkOptions
 from penstock.datastream.connectors._file_system.policies import (
@@ -98,7 +99,7 @@ class FileSink(Sink[Any], SupportsWriterState[Any, "FileWriterState"], SupportsC
             self, base_path: str, encoding: Encoder | BulkWriterFactory, rolling_policy: RollingPolicy
         ) -> None:
             self._options = FileSinkOptions(
-                str(base_path), encoding, BucketAssigner.date_time_bucket_assigner(), rolling_policy
+                absolute_path(base_path), encoding, BucketAssigner.date_time_bucket_assigner(), rolling_policy
             )
 
         def with_bucket_assigner(self, bucket_assigner: BucketAssigner) -> Self:
@@ -119,6 +120,24 @@ class FileSink(Sink[Any], SupportsWriterState[Any, "FileWriterState"], SupportsC
                 msg = f"interval must be at least 1 ms, not {interval}."
                 raise ValueError(msg)
             self._options = replace(self._options, bucket_check_interval_ms=interval)
+            return self
+
+        def with_max_open_buckets(self, buckets: int) -> Self:
+            """Set how many files each subtask has open at a time, 500 by default; ours.
+
+            With more buckets than that, the file that was not written to for longest is closed, and opened again when a
+            record comes for it. One of a bulk format ends there, and the next record begins another.
+
+            Args:
+                buckets: The number of files; each takes a descriptor and the memory of its format.
+
+            Raises:
+                ValueError: The number is not positive.
+            """
+            if buckets < 1:
+                msg = f"buckets must be at least 1, not {buckets}."
+                raise ValueError(msg)
+            self._options = replace(self._options, max_open_buckets=buckets)
             return self
 
         def with_output_file_config(self, output_file_config: OutputFileConfig) -> Self:

@@ -5,17 +5,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from penstock.common.paths import absolute_path
 from penstock.datastream.connectors._file_system.formats import StreamFormat
+from penstock.datastream.connectors._file_system.monitoring import Monitoring
 from penstock.datastream.connectors.base import Boundedness, Source
 
 if TYPE_CHECKING:
-    from penstock._connectors.files.source import (
-        FileCheckpoint,
-        FileEnumerator,
-        FileReader,
-        FileSet,
-        FileSourceSplit,
-    )
+    from penstock._connectors.files.discovery import FileSet
+    from penstock._connectors.files.source import FileEnumerator, FileReader, FileSourceSplit
+    from penstock._connectors.files.source_state import FileCheckpoint, FileCheckpointSerializer
     from penstock.common.time import Duration
     from penstock.common.typeinfo import TypeInformation
     from penstock.datastream.connectors._file_system.formats import BulkFormat, FileFormat
@@ -78,12 +76,12 @@ class FileSource(Source[Any, "FileSourceSplit", "FileCheckpoint"]):
         paths: tuple[str, ...],
         file_format: FileFormat,
         splittable: bool,
-        discovery_interval_ms: int | None,
+        monitoring: Monitoring | None,
         *,
         may_grow: bool = False,
     ) -> None:
         self._paths, self._format, self._splittable = paths, file_format, splittable
-        self._discovery_interval_ms, self._may_grow = discovery_interval_ms, may_grow
+        self._monitoring, self._may_grow = monitoring, may_grow
 
     @staticmethod
     def for_record_stream_format(stream_format: StreamFormat, *paths: str) -> FileSourceBuilder:
@@ -113,7 +111,7 @@ class FileSource(Source[Any, "FileSourceSplit", "FileCheckpoint"]):
 
     def get_boundedness(self) -> Boundedness:
         """Return BOUNDED unless folders are monitored."""
-        return Boundedness.BOUNDED if self._discovery_interval_ms is None else Boundedness.CONTINUOUS_UNBOUNDED
+        return Boundedness.BOUNDED if self._monitoring is None else Boundedness.CONTINUOUS_UNBOUNDED
 
     def get_produced_type(self) -> TypeInformation | None:
         """Return the type that the format gives its records."""
@@ -132,7 +130,7 @@ class FileSource(Source[Any, "FileSourceSplit", "FileCheckpoint"]):
         """
         from penstock._connectors.files.source import FileEnumerator
 
-        return FileEnumerator(enum_context, self._files(), None, self._discovery_interval_ms)
+        return FileEnumerator(enum_context, self._files(), None)
 
     def restore_enumerator(
         self, enum_context: SplitEnumeratorContext[FileSourceSplit], checkpoint: FileCheckpoint
@@ -140,7 +138,7 @@ class FileSource(Source[Any, "FileSourceSplit", "FileCheckpoint"]):
         """Go on with the parts that no reader has."""
         from penstock._connectors.files.source import FileEnumerator
 
-        return FileEnumerator(enum_context, self._files(), checkpoint, self._discovery_interval_ms)
+        return FileEnumerator(enum_context, self._files(), checkpoint)
 
     def create_reader(self, reader_context: SourceReaderContext) -> FileReader:
         """Make a reader of parts."""
@@ -148,11 +146,16 @@ class FileSource(Source[Any, "FileSourceSplit", "FileCheckpoint"]):
 
         return FileReader(reader_context, self._format, may_grow=self._may_grow)
 
-    def _files(self) -> FileSet:
-        from penstock._connectors.files.source import FileSet
+    def get_enumerator_checkpoint_serializer(self) -> FileCheckpointSerializer:
+        """Return what turns an enumerator's snapshot into bytes."""
+        from penstock._connectors.files.source_state import FileCheckpointSerializer
 
-        monitored = self._discovery_interval_ms is not None
-        return FileSet(self._paths, self._format, self._splittable, monitored, self._may_grow)
+        return FileCheckpointSerializer()
+
+    def _files(self) -> FileSet:
+        from penstock._connectors.files.discovery import FileSet
+
+        return FileSet(self._paths, self._format, self._splittable, self._monitoring, self._may_grow)
 
 
 class FileSourceBuilder:
@@ -165,17 +168,19 @@ class FileSourceBuilder:
         if not paths:
             msg = "A file source needs at least one path."
             raise ValueError(msg)
-        self._paths = tuple(str(path) for path in paths)
+        self._paths = tuple(map(absolute_path, paths))
         self._format = file_format
         self._enumerator = FileEnumeratorProvider.default_splittable_file_enumerator()
-        self._discovery_interval_ms: int | None = None
+        self._monitoring: Monitoring | None = None
         self._may_grow = False
 
     def read_appended_files(self) -> FileSourceBuilder:
-        """Read files of lines that others append to, each as far as it was there when it was found; ours.
+        """Read files of lines that others append to; ours.
 
-        A line that had begun by then is read to its end; what comes behind it is never read. Without this, a file that
-        has changed after it was found is an error.
+        A source that ends reads each file as far as it was there when it was found. A line that had begun by then is
+        read to its end; what comes behind it is never read. A source that monitors goes on with what is appended: a
+        line counts once its end is there, and compressed files are not followed. Without this, a file that has changed
+        after it was found is an error.
 
         Raises:
             TypeError: The format is not read line by line.
@@ -186,27 +191,31 @@ class FileSourceBuilder:
         self._may_grow = True
         return self
 
-    def monitor_continuously(self, discovery_interval: Duration) -> FileSourceBuilder:
+    def monitor_continuously(
+        self, discovery_interval: Duration, *, stable_for: Duration | None = None, by_rename: bool = False
+    ) -> FileSourceBuilder:
         """Look for new files from time to time, and never end; a file that was read once is not read again.
 
-        A folder, prefix or glob may stand for nothing for now.
+        A folder, prefix or glob may stand for nothing for now. A file is read when two looks have found it the same
+        (size and time, ETag in object stores) and not empty; one that changes after that ends the job with an error.
+        One that is renamed is a new file, and one that is deleted stays known. ``stable_for`` and ``by_rename`` are
+        ours.
 
         Args:
             discovery_interval: The time between two looks.
+            stable_for: How long a file has to stay the same; longer than its writer ever pauses. By default, from one
+                look to the next.
+            by_rename: Files are written elsewhere, or under a hidden name, and come by rename only: read each at once.
 
         Raises:
-            ValueError: The time is not positive.
+            ValueError: A time is not positive, or both ``stable_for`` and ``by_rename`` are given.
         """
-        interval_ms = discovery_interval.to_millis()
-        if interval_ms <= 0:
-            msg = f"discovery_interval must be at least 1 ms: {discovery_interval}."
-            raise ValueError(msg)
-        self._discovery_interval_ms = interval_ms
+        self._monitoring = Monitoring.of(discovery_interval, stable_for, by_rename)
         return self
 
     def process_static_file_set(self) -> FileSourceBuilder:
         """Read the files that are there when the job starts, then end; this is the default."""
-        self._discovery_interval_ms = None
+        self._monitoring = None
         return self
 
     def set_file_enumerator(self, file_enumerator: FileEnumeratorProvider) -> FileSourceBuilder:
@@ -220,11 +229,22 @@ class FileSourceBuilder:
         return self
 
     def build(self) -> FileSource:
-        """Return the source."""
+        """Return the source.
+
+        Raises:
+            TypeError: Files should be followed in which not each line is a record.
+        """
+        follows = self._monitoring is not None and self._may_grow
+        if follows and isinstance(self._format, StreamFormat) and not self._format.lines_are_records:
+            msg = (
+                f"Files can be followed while they grow only where each line is a record, not with {self._format!r}: "
+                "in a charset such as UTF-8, and for CSV with set_multiline_values(False) or disable_quote_char()."
+            )
+            raise TypeError(msg)
         return FileSource(
             self._paths,
             self._format,
             self._enumerator.splittable,
-            self._discovery_interval_ms,
+            self._monitoring,
             may_grow=self._may_grow,
         )

@@ -7,12 +7,13 @@ import datetime
 import io
 from decimal import Decimal
 from functools import partial
+from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 from penstock.common.typeinfo import BasicType, BasicTypeInfo, RowTypeInfo, Types
 from penstock.common.types import RowKind, make_row
-from penstock.datastream.connectors._file_system.formats import cut_evenly, is_compressed, open_unpacked, read_lines
-from penstock.datastream.connectors.file_system import FilePart, StreamFormat
+from penstock.datastream.connectors._file_system.lines import LINE_END, read_lines, read_text
+from penstock.datastream.connectors.file_system import StreamFormat
 from penstock.datastream.formats._arrow_types import arrow_type
 from penstock.datastream.formats._csv.records import CsvRecords
 from penstock.datastream.formats._csv.schema import CsvSchema
@@ -22,8 +23,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from penstock.common.typeinfo import TypeInformation
-    from penstock.datastream.connectors.file_system import InputFile
+    from penstock.datastream.connectors.file_system import FilePart, InputFile
     from penstock.datastream.formats._csv.schema import CsvColumn
+
+_CHARSET = "utf-8"
 
 # What Arrow reads as text and Python turns into values.
 _OF_TEXT: dict[TypeInformation, Callable[[str], Any]] = {
@@ -79,26 +82,26 @@ class CsvReaderFormat(StreamFormat):
         """True: the file is read by that type."""
         return True
 
-    def cut(self, file: InputFile, part_size: int) -> list[FilePart]:
-        """Return byte ranges where lines are records, else the whole file."""
-        lines_are_records = self._dialect.quote_char is None or not self._dialect.multiline_values
-        if is_compressed(file.path) or not lines_are_records:
-            return super().cut(file, part_size)
-        return cut_evenly(file.size, part_size)
+    @property
+    def lines_are_records(self) -> bool:
+        """Whether no value can hold the end of a line."""
+        return self._dialect.quote_char is None or not self._dialect.multiline_values
 
     def read(self, file: InputFile, part: FilePart) -> Iterator[tuple[list[Any], int]]:
         """Read the records that begin in the part; the position counts bytes."""
-        first_lines = int(self._dialect.use_header) + int(self._dialect.skip_first_data_row)
+        left = 0
         names = self._column_names(file)
         columns = self._schema.columns
         field_names = [column.name for column in columns]
         converters = [_converter(column, self._dialect.null_value) for column in columns]
         records = CsvRecords(self._dialect)
-        bounds = records if self._dialect.quote_char and self._dialect.multiline_values else None
-        for data, position in read_lines(file, part, bounds):
+        bounds = None if self.lines_are_records else records
+        for data, begin, position in read_lines(file, part, _CHARSET, bounds):
             block = records.without_comments(data)
-            if position == len(data):
-                block = block.split(b"\n", first_lines)[-1] if block.count(b"\n") >= first_lines else b""
+            if begin == 0:
+                left = int(self._dialect.use_header) + int(self._dialect.skip_first_data_row)
+            if left:
+                block, left = _without_first(block, left)
             # In a file of one column, an empty line is an empty value.
             if not (block if len(names) == 1 else block.strip()):
                 continue
@@ -110,7 +113,7 @@ class CsvReaderFormat(StreamFormat):
                 ]
             except ValueError as error:  # Arrow's errors are ValueErrors too
                 reason = (
-                    f"the lines between bytes {position - len(data)} and {position} do not fit the schema "
+                    f"the lines between bytes {begin} and {position} do not fit the schema "
                     f"{self._schema} ({error}); repair the file, or change the schema"
                 )
                 raise SourceFileError(file.path, reason) from error
@@ -145,10 +148,8 @@ class CsvReaderFormat(StreamFormat):
         wanted = [column.name for column in self._schema.columns]
         if not self._dialect.use_header:
             return wanted
-        with open_unpacked(file) as stream:
-            line = stream.readline().decode("utf-8-sig", errors="replace")
-            while self._dialect.allow_comments and line.startswith("#"):
-                line = stream.readline().decode("utf-8", errors="replace")
+        all_lines = chain.from_iterable(read_text(file, _CHARSET, errors="replace"))
+        line = next((one for one in all_lines if not (self._dialect.allow_comments and one.startswith("#"))), "")
         quote = self._dialect.quote_char
         reader = csv.reader(
             io.StringIO(line),
@@ -165,6 +166,15 @@ class CsvReaderFormat(StreamFormat):
             )
             raise SourceFileError(file.path, reason)
         return found
+
+
+def _without_first(block: bytes, count: int) -> tuple[bytes, int]:
+    """Return a block without so many lines at its beginning, and how many are still to come in the next one."""
+    place = 0
+    while count and place < len(block):
+        found = LINE_END.search(block, place)
+        place, count = (len(block) if found is None else found.end()), count - 1
+    return block[place:], count
 
 
 def _check_type(column: CsvColumn) -> None:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
     from penstock.datastream.formats._csv.schema import CsvDialect
+
+_END: Final = rb"(?:\r\n?+|\n|\Z)"
 
 
 class CsvRecords:
@@ -20,10 +22,10 @@ class CsvRecords:
         self._quote = None if dialect.quote_char is None else dialect.quote_char.encode()
         self._comments = dialect.allow_comments
         record = _record(dialect)
-        comment = rb"#[^\n]*+(?:\n|\Z)|" if dialect.allow_comments else b""
+        comment = rb"#[^\r\n]*+" + _END + b"|" if dialect.allow_comments else b""
         # Possessive throughout: the text is gone through once, without a way back.
-        self._records = re.compile(rb"(?:" + comment + record + rb"(?:\n|\Z))*+", re.DOTALL)
-        self._one = re.compile(rb"(#[^\n]*+(?:\n|\Z))|" + record + rb"(?:\n|\Z)", re.DOTALL)
+        self._records = re.compile(rb"(?:" + comment + record + _END + rb")*+", re.DOTALL)
+        self._one = re.compile(rb"(#[^\r\n]*+" + _END + rb")|" + record + _END, re.DOTALL)
 
     def whole(self, data: bytes) -> int:
         """Return how many bytes are whole records."""
@@ -38,7 +40,7 @@ class CsvRecords:
 
     def without_comments(self, data: bytes) -> bytes:
         """Return whole records without the lines between them that begin with ``#``."""
-        if not self._comments or not (data.startswith(b"#") or b"\n#" in data):
+        if not self._comments or not (data.startswith(b"#") or b"\n#" in data or b"\r#" in data):
             return data
         return self._one.sub(lambda match: b"" if match[1] else match[0], data)
 
@@ -49,11 +51,11 @@ def _record(dialect: CsvDialect) -> bytes:
     quote = b"" if dialect.quote_char is None else re.escape(dialect.quote_char).encode()
     escape = b"" if dialect.escape_char is None else re.escape(dialect.escape_char).encode()
     escaped = escape + rb".|" if escape else b""
-    plain = rb"(?:" + escaped + rb"[^\n" + separator + escape + rb"]++)*+"
+    plain = rb"(?:" + escaped + rb"[^\r\n" + separator + escape + rb"]++)*+"
     if not quote:
         return plain + rb"(?:" + separator + plain + rb")*+"
-    line_feed = b"" if dialect.multiline_values else rb"\n"
-    inside = rb"(?:" + escaped + rb"[^" + line_feed + quote + escape + rb"]++|" + quote + quote + rb")*+"
+    line_ends = b"" if dialect.multiline_values else rb"\r\n"
+    inside = rb"(?:" + escaped + rb"[^" + line_ends + quote + escape + rb"]++|" + quote + quote + rb")*+"
     # What follows a closing quote belongs to the value; a value that does not begin with a quote has none that counts.
     field = rb"(?:" + quote + inside + quote + plain + rb"|(?!" + quote + rb")" + plain + rb")"
     return field + rb"(?:" + separator + field + rb")*+"

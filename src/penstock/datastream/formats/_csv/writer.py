@@ -9,11 +9,12 @@ from typing import TYPE_CHECKING, Any, BinaryIO, cast
 
 from penstock.common.serialization import BulkWriter, BulkWriterFactory, Encoder
 from penstock.common.typeinfo import RowTypeInfo
+from penstock.datastream.formats._csv.checking import check_column
 from penstock.datastream.formats._csv.schema import CsvSchema
 from penstock.datastream.formats._fields import Columns
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
 
 class CsvEncoder(Encoder):
@@ -23,6 +24,8 @@ class CsvEncoder(Encoder):
 
     Args:
         schema: Columns and signs, or the type of the rows.
+        lenient: Leave out fields that are no column, and write values as text whatever the column's type. By default
+            they are errors: a reader of the schema would not get them back.
 
     Example:
         >>> schema = CsvSchema.builder().add_string_column("name").add_number_column("n").build()
@@ -34,10 +37,12 @@ class CsvEncoder(Encoder):
         c,
     """
 
-    def __init__(self, schema: CsvSchema | RowTypeInfo) -> None:
+    def __init__(self, schema: CsvSchema | RowTypeInfo, *, lenient: bool = False) -> None:
         self._schema = CsvSchema.for_row_type(schema) if isinstance(schema, RowTypeInfo) else schema
         self._names = [column.name for column in self._schema.columns]
-        self._columns = Columns(self._names, "Add the column to the CsvSchema, or take the field out of the record")
+        way_out = "Add the column to the CsvSchema, or take the field out of the record"
+        self._columns = Columns(self._names, way_out, lenient=lenient)
+        self._lenient = lenient
         self._separators = [column.separator for column in self._schema.columns]
         self._null = self._schema.dialect.null_value or ""
 
@@ -46,19 +51,27 @@ class CsvEncoder(Encoder):
 
         Raises:
             RecordFieldError: It has a field that is no column.
+            RecordValueError: A value cannot be read back as it is.
         """
         self.encode_all([element], stream)
 
     def encode_all(self, elements: list[Any], stream: BinaryIO) -> None:
         """Write a block of records."""
-        stream.write(_lines(self._schema, map(self._texts, elements)))
+        rows = [self._values(record) for record in elements]
+        if not self._lenient:
+            for column, values in zip(self._schema.columns, zip(*rows, strict=True), strict=False):
+                check_column(column, values, self._schema.dialect.null_value, elements)
+        stream.write(_lines(self._schema, map(self._texts, rows)))
 
-    def _texts(self, record: Any) -> list[str]:
+    def _values(self, record: Any) -> Sequence[Any]:
         values = self._columns.values(record)
         if len(values) != len(self._names):
             wanted = f"{self._schema} has {len(self._names)} columns"
             msg = f"The record {record!r:.200} has {len(values)} values, and {wanted}."
             raise ValueError(msg)
+        return values
+
+    def _texts(self, values: Sequence[Any]) -> list[str]:
         return [
             value if type(value) is str else self._null if value is None else _text(value, separator)
             for value, separator in zip(values, self._separators, strict=True)
@@ -72,22 +85,23 @@ class CsvBulkWriters:
     """
 
     @staticmethod
-    def for_schema(schema: CsvSchema | RowTypeInfo) -> BulkWriterFactory:
-        """Return the factory for a schema, or for rows of a type."""
-        return _CsvWriterFactory(CsvSchema.for_row_type(schema) if isinstance(schema, RowTypeInfo) else schema)
+    def for_schema(schema: CsvSchema | RowTypeInfo, *, lenient: bool = False) -> BulkWriterFactory:
+        """Return the factory for a schema, or for rows of a type; ``lenient`` as for `CsvEncoder`."""
+        whole = CsvSchema.for_row_type(schema) if isinstance(schema, RowTypeInfo) else schema
+        return _CsvWriterFactory(whole, lenient=lenient)
 
 
 class _CsvWriterFactory(BulkWriterFactory):
-    def __init__(self, schema: CsvSchema) -> None:
-        self._schema = schema
+    def __init__(self, schema: CsvSchema, *, lenient: bool) -> None:
+        self._schema, self._lenient = schema, lenient
 
     def create(self, stream: BinaryIO) -> BulkWriter:
-        return _CsvWriter(stream, self._schema)
+        return _CsvWriter(stream, self._schema, lenient=self._lenient)
 
 
 class _CsvWriter(BulkWriter):
-    def __init__(self, stream: BinaryIO, schema: CsvSchema) -> None:
-        self._stream, self._encoder = stream, CsvEncoder(schema)
+    def __init__(self, stream: BinaryIO, schema: CsvSchema, *, lenient: bool) -> None:
+        self._stream, self._encoder = stream, CsvEncoder(schema, lenient=lenient)
         if schema.dialect.use_header:
             stream.write(_lines(schema, [[column.name for column in schema.columns]]))
 

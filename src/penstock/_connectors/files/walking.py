@@ -1,0 +1,191 @@
+"""What a local path stands for, in folders that others write to while they are looked through.
+
+What is there and is no file that can be read is passed over and told to the caller: it vanished, is a link to nothing
+or into a folder that it is in, a pipe, a socket, a device. What cannot be looked into is an error: there may be files.
+"""
+
+from __future__ import annotations
+
+import errno
+import fnmatch
+import os
+import stat
+from typing import TYPE_CHECKING, Final, TypeAlias
+
+from penstock._connectors.files.filesystem import MAGIC, FileStatus, NotThereError, is_hidden, is_passed_over
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+#: Why a file is passed over that was there when its folder was listed.
+VANISHED: Final = "it vanished while its folder was listed"
+_ROUND: Final = "it leads back into a folder that it is in"
+
+#: Folders by device and inode, which tell them apart whatever their names are.
+_Folders: TypeAlias = frozenset[tuple[int, int]]
+
+_OTHER_KINDS: Final = {
+    stat.S_IFIFO: "a named pipe",
+    stat.S_IFSOCK: "a socket",
+    stat.S_IFCHR: "a device",
+    stat.S_IFBLK: "a device",
+    stat.S_IFDIR: "a folder",
+}
+
+
+def find_files(path: str, skip: Callable[[str, str], None]) -> list[FileStatus]:
+    """Return the files that a path stands for, sorted; one that exists is no glob, whatever its name.
+
+    Args:
+        path: A file, folder or glob.
+        skip: Told of each path that is passed over, and why.
+
+    Raises:
+        NotThereError: The path itself is no file and no folder.
+        FileNotFoundError: There is nothing.
+        OSError: A folder cannot be looked into.
+    """
+    if os.path.lexists(path):
+        what = _look(path)
+        if isinstance(what, str):
+            raise NotThereError(errno.ENOENT, what, path)
+        return sorted(_below(path, skip, frozenset()), key=_by_path)
+    found: dict[str, FileStatus] = {}
+    anything = False
+    for match, above in _Glob(path, skip).matches():
+        anything = True
+        found.update((status.path, status) for status in _below(match, skip, above))
+    if not anything:
+        raise FileNotFoundError(path)
+    return [found[key] for key in sorted(found)]
+
+
+def status_of(path: str) -> FileStatus:
+    """Return how a file is now.
+
+    Raises:
+        NotThereError: There is something else under its name, or a link to nothing.
+        FileNotFoundError: It is gone.
+    """
+    what = _look(path)
+    if what == VANISHED:
+        raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), path)
+    if isinstance(what, str):
+        raise NotThereError(errno.ENOENT, what, path)
+    check_kind(path, what)
+    return _status(path, what)
+
+
+def check_kind(path: str, status: os.stat_result) -> None:
+    """Make sure that what is there is a file.
+
+    Raises:
+        NotThereError: It is something else.
+    """
+    if not stat.S_ISREG(status.st_mode):
+        raise NotThereError(errno.ENOENT, _other_kind(status), path)
+
+
+class _Glob:
+    """Goes through the folders that a glob leads to; Python's own would go round with links for ever, or nearly.
+
+    Args:
+        pattern: The whole path.
+        skip: Told of what is passed over.
+    """
+
+    def __init__(self, pattern: str, skip: Callable[[str, str], None]) -> None:
+        self._skip = skip
+        parts = pattern.split("/")
+        literal = next((place for place, part in enumerate(parts) if any(sign in part for sign in MAGIC)), len(parts))
+        self._root = "/".join(parts[:literal])
+        self._parts = parts[literal:]
+        self._pattern = pattern
+
+    def matches(self) -> Iterator[tuple[str, _Folders]]:
+        """Yield the files and folders that match, each with what led to it; what is below the folders matches, too."""
+        if not self._parts or not os.path.isdir(self._root or "/"):  # noqa: PTH112
+            return iter(())
+        return self._expand(self._root, self._parts, frozenset())
+
+    def _expand(self, folder: str, parts: list[str], above: _Folders) -> Iterator[tuple[str, _Folders]]:
+        part, rest = parts[0], parts[1:]
+        inside = _enter(folder or "/", self._skip, above)
+        if inside is None:
+            return
+        names, within = inside
+        if part == "**":
+            if not rest:
+                yield folder, above
+                return
+            yield from self._expand(folder, rest, above)
+            wanted = [name for name in names if os.path.isdir(f"{folder}/{name}")]  # noqa: PTH112
+        else:
+            wanted = [name for name in names if fnmatch.fnmatchcase(name, part)]
+        for name in wanted:
+            path = f"{folder}/{name}"
+            if is_passed_over(path, self._pattern):
+                continue
+            if part == "**":
+                yield from self._expand(path, parts, within)
+            elif not rest:
+                yield path, within
+            elif os.path.isdir(path):  # noqa: PTH112
+                yield from self._expand(path, rest, within)
+
+
+def _below(path: str, skip: Callable[[str, str], None], above: _Folders) -> Iterator[FileStatus]:
+    """Yield the files below a path; ``above`` are the folders that led to it."""
+    what = _look(path)
+    if isinstance(what, str):
+        skip(path, what)
+    elif stat.S_ISREG(what.st_mode):
+        yield _status(path, what)
+    elif (inside := _enter(path, skip, above)) is not None:
+        names, within = inside
+        for name in names:
+            if not is_hidden(name):
+                yield from _below(os.path.join(path, name), skip, within)  # noqa: PTH118
+
+
+def _enter(folder: str, skip: Callable[[str, str], None], above: _Folders) -> tuple[list[str], _Folders] | None:
+    """Return the names in a folder, and the folders that lead to them; None where it is left out."""
+    try:
+        status = os.stat(folder)  # noqa: PTH116
+        if (identity := (status.st_dev, status.st_ino)) in above:
+            skip(folder, _ROUND)
+            return None
+        return os.listdir(folder), above | {identity}  # noqa: PTH208 - names are all that is wanted
+    except (FileNotFoundError, NotADirectoryError):
+        skip(folder, VANISHED)
+        return None
+
+
+def _look(path: str) -> os.stat_result | str:
+    """Return what is at a path, where that is a file or a folder, or else why it is passed over."""
+    try:
+        status = os.stat(path)  # noqa: PTH116
+    except FileNotFoundError:
+        try:
+            return f"it is a link to {os.readlink(path)}, which is not there"  # noqa: PTH115
+        except OSError:
+            return VANISHED
+    except NotADirectoryError:  # the folder that it was in has become a file
+        return VANISHED
+    except OSError as error:
+        if error.errno == errno.ELOOP:
+            return "it is a link that leads to itself"
+        raise
+    return status if stat.S_ISREG(status.st_mode) or stat.S_ISDIR(status.st_mode) else _other_kind(status)
+
+
+def _status(path: str, status: os.stat_result) -> FileStatus:
+    return FileStatus(path, status.st_size, status.st_mtime_ns // 1_000_000)
+
+
+def _other_kind(status: os.stat_result) -> str:
+    return f"it is {_OTHER_KINDS.get(stat.S_IFMT(status.st_mode), 'something else')}, and no file"
+
+
+def _by_path(status: FileStatus) -> str:
+    return status.path

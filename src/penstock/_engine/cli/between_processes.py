@@ -1,0 +1,61 @@
+"""What commands do about a job of a supervised program that has no process at this moment: wait for it, or end that."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any
+
+from penstock._engine.cli.output import print_json, say, waiting
+from penstock._engine.cli.rest_client import Wait
+from penstock._engine.gateway.supervision import is_supervising
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+
+class Clock:
+    """Shares the time that a command may wait among what it waits for.
+
+    Args:
+        timeout: The time in seconds; None for any time.
+        now: Seconds that pass.
+    """
+
+    def __init__(self, timeout: int | None, now: Callable[[], float] = time.monotonic) -> None:
+        self._timeout, self._now, self._began = timeout, now, now()
+
+    def wait(self, what: str, way_out: str) -> Wait:
+        """Return how to wait for something for what is left of the time; see `Wait`."""
+        left_s = None if self._timeout is None else max(0, self._timeout - int(self._now() - self._began))
+        return Wait(what, left_s, way_out)
+
+    def for_process(self, job: str) -> Wait:
+        """Return how to wait for the next process of a job that has none."""
+        way_out = "The job was asked for nothing; `penstock cancel` ends its supervisor."
+        return self.wait(f"The start of the next process of job {job!r}", way_out)
+
+
+def end_supervision(row: dict[str, Any], clock: Clock, *, as_json: bool) -> None:
+    """End the supervisor of a job that has no process at this moment: the job is not started again.
+
+    Args:
+        row: The job, see `jobs.overview`.
+        clock: How long the command may wait.
+        as_json: Print JSON.
+
+    Raises:
+        CommandTimeoutError: It has not ended in time: it had started the next process, which takes a while to end.
+    """
+    supervisor, name = int(row["supervisor"]), f"{row['name']!r} ({row['jid']})"
+    with suppress(ProcessLookupError), waiting(f"Ending the supervisor of {row['name']}"):
+        os.kill(supervisor, signal.SIGTERM)
+    way_out = "It was asked to end, with its program; a second signal makes that quicker."
+    clock.wait(f"The end of process {supervisor}", way_out).until(lambda: not is_supervising(supervisor))
+    if as_json:
+        print_json({"job": row["jid"], "status": None})
+    else:
+        text = f"Job {name} had no process. Its supervisor, process {supervisor}, has ended and does not start it again"
+        say(f"{text}; its checkpoints stay.")

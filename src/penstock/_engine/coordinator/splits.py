@@ -1,0 +1,41 @@
+"""Splits whose reader does not go on: they return to the enumerator, which hands them out again.
+
+A reader has its splits in its state, also when it has finished without having read them to their end. Splits that were
+on the way to it are among the events that were not delivered.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from penstock._engine.protocol.control import decode
+from penstock._engine.protocol.events import AddSplits, ReaderState, decode_event
+from penstock._engine.protocol.metadata import ReturnedSplits
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from penstock._engine.protocol.metadata import OperatorRecord
+
+
+def left_unread(state: bytes | None) -> bytes | None:
+    """Return what a checkpoint keeps of the state of a reader that has finished: nothing where it has read it all."""
+    return state if state is not None and decode(state, ReaderState).splits else None
+
+
+def on_the_way(subtask: int, events: Iterable[bytes]) -> tuple[ReturnedSplits, ...]:
+    """Return the splits in events that their reader does not get any more."""
+    decoded = map(decode_event, events)
+    return tuple(ReturnedSplits(subtask, one.splits, one.version) for one in decoded if isinstance(one, AddSplits))
+
+
+def splits_of(source: OperatorRecord) -> tuple[ReturnedSplits, ...]:
+    """Return the splits that the readers of a source have, and those that are on the way to them."""
+    undelivered = source.enumerator.undelivered if source.enumerator else {}
+    returned: list[ReturnedSplits] = []
+    for index, part in enumerate(source.subtasks):
+        if part.state is not None:
+            state = decode(part.state, ReaderState)
+            returned.append(ReturnedSplits(index, state.splits, state.version))
+        returned += on_the_way(index, undelivered.get(index, ()))
+    return tuple(part for part in returned if part.splits)

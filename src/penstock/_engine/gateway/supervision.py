@@ -1,0 +1,196 @@
+"""A supervised program and the note of its jobs, through which each of its processes hears of those before it.
+
+`penstock run --supervise` makes the note before the first process starts. So a process, or the supervisor, that finds
+none knows that it was lost: nothing then begins anew as if there had been no job. The note also tells the
+commands which jobs have no process at this moment, but will.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import secrets
+import shutil
+import socket
+import stat
+import sys
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final, Self
+
+import msgspec
+
+from penstock._engine.gateway.registry import is_alive
+from penstock._engine.gateway.user_directories import make_private, user_state_directory
+from penstock._engine.storage.scratch import Hold, is_dead
+from penstock.errors import LocalDirectoryError, SupervisionNoteError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+    from pathlib import Path
+    from types import TracebackType
+
+_FILE: Final = "jobs.json"
+
+
+class NotedJob(msgspec.Struct, frozen=True):
+    """A job that a process of the program has begun."""
+
+    job_name: str
+    job_id: str
+    #: The process.
+    pid: int
+    #: Whether it has checkpoints that outlive its process.
+    is_kept: bool = True
+    #: Whether it has come to its end.
+    has_ended: bool = False
+
+
+class _Note(msgspec.Struct, frozen=True):
+    """The file: whose it is, and the jobs by their places among those of the program, from 1."""
+
+    supervision: str
+    supervisor: int
+    host: str
+    jobs: dict[int, NotedJob]
+
+
+class SupervisionNote:
+    """The note of one supervision.
+
+    Args:
+        path: The file.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def read(self) -> dict[int, NotedJob]:
+        """Return the jobs by their places.
+
+        Raises:
+            SupervisionNoteError: The file is gone, damaged, or that of another user.
+        """
+        return self._read().jobs
+
+    def write(self, jobs: Mapping[int, NotedJob]) -> None:
+        """Replace the jobs; the file is there as a whole, before or after.
+
+        Raises:
+            SupervisionNoteError: It cannot be read any more, or not be written.
+        """
+        self._write(msgspec.structs.replace(self._read(), jobs=dict(jobs)))
+
+    def create(self) -> None:
+        """Write it for the first time, as the note of a supervision by this process."""
+        self._write(_Note(self.path.parent.name, os.getpid(), socket.gethostname(), {}))
+
+    def _read(self) -> _Note:
+        try:
+            descriptor = os.open(self.path, os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0))
+            with os.fdopen(descriptor, "rb") as file:
+                status, data = os.fstat(descriptor), file.read()
+        except FileNotFoundError:
+            raise SupervisionNoteError(str(self.path), "it is gone") from None
+        except OSError as error:
+            raise SupervisionNoteError(str(self.path), f"it cannot be read ({error.strerror})") from error
+        if sys.platform != "win32" and status.st_uid != os.geteuid():
+            raise SupervisionNoteError(str(self.path), f"it belongs to user {status.st_uid}, not to {os.geteuid()}")
+        if status.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
+            raise SupervisionNoteError(str(self.path), "others can write to it")
+        try:
+            note = msgspec.json.decode(data, type=_Note)
+        except msgspec.DecodeError:
+            reason = "it is cut short or altered" if data else "it is empty"
+            raise SupervisionNoteError(str(self.path), reason) from None
+        if note.supervision != self.path.parent.name:
+            raise SupervisionNoteError(str(self.path), "it is the note of another program")
+        return note
+
+    def _write(self, note: _Note) -> None:
+        draft = self.path.with_suffix(".draft")
+        try:
+            descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+            with os.fdopen(descriptor, "wb") as file:
+                file.write(msgspec.json.format(msgspec.json.encode(note)))
+                file.flush()
+                os.fsync(descriptor)
+            draft.replace(self.path)
+        except OSError as error:
+            raise SupervisionNoteError(str(self.path), f"it cannot be written ({error.strerror})") from error
+
+
+class Supervision:
+    """The directory of one supervision, held while the supervisor lives, or a process that it has started.
+
+    Raises:
+        LocalDirectoryError: There is no place for it.
+    """
+
+    def __init__(self) -> None:
+        parent = _directory()
+        try:
+            make_private(parent)
+            for other in parent.iterdir():
+                if is_dead(other):
+                    shutil.rmtree(other, ignore_errors=True)
+            self._path = parent / secrets.token_hex(8)
+            self._path.mkdir(mode=0o700)
+            self._lock = Hold(self._path)
+            self.note = SupervisionNote(self._path / _FILE)
+            self.note.create()
+            self.note.read()  # what will be asked of it later can be had here
+        except (OSError, SupervisionNoteError) as error:
+            raise LocalDirectoryError(str(parent), f"{error}; XDG_STATE_HOME can name another one") from error
+
+    @property
+    def lock(self) -> int:
+        """The descriptor that a process of the program inherits, so that it holds the directory, too."""
+        return self._lock.fileno()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self._lock.close()
+        shutil.rmtree(self._path, ignore_errors=True)
+
+
+@dataclass(frozen=True, slots=True)
+class WaitingJob:
+    """A job without a process, of a program that its supervisor starts again."""
+
+    job_id: str
+    job_name: str
+    #: The process of the supervisor.
+    supervisor: int
+
+
+def waiting_jobs() -> list[WaitingJob]:
+    """Return the jobs of this user on this machine that are between two processes of their programs."""
+    found = (
+        WaitingJob(job.job_id, job.job_name, note.supervisor)
+        for note in _notes()
+        for job in note.jobs.values()
+        if not job.has_ended and not is_alive(job.pid)
+    )
+    return sorted(found, key=lambda job: (job.job_name, job.job_id))
+
+
+def is_supervising(supervisor: int) -> bool:
+    """Tell whether a process of this user on this machine is at work as a supervisor."""
+    return any(note.supervisor == supervisor for note in _notes())
+
+
+def _notes() -> Iterator[_Note]:
+    """Iterate the notes of the supervisors that live on this machine."""
+    for path in _directory().glob(f"*/{_FILE}"):
+        with contextlib.suppress(SupervisionNoteError, OSError):
+            note = SupervisionNote(path)._read()
+            if note.host == socket.gethostname() and is_alive(note.supervisor) and not is_dead(path.parent):
+                yield note
+
+
+def _directory() -> Path:
+    return user_state_directory() / "supervised"

@@ -1,0 +1,72 @@
+"""Where the jobs and commands of a user leave what is small and must not be cleaned away: entries, notes, logs."""
+
+from __future__ import annotations
+
+import os
+import stat
+import sys
+import tempfile
+from pathlib import Path
+
+from penstock.errors import LocalDirectoryError
+
+
+def user_state_directory() -> Path:
+    """Return the place for what this user's jobs and commands leave on the machine; it need not be there yet.
+
+    It is ``penstock`` below ``XDG_STATE_HOME`` or ``~/.local/state``. Where there is no home, or this user may not
+    write there, as in many containers, it is a directory below the temporary one.
+
+    Raises:
+        LocalDirectoryError: That directory belongs to somebody else.
+    """
+    usual = _usual()
+    return usual if usual is not None and _can_be_written(usual) else _fallback()
+
+
+def is_usual(directory: Path) -> bool:
+    """Tell whether a directory is where a user's state should be, and nobody else tidies up."""
+    usual = _usual()
+    return usual is not None and directory.is_relative_to(usual)
+
+
+def make_private(directory: Path) -> None:
+    """Make a directory that only this user can enter, and those above it.
+
+    Raises:
+        OSError: It cannot be made.
+    """
+    for one in reversed([directory, *directory.parents]):
+        if not one.exists():
+            one.mkdir(mode=0o700, exist_ok=True)
+
+
+def _usual() -> Path | None:
+    given = os.environ.get("XDG_STATE_HOME")
+    if given and Path(given).is_absolute():  # the specification has others ignored
+        return Path(given) / "penstock"
+    try:
+        home = Path.home()
+    except RuntimeError:  # no HOME, and no entry of this user, as for a random user of a container
+        return None
+    if sys.platform == "darwin":
+        return home / "Library" / "Application Support" / "penstock"
+    return home / ".local" / "state" / "penstock"
+
+
+def _can_be_written(path: Path) -> bool:
+    """Tell whether a directory can be written to, or made; nothing is changed."""
+    there = next(one for one in (path, *path.parents) if one.exists())
+    return there.is_dir() and os.access(there, os.W_OK | os.X_OK)
+
+
+def _fallback() -> Path:
+    user = os.environ.get("USERNAME", "user") if sys.platform == "win32" else str(os.geteuid())
+    path = Path(tempfile.gettempdir()) / f"penstock-state-{user}"
+    try:
+        status = path.lstat()
+    except OSError:
+        return path
+    if sys.platform != "win32" and (not stat.S_ISDIR(status.st_mode) or status.st_uid != os.geteuid()):
+        raise LocalDirectoryError(str(path), "it is not a directory of this user; set XDG_STATE_HOME to one that is")
+    return path

@@ -1,0 +1,61 @@
+"""Times as Flink has them: whole milliseconds of 64 bits. What users' functions return as a time is checked here."""
+
+from __future__ import annotations
+
+from operator import index
+from typing import TYPE_CHECKING, Annotated, Any, Final
+
+import msgspec
+
+from penstock._engine.protocol.rows import MAX_WATERMARK, MIN_WATERMARK
+from penstock._engine.protocol.short_repr import short_repr
+from penstock.errors import TimestampError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+_TIMES: Final = list[Annotated[int, msgspec.Meta(ge=MIN_WATERMARK, le=MAX_WATERMARK)]]
+
+
+def checked_timestamps(timestamps: Sequence[Any], records: Sequence[Any]) -> list[int]:
+    """Return the timestamps of records as plain ints; quick, because it runs for each batch.
+
+    Args:
+        timestamps: What the user's code has said.
+        records: The records, for the message.
+
+    Raises:
+        TimestampError: One of them is no whole number, or has more than 64 bits.
+    """
+    try:
+        return msgspec.convert(timestamps, _TIMES)  # all of them plain ints, which is checked in C
+    except msgspec.ValidationError:
+        pairs = zip(records, timestamps, strict=False)
+        return [checked_time(f"The timestamp of {short_repr(record)}", time) for record, time in pairs]
+
+
+def checked_time(what: str, time: Any) -> int:
+    """Return a watermark, or the time of a timer, as a plain int.
+
+    Args:
+        what: What it is to be, for the message.
+        time: What the user's code has said.
+
+    Raises:
+        TimestampError: It is no whole number, or has more than 64 bits.
+
+    Example:
+        >>> checked_time("A watermark", True)
+        1
+        >>> checked_time("A watermark", 1.5)
+        Traceback (most recent call last):
+            ...
+        penstock.errors.TimestampError: A watermark is 1.5; it must be a whole number ...
+    """
+    try:
+        whole = index(time)
+    except TypeError:
+        raise TimestampError(what, repr(time)) from None
+    if not MIN_WATERMARK <= whole <= MAX_WATERMARK:
+        raise TimestampError(what, repr(time))
+    return whole

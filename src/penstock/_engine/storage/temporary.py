@@ -1,0 +1,41 @@
+"""Checkpoint storage of a job that keeps none: a temporary directory, which goes with the job."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from penstock._engine.storage.local import LocalStorage
+from penstock.errors import TemporaryCheckpointsError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from penstock._engine.storage.scratch import ScratchDirectory
+
+
+class TemporaryStorage(LocalStorage):
+    """The driver's view of it: a directory that was cleaned away under the job is an error, and never made again.
+
+    Args:
+        scratch: The directory.
+    """
+
+    def __init__(self, scratch: ScratchDirectory) -> None:
+        super().__init__(scratch.path)
+        self._scratch = scratch
+
+    def find(self, path: str) -> bytes | None:
+        """Return the bytes of a file, None when there is none."""
+        data = super().find(path)
+        if data is None:
+            self._require()
+        return data
+
+    def _publish(self, path: str, fill: Callable[[int], None], move: Callable[[Path, Path], None]) -> None:
+        self._require()
+        super()._publish(path, fill, move)
+
+    def _require(self) -> None:
+        if not self._scratch.is_there:
+            raise TemporaryCheckpointsError(str(self._scratch.path))
