@@ -7,12 +7,14 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from penstock._engine.operators.batch import Batch
-from penstock._engine.operators.stateless import FilterOperator, FlatMapOperator, MapOperator
+from penstock._engine.operators.stateless import FilterOperator, FlatMapOperator, MapOperator, keeps_nothing
+from penstock.datastream.functions import MapFunction
 from penstock.testing.harness import OperatorHarness, StreamRecord
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+GLOBAL: list[Any] = []
 MARKED = Batch([1, 2, 3, 4], [10, 20, 30, 40], [(0, 5), (2, 15), (4, 35)])
 
 
@@ -87,3 +89,28 @@ def test_the_record_in_hand_is_the_one_at_which_a_function_failed() -> None:
     with pytest.raises(ZeroDivisionError):
         operator.process(Batch([1, 2, 0, 4]), 0)
     assert operator.record_in_hand() == (True, 0)
+
+
+def test_only_a_function_that_names_nothing_but_its_arguments_keeps_nothing() -> None:
+    kept: list[Any] = []
+    assert keeps_nothing(lambda number: number * 3 + 1)
+    assert keeps_nothing(lambda number: (number, [number]))
+    others: list[Any] = [
+        lambda number: kept,
+        lambda number: GLOBAL,
+        lambda number: number.real,
+        lambda number, buffer=[]: buffer,
+        lambda number, *, buffer=[]: buffer,
+        lambda number: lambda: GLOBAL,
+        len,
+        MapFunction,
+    ]
+    assert not any(map(keeps_nothing, others))
+
+
+def test_a_function_that_keeps_nothing_is_tested_where_records_are_not_plain() -> None:
+    buffer = [0]
+    operator = MapOperator(lambda record: record)
+    [(_, out)] = operator.process(Batch([buffer, buffer]), 0)
+    assert out.records == [[0], [0]]
+    assert len({id(buffer), *map(id, out.records)}) == 3

@@ -20,11 +20,13 @@ class Batch:
         records: The records.
         timestamps: One per record, in milliseconds; None when no record of the batch has one.
         watermarks: (position, watermark) in order; a watermark stands before ``records[position]``.
+        plain: Whether all records are known to be numbers or texts, without a look at them.
     """
 
     records: list[Any]
     timestamps: list[int] | None = None
     watermarks: list[tuple[int, int]] | tuple[()] = ()
+    plain: bool = False
 
     def segments(self) -> Iterator[tuple[int, int, int | None]]:
         """Yield (start, stop, watermark): a run of records and the watermark after it, None after the last."""

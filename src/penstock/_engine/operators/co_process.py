@@ -25,7 +25,7 @@ class CoMapOperator(FunctionOperator):
         self.calls = function.map1, function.map2
 
     def process(self, batch: Batch, input_index: int) -> Iterable[Output]:
-        results = self.results(self.calls[input_index], batch.records)
+        results = self.results(self.calls[input_index], batch)
         kept = [result is not None for result in results]
         if all(kept):
             return ((None, Batch(results, batch.timestamps, batch.watermarks)),)

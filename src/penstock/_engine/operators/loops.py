@@ -139,7 +139,7 @@ class Loops:
             return
         last = results[-1]
         is_tuple = type(last) is tuple
-        fields: Any = last if is_tuple else (last,)
+        fields: Any = last if is_tuple else (last,)  # pyright: ignore[reportUnknownVariableType]
         if not 0 < len(fields) <= _MOST_FIELDS:
             return
         kinds: tuple[type, ...] = tuple(map(type, fields))

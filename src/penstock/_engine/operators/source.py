@@ -122,7 +122,7 @@ class _SplitOutput(SourceOutput[Any]):
         if stamps is not None:
             stamps = checked_timestamps(stamps, records)
         if self.marker is None:
-            self._reader.emit(Batch(records, stamps), self)
+            self._reader.emit(Batch(records, stamps, plain=self._reader.plain), self)
         else:
             cursor = self._reader.operator.iterate(records)
             self._reader.emit(self.marker.stamp(records, cursor, stamps), self)
@@ -150,6 +150,7 @@ class _Output(ReaderOutput[Any]):
         self.batches: list[Batch] = []
         #: Whether the reader may go on having what it emits.
         self.copies = True
+        self.plain = False
         self.records = 0
         #: Records that the running epoch may read; 0 for any number.
         self.limit = 0
@@ -342,6 +343,7 @@ class SourceOperator(Operator):
         self._output = _Output(self)
         self._no_more_splits = self.ended = False
         self.reader = self.source.create_reader(self._reader_context)
+        self._output.plain = self.reader.emits_plain_records
         self._output.copies = not (self.object_reuse or self.reader.emits_new_records)
         self._listens = any(getattr(type(self.reader), name) is not getattr(SourceReader, name) for name in _NOTICES)
         if epoch.restore.state is not None:

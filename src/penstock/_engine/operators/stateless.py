@@ -6,6 +6,7 @@ that nothing can change are looked up right here: a call for each record would t
 
 from __future__ import annotations
 
+from types import CodeType, FunctionType
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from penstock._engine.operators.base import NOTHING, EpochContext, Operator, Output
@@ -38,12 +39,12 @@ class FunctionOperator(UserFunctionOperator):
     def open_functions(self, epoch: EpochContext) -> None:
         self.open_function(self.function, EngineRuntimeContext(self.context), epoch, yields=self.yields)
 
-    def results(self, call: Callable[[Any], Any], records: list[Any]) -> list[Any]:
+    def results(self, call: Callable[[Any], Any], batch: Batch) -> list[Any]:
         """Return what a function gives for each record."""
         # Not map(), here and below: it takes a StopIteration that a function lets out for the end of the records.
-        if self.object_reuse:
-            return [call(record) for record in self.iterate(records)]
-        return self.loops.map(call, self.iterate(records))
+        if self.object_reuse or (batch.plain and keeps_nothing(call)):
+            return [call(record) for record in self.iterate(batch.records)]
+        return self.loops.map(call, self.iterate(batch.records))
 
 
 class MapOperator(FunctionOperator):
@@ -53,7 +54,7 @@ class MapOperator(FunctionOperator):
         super().__init__(function, "map")
 
     def process(self, batch: Batch, input_index: int) -> Iterable[Output]:
-        records = self.results(self.call, batch.records)
+        records = self.results(self.call, batch)
         return ((None, Batch(records, batch.timestamps, batch.watermarks)),)
 
 
@@ -137,6 +138,18 @@ class ConformOperator(Operator):
             return ((None, batch),)
         records = self._conversion.block(batch.records, self.iterate)
         return ((None, Batch(records, batch.timestamps, batch.watermarks)),)
+
+
+def keeps_nothing(function: Any) -> bool:
+    """Return whether a function of plain records has no place to keep anything: it names nothing but its arguments.
+
+    Such a function computes. Even to call a method, or to reach what it had at its last call, it would take a name.
+    """
+    if type(function) is not FunctionType:
+        return False
+    code = function.__code__
+    reaches = (code.co_names, code.co_freevars, function.__defaults__, function.__kwdefaults__)
+    return not any(reaches) and CodeType not in map(type, code.co_consts)
 
 
 def _as_it_is(record: Any) -> Any:

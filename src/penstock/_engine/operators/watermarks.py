@@ -95,7 +95,8 @@ class Watermarker:
         output = self._output
         output.marks, output.position = [], 0
         if self._strategy.kind is WatermarkKind.BOUNDED and stamps:
-            self._greatest = max(self._greatest, *stamps)
+            newest = max(stamps)  # by itself: among arguments, all stamps would become a tuple
+            self._greatest = max(self._greatest, newest)
             if self._periodic:
                 output.position = len(records)
                 output.emit_watermark(max(self._greatest - self._strategy.bound_ms - 1, MIN_WATERMARK))
