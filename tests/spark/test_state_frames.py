@@ -57,7 +57,7 @@ def test_tasks_read_the_state_and_a_frame_is_written_as_state(tmp_path: Path) ->
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     assert json.loads(done.stdout.splitlines()[-1]) == {
-        "schema": "struct<key:bigint,value:struct<owner:string,cents:bigint>>",
+        "schema": "struct<key:bigint,value:struct<_python:string,owner:string,cents:bigint>>",
         "partitions": 3,
         "count": 5_000,
         "rows": [[number, f"owner {number}", 100 * number] for number in range(4_990, 5_000)],
