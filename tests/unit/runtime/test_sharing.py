@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from tests.unit.runtime.jobs import Job, Program, same
+from tests.unit.runtime.jobs import Job, Program, in_order, same
 
 from penstock.common.time import Time
 from penstock.common.types import Row
@@ -579,6 +579,48 @@ def test_a_key_selector_may_return_one_object_for_all_records(kept: Any, reuse: 
     counted = Job(program.graph(), tmp_path, configuration={"pipeline.object-reuse": reuse}).run()["out"]
     assert sorted((key, count) for key, _, count in counted) == [(key, n) for key in range(3) for n in range(1, 6)]
     assert len({(key, shown) for key, shown, _ in counted}) == 3
+
+
+class OneAccumulator(AggregateFunction):
+    """Counts, in one object for all keys.
+
+    Args:
+        form: The accumulators.
+        created: Whether it is the new accumulators that are one object, or those that records were added to.
+    """
+
+    def __init__(self, form: Form, *, created: bool) -> None:
+        self.form, self.created = form, created
+        self.kept = form.make(0)
+
+    def create_accumulator(self) -> Any:
+        return self.kept if self.created else self.form.make(0)
+
+    def add(self, value: Any, accumulator: Any) -> Any:
+        count = self.form.read(accumulator) + 1
+        given = accumulator if self.created else self.kept
+        self.form.put(given, count)
+        return given
+
+    def get_result(self, accumulator: Any) -> Any:
+        return self.form.read(accumulator)
+
+    def merge(self, acc_a: Any, acc_b: Any) -> Any:
+        raise NotImplementedError
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("created", [True, False], ids=["created", "added"])
+@pytest.mark.parametrize("reuse", ["true", "false"], ids=["object-reuse", "copies"])
+def test_an_aggregate_may_have_one_object_for_the_accumulators_of_all_keys(
+    created: bool, form: str, reuse: str, tmp_path: Path
+) -> None:
+    program = Program(tmp_path)
+    stream = program.source([(number, number) for number in range(10)], timestamps=in_order())
+    windows = stream.key_by(lambda record: record[0] % 3).window(TumblingEventTimeWindows.of(Time.milliseconds(100)))
+    program.collect(windows.aggregate(OneAccumulator(FORMS[form], created=created)))
+    counted = Job(program.graph(), tmp_path, configuration={"pipeline.object-reuse": reuse}).run()["out"]
+    assert sorted(counted) == [3, 3, 4]
 
 
 def test_a_reduce_may_fold_into_its_first_argument_with_object_reuse_too(tmp_path: Path) -> None:
