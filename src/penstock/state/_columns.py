@@ -76,6 +76,8 @@ class RowShape(Generic[EntryT]):
             try:
                 array = _arrow.array(plains, type=kind)
             except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
+                if kind is None and not exact:
+                    continue
                 raise self._misfit(column, values, kind, str(error)) from error
             if is_free or is_same(array.to_pylist(), plains):
                 return array

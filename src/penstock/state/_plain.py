@@ -13,6 +13,7 @@ from datetime import UTC, date, datetime, time, timedelta, timezone
 from decimal import Decimal
 from enum import Enum, Flag
 from fractions import Fraction
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final, cast
 from uuid import UUID
 
@@ -26,7 +27,16 @@ if TYPE_CHECKING:
 #: The field of a struct that says what the value was in Python.
 PYTHON: Final = "_python"
 
-_AS_THEY_ARE: Final = frozenset({str, float, bool, bytes, type(None), date, Decimal, timedelta})
+_AS_THEY_ARE: Final = frozenset({str, float, bool, bytes, type(None), date, timedelta})
+#: A value of a class of the user's that is one of these keeps its class, and so does a bytearray, which Arrow has as
+#: bytes. Gives what Python's own class has of it, whatever methods it has.
+_BARE: Final[dict[Any, Callable[[Any], Any]]] = {
+    str: lambda value: "".join(str.__iter__(value)),
+    bytes: lambda value: bytes(memoryview(value)),
+    int: int.__int__,
+    float: float.__float__,
+    bytearray: bytes,
+}
 _INT64: Final = range(-(1 << 63), 1 << 63)
 
 
@@ -65,6 +75,30 @@ def _numbers(values: Sequence[Any]) -> list[str]:
 
 def _plain_int(value: int, _: bool) -> Any:
     return value if value in _INT64 else {PYTHON: "int", "text": str(value)}
+
+
+def _plain_decimal(value: Decimal, exact: bool) -> Any:
+    return {PYTHON: "Decimal", "text": str(value)} if exact else value  # a column gives all of them one scale
+
+
+def _plain_of_base(value: Any, _: bool) -> Any:
+    if type(value).__module__ == "numpy":
+        return value  # a number or text of numpy's
+    _check_attributes(value, ())
+    base: Any = next(base for base in _BARE if isinstance(value, base))
+    return {PYTHON: _name(value), "value": plain(_BARE[base](value))}
+
+
+def _check_attributes(value: Any, names: Sequence[str]) -> None:
+    """Raise for an object that has more than its fields; what it finds out from them anew does not count."""
+    kind: Any = cast("Any", type(value))
+    more = set(getattr(value, "__dict__", ())).difference(names)
+    if lost := sorted(name for name in more if not isinstance(getattr(kind, name, None), cached_property)):
+        reason = (
+            f"a {_name(value)} has {', '.join(lost)} beside what it is, and that would be lost. Take it as Python "
+            "values: iterate, or to_pandas()"
+        )
+        raise UnsupportedOperationError("Arrow data of state", reason)
 
 
 def _plain_list(value: list[Any], exact: bool) -> list[Any]:
@@ -119,9 +153,11 @@ def _plain_named_tuple(value: tuple[Any, ...], exact: bool) -> Any:
 
 
 def _plain_dataclass(value: Any, exact: bool) -> Any:
-    return (
-        value if isinstance(value, type) else _marked_struct(value, [f.name for f in dataclasses.fields(value)], exact)
-    )
+    if isinstance(value, type):
+        return value
+    names = [field.name for field in dataclasses.fields(value)]
+    _check_attributes(value, names)
+    return _marked_struct(value, names, exact)
 
 
 def _plain_array(value: Any, exact: bool) -> Any:
@@ -139,13 +175,14 @@ _BY_TYPE: Final[dict[type[Any], Callable[[Any, bool], Any]]] = {
     tuple: _plain_tuple,
     dict: _plain_dict,
     list: _plain_list,
+    Decimal: _plain_decimal,
 }
 #: For other types, subclasses of these among them: by the first base that a value is of.
 _BY_BASE: Final[tuple[tuple[type[Any], Callable[[Any, bool], Any]], ...]] = (
     (Enum, _plain_enum),
     (Row, _plain_row),
     (tuple, _plain_named_tuple),
-    (list, _plain_list),
+    (list, lambda value, exact: {PYTHON: _name(value), "items": _plain_list(value, exact)}),
     (dict, lambda value, exact: {PYTHON: _name(value), "items": _items(value, exact)}),
     (frozenset, lambda value, exact: {PYTHON: "frozenset", "items": [plain(item, exact=exact) for item in value]}),
     (set, lambda value, exact: {PYTHON: "set", "items": [plain(item, exact=exact) for item in value]}),
@@ -154,6 +191,7 @@ _BY_BASE: Final[tuple[tuple[type[Any], Callable[[Any, bool], Any]], ...]] = (
     (UUID, lambda value, _: {PYTHON: "UUID", "text": str(value)}),
     (Fraction, lambda value, _: {PYTHON: "Fraction", "text": str(value)}),
     (complex, lambda value, _: {PYTHON: "complex", "real": value.real, "imag": value.imag}),
+    *((base, _plain_of_base) for base in _BARE),
 )
 
 
@@ -173,6 +211,8 @@ def is_same(found: Any, wanted: Any) -> bool:
     if isinstance(wanted, list):
         items, others = cast("list[Any]", wanted), cast("list[Any]", found)
         return isinstance(found, list) and len(others) == len(items) and all(map(is_same, others, items))
+    if isinstance(wanted, Decimal):
+        return isinstance(found, Decimal) and found.as_tuple() == wanted.as_tuple()
     return bool(found == wanted) or (found != found and wanted != wanted)  # noqa: PLR0124 - nan
 
 
@@ -197,6 +237,26 @@ def restored(value: Any) -> Any:
     if kind is bytearray:  # as Spark gives bytes
         return bytes(value)
     return _restored_struct(value.asDict(True)) if kind.__module__.startswith("pyspark.") else value
+
+
+def as_read(value: Any) -> Any:
+    """Return what `restored` makes this very value of: itself, unless it would be taken for the struct of another.
+
+    Example:
+        >>> as_read({"a": 1}), as_read({"_1": 1})
+        ({'a': 1}, {'_python': 'dict["_1"]', '_1': 1})
+    """
+    return plain(value, exact=True) if _is_mistaken(value) else value
+
+
+def _is_mistaken(value: Any) -> bool:
+    if type(value) is list:
+        return any(map(_is_mistaken, cast("list[Any]", value)))
+    if type(value) is not dict:
+        return type(value) is bytearray
+    parts = cast("dict[Any, Any]", value)
+    names = list(parts)
+    return PYTHON in parts or bool(names and names == _numbers(names)) or any(map(_is_mistaken, parts.values()))
 
 
 def _restored_struct(struct: dict[Any, Any]) -> Any:
@@ -245,8 +305,16 @@ def _restored_object(kind: Any, struct: dict[str, Any]) -> Any:
         names: Any = cast("Any", kind)._fields
         new: Any = tuple
         return new.__new__(kind, [restored(struct[name]) for name in names])
-    if issubclass(kind, dict):
-        return cast("Any", kind)(_pairs(struct))
+    if issubclass(kind, (dict, list)):
+        return cast("Any", kind)(_pairs(struct) if issubclass(kind, dict) else map(restored, struct["items"]))
+    base: Any = next((base for base in _BARE if issubclass(kind, base)), None)
+    if base is not None:
+        value = restored(struct["value"])
+        return kind(value) if base is bytearray else base.__new__(kind, value)
+    return _restored_dataclass(kind, struct)
+
+
+def _restored_dataclass(kind: Any, struct: dict[str, Any]) -> Any:
     made = object.__new__(kind)
     for field in dataclasses.fields(kind):
         object.__setattr__(made, field.name, restored(struct[field.name]))
@@ -275,6 +343,7 @@ def _array(struct: dict[str, Any]) -> Any:
 #: By what a struct says it was.
 _BUILDERS: Final[dict[str, Callable[[dict[str, Any]], Any]]] = {
     "int": lambda struct: int(struct["text"]),
+    "Decimal": lambda struct: Decimal(struct["text"]),
     "dict": _pairs,
     "frozenset": lambda struct: frozenset(map(restored, struct["items"])),
     "set": lambda struct: set(map(restored, struct["items"])),

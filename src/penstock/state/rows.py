@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
 
 import pyarrow as pa
 
+from penstock.state._plain import as_read
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
@@ -56,11 +58,15 @@ class StateRows(Generic[EntryT]):
             yield from part()
 
     def to_pandas(self) -> pd.DataFrame:
-        """Return all entries as a pandas DataFrame, whose columns hold the Python values themselves."""
+        """Return all entries as a pandas DataFrame, whose columns hold the Python values themselves.
+
+        But a bytearray, and a value that has the form of one of Arrow's structs (a dict of ``_1``, ``_2`` … or with a
+        key ``_python``), is a struct that says so, because it would be written again as another.
+        """
         import pandas
 
         rows = list(map(self.shape.cells, self))
-        cells = {column: [row[place] for row in rows] for place, column in enumerate(self.columns)}
+        cells = {column: [as_read(row[place]) for row in rows] for place, column in enumerate(self.columns)}
         return pandas.DataFrame({column: _series(pandas, values) for column, values in cells.items()})
 
     def to_arrow(self, schema: pa.Schema | None = None) -> pa.Table:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from tests.unit.runtime.jobs import Job, Program, same
+from tests.unit.runtime.jobs import Job, Program, in_order, same
 
 from penstock.common.time import Time
 from penstock.common.types import Row
@@ -28,6 +28,7 @@ from penstock.datastream.functions import (
     KeyedBroadcastProcessFunction,
     KeyedCoProcessFunction,
     KeyedProcessFunction,
+    KeySelector,
     MapFunction,
     ProcessFunction,
     ProcessWindowFunction,
@@ -35,7 +36,7 @@ from penstock.datastream.functions import (
     WindowFunction,
 )
 from penstock.datastream.output_tag import OutputTag
-from penstock.datastream.state import MapStateDescriptor
+from penstock.datastream.state import MapStateDescriptor, ValueStateDescriptor
 from penstock.datastream.window import TumblingEventTimeWindows
 from penstock.testing.sources import ListSource
 
@@ -45,6 +46,7 @@ if TYPE_CHECKING:
 
     from penstock.datastream import DataStream
     from penstock.datastream.connectors.base import InputStatus, SourceOutput
+    from penstock.datastream.functions import RuntimeContext
 
 SIDE = OutputTag("side")
 LATE = OutputTag("late")
@@ -537,6 +539,88 @@ def test_with_object_reuse_records_go_on_without_a_copy(part: str, tmp_path: Pat
     operator, form = OPERATORS["map"], FORMS["dict"]
     outputs = outputs_of(operator, form, "reuses", tmp_path, **{"pipeline.object-reuse": "true"})
     assert not same(outputs[part]["0"], outputs["pure"]["0"])
+
+
+@dataclass(unsafe_hash=True)
+class ItemKey:
+    number: int
+
+
+class ReusingSelector(KeySelector):
+    """Returns one key object for all records, with another number each time."""
+
+    def __init__(self, kept: Any) -> None:
+        self.kept = kept
+
+    def get_key(self, value: Any) -> Any:
+        item = self.kept[0] if isinstance(self.kept, tuple) else self.kept
+        if isinstance(item, Row):
+            item["number"] = value % 3
+        else:
+            item.number = value % 3
+        return self.kept
+
+
+class CountsOfKeys(KeyedProcessFunction):
+    def open(self, runtime_context: RuntimeContext) -> None:
+        self.count = runtime_context.get_state(ValueStateDescriptor("count"))
+
+    def process_element(self, value: Any, ctx: Any) -> Any:
+        self.count.update((self.count.value() or 0) + 1)
+        yield value % 3, str(ctx.get_current_key()), self.count.value()
+
+
+@pytest.mark.parametrize("reuse", ["true", "false"], ids=["object-reuse", "copies"])
+@pytest.mark.parametrize("kept", [Row(number=0), ItemKey(0), (ItemKey(0), "x")], ids=["row", "dataclass", "in-a-tuple"])
+def test_a_key_selector_may_return_one_object_for_all_records(kept: Any, reuse: str, tmp_path: Path) -> None:
+    program = Program(tmp_path, parallelism=2)
+    numbers = program.source(list(range(9)), list(range(9, 15))).map(lambda number: number)
+    program.collect(numbers.key_by(ReusingSelector(kept)).process(CountsOfKeys()))
+    counted = Job(program.graph(), tmp_path, configuration={"pipeline.object-reuse": reuse}).run()["out"]
+    assert sorted((key, count) for key, _, count in counted) == [(key, n) for key in range(3) for n in range(1, 6)]
+    assert len({(key, shown) for key, shown, _ in counted}) == 3
+
+
+class OneAccumulator(AggregateFunction):
+    """Counts, in one object for all keys.
+
+    Args:
+        form: The accumulators.
+        created: Whether it is the new accumulators that are one object, or those that records were added to.
+    """
+
+    def __init__(self, form: Form, *, created: bool) -> None:
+        self.form, self.created = form, created
+        self.kept = form.make(0)
+
+    def create_accumulator(self) -> Any:
+        return self.kept if self.created else self.form.make(0)
+
+    def add(self, value: Any, accumulator: Any) -> Any:
+        count = self.form.read(accumulator) + 1
+        given = accumulator if self.created else self.kept
+        self.form.put(given, count)
+        return given
+
+    def get_result(self, accumulator: Any) -> Any:
+        return self.form.read(accumulator)
+
+    def merge(self, acc_a: Any, acc_b: Any) -> Any:
+        raise NotImplementedError
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("created", [True, False], ids=["created", "added"])
+@pytest.mark.parametrize("reuse", ["true", "false"], ids=["object-reuse", "copies"])
+def test_an_aggregate_may_have_one_object_for_the_accumulators_of_all_keys(
+    created: bool, form: str, reuse: str, tmp_path: Path
+) -> None:
+    program = Program(tmp_path)
+    stream = program.source([(number, number) for number in range(10)], timestamps=in_order())
+    windows = stream.key_by(lambda record: record[0] % 3).window(TumblingEventTimeWindows.of(Time.milliseconds(100)))
+    program.collect(windows.aggregate(OneAccumulator(FORMS[form], created=created)))
+    counted = Job(program.graph(), tmp_path, configuration={"pipeline.object-reuse": reuse}).run()["out"]
+    assert sorted(counted) == [3, 3, 4]
 
 
 def test_a_reduce_may_fold_into_its_first_argument_with_object_reuse_too(tmp_path: Path) -> None:

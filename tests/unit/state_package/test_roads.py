@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import time
 from collections import Counter, OrderedDict, defaultdict
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta, timezone
+from decimal import Decimal
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -38,6 +39,38 @@ STATES = [
     *("windowed/window-contents", "aggregate/window-contents", "elements/window-contents", "elements/window-fired"),
     *("own", "shared", "limits"),
 ]
+
+
+class UserId(str):
+    """A text with a class of its own."""
+
+    __slots__ = ()
+
+
+class Seconds(int):
+    def __new__(cls, minutes: int, *, of: int = 60) -> Seconds:
+        return super().__new__(cls, minutes * of)
+
+    def __getnewargs_ex__(self) -> tuple[tuple[int], dict[str, int]]:
+        return (int(self),), {"of": 1}
+
+
+class Metres(float): ...
+
+
+class Token(bytes): ...
+
+
+class Words(list[Any]): ...
+
+
+@dataclass
+class Noted:
+    number: int
+
+    @cached_property
+    def doubled(self) -> int:
+        return 2 * self.number
 
 
 class Story:
@@ -139,16 +172,42 @@ def test_key_is_the_same_behind_a_pandas_frame_made_of_arrow(tmp_path: Path, key
         [Row(a=1), Row(b=2), Row(1, 2), Row.of_kind(RowKind.DELETE, a=1)],
         [Pair(1, "a"), Point(2, ("b",), "note")],
         [np.array([[1.5, 2], [3, 4]])],
+        [UserId("x"), UserId("y")],
+        [Seconds(3)],
+        [Seconds(1 << 70)],
+        [Metres(1.5)],
+        [Token(b"x"), bytearray(b"x")],
+        [Words(["a", "b"]), Words()],
+        [{"buffer": bytearray(b"x"), "user": UserId("x")}],
+        [Decimal("1.0"), Decimal("1.00"), Decimal("1E+3"), Decimal("NaN")],
+        [(Decimal(1), 2), (Decimal("1.50"), 2)],
+        [{"a": {"_1": 1}}],
+        [[{"_python": None}]],
     ],
     ids=str,
 )
-def test_values_of_one_arrow_column_come_back_each_as_it_was(tmp_path: Path, values: list[Any]) -> None:
+@pytest.mark.parametrize("road", ["arrow", "pandas"])
+def test_values_of_one_column_come_back_each_as_it_was(tmp_path: Path, values: list[Any], road: str) -> None:
     first = SavepointWriter.new().set_keyed_state("op", "state", dict(enumerate(values))).write(str(tmp_path / "1"))
-    table = Savepoint.open(first).keyed_state("op", "state").to_arrow()
-    writer = SavepointWriter.new().set_keyed_state("op", "state", table)
+    rows = Savepoint.open(first).keyed_state("op", "state")
+    frame = rows.to_pandas() if road == "pandas" else rows.to_arrow()
+    writer = SavepointWriter.new().set_keyed_state("op", "state", frame)
     found = list(Savepoint.open(writer.write(str(tmp_path / "2"))).keyed_state("op", "state"))
     assert {entry.key: repr(entry.value) for entry in found} == dict(enumerate(map(repr, values)))
     assert {entry.key: type(entry.value) for entry in found} == dict(enumerate(map(type, values)))
+
+
+def test_object_with_more_than_its_fields_is_refused_by_arrow_and_whole_in_pandas(tmp_path: Path) -> None:
+    value = Noted(1)
+    value.note = "kept"  # type: ignore[attr-defined]
+    assert value.doubled == 2
+    first = SavepointWriter.new().set_keyed_state("op", "state", {1: value}).write(str(tmp_path / "1"))
+    rows = Savepoint.open(first).keyed_state("op", "state")
+    with pytest.raises(UnsupportedOperationError, match=r"Noted has note beside .*to_pandas"):
+        rows.to_arrow()
+    writer = SavepointWriter.new().set_keyed_state("op", "state", rows.to_pandas())
+    [entry] = Savepoint.open(writer.write(str(tmp_path / "2"))).keyed_state("op", "state")
+    assert entry.value.note == "kept"
 
 
 @pytest.mark.parametrize("values", [[1, None], [1, 2.5], [True, 1], [1 << 60, 0.5], [datetime(2026, 1, 1)] * 2])  # noqa: DTZ001

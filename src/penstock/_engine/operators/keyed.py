@@ -8,7 +8,7 @@ from penstock._engine.operators.context import EngineRuntimeContext
 from penstock._engine.operators.user_functions import UserFunctionOperator
 from penstock._engine.protocol.control import OperatorAck
 from penstock._engine.protocol.keys import NormalKey, normal_key
-from penstock.common.copies import own_all
+from penstock.common.copies import any_may_change, own
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -52,7 +52,8 @@ class KeyedOperator(UserFunctionOperator):
         keys = [select(record) for record in self.iterate(records)]  # not map(): it takes a StopIteration for the end
         if set(map(type, keys)) in _PLAIN_KEYS:
             return keys, keys
+        if any_may_change(keys):  # a key may be a part of its record, or one object for all of them
+            keys = [own(select(record)) for record in self.iterate(records)]
         normals = [normal_key(key) for key, _ in zip(keys, self.iterate(records), strict=True)]
-        keys = own_all(keys)  # a key may be a part of its record, which a function may change
         self.store.adopt(normals)
         return keys, normals

@@ -1,4 +1,4 @@
-"""The loops of map, filter and reduce, compiled for the shape of the records at hand.
+"""The loops of map, filter, reduce and aggregate, compiled for the shape of the records at hand.
 
 Whatever leaves a function is tested, one by one, for whether anything could change it. For most records that is a look
 at their type, or at the types of a tuple's fields; a call for each of them would take as long as a function of the
@@ -72,6 +72,27 @@ def loop(call, records, keys, hot, load, keep_apart, {kinds}):
     return results
 """
 
+_AGGREGATE: Final = """
+def loop(add, records, keys, hot, load, create, {kinds}):
+    for key, record in zip(keys, records):
+        try:
+            before = hot[key]
+        except KeyError:
+            before = load(key)
+        if before is ABSENT:
+            before = own(create())
+        result = add(record, before)
+        if result is not before:
+            if {shape}:
+                {fields}
+                if {test}:
+                    hot[key] = result
+                    continue
+            result = own(result)
+        hot[key] = result
+    return [result] if keys else []
+"""
+
 
 @cache
 def _compiled(template: str, size: int | None) -> Callable[..., list[Any]]:
@@ -133,6 +154,25 @@ class Loops:
         results = _compiled(_REDUCE, self._size)(call, records, keys, *state, keep_apart, type, *self._kinds)
         self._follow(results)
         return results
+
+    def aggregate(
+        self,
+        add: Callable[[Any, Any], Any],
+        records: Iterable[Any],
+        keys: list[Any],
+        state: tuple[dict[Any, Any], Callable[[Any], Any]],
+        create: Callable[[], Any],
+    ) -> None:
+        """Add each record to the accumulator of its key, which is of no other key; one that grows is not copied.
+
+        Args:
+            add: Returns the accumulator with a record.
+            records: The records; as many are taken as there are keys.
+            keys: Their keys.
+            state: The accumulators by key, and what gives that of a key that is not among them.
+            create: Makes an accumulator; it may give one object several times.
+        """
+        self._follow(_compiled(_AGGREGATE, self._size)(add, records, keys, *state, create, type, *self._kinds))
 
     def _follow(self, results: list[Any]) -> None:
         """Take the shape of the last result for that of the next ones."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, Any
 
+from penstock._engine.operators.loops import Loops
 from penstock._engine.state.table import ABSENT, MISSING, Pane
 from penstock.common.copies import own
 
@@ -66,15 +67,13 @@ class AggregatePanes(PaneStrategy):
 
     kind = "window-aggregate"
 
+    def __init__(self, function: Any) -> None:
+        super().__init__(function)
+        self._loops = Loops()
+
     def add_all(self, pane: Pane, keys: list[NormalKey], records: Iterator[Any]) -> None:
-        add, create = self.function.add, self.function.create_accumulator
-        hot, load = pane.hot, pane.load
-        get = hot.get
-        for key, value in zip(keys, records, strict=False):
-            before = get(key, MISSING)
-            if before is MISSING:
-                before = load(key)
-            hot[key] = add(value, create() if before is ABSENT else before)
+        function, state = self.function, (pane.hot, pane.load)
+        self._loops.aggregate(function.add, records, keys, state, function.create_accumulator)
         pane.dirty.update(keys)
 
 

@@ -12,6 +12,7 @@ from penstock._engine.graph.job_graph import JobEdge, PartitionerKind
 from penstock._engine.operators.batch import Batch
 from penstock._engine.protocol.key_groups import key_group, key_groups, subtask_of_key_group
 from penstock._engine.protocol.keys import equal_as_encoded, normal_key
+from penstock.common.copies import any_may_change, own
 from penstock.errors import PartitionError
 
 if TYPE_CHECKING:
@@ -143,16 +144,23 @@ class KeyRoutes(dict[Any, int]):
             self._overflowed = True
         return receiver
 
-    def of(self, keys: list[Any]) -> list[int]:
-        """Return the receivers of keys.
+    def of(self, records: list[Any], select: Callable[[Any], Any]) -> list[int]:
+        """Return the receivers of records.
+
+        Args:
+            records: The records.
+            select: Returns the key of one; where keys may be changed, it may return one object for all of them.
 
         Raises:
             KeyEncodingError: A key has no encoding.
         """
+        keys = [select(record) for record in records]
+        if not equal_as_encoded(keys):
+            return self._compute([own(select(record)) for record in records] if any_may_change(keys) else keys)
         if self._overflowed:
             self.clear()
             return self._compute(keys)
-        return list(map(self.__getitem__, keys)) if equal_as_encoded(keys) else self._compute(keys)
+        return list(map(self.__getitem__, keys))
 
     def _compute(self, keys: list[Any]) -> list[int]:
         receivers = self._receivers
@@ -175,7 +183,7 @@ def make_router(edge: JobEdge, outlets: list[Outlet], sender: int, parallelism: 
         case PartitionerKind.HASH:
             select = getattr(members["key_selector"], "get_key", members["key_selector"])
             routes = KeyRoutes(parallelism, max_parallelism)
-            return TargetRouter(outlets, lambda records: routes.of([select(record) for record in records]), functions)
+            return TargetRouter(outlets, lambda records: routes.of(records, select), functions)
         case PartitionerKind.CUSTOM:
             targets = _custom(members["partitioner"], members["key_selector"], parallelism)
             return TargetRouter(outlets, targets, functions)
