@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from penstock.common.time import Duration
+from penstock.common.time import Duration
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,9 +26,13 @@ class Monitoring:
         """Return what a builder was told.
 
         Raises:
+            TypeError: A time is no Duration.
             ValueError: A time is not positive, or files that come by rename should wait.
         """
         for name, time in (("discovery_interval", discovery_interval), ("stable_for", stable_for)):
+            if time is not None and not isinstance(time, Duration):  # pyright: ignore[reportUnnecessaryIsInstance]
+                msg = f"{name} must be a Duration, such as Duration.of_seconds(10), not {time!r}."
+                raise TypeError(msg)
             if time is not None and time.to_millis() <= 0:
                 msg = f"{name} must be at least 1 ms: {time}."
                 raise ValueError(msg)
