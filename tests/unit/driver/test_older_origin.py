@@ -75,6 +75,20 @@ def test_start_from_what_a_stop_has_left_repeats_nothing_and_says_nothing(tmp_pa
     assert said(story.run(program, recover=savepoint)) == []
 
 
+@pytest.mark.parametrize("place", ["the same", "another"])
+def test_start_from_the_record_of_a_jobs_end_is_one_from_its_last_checkpoint(tmp_path: Path, place: str) -> None:
+    story = Story(tmp_path)
+    first = story.run(program, asks={4: cancel})
+    ended = tmp_path / "checkpoints" / first.driver.job_id / f"chk-{ids(first)[-1] + 1}"
+    assert ended.is_dir()
+    settings = {} if place == "the same" else {"checkpoints": str(tmp_path / "others")}
+    again = story.run(program, recover=str(ended), **settings)
+    assert (again.status, said(again)) == (JobStatus.FINISHED, [])
+    restored = again.driver.view.checkpoints.last_restored
+    assert restored is not None
+    assert restored.checkpoint_id == ids(first)[-1]
+
+
 @pytest.mark.parametrize("claim", ["NO_CLAIM", "CLAIM"])
 def test_start_from_the_newest_checkpoint_says_nothing(tmp_path: Path, claim: str) -> None:
     story = Story(tmp_path)

@@ -8,6 +8,7 @@ import pytest
 
 from penstock._engine.operators.batch import Batch
 from penstock._engine.operators.stateless import FilterOperator, FlatMapOperator, MapOperator, keeps_nothing
+from penstock._engine.protocol.tracebacks import own_lines
 from penstock.datastream.functions import MapFunction
 from penstock.testing.harness import OperatorHarness, StreamRecord
 
@@ -114,3 +115,10 @@ def test_a_function_that_keeps_nothing_is_tested_where_records_are_not_plain() -
     [(_, out)] = operator.process(Batch([buffer, buffer]), 0)
     assert out.records == [[0], [0]]
     assert len({id(buffer), *map(id, out.records)}) == 3
+
+
+@pytest.mark.parametrize("operator", [MapOperator, FilterOperator, FlatMapOperator])
+def test_an_error_of_a_function_shows_no_line_of_the_librarys_loops(operator: Any) -> None:
+    with pytest.raises(ZeroDivisionError) as caught:
+        list(operator(lambda record: GLOBAL or 1 / record).process(Batch([0]), 0))
+    assert [line.tb_frame.f_code.co_name for line in own_lines(caught.value.__traceback__)][1:] == ["<lambda>"]

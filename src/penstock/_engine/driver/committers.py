@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 from penstock._engine.coordinator import events as ev
 from penstock._engine.driver.failures import driver_code_error
 from penstock._engine.protocol.metadata import GivenUp
-from penstock._engine.protocol.short_repr import short_repr
 from penstock._engine.protocol.versioned import pack, unpack
+from penstock.common.short_repr import short_repr
 from penstock.metrics.in_memory import InMemoryMetricGroup
 
 if TYPE_CHECKING:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -12,7 +13,7 @@ from penstock._engine.coordinator.snapshots import state_files
 from penstock._engine.driver.claim_order import claimed_jobs, note_claim
 from penstock._engine.driver.claimed import delete_claimed
 from penstock._engine.driver.damage import metadata_damage, read, readable
-from penstock._engine.protocol.metadata import Record, RecordKind, decode_record, encode_record
+from penstock._engine.protocol.metadata import Parent, Record, RecordKind, decode_record, encode_record
 from penstock._engine.protocol.paths import (
     MARK,
     METADATA,
@@ -128,6 +129,8 @@ class RecordKeeper:
             raise metadata_damage(error, storage, inner) from None
         if record is not None and record.kind is RecordKind.SAVEPOINT:
             record = rebased(record, inner)
+        elif record is not None and record.parent is not None and storage is not self._storage:
+            record = replace(record, parent=_as_seen_from_elsewhere(record.parent, record.job_id, storage))
         return ev.RecordRead(record, shown if record is not None else storage.full_path(inner))
 
     def find_later(self, instruction: do.FindLater) -> ev.Event:
@@ -256,3 +259,10 @@ class RecordKeeper:
                 _log.warning("Cleaning up failed; it is tried again after the next start: %s", error)
 
         self._background.run(run)
+
+
+def _as_seen_from_elsewhere(parent: Parent, job_id: str, storage: CheckpointStorage) -> Parent:
+    """Return the parent of a record of another directory, whose own checkpoints are named without it."""
+    if parent.path != checkpoint_path(job_id, parent.checkpoint_id):
+        return parent
+    return replace(parent, path=storage.full_path(parent.path))

@@ -9,8 +9,8 @@ import logging
 from typing import TYPE_CHECKING, Any, Final
 
 from penstock._engine.protocol.metadata import LATE_RECORDS
-from penstock._engine.protocol.short_repr import short_repr
 from penstock.common.accumulators import IntCounter
+from penstock.common.short_repr import short_repr
 
 if TYPE_CHECKING:
     from penstock._engine.operators.base import OperatorContext

@@ -88,7 +88,8 @@ def _compiled(template: str, size: int | None) -> Callable[..., list[Any]]:
         test=" and ".join(f"kind({name}) is kind_{place}" for place, name in enumerate(names)),
     )
     space: dict[str, Any] = {"own": own, "ABSENT": ABSENT}
-    exec(source, space)  # noqa: S102 - the text above, with numbers in it
+    # Below the name of this file its frames count as the library's, which tracebacks leave out.
+    exec(compile(source, f"{__file__}/loop", "exec"), space)  # noqa: S102 - the text above, with numbers in it
     return space["loop"]
 
 

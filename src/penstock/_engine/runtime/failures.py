@@ -15,8 +15,8 @@ import cloudpickle  # pyright: ignore[reportMissingTypeStubs]
 
 from penstock._engine.protocol.control import Failure
 from penstock._engine.protocol.lasting import is_lasting
-from penstock._engine.protocol.short_repr import short_repr
 from penstock._engine.protocol.tracebacks import Travelling, linked, own_lines
+from penstock.common.short_repr import short_repr
 
 if TYPE_CHECKING:
     from penstock._engine.graph.job_graph import OperatorNode

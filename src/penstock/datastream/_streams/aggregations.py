@@ -5,7 +5,7 @@ from __future__ import annotations
 from decimal import Decimal
 from typing import Any, ClassVar, cast
 
-from penstock._engine.protocol.short_repr import short_repr
+from penstock.common.short_repr import short_repr
 from penstock.common.types import Row, field_names, make_row
 from penstock.datastream.functions import ReduceFunction
 from penstock.errors import AggregationError
