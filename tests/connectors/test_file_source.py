@@ -287,6 +287,8 @@ def test_what_is_monitored_may_stand_for_nothing_yet_and_again(tmp_path: Path, p
         ("_*/**/*.txt", ["_temporary/0/part-0.txt"]),
         (".hidden/*", [".hidden/c.txt"]),
         ("*/.*/d.txt", ["sub/.e/d.txt"]),
+        ("s*/../*.txt", ["sub/../a.txt"]),
+        ("**/../a.txt", ["sub/../a.txt"]),
     ],
 )
 def test_a_glob_enters_no_hidden_folder_that_it_does_not_ask_for(tmp_path: Path, glob: str, found: list[str]) -> None:

@@ -483,6 +483,8 @@ def test_waiting_goes_on_after_a_restart_without_the_time_in_which_no_look_was(t
 def test_monitoring_refuses_times_that_are_none_and_two_rules_at_once(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="stable_for must be at least 1 ms"):
         monitored(tmp_path, stable_for=Duration.of_millis(0))
+    with pytest.raises(TypeError, match=r"stable_for must be a Duration, such as Duration\.of_seconds\(10\), not 3\."):
+        monitored(tmp_path, stable_for=3)
     with pytest.raises(ValueError, match="not both"):
         monitored(tmp_path, stable_for=SECOND, by_rename=True)
 

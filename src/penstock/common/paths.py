@@ -100,7 +100,7 @@ def absolute_path(given: str | PathLike[str]) -> str:
         return path
     try:
         local = Path(path).expanduser() if text.startswith("~") else Path(path)
-        return _without_steps_up(str(local.absolute()))
+        return without_steps_up(str(local.absolute()))
     except FileNotFoundError:
         raise PathError(text, "it is relative, and the working directory is gone") from None
     except RuntimeError:
@@ -177,7 +177,7 @@ def _without_extra_slashes(path: str) -> str:
     return f"/{plain.lstrip('/')}" if plain.startswith("//") and os.name != "nt" else plain
 
 
-def _without_steps_up(path: str) -> str:
+def without_steps_up(path: str) -> str:
     """Resolve ``..``, by way of the links before it, as the operating system would; links behind it stay."""
     parts = path.split("/")
     if ".." not in parts:

@@ -182,3 +182,19 @@ class Time:
 
     def __repr__(self) -> str:
         return f"Time({self})"
+
+
+def millis_of(name: str, time: object) -> int:
+    """Return a length of time that a program has given, in milliseconds.
+
+    Args:
+        name: The argument.
+        time: What was given for it.
+
+    Raises:
+        TypeError: It is no `Duration`.
+    """
+    if isinstance(time, Duration):
+        return time.to_millis()
+    msg = f"{name} must be a Duration, such as Duration.of_seconds(10), not {time!r}."
+    raise TypeError(msg)

@@ -12,6 +12,8 @@ from dataclasses import dataclass, replace
 from enum import Enum
 from typing import TYPE_CHECKING, Any, Protocol
 
+from penstock.common.time import millis_of
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
@@ -204,9 +206,10 @@ class WatermarkStrategy:
         """Make a strategy for records that are out of order by at most a given time.
 
         Raises:
-            ValueError: The bound is negative.
+            TypeError: The bound is no Duration.
+            ValueError: It is negative.
         """
-        bound_ms = max_out_of_orderness.to_millis()
+        bound_ms = millis_of("max_out_of_orderness", max_out_of_orderness)
         if bound_ms < 0:
             msg = f"max_out_of_orderness cannot be negative: {max_out_of_orderness}."
             raise ValueError(msg)
@@ -237,9 +240,10 @@ class WatermarkStrategy:
         """Return this strategy with a time after which an input without records no longer holds back the others.
 
         Raises:
-            ValueError: The time is not positive.
+            TypeError: The time is no Duration.
+            ValueError: It is not positive.
         """
-        idleness_ms = idle_timeout.to_millis()
+        idleness_ms = millis_of("idle_timeout", idle_timeout)
         if idleness_ms <= 0:
             msg = f"idle_timeout must be at least 1 ms: {idle_timeout}."
             raise ValueError(msg)
@@ -259,5 +263,5 @@ class WatermarkStrategy:
             update_interval: How often the group's smallest watermark is made known; one second by default.
         """
         interval_ms = _DEFAULT_ALIGNMENT_INTERVAL_MS if update_interval is None else update_interval.to_millis()
-        drift_ms = max_allowed_watermark_drift.to_millis()
+        drift_ms = millis_of("max_allowed_watermark_drift", max_allowed_watermark_drift)
         return replace(self, alignment=WatermarkAlignment(watermark_group, drift_ms, interval_ms))

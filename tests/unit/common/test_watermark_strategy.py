@@ -1,6 +1,7 @@
 from __future__ import annotations
 
-from typing import Any
+from functools import partial
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -14,6 +15,9 @@ from penstock.common.watermark_strategy import (
     WatermarkOutput,
     WatermarkStrategy,
 )
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 
 class Assigner(TimestampAssigner):
@@ -84,3 +88,18 @@ def test_times_that_make_no_sense_are_refused() -> None:
         WatermarkStrategy.for_bounded_out_of_orderness(Duration.of_millis(-1))
     with pytest.raises(ValueError, match="at least 1 ms"):
         WatermarkStrategy.no_watermarks().with_idleness(Duration(0))
+
+
+@pytest.mark.parametrize(
+    ("argument", "call"),
+    [
+        ("max_out_of_orderness", WatermarkStrategy.for_bounded_out_of_orderness),
+        ("idle_timeout", WatermarkStrategy.no_watermarks().with_idleness),
+        ("max_allowed_watermark_drift", partial(WatermarkStrategy.no_watermarks().with_watermark_alignment, "group")),
+    ],
+)
+def test_a_number_in_place_of_a_duration_is_refused_with_what_to_write(
+    argument: str, call: Callable[[Any], object]
+) -> None:
+    with pytest.raises(TypeError, match=rf"{argument} must be a Duration, such as Duration\.of_seconds\(10\), not 5\."):
+        call(5)

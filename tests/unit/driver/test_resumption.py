@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from itertools import permutations
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -78,9 +79,46 @@ def test_jobs_of_one_name_are_told_apart_by_their_order(note: SupervisionNote) -
     assert found == ["a" * 32, "b" * 32]
 
 
-def test_other_job_in_its_place_is_none_that_goes_on(note: SupervisionNote) -> None:
+def start(resumption: Resumption, name: str, fresh_id: str, *, crashes: bool = False) -> str:
+    """Start the next job of a program, and return the id with which it goes on or begins."""
+    started_with, noted = resumption.next_job(name, Configuration.from_dict(DIRECTORY))
+    job_id = started_with.to_dict().get("penstock.job-id", fresh_id)
+    driver: Any = Driver(name, job_id)
+    if not crashes:
+        noted.follow(driver).on_status(JobStatus.CREATED)
+    return job_id
+
+
+@pytest.mark.parametrize("order", tuple(permutations("abc")), ids="".join)
+def test_jobs_that_threads_start_go_on_in_whatever_order_they_come(
+    note: SupervisionNote, order: tuple[str, ...]
+) -> None:
+    first = Resumption(note)
+    ids = {name: start(first, name, name * 32) for name in "abc"}
+    for crash_at in (0, 1, 2, None):  # a process that crashes before all have started forgets none
+        process = Resumption(note)
+        for count, name in enumerate(order):
+            assert start(process, name, "f" * 32, crashes=count == crash_at) == ids[name]
+            if count == crash_at:
+                break
+    assert {job.job_name: job.job_id for job in note.read().values()} == ids
+    assert start(Resumption(note), "b", "f" * 32) == ids["b"]
+
+
+def test_another_job_of_a_name_begins_anew_beside_the_one_that_goes_on(note: SupervisionNote) -> None:
+    first = Resumption(note)
+    start(first, "a", "a" * 32)
+    start(first, "b", "b" * 32)
+    second = Resumption(note)
+    assert [start(second, "b", "f" * 32), start(second, "b", "c" * 32)] == ["b" * 32, "c" * 32]
+
+
+def test_other_job_in_its_place_is_none_that_goes_on_and_that_is_said(
+    note: SupervisionNote, caplog: pytest.LogCaptureFixture
+) -> None:
     run(note, "prices", "a" * 32, GIVEN, JobStatus.CREATED)
     assert run(note, "orders", "b" * 32, GIVEN) == GIVEN
+    assert f"'orders' begins anew. An earlier process has started 'prices' ({'a' * 32}) in its place" in caplog.text
 
 
 def test_job_without_a_checkpoint_directory_starts_anew_and_is_noted_as_such(note: SupervisionNote) -> None:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from penstock._connectors.files.discovery import WaitingFile
 from penstock._connectors.files.filesystem import FileStatus
-from penstock.common.paths import plain_path, scheme_of
+from penstock.common.paths import plain_path, scheme_of, without_steps_up
 from penstock.datastream.connectors.base import SimpleVersionedSerializer
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ class FileCheckpoint:
         waiting: dict[str, WaitingFile] = state[2] if len(state) > 2 else {}
         for name, value in (
             ("splits", splits),
-            ("taken", taken if len(state) > 2 else dict.fromkeys(map(_settled, taken))),
+            ("taken", taken if len(state) > 2 else dict.fromkeys(name for path in taken for name in _names_now(path))),
             ("waiting", waiting),
         ):
             object.__setattr__(self, name, value)
@@ -77,9 +77,16 @@ class FileCheckpointSerializer(SimpleVersionedSerializer[FileCheckpoint]):
         return FileCheckpoint(tuple(state["splits"]), taken, waiting)
 
 
-def _settled(path: str) -> str:
-    """Return the name of a file as a listing has it; version 1 has names as they were given."""
-    return plain_path(path) if scheme_of(path) else str(Path(path).absolute())
+def _names_now(path: str) -> tuple[str, ...]:
+    """Return what a listing may call a file; version 1 has names below the paths as they were given.
+
+    Steps up are resolved where a path is given, but for those behind the signs of a glob. Names on disks were never
+    read as URLs, whatever stood in front of them: what looks like an escape in one is part of it.
+    """
+    if scheme_of(path) not in {"", "file"}:
+        return (plain_path(path),)
+    local = plain_path(str(Path(path.removeprefix("file://")).absolute()))
+    return local, without_steps_up(local)
 
 
 def _columns(statuses: Iterable[FileStatus]) -> tuple[list[Any], ...]:

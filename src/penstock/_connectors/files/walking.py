@@ -110,6 +110,10 @@ class _Glob:
 
     def _expand(self, folder: str, parts: list[str], above: _Folders) -> Iterator[tuple[str, _Folders]]:
         part, rest = parts[0], parts[1:]
+        if part == "..":  # no folder lists it; what led down here does not lead round when it is gone up again
+            up, above = f"{folder}/..", frozenset[tuple[int, int]]()
+            yield from self._expand(up, rest, above) if rest else [(up, above)]
+            return
         inside = _enter(folder or "/", self._skip, above)
         if inside is None:
             return

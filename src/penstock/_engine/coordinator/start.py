@@ -234,6 +234,8 @@ class StartMachine:
                 return [ReadRecord(record.parent.path)]
             case _:
                 reason = f"the job ended ({record.kind.value}) before its first checkpoint"
+                if record.kind is RecordKind.TAKEOVER:
+                    reason = "that is the record of a start, and the job had no checkpoint before it"
                 raise NoCheckpointError(event.path, self._job, reason)
 
     def _restore(self, record: Record, path: str, now_ms: int) -> list[Instruction]:

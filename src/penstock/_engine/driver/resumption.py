@@ -2,8 +2,8 @@
 
 `penstock run --supervise` names a file (`gateway.supervision`). Every job is noted there once it has claimed its place
 in the checkpoint directory; from then on its newest checkpoint counts, and no longer what the program or the command
-line started it from. A job is known by its place among the jobs of the program and by its name: the program is the same
-each time.
+line started it from. A job is known by its name, and one of several of a name by its place among the
+jobs of the program: the program is the same each time.
 """
 
 from __future__ import annotations
@@ -47,6 +47,8 @@ class Resumption:
     def __init__(self, note: SupervisionNote) -> None:
         self._note = note
         self._jobs = note.read()
+        #: Those of processes before this one that no job has gone on with yet.
+        self._before = dict(self._jobs)
         self._submitted = 0
         self._lock = threading.Lock()
 
@@ -60,16 +62,41 @@ class Resumption:
         Returns:
             The configuration that it is to have, and its place.
         """
+        is_kept = configuration.get(option_table.CHECKPOINT_DIRECTORY) is not None
         with self._lock:
             self._submitted += 1
             place = self._submitted
-        is_kept = configuration.get(option_table.CHECKPOINT_DIRECTORY) is not None
-        before = self._jobs.get(place)
-        if before is not None and before.job_name == job_name and is_kept:
+            before = self._take(place, job_name)
+        if before is not None and is_kept:
             _log.info("Job %r (%s) resumes: an earlier process started it", job_name, before.job_id)
             configuration = Configuration(configuration)
             configuration.set(option_table.RECOVERY_PATH, LATEST).set(option_table.JOB_ID, before.job_id)
         return configuration, Noted(self, place, is_kept=is_kept)
+
+    def _take(self, place: int, job_name: str) -> NotedJob | None:
+        """Return the job of a process before that a job goes on with: the one in its place, or else one of its name.
+
+        Jobs that threads start come in another order each time.
+        """
+        in_place = self._before.get(place)
+        if in_place is not None and in_place.job_name == job_name:
+            return self._before.pop(place)
+        there = min((one for one, job in self._before.items() if job.job_name == job_name), default=None)
+        if there is None:
+            if in_place is not None and in_place.is_kept and not in_place.has_ended:
+                _log.warning(
+                    "Job %r begins anew. An earlier process has started %r (%s) in its place, which has not ended: if "
+                    "that is the same job, give it the same name in each process",
+                    *(job_name, in_place.job_name, in_place.job_id),
+                )
+            return None
+        found = self._before.pop(there)
+        if self._jobs.get(there) is found:
+            del self._jobs[there]
+            if in_place is not None:  # its turn is still to come
+                self._jobs[there] = self._before[there] = self._before.pop(place)
+        self._jobs[place] = found
+        return found
 
     def note(self, place: int, job: NotedJob) -> None:
         """Write down a job that has claimed its place.

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NoReturn, cast
+from typing import TYPE_CHECKING, Any, Final, NoReturn, cast
 
 from penstock.common.types import Row, field_names
 from penstock.errors import RecordFieldError
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Sequence
+
+#: The last way out of writers that can be lenient.
+LEFT_OUT: Final = "lenient=True lets what is no column be left out"
 
 
 class Columns:

@@ -10,7 +10,7 @@ from penstock.common.serialization import BulkWriter, BulkWriterFactory
 from penstock.common.types import Row, RowKind, make_row
 from penstock.datastream.connectors.file_system import BulkFormat, FilePart
 from penstock.datastream.formats._arrow_types import arrow_array, arrow_schema, plain, unknown_field
-from penstock.datastream.formats._fields import Columns
+from penstock.datastream.formats._fields import LEFT_OUT, Columns
 from penstock.errors import RecordValueError, SourceFileError
 
 if TYPE_CHECKING:
@@ -218,7 +218,7 @@ class _ParquetWriter(BulkWriter):
 
     def __init__(self, stream: BinaryIO, schema: pa.Schema | None, *, lenient: bool) -> None:
         self._stream, self._schema, self._lenient = stream, schema, lenient
-        self._columns = None if schema is None else Columns(schema.names, _BY_SCHEMA, lenient=lenient)
+        self._columns = None if schema is None else Columns(schema.names, f"{_BY_SCHEMA}; {LEFT_OUT}", lenient=lenient)
         self._writer: Any = None
         self._records: list[Any] = []
         self._batches: list[Any] = []

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from penstock.common.time import millis_of
+
 if TYPE_CHECKING:
     from penstock.common.time import Duration
 
@@ -28,13 +30,16 @@ class Monitoring:
         """Return what a builder was told.
 
         Raises:
+            TypeError: A time is no Duration.
             ValueError: A time is not positive, or files that come by rename should wait.
         """
-        for name, time in (("discovery_interval", discovery_interval), ("stable_for", stable_for)):
-            if time is not None and time.to_millis() <= 0:
-                msg = f"{name} must be at least 1 ms: {time}."
+        interval_ms = millis_of("discovery_interval", discovery_interval)
+        stable_for_ms = None if stable_for is None else millis_of("stable_for", stable_for)
+        for name, time_ms in (("discovery_interval", interval_ms), ("stable_for", stable_for_ms)):
+            if time_ms is not None and time_ms <= 0:
+                msg = f"{name} must be at least 1 ms, not {time_ms} ms."
                 raise ValueError(msg)
         if by_rename and stable_for is not None:
             msg = "Files that come by rename are complete when they are there: give stable_for or by_rename, not both."
             raise ValueError(msg)
-        return Monitoring(discovery_interval.to_millis(), stable_for.to_millis() if stable_for else 0, by_rename)
+        return Monitoring(interval_ms, stable_for_ms or 0, by_rename)

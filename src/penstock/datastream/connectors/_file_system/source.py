@@ -208,6 +208,7 @@ class FileSourceBuilder:
             by_rename: Files are written elsewhere, or under a hidden name, and come by rename only: read each at once.
 
         Raises:
+            TypeError: A time is no Duration.
             ValueError: A time is not positive, or both ``stable_for`` and ``by_rename`` are given.
         """
         self._monitoring = Monitoring.of(discovery_interval, stable_for, by_rename)

@@ -11,7 +11,7 @@ from penstock.common.serialization import BulkWriter, BulkWriterFactory, Encoder
 from penstock.common.typeinfo import RowTypeInfo
 from penstock.datastream.formats._csv.checking import check_column
 from penstock.datastream.formats._csv.schema import CsvSchema
-from penstock.datastream.formats._fields import Columns
+from penstock.datastream.formats._fields import LEFT_OUT, Columns
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -40,7 +40,7 @@ class CsvEncoder(Encoder):
     def __init__(self, schema: CsvSchema | RowTypeInfo, *, lenient: bool = False) -> None:
         self._schema = CsvSchema.for_row_type(schema) if isinstance(schema, RowTypeInfo) else schema
         self._names = [column.name for column in self._schema.columns]
-        way_out = "Add the column to the CsvSchema, or take the field out of the record"
+        way_out = f"Add the column to the CsvSchema, or take the field out of the record; {LEFT_OUT}"
         self._columns = Columns(self._names, way_out, lenient=lenient)
         self._lenient = lenient
         self._separators = [column.separator for column in self._schema.columns]
