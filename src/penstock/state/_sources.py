@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 import pyarrow as pa
 
+from penstock._engine.savepoints.draft import apart
 from penstock.errors import SavepointChangeError, UnsupportedOperationError
 from penstock.state._plain import restored
 from penstock.state.entries import BroadcastEntry, KeyedEntry, ListItem, TimerEntry
@@ -121,12 +122,12 @@ def list_items(content: Content, value: Selector) -> list[tuple[int | None, Any]
     found: list[tuple[int | None, Any]] = []
     for item in content:
         if isinstance(item, ListItem):
-            found.append((item.subtask, item.value))
+            found.append((item.subtask, apart(item.value)))
         elif isinstance(item, FrameRow):
             subtask = item.get("subtask")
             found.append((None if subtask is None else int(subtask), _picked(item, value)))
         else:
-            found.append((None, item))
+            found.append((None, apart(item)))
     return found
 
 
@@ -140,12 +141,12 @@ def broadcast_entries(content: Content, key: Selector, value: Selector) -> dict[
     found: dict[Any, Any] = {}
     for item in content:
         if isinstance(item, BroadcastEntry):
-            found[item.key] = item.value
+            found[item.key] = apart(item.value)
         elif isinstance(item, FrameRow):
             found[_key(item, key, content.title)] = _picked(item, value)
         else:
             name, held = _pair(item, "pairs of key and value, BroadcastEntry")
-            found[name] = held
+            found[name] = apart(held)
     return found
 
 

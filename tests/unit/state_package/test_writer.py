@@ -500,3 +500,34 @@ def test_iterator_that_a_failed_write_has_begun_is_refused_and_its_rest_not_writ
         writer.write(str(tmp_path / "s"))
     with pytest.raises(SavepointChangeError, match="an earlier write has read"):
         writer.write(str(tmp_path / "s"))
+
+
+def test_function_that_changes_what_it_gets_changes_nothing_that_is_written_once_more(tmp_path: Path) -> None:
+    def longer(_: str, value: list[int]) -> list[int]:
+        value.append(2)
+        return value
+
+    writer = SavepointWriter.new().set_keyed_state("op", "numbers", {"a": [1]})
+    writer.transform_keyed_state("op", "numbers", longer)
+    written = [Savepoint.open(writer.write(str(tmp_path / place))) for place in ("first", "second")]
+    assert [[entry.value for entry in one.keyed_state("op", "numbers")] for one in written] == [[[1, 2]]] * 2
+
+
+def test_one_object_that_is_given_again_and_again_is_another_value_each_time(tmp_path: Path) -> None:
+    row: dict[str, int] = {}
+
+    def reused(number: int) -> dict[str, int]:
+        row["number"] = number
+        return row
+
+    writer = SavepointWriter.new().set_keyed_state("op", "given", ((number, reused(number)) for number in range(3)))
+    writer.set_keyed_state("op", "made", {0: 0, 1: 1, 2: 2})
+    writer.transform_keyed_state("op", "made", lambda key, _: reused(key))
+    writer.set_list_state("op", "list", (reused(number) for number in range(3)))
+    writer.set_broadcast_state("op", "map", ((number, reused(number)) for number in range(3)))
+    found = Savepoint.open(writer.write(str(tmp_path / "s")))
+    wanted = {number: {"number": number} for number in range(3)}
+    for name in ("given", "made"):
+        assert {entry.key: entry.value for entry in found.keyed_state("op", name)} == wanted
+    assert [item.value for item in found.list_state("op", "list")] == list(wanted.values())
+    assert {entry.key: entry.value for entry in found.broadcast_state("op", "map")} == wanted

@@ -23,7 +23,8 @@ from penstock._engine.protocol.metadata import (
 )
 from penstock._engine.state.declared import bare
 from penstock._engine.state.table import ABSENT
-from penstock.errors import SavepointChangeError
+from penstock.common.copies import own
+from penstock.errors import SavepointChangeError, UncopyableRecordError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -66,6 +67,17 @@ def holds_none(name: str, kind: str) -> bool:
     return kind in {"window-reduce", "window-aggregate"} or (kind == "value" and name == _REDUCE)
 
 
+def apart(value: Any) -> Any:
+    """Return a value apart from the object that was given, which may be changed, or be given once more as another.
+
+    One that cannot be copied is given as it is: as it cannot be pickled, the write refuses it, and names its state.
+    """
+    try:
+        return own(value)
+    except UncopyableRecordError:
+        return value
+
+
 def transformed(steps: Iterable[Transform], name: str, kind: str, key: Any, value: Any) -> Any:
     """Return what a state is to hold of a key after these steps, ABSENT for nothing.
 
@@ -77,11 +89,12 @@ def transformed(steps: Iterable[Transform], name: str, kind: str, key: Any, valu
         value: What was given or found.
     """
     keeps_none = holds_none(name, kind)
+    value = apart(value)  # a step may change it, and what was given is to be written once more
     try:
         for step in steps:
             if value is ABSENT or (value is None and not keeps_none):
                 break
-            value = step(key, value)
+            value = apart(step(key, value))
     except Exception as error:
         error.add_note(f"while state {name!r} of key {key!r} was transformed")
         raise
