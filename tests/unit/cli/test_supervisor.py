@@ -15,9 +15,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from penstock._engine.cli.supervisor import RestartLimit, Supervisor
-from penstock._engine.gateway import supervision as supervision_module
 from penstock._engine.gateway.supervision import Supervision
-from penstock._engine.storage.scratch import LOCK, Hold, is_dead
+from penstock._engine.storage.scratch import is_dead
 from penstock.errors import LocalDirectoryError, SupervisionNoteError
 
 if TYPE_CHECKING:
@@ -282,19 +281,3 @@ def test_program_killed_from_outside_is_started_again_with_its_words() -> None:
     )
     assert (done.returncode, done.stdout) == (0, "['--own', 'word'] 3\n")
     assert "SIGKILL" in done.stderr
-
-
-def test_a_supervisor_that_starts_removes_nothing_of_another_that_starts(monkeypatch: pytest.MonkeyPatch) -> None:
-    others: list[str] = []
-
-    def hold(directory: Path) -> Hold:
-        (directory / LOCK).touch()  # made, and not locked yet
-        monkeypatch.setattr(supervision_module, "Hold", Hold)
-        with Supervision() as other:
-            others.append(other.note.path.parent.name)
-        return Hold(directory)
-
-    monkeypatch.setattr(supervision_module, "Hold", hold)
-    with Supervision() as supervision:
-        assert supervision.note.read() == {}
-    assert len(others) == 1

@@ -131,15 +131,11 @@ class Supervision:
         try:
             make_private(parent)
             for other in parent.iterdir():
-                if not other.name.startswith(".") and is_dead(other):
+                if is_dead(other):
                     shutil.rmtree(other, ignore_errors=True)
             self._path = parent / secrets.token_hex(8)
-            draft = (
-                parent / f".{self._path.name}"
-            )  # none that starts at the same time takes it for dead before it is held
-            draft.mkdir(mode=0o700)
-            self._lock = Hold(draft)
-            draft.rename(self._path)
+            self._path.mkdir(mode=0o700)
+            self._lock = Hold(self._path)
             self.note = SupervisionNote(self._path / _FILE)
             self.note.create()
             self.note.read()  # what will be asked of it later can be had here

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import secrets
 import shutil
 import sys
 import tempfile
@@ -63,16 +64,13 @@ class Hold:
     """
 
     def __init__(self, directory: Path) -> None:
-        self._file: IO[bytes] = (directory / LOCK).open("ab")
         self._itself: int | None = None
-        if sys.platform != "win32":
+        if sys.platform == "win32":
+            self._file = (directory / LOCK).open("ab")
+        else:
             import fcntl
 
-            try:
-                fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except OSError:
-                self._file.close()
-                raise
+            self._file = _locked(directory / LOCK)
             self._itself = os.open(directory, os.O_RDONLY)
             with contextlib.suppress(OSError):  # as on some network disks: then nothing but the file is locked
                 fcntl.flock(self._itself, fcntl.LOCK_SH | fcntl.LOCK_NB)
@@ -96,6 +94,26 @@ class Hold:
         if self._itself is not None:
             os.close(self._itself)
             self._itself = None
+
+
+def _locked(path: Path) -> IO[bytes]:
+    """Open and lock a file. A new one has its name only when it is locked: else it would pass for that of the dead.
+
+    Raises:
+        BlockingIOError: Another process holds it.
+    """
+    import fcntl
+
+    draft = None if path.exists() else path.with_name(f".{secrets.token_hex(8)}")
+    file = (draft or path).open("ab")
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        if draft is not None:
+            draft.rename(path)
+    except OSError:
+        file.close()
+        raise
+    return file
 
 
 def is_dead(directory: Path) -> bool:
