@@ -8,15 +8,20 @@ import os
 import signal
 import subprocess
 import sys
+import threading
+import time
 from concurrent.futures import Future
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from penstock._engine.driver.client import JobHandle
 from penstock._engine.driver.interruption import Interruption
+from penstock._engine.driver.results import Results
 from penstock._engine.driver.signals import ending_on_signals
 from penstock._engine.protocol.control import Stop
+from penstock._engine.storage.opening import open_storage
 from penstock.errors import JobCancelledError, SavepointError
 
 if TYPE_CHECKING:
@@ -97,6 +102,35 @@ def test_first_signal_stops_with_a_savepoint_and_the_last_line_names_it(
     assert exit_.value.code == 128 + number
     assert driver.cancelled == 0
     assert capfd.readouterr().err.splitlines()[-1].endswith("/savepoints/savepoint-1")
+
+
+def in_another_thread(driver: Driver, result: Future[None]) -> None:
+    """Take a signal as the kernel may hand it over, and end the job as soon as its main thread has heard it."""
+    while sys._current_frames()[threading.main_thread().ident or 0].f_code.co_name != "wait":
+        time.sleep(0.001)
+    time.sleep(0.05)  # from its frame on to its lock
+    signal.pthread_kill(threading.get_ident(), signal.SIGTERM)
+    deadline = time.monotonic() + 10
+    while not driver.cancelled and time.monotonic() < deadline:
+        time.sleep(0.01)
+    result.set_exception(JobCancelledError("0" * 32, "prices") if driver.cancelled else TimeoutError("not heard"))
+
+
+@pytest.mark.parametrize("waits_for", ["the job's end", "its records"])
+def test_signal_that_another_thread_gets_is_heard_while_the_main_thread_waits(waits_for: str) -> None:
+    driver: Any = Driver(None)
+    driver.result, driver.results = Future(), Results({"records": ("Collect", False)}, open_storage("memory://signals"))
+    driver.result.add_done_callback(lambda result: driver.results.end(result.exception()))
+    handle = JobHandle(driver)
+    other = threading.Thread(target=in_another_thread, args=(driver, driver.result))
+    ends = {
+        "the job's end": handle.client.get_job_execution_result().result,
+        "its records": handle.results("records").__next__,
+    }
+    with pytest.raises(SystemExit) as exit_:
+        wait(driver, other.start, ends[waits_for])
+    other.join()
+    assert exit_.value.code == 128 + signal.SIGTERM
 
 
 def test_first_signal_cancels_where_no_savepoint_has_a_place_to_go(capfd: pytest.CaptureFixture[str]) -> None:

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import math
+import time
+from concurrent import futures
 from concurrent.futures import Future
 from typing import TYPE_CHECKING, Any
 
+from penstock._engine.driver.interruption import HEARS_S
 from penstock._engine.driver.signals import ending_on_signals
 from penstock._engine.protocol.control import Stop
 from penstock.common.completable_future import CompletableFuture
@@ -111,4 +115,10 @@ class _JobResult(CompletableFuture["JobExecutionResult"]):
     def result(self, timeout: float | None = None) -> JobExecutionResult:
         """Wait for the job to end, and return its result."""
         with ending_on_signals(self._driver):
-            return super().result(timeout)
+            self._wait(math.inf if timeout is None else timeout)
+            return super().result(0)
+
+    def _wait(self, timeout_s: float) -> None:
+        end_s = time.monotonic() + timeout_s
+        while not self.done() and (left_s := end_s - time.monotonic()) > 0:
+            futures.wait([self._driver.result], min(left_s, HEARS_S))

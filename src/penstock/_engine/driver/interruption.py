@@ -20,6 +20,10 @@ if TYPE_CHECKING:
 
     from penstock._engine.gateway.job_control import JobControl
 
+#: The kernel may hand a signal to any thread, and Python runs the handler on the main one when that runs next; while it
+#: waits in a lock, it is not woken. So it waits for no more than so many seconds at a time.
+HEARS_S: Final = 0.2
+
 #: A supervisor may signal a process and then its group: signals so close together are one.
 _TOGETHER_S: Final = 1.0
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from penstock._engine.coordinator import events as ev
+from penstock._engine.driver.interruption import HEARS_S
 from penstock.errors import CheckpointStorageError, CorruptCheckpointError, UnreadableOutputError
 
 if TYPE_CHECKING:
@@ -110,7 +111,8 @@ class Results:
         """Wait for the next records of an operator; None at the end, and the job's error when it has failed."""
         blocks = self._blocks[uid]
         with self._changed:
-            self._changed.wait_for(lambda: blocks or self._ended)
+            while not self._changed.wait_for(lambda: blocks or self._ended, HEARS_S):
+                pass
             if not blocks:
                 if self._error is not None:
                     raise self._error
