@@ -29,19 +29,21 @@ if TYPE_CHECKING:
 
 
 class PatientRunner(SteadyRunner):
-    """Runs two epochs, and the third one when something was asked for."""
+    """Runs two epochs, a third one when something was asked for, and others only for a stop."""
 
     driver: JobDriver
     server: RestServer
 
     def run(self, plan: EpochPlan) -> EpochOutcome:
-        while self.epochs == 2 and not self._is_asked and self.driver.status is JobStatus.RUNNING:
+        while self._is_to_wait and self.driver.status is JobStatus.RUNNING:
             time.sleep(0.01)
         return super().run(plan)
 
     @property
-    def _is_asked(self) -> bool:
-        return self.server.operations.unread or self.driver.stopping is not None
+    def _is_to_wait(self) -> bool:
+        if self.driver.stopping is not None:
+            return False
+        return self.epochs > 2 or (self.epochs == 2 and not self.server.operations.unread)
 
 
 @pytest.fixture
