@@ -177,6 +177,7 @@ class FileWriter(StatefulSinkWriter[Any, FileWriterState], CommittingSinkWriter[
         #: Made since the last snapshot: nobody knows of them yet.
         self._unclaimed: list[str] = []
         self._checked_ms = clock()
+        self._runs = frozenset((*context.earlier_runs, context.run_id))
         if context.checkpoint_id > (context.restored_checkpoint_id or 0) + 1:  # ids in between are starts of drivers
             self._check_that_all_is_there(states)
         for part in (_Part(self._of_its_own(part)) for state in states for part in state.parts):
@@ -199,8 +200,8 @@ class FileWriter(StatefulSinkWriter[Any, FileWriterState], CommittingSinkWriter[
         Raises:
             StagedFileError: One of them is gone.
         """
-        runs = {*self._context.earlier_runs, self._context.run_id}
-        segments = (path if run_of(path) in runs else self._copied(path, part.bucket_id) for path in part.segments)
+        own = self._runs
+        segments = (path if run_of(path) in own else self._copied(path, part.bucket_id) for path in part.segments)
         return replace(part, segments=tuple(segments))
 
     def _copied(self, segment: str, bucket_id: str) -> str:

@@ -30,12 +30,7 @@ def loop(call, records, {kinds}):
     results = []
     for record in records:
         result = call(record)
-        if {shape}:
-            {fields}
-            if {test}:
-                results.append(result)
-                continue
-        results.append(own(result))
+        results.append(result if {known} else own(result))
     return results
 """
 
@@ -44,12 +39,7 @@ def loop(call, records, {kinds}):
     results = []
     for result in records:
         if call(result):
-            if {shape}:
-                {fields}
-                if {test}:
-                    results.append(result)
-                    continue
-            results.append(own(result))
+            results.append(result if {known} else own(result))
     return results
 """
 
@@ -62,13 +52,11 @@ def loop(call, records, keys, hot, load, keep_apart, {kinds}):
         except KeyError:
             before = load(key)
         result = record if before is ABSENT else call(before, record)
-        if {shape}:
-            {fields}
-            if {test}:
-                hot[key] = result
-                results.append(result)
-                continue
-        results.append(keep_apart(key, result))
+        if {known}:
+            hot[key] = result
+            results.append(result)
+        else:
+            results.append(keep_apart(key, result))
     return results
 """
 
@@ -82,15 +70,8 @@ def loop(add, records, keys, hot, load, create, {kinds}):
         if before is ABSENT:
             before = own(create())
         result = add(record, before)
-        if result is not before:
-            if {shape}:
-                {fields}
-                if {test}:
-                    hot[key] = result
-                    continue
-            result = own(result)
-        hot[key] = result
-    return [result] if keys else []
+        hot[key] = result if result is before or {known} else own(result)
+    return [hot[key]] if keys else []
 """
 
 
@@ -100,13 +81,14 @@ def _compiled(template: str, size: int | None) -> Callable[..., list[Any]]:
 
     `kind` is looked up as a name of the function, not of the module: that makes a tenth of the loop.
     """
-    places = range(1 if size is None else size)
-    names = ["result"] if size is None else [f"field_{place}" for place in places]
+    if size is None:
+        parts, shape = ["result"], ""
+    else:
+        parts = [f"result[{place}]" for place in range(size)]
+        shape = f"kind(result) is tuple and len(result) == {size} and "
+    tests = " and ".join(f"kind({part}) is kind_{place}" for place, part in enumerate(parts))
     source = template.format(
-        kinds=", ".join(["kind", *(f"kind_{place}" for place in places)]),
-        shape="True" if size is None else f"kind(result) is tuple and len(result) == {size}",
-        fields="pass" if size is None else f"{', '.join(names)}, = result",
-        test=" and ".join(f"kind({name}) is kind_{place}" for place, name in enumerate(names)),
+        kinds=", ".join(["kind", *(f"kind_{place}" for place in range(len(parts)))]), known=f"({shape}{tests})"
     )
     space: dict[str, Any] = {"own": own, "ABSENT": ABSENT}
     # Below the name of this file its frames count as the library's, which tracebacks leave out.
