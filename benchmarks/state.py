@@ -10,6 +10,8 @@
   is routed, pickled or checkpointed.
 - *restore*: a job fills its state and is cancelled; a new process goes on from the checkpoint. Restore takes what its
   first epoch takes more than the later ones. Page cache is warm.
+- *maps*: a map of 10 million entries under one key, and one entry under each of 1 million keys, each in a process of
+  its own: put, get, iterate, remove, checkpoint, restore, clear, and the private memory of the process.
 - *checkpoints*: bytes that one subtask writes in an epoch in which few of its keys change, over 64 epochs, deltas and
   the snapshots that cut their chain together.
 
@@ -19,6 +21,7 @@ How the keyed store alone does, step by step: micro/state.py.
 from __future__ import annotations
 
 import argparse
+import json
 import random
 import subprocess
 import sys
@@ -38,7 +41,7 @@ from penstock._engine.state.keyed_store import KeyedStore
 if TYPE_CHECKING:
     from penstock._engine.protocol.state_handle import Lineage, StateHandle
 
-PARTS = ("updates", "restore", "checkpoints")
+PARTS = ("updates", "restore", "checkpoints", "maps")
 TIMEOUT_S = 900.0
 STATE_MEMORY = 256 << 20
 
@@ -46,6 +49,9 @@ STATE_MEMORY = 256 << 20
 UPDATES = {1_000_000: (400_000, 4, 24), 10_000_000: (150_000, 1, 2)}
 RESTORE_MB, RESTORE_BAR = 1_000, 100
 EPOCHS = 64
+#: What is called what, its entries, and the bars: private MiB of the process, bytes of a delta of 1,000 entries.
+MAPS = {"one": ("under one key", 10_000_000), "many": ("one under each key", 1_000_000)}
+MAP_MEMORY_BAR, MAP_DELTA_BAR = 400, 100_000
 
 
 def measure_updates(figures: Figures, keys: int, rounds: int) -> None:
@@ -163,6 +169,29 @@ def measure_checkpoints(figures: Figures, keys: int = 500_000) -> None:
         )
 
 
+def measure_maps(figures: Figures) -> None:
+    """Add what is done to maps, and in how much memory."""
+    for shape, (title, entries) in MAPS.items():
+        with tempfile.TemporaryDirectory(prefix="penstock-bench-") as directory:
+            done = subprocess.run(
+                [sys.executable, HERE / "maps.py", shape, str(entries), directory],
+                check=True, stdout=subprocess.PIPE, text=True, timeout=TIMEOUT_S,
+            )  # fmt: skip
+        lines = [json.loads(line) for line in done.stdout.splitlines()]
+        for line in lines:
+            what = f"Map of {entries:,} entries {title}: {line['what']}"
+            if "bytes" not in line:
+                figures.add(what, f"{line['ns']:,} ns each, peak {line['peak']} MiB private")
+            elif line["what"].startswith("delta of 1,000"):
+                value, met = f"{line['bytes']:,} bytes", line["bytes"] <= MAP_DELTA_BAR
+                figures.add(what, value, f"≤ {MAP_DELTA_BAR:,}", met=met)
+            else:
+                figures.add(what, f"{line['bytes']:,} bytes")
+        peak = max(line.get("peak", 0) for line in lines)
+        name, bar = f"Map of {entries:,} entries {title}: memory", f"≤ {MAP_MEMORY_BAR} MiB"
+        figures.add(name, f"peak {peak} MiB private", bar, met=peak <= MAP_MEMORY_BAR)
+
+
 def _kb(size: float) -> str:
     return f"{size / 1000:,.1f}"
 
@@ -176,6 +205,8 @@ def main() -> int:
     figures = Figures("State")
     if arguments.only in (None, "checkpoints"):
         measure_checkpoints(figures)
+    if arguments.only in (None, "maps"):
+        measure_maps(figures)
     if arguments.only in (None, "restore"):
         measure_restore(figures)
     if arguments.only in (None, "updates"):

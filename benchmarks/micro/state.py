@@ -17,9 +17,10 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
+from penstock._engine.state.key_context import KeyContext
 from penstock._engine.state.keyed_store import KeyedStore
+from penstock._engine.state.kinds.value import StoredValueState
 from penstock._engine.state.table import ABSENT, MISSING
-from penstock._engine.state.value_state import KeyContext, StoredValueState
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -66,6 +66,12 @@ class Subtasks:
     def write(self, writes: list[Any]) -> None:
         for namespace, key, value in writes:
             write(self.stores[self.owner(key)].table("count").pane(namespace), key, value)
+            maps = self.stores[self.owner(key)].table("maps").pane()
+            if value is ABSENT:
+                maps.sub_rows().clear((key, ()))
+            else:
+                maps.put((key, (), value % 3), value)
+                maps.dirty.add((key, (), value % 3))
 
     def flip(self, changes: set[Any], timers: set[Any]) -> None:
         for time, key in changes:
@@ -76,12 +82,15 @@ class Subtasks:
         for store, part in zip(self.stores, self.parts, strict=True):
             (part.cut if cut else part.end_epoch)(store)
 
-    def check(self, entries: dict[Any, Any], timers: set[Any]) -> None:
+    def check(self, entries: dict[Any, Any], timers: set[Any], maps: dict[Any, Any]) -> None:
         for subtask, store in enumerate(self.stores):
             assert contents(store) == {
                 place: value for place, value in entries.items() if self.owner(place[0]) == subtask
             }
-            assert {(time, key) for time, key, _ in store.timers("event").items()} == {
+            assert {address: value for (address, _), value in contents(store, "maps").items()} == {
+                address: value for address, value in maps.items() if self.owner(address[0]) == subtask
+            }
+            assert {(time, key) for (key, _, time), _ in store.timers("event").rows()} == {
                 (time, key) for time, key in timers if self.owner(key) == subtask
             }
 
@@ -93,6 +102,7 @@ class Subtasks:
 def test_rescaled_state_is_the_same_state(tmp_path_factory: pytest.TempPathFactory, jobs: list[Any]) -> None:
     entries: dict[Any, Any] = {}
     timers: set[Any] = set()
+    maps: dict[Any, Any] = {}
     files: dict[str, bytes] = {}
     roots: list[Lineage] = []
     checkpoint_id = 0
@@ -101,7 +111,7 @@ def test_rescaled_state_is_the_same_state(tmp_path_factory: pytest.TempPathFacto
         subtasks.share_files(files, checkpoint_id)
         for writes, drops, changes, cut in todo:
             subtasks.catch_up()
-            subtasks.check(entries, timers)
+            subtasks.check(entries, timers, maps)
             subtasks.drop(drops)
             subtasks.write(writes)
             subtasks.flip(changes, timers)
@@ -110,9 +120,14 @@ def test_rescaled_state_is_the_same_state(tmp_path_factory: pytest.TempPathFacto
             entries |= {(key, namespace): value for namespace, key, value in writes}
             entries = {place: value for place, value in entries.items() if value is not ABSENT}
             timers ^= changes
+            for _, key, value in writes:
+                if value is ABSENT:
+                    maps = {address: kept for address, kept in maps.items() if address[0] != key}
+                else:
+                    maps[key, (), value % 3] = value
             checkpoint_id += 1
         roots = [part.lineage for part in subtasks.parts]
     final = Subtasks(5, tmp_path_factory.mktemp("final"), roots, 1 << 26)
     final.share_files(files, checkpoint_id)
     final.catch_up()
-    final.check(entries, timers)
+    final.check(entries, timers, maps)

@@ -11,6 +11,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 from tests.unit.state.checkpoints import ABSENT, Checkpoints, contents, read, write
 
 from penstock._engine.operators.window_strategy import ReducePanes
+from penstock._engine.state.rows import key_at
 from penstock.errors import StaleAttemptError
 
 if TYPE_CHECKING:
@@ -22,6 +23,9 @@ NAMESPACES = [(), (0, 10), (10, 20)]
 TIMES = [0, 5, 10]
 
 keys, namespaces, times = st.sampled_from(KEYS), st.sampled_from(NAMESPACES), st.sampled_from(TIMES)
+#: Keys and namespaces of rows with sub-keys; some share a beginning, as stored keys of one pane do.
+owners = st.tuples(st.sampled_from(["a", "aa", "b" * 600, 1, b"t\x01n"]), st.sampled_from([(), (0, 10), (-5, 1)]))
+subs = st.sampled_from([None, 0, -1, 2**70, "", "s", "x" * 300, b"t\x01n"])
 steps = st.lists(
     st.one_of(
         st.tuples(st.just("write"), namespaces, keys, st.integers(0, 9)),
@@ -30,6 +34,11 @@ steps = st.lists(
         st.tuples(st.just("count"), namespaces, st.lists(keys, max_size=8)),
         st.tuples(st.just("list"), namespaces),
         st.tuples(st.just("drop"), namespaces),
+        st.tuples(st.just("put"), namespaces, owners, subs, st.one_of(st.integers(0, 9), st.just(ABSENT))),
+        st.tuples(st.just("look"), namespaces, owners, subs),
+        st.tuples(st.just("go_through"), namespaces, owners),
+        st.tuples(st.just("clear"), namespaces, owners),
+        st.tuples(st.just("drop_maps"), namespaces),
         st.tuples(st.just("set"), times, keys, namespaces),
         st.tuples(st.just("unset"), times, keys, namespaces),
         st.tuples(st.just("fire"), times),
@@ -41,17 +50,27 @@ steps = st.lists(
 class Model:
     """What a store holds, as a dict and a set."""
 
-    def __init__(self, entries: dict[Any, Any] | None = None, timers: set[Any] | None = None) -> None:
+    def __init__(
+        self,
+        entries: dict[Any, Any] | None = None,
+        timers: set[Any] | None = None,
+        rows: dict[Any, Any] | None = None,
+    ) -> None:
         self.entries: dict[Any, Any] = dict(entries or {})
         self.timers: set[Any] = set(timers or ())
+        #: Of the table whose rows have sub-keys.
+        self.rows: dict[Any, Any] = dict(rows or {})
 
     def copy(self) -> Model:
-        return Model(self.entries, self.timers)
+        return Model(self.entries, self.timers, self.rows)
 
     def check(self, store: MemoryStore) -> None:
         assert contents(store) == self.entries
+        assert contents(store, "maps") == self.rows
         timers = store.timers("event")
-        assert {(time, entry) for time, entry, _ in timers.items()} == self.timers
+        assert {(time, (key, namespace) if namespace else key) for (key, namespace, time), _ in timers.rows()} == (
+            self.timers
+        )
         assert timers.next() == min((time for time, _ in self.timers), default=None)
 
     def run(self, store: MemoryStore, step: tuple[Any, ...]) -> None:
@@ -88,6 +107,48 @@ class Model:
     def drop(self, store: MemoryStore, namespace: Any) -> None:
         store.table("count").drop(namespace)
         self.entries = {place: value for place, value in self.entries.items() if place[1] != namespace}
+
+    def put(self, store: MemoryStore, namespace: Any, owner: Any, sub: Any, value: Any) -> None:
+        pane, address = store.table("maps").pane(namespace), (*owner, sub)
+        pane.put(address, value, None if value is ABSENT else (None, [sub]), None if value is ABSENT else 7)
+        pane.dirty.add(address)
+        self.rows[address, namespace] = value
+        if value is ABSENT:
+            del self.rows[address, namespace]
+
+    def look(self, store: MemoryStore, namespace: Any, owner: Any, sub: Any) -> None:
+        address = (*owner, sub)
+        found = read(store.table("maps").pane(namespace), address)
+        assert found == self.rows.get((address, namespace), ABSENT)
+
+    def go_through(self, store: MemoryStore, namespace: Any, owner: Any) -> None:
+        """Go through the rows of a key while entries leave memory and others are written."""
+        pane = store.table("maps").pane(namespace)
+        found: dict[Any, Any] = {}
+        for address, value, original, stamp in pane.sub_rows().rows(owner):
+            store.make_room()
+            pane.put(("other", (), len(found)), 1)
+            pane.dirty.add(("other", (), len(found)))
+            self.rows[("other", (), len(found)), namespace] = 1
+            assert address not in found
+            assert (original, stamp) == ((None, [address[2]]), 7)
+            found[address] = value
+        assert found == {
+            address: value
+            for (address, place), value in self.rows.items()
+            if place == namespace and address[:2] == owner
+        }
+        assert sorted(map(repr, {key for key, _ in pane.present_keys()})) == sorted(
+            map(repr, {key_at(address) for address, place in self.rows if place == namespace})
+        )
+
+    def clear(self, store: MemoryStore, namespace: Any, owner: Any) -> None:
+        store.table("maps").pane(namespace).sub_rows().clear(owner)
+        self.rows = {row: value for row, value in self.rows.items() if row[1] != namespace or row[0][:2] != owner}
+
+    def drop_maps(self, store: MemoryStore, namespace: Any) -> None:
+        store.table("maps").drop(namespace)
+        self.rows = {place: value for place, value in self.rows.items() if place[1] != namespace}
 
     def set(self, store: MemoryStore, time: int, key: Any, namespace: Any) -> None:
         store.timers("event").register(time, key, namespace)

@@ -37,10 +37,6 @@ def test_timers_behave_like_a_sorted_set(todo: list[Any]) -> None:
         assert not [timer for timer in model if timer[0] <= limit]
         assert len(timers) == len(model)
         assert timers.next() == min((time for time, _, _ in model), default=None)
-    journal = {(time, *_split(entry)): is_set for (time, entry), is_set in timers.journal.items()}
+    journal = {(time, key, namespace): is_set for (key, namespace, time), is_set in timers.journal.items()}
     assert {timer for timer, is_set in journal.items() if is_set} == model
     assert all(journal.values())
-
-
-def _split(entry: Any) -> tuple[Any, Any]:
-    return entry if isinstance(entry, tuple) else (entry, ())

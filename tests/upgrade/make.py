@@ -14,6 +14,13 @@ from penstock.state import SavepointWriter
 
 #: The numbers that the job goes through; it has stopped within them.
 NUMBERS = 20_000
+#: Kinds of keyed state that format 3 has beside a value, and what they hold.
+KINDS = {
+    "list": {("even", 0): [1, "two"]},
+    "map": {("even", 0): {7: "seven", ("t", 1): None}, ("odd", 1): {"": 0}},
+    "reducing": {("even", 0): 5, ("odd", 1): 6},
+    "aggregating": {("even", 0): (1, 2.5), ("odd", 1): None},
+}
 DATA = Path(__file__).with_name("data")
 
 
@@ -21,6 +28,8 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as place, contextlib.redirect_stdout(io.StringIO()):
         path = savepoint_of(Path(place), numbers=NUMBERS, inline="200 b")
         writer = SavepointWriter.from_existing(path).set_broadcast_state("limits", "limits", {1: 10, "two": (2, 0.5)})
+        for kind, entries in KINDS.items():
+            writer.set_keyed_state("totals", kind, entries, kind=kind)
         writer.write(str(DATA / f"format-{FORMAT_VERSION}"))
 
 

@@ -5,11 +5,12 @@ from __future__ import annotations
 import re
 import shutil
 from pathlib import Path
+from typing import Any
 
 import pytest
 from tests.unit.savepoints import jobs
 from tests.unit.savepoints.jobs import environment, run, totals
-from tests.upgrade.make import DATA, NUMBERS
+from tests.upgrade.make import DATA, KINDS, NUMBERS
 
 from penstock._engine.protocol.metadata import FORMAT_VERSION
 from penstock.errors import UnsupportedFormatError
@@ -46,6 +47,19 @@ def test_all_kinds_of_state_are_read(old: Path) -> None:
         1: 10,
         "two": (2, 0.5),
     }
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("number", [number for number in FORMATS if int(number.rpartition("-")[2]) >= 3])
+def test_kinds_of_keyed_state_are_read_by_the_entry(number: str, kind: str) -> None:
+    savepoint = Savepoint.open(str(DATA / number))
+    found = {
+        (entry.key, getattr(entry, "map_key", None)): entry.value for entry in savepoint.keyed_state("totals", kind)
+    }
+    held: dict[Any, Any] = {}
+    for key, value in KINDS[kind].items():
+        held |= {(key, map_key): each for map_key, each in value.items()} if kind == "map" else {(key, None): value}
+    assert found == held
 
 
 @pytest.mark.parametrize("parallelism", [2, 3])

@@ -24,7 +24,7 @@ from penstock._engine.savepoints.inspection import (
 )
 from penstock._engine.savepoints.verification import DamagedFile, Verification
 from penstock._engine.state.table import ABSENT
-from penstock.state.entries import BroadcastEntry, KeyedEntry, ListItem, SplitEntry, TimerEntry
+from penstock.state.entries import BroadcastEntry, KeyedEntry, ListItem, MapEntry, SplitEntry, TimerEntry
 from penstock.state.rows import StateRows
 from penstock.state.savepoint import Savepoint
 from penstock.state.writer import SavepointWriter
@@ -36,6 +36,7 @@ __all__ = [
     "KeyedEntry",
     "KeyedStateInfo",
     "ListItem",
+    "MapEntry",
     "OperatorInfo",
     "OperatorStateInfo",
     "Savepoint",

@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 
 EntryT = TypeVar("EntryT")
 
-#: The column of what entries are found by again.
-_KEY: Final = "key"
+#: The columns of what entries are found by again.
+_KEYS: Final = frozenset({"key", "map_key"})
 
 _arrow: Any = pa  # its types are partly unknown
 
@@ -56,7 +56,7 @@ class RowShape(Generic[EntryT]):
                 reason = f"the schema names column {column!r}, and the columns are {', '.join(self.columns)}"
                 raise UnsupportedOperationError(f"Arrow data of {self.title}", reason)
             place = self.columns.index(column)
-            is_free = kind is not None and not is_guessed and column != _KEY
+            is_free = kind is not None and not is_guessed and column not in _KEYS
             arrays[column] = self._array(column, [row[place] for row in rows], kind, is_free=is_free)
         return _arrow.RecordBatch.from_pydict(arrays, schema=schema)
 

@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Any, TypeAlias, cast
 import pyarrow as pa
 
 from penstock._engine.savepoints.draft import apart
+from penstock._engine.state.table import MISSING
 from penstock.errors import SavepointChangeError, UnsupportedOperationError
 from penstock.state._plain import restored
-from penstock.state.entries import BroadcastEntry, KeyedEntry, ListItem, TimerEntry
+from penstock.state.entries import BroadcastEntry, KeyedEntry, ListItem, MapEntry, TimerEntry
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -74,26 +75,46 @@ class Content:
         return SavepointChangeError("to be written", reason)
 
 
-def keyed_entries(content: Content, key: Selector, value: Selector) -> Iterator[tuple[Any, tuple[int, ...], Any]]:
-    """Iterate (key, window, value) of what was given as the content of a keyed state.
+def keyed_entries(
+    content: Content, key: Selector, value: Selector, *, is_map: bool
+) -> Iterator[tuple[Any, tuple[int, ...], Any, Any]]:
+    """Iterate (key, window, map key or MISSING, value) of what was given as the content of a keyed state.
 
     Args:
         content: Pairs of key and value, KeyedEntry, or rows.
         key: The key of a row.
         value: The value of a row.
+        is_map: The state is a map, so an entry is one of the map of a key, or the whole map.
 
     Raises:
         TypeError: An item is none of these.
         UnsupportedOperationError: A row has a key that does not say what it was.
     """
     for item in content:
-        if isinstance(item, KeyedEntry):
-            yield item.key, item.window, item.value
+        if isinstance(item, MapEntry):
+            found = item.key, item.window, item.map_key, item.value
+        elif isinstance(item, KeyedEntry):
+            found = item.key, item.window, MISSING, item.value
         elif isinstance(item, FrameRow):
-            yield _key(item, key, content.title), _window(item), _picked(item, value)
+            map_key = _key(item, "map_key", content.title) if is_map and "map_key" in item else MISSING
+            found = _key(item, key, content.title), _window(item), map_key, _picked(item, value)
         else:
             name, held = _pair(item, "pairs of key and value, KeyedEntry")
-            yield name, (), held
+            found = name, (), MISSING, held
+        if is_map and found[2] is MISSING:
+            yield from _entries_of_map(found[0], found[1], found[3], content.title)
+        else:
+            yield found
+
+
+def _entries_of_map(
+    key: Any, window: tuple[int, ...], held: Any, title: str
+) -> Iterator[tuple[Any, tuple[int, ...], Any, Any]]:
+    if not isinstance(held, Mapping):
+        msg = f"Entries of {title}, a map, are MapEntry or pairs of a key and a mapping, not {held!r} of {key!r}."
+        raise TypeError(msg)
+    for map_key, value in cast("Mapping[Any, Any]", held).items():
+        yield key, window, map_key, value
 
 
 def timer_entries(content: Content, domain: TimeDomain) -> Iterator[tuple[Any, int, tuple[int, ...]]]:

@@ -28,6 +28,21 @@ class KeyedEntry:
 
 
 @dataclass(frozen=True, slots=True)
+class MapEntry(KeyedEntry):
+    """One entry of the map of one key.
+
+    Attributes:
+        map_key: The key of the entry in the map.
+
+    Example:
+        >>> MapEntry("ada", 7, map_key="logins")
+        MapEntry(key='ada', value=7, window=(), map_key='logins')
+    """
+
+    map_key: Any = None
+
+
+@dataclass(frozen=True, slots=True)
 class TimerEntry:
     """One pending timer.
 

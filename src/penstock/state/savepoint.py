@@ -11,11 +11,14 @@ from penstock._engine.savepoints.inspection import OperatorInfo, SavepointInfo, 
 from penstock._engine.savepoints.located import locate
 from penstock._engine.savepoints.reading import StatePlace
 from penstock._engine.savepoints.verification import Verification, verify
+from penstock._engine.state.declared import bare
+from penstock._engine.state.kinds.registry import has_sub_keys
+from penstock._engine.state.table import MISSING
 from penstock.datastream.connectors.base import PickleSerializer
 from penstock.datastream.time_domain import TimeDomain
 from penstock.errors import UnknownStateError
 from penstock.state._columns import RowShape
-from penstock.state.entries import BroadcastEntry, KeyedEntry, ListItem, SplitEntry, TimerEntry
+from penstock.state.entries import BroadcastEntry, KeyedEntry, ListItem, MapEntry, SplitEntry, TimerEntry
 from penstock.state.rows import StateRows
 
 if TYPE_CHECKING:
@@ -97,8 +100,9 @@ class Savepoint:
     def keyed_state(self, uid: str, name: str) -> StateRows[KeyedEntry]:
         """Return a keyed state: columns ``key`` and ``value``.
 
-        What is kept by window has ``window_start`` and ``window_end`` between them. The name is that of the descriptor;
-        a reduce of a keyed stream keeps its values as "reduce".
+        What is kept by window has ``window_start`` and ``window_end`` between them. Of a map each entry is one, a
+        `MapEntry`, and ``map_key`` comes before the value. The name is that of the descriptor; a reduce of a keyed
+        stream keeps its values as "reduce".
 
         Raises:
             UnknownStateError: The operator has no such state.
@@ -108,10 +112,14 @@ class Savepoint:
             known = tuple(f"{state.name!r} ({state.kind or 'undeclared'})" for state in states.values())
             raise UnknownStateError(self.path, f"keyed state {name!r} of operator {uid!r}", known)
         parts = tuple(partial(_keyed, place, name) for place in self._places(uid))
-        if states[name].windows:
-            columns = ("key", "window_start", "window_end", "value")
-            return StateRows(parts, RowShape(columns, _window_cells, _title(uid, name)))
-        return StateRows(parts, RowShape(("key", "value"), _keyed_cells, _title(uid, name)))
+        windows, is_map = bool(states[name].windows), has_sub_keys(bare(states[name].kind))
+        columns = (
+            "key",
+            *(("window_start", "window_end") if windows else ()),
+            *(("map_key",) if is_map else ()),
+            "value",
+        )
+        return StateRows(parts, RowShape(columns, partial(_keyed_cells, windows, is_map), _title(uid, name)))
 
     def windows(self, uid: str) -> StateRows[KeyedEntry]:
         """Return what the open windows of a window operator hold for each key.
@@ -199,7 +207,11 @@ def _title(uid: str, name: str) -> str:
 
 
 def _keyed(place: StatePlace, name: str) -> Iterator[KeyedEntry]:
-    return (KeyedEntry(key, value, window) for key, window, value in reading.keyed_entries(place, name))
+    for key, window, sub_key, value in reading.keyed_entries(place, name):
+        if sub_key is MISSING:
+            yield KeyedEntry(key, value, window)
+        else:
+            yield MapEntry(key, value, window, sub_key)
 
 
 def _timers(place: StatePlace, domain: TimeDomain) -> Iterator[TimerEntry]:
@@ -221,13 +233,10 @@ def _splits(place: StatePlace, serializer: SimpleVersionedSerializer[Any]) -> li
     ]
 
 
-def _keyed_cells(entry: KeyedEntry) -> tuple[Any, ...]:
-    return entry.key, entry.value
-
-
-def _window_cells(entry: KeyedEntry) -> tuple[Any, ...]:
-    start, end = entry.window or (None, None)
-    return entry.key, start, end, entry.value
+def _keyed_cells(windows: bool, is_map: bool, entry: KeyedEntry) -> tuple[Any, ...]:
+    window = (entry.window or (None, None)) if windows else ()
+    map_key = (entry.map_key if isinstance(entry, MapEntry) else None,) if is_map else ()
+    return entry.key, *window, *map_key, entry.value
 
 
 def _timer_cells(entry: TimerEntry) -> tuple[Any, ...]:

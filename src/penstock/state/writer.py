@@ -9,7 +9,9 @@ from penstock._engine.savepoints.draft import Draft, NewKeyedState, OperatorDraf
 from penstock._engine.savepoints.located import locate
 from penstock._engine.savepoints.writing import write_draft
 from penstock._engine.state.declared import bare, declared
+from penstock._engine.state.kinds.registry import has_sub_keys
 from penstock.common.conversion import conversion
+from penstock.common.typeinfo import MapTypeInfo
 from penstock.datastream.time_domain import TimeDomain
 from penstock.errors import ConfigurationError, UnknownStateError
 from penstock.state._sources import Content, Selector, broadcast_entries, keyed_entries, list_items, timer_entries
@@ -116,10 +118,12 @@ class SavepointWriter:
             name: The state, by the name in its descriptor.
             entries: A mapping, pairs of key and value, `KeyedEntry` values, or a pandas, Arrow or Spark data frame. The
                 last entry of a key (of a window, where there are any) counts. None as a value leaves the key without
-                one; a reduce and an accumulator may be None, and there `ABSENT` does that.
+                one; a reduce and an accumulator may be None, and there `ABSENT` does that. Of a map: `MapEntry` values,
+                pairs of a key and a mapping, or a data frame with a column ``map_key``; its values may be None.
             key: A data frame's column of keys; several columns make a tuple. Or a function of a row, a dict by column.
             value: The same for values.
-            kind: What the state is. "value" for a ValueState and for a reduce, "list" for a ListState; for the
+            kind: What the state is. "value" for a ValueState and for a reduce, "list" for a ListState, "map",
+                "reducing", "aggregating" (an accumulator); for the
                 "window-contents" of a window "window-reduce", "window-aggregate" (an accumulator) or "window-elements"
                 (a list), for its "window-fired" the same. When left out, that of the state that is there, else "value".
             type_info: The type of the values, as the job's descriptor has it: :meth:`write` holds them to it, and a job
@@ -128,10 +132,11 @@ class SavepointWriter:
         if kind is None:
             kind = next((bare(state.kind) for state in self._keyed_states(uid) if state.name == name), "") or "value"
         content = Content(entries, f"state {name!r} of operator {uid!r}")
-        state = NewKeyedState(kind, lambda: keyed_entries(content, key, value))
+        is_map = has_sub_keys(bare(kind))
+        state = NewKeyedState(kind, lambda: keyed_entries(content, key, value, is_map=is_map))
         if type_info is not None:
             state.kind = declared(kind, type_info)
-            state.steps += _held(uid, name, type_info)
+            state.steps += _held(uid, name, type_info, is_map=is_map)
         self._draft.operator(uid).keyed[name] = state
         return self
 
@@ -144,15 +149,18 @@ class SavepointWriter:
             uid: The operator.
             name: The state.
             function: Gets key and value, and returns the new value. None removes the key; of a reduce or an accumulator
-                it is a value, and `ABSENT` removes the key.
+                it is a value, and `ABSENT` removes the key. Of a map it gets each entry, with the pair of key and map
+                key; there `ABSENT` removes the entry.
             type_info: The type of the new values, which they are held to.
 
         Raises:
             UnknownStateError: There is no such state.
         """
         draft = self._operator(uid)
-        steps = [function, *_held(uid, name, type_info)]
         added = draft.keyed.get(name)
+        kind = next((state.kind for state in self._keyed_states(uid) if state.name == name), "")
+        is_map = has_sub_keys(bare(kind if added is None else added.kind))
+        steps = [function, *_held(uid, name, type_info, is_map=is_map)]
         if added is not None:
             added.steps += steps
         else:
@@ -319,7 +327,9 @@ def _check(parallelism: int, max_parallelism: int) -> None:
         raise ConfigurationError("parallelism", str(parallelism), reason)
 
 
-def _held(uid: str, name: str, type_info: TypeInformation | None) -> list[Transform]:
+def _held(uid: str, name: str, type_info: TypeInformation | None, *, is_map: bool) -> list[Transform]:
     """Return what holds the values of a state to a type: one step, or none."""
+    if is_map and isinstance(type_info, MapTypeInfo):
+        type_info = type_info.value_type
     held = conversion(type_info, f"State {name!r} of {uid!r}")
     return [] if held is None else [lambda _, value: held.value(value)]

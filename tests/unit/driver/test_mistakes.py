@@ -9,10 +9,9 @@ import pytest
 from tests.unit.driver.stories import Sheet, Story
 
 from penstock._engine.coordinator import instructions as do
-from penstock.common import Types
 from penstock.common.job_status import JobStatus
 from penstock.datastream import KeyedProcessFunction, MapFunction
-from penstock.datastream.state import ListStateDescriptor, MapStateDescriptor, StateTtlConfig, ValueStateDescriptor
+from penstock.datastream.state import ListStateDescriptor, StateTtlConfig, ValueStateDescriptor
 from penstock.errors import JobExecutionError
 
 if TYPE_CHECKING:
@@ -26,12 +25,6 @@ HIDDEN = True
 class Keyed(KeyedProcessFunction):
     def process_element(self, value: Any, ctx: Any) -> Any:
         yield value
-
-
-class MapState(Keyed):
-    def open(self, runtime_context: Any) -> None:
-        if HIDDEN:
-            runtime_context.get_map_state(MapStateDescriptor("seen", Types.INT(), Types.INT()))
 
 
 class TimeToLive(Keyed):
@@ -85,7 +78,6 @@ def keyed(function: KeyedProcessFunction) -> Callable[[Any], Any]:
 @pytest.mark.parametrize(
     ("write", "said"),
     [
-        (keyed(MapState()), "get_map_state is not supported"),
         (keyed(TimeToLive()), "time to live of the state 'seen' is not supported"),
         (keyed(OtherKind()), "State 'seen' is declared as list"),
         (keyed(Unpicklable()), "that cannot be pickled"),

@@ -10,7 +10,12 @@ import pytest
 from penstock.common.typeinfo import Types
 from penstock.common.types import Row
 from penstock.datastream.functions import BroadcastProcessFunction, KeyedBroadcastProcessFunction
-from penstock.datastream.state import MapStateDescriptor, ValueStateDescriptor
+from penstock.datastream.state import (
+    ListStateDescriptor,
+    MapStateDescriptor,
+    ReducingStateDescriptor,
+    ValueStateDescriptor,
+)
 from penstock.datastream.time_domain import TimeDomain
 from penstock.errors import UnpicklableStateError, UnsupportedOperationError
 from penstock.testing.harness import StreamRecord, Watermark
@@ -44,6 +49,7 @@ class KeyedRules(KeyedBroadcastProcessFunction):
     """Counts the records of each key; broadcast records are functions of the function and the context."""
 
     def open(self, runtime_context: Any) -> None:
+        self.context = runtime_context
         self.seen = runtime_context.get_state(SEEN)
 
     def process_element(self, value: Any, ctx: Any) -> Any:
@@ -291,8 +297,46 @@ def test_a_function_object_may_visit_the_keys() -> None:
         assert harness.values() == [("a", 1), ("a", 101)]
 
 
-def test_other_kinds_of_keyed_state_are_refused_like_everywhere() -> None:
-    with keyed() as harness, pytest.raises(UnsupportedOperationError, match="get_map_state"):
+@pytest.mark.parametrize(
+    ("descriptor", "add", "read"),
+    [
+        (ListStateDescriptor("x"), "add", "get"),
+        (MapStateDescriptor("x"), "put", "items"),
+        (ReducingStateDescriptor("x", lambda a, b: a + b), "add", "get"),
+    ],
+)
+def test_states_of_each_kind_are_reached_key_by_key(descriptor: Any, add: str, read: str) -> None:
+    """Keys that are no text come as they are: what is equal to them is not enough."""
+
+    def fill(key: Any, state: Any) -> None:
+        getattr(state, add)(*((key, 1) if add == "put" else (1,)))
+
+    found: dict[Any, Any] = {}
+
+    def see(key: Any, state: Any) -> None:
+        value = getattr(state, read)()
+        found[key] = value if isinstance(value, int) else list(value)
+
+    def gone(key: Any, state: Any) -> None:
+        state.clear()
+
+    with keyed() as harness:
+        for key in ("a", "b", Row(1, "c")):
+            harness.process_element(key)
+        harness.process_element2(lambda function, ctx: ctx.apply_to_keyed_state(descriptor, fill))
+        harness.process_element2(lambda function, ctx: ctx.apply_to_keyed_state(descriptor, see))
+        assert found == {}
         harness.process_element2(
-            lambda function, ctx: ctx.apply_to_keyed_state(MapStateDescriptor("map"), lambda key, state: None)
+            lambda function, ctx: ctx.apply_to_keyed_state(
+                SEEN, lambda key, state: fill(key, function.context.state_of(descriptor))
+            )
         )
+        harness.process_element2(lambda function, ctx: ctx.apply_to_keyed_state(descriptor, see))
+        assert found == {
+            key: 1 if isinstance(descriptor, ReducingStateDescriptor) else [(key, 1) if add == "put" else 1]
+            for key in ("a", "b", Row(1, "c"))
+        }
+        harness.process_element2(lambda function, ctx: ctx.apply_to_keyed_state(descriptor, gone))
+        found.clear()
+        harness.process_element2(lambda function, ctx: ctx.apply_to_keyed_state(descriptor, see))
+        assert found == {}

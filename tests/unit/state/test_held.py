@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from penstock._engine.state.held import HeldBroadcastState
+from penstock._engine.state.kinds.held import HeldBroadcastState
 from penstock.datastream.state import BroadcastState
 
 if TYPE_CHECKING:

@@ -398,7 +398,7 @@ def test_version_that_another_process_moved_already_is_not_written_again(
     run(checkpoints, first, {1: "a"})
     second.catch_up(checkpoints.lineage)
     second.delta(98, 98)
-    monkeypatch.setattr("penstock._engine.state.local_version.pickles.dump", pytest.fail)
+    monkeypatch.setattr("penstock._engine.state.local_version.changes", pytest.fail)
     first.catch_up(checkpoints.lineage)
     assert contents(first)[1, ()] == "a"
 

@@ -5,8 +5,9 @@ from typing import TYPE_CHECKING
 import pytest
 from tests.unit.state.checkpoints import Checkpoints, contents
 
-from penstock._engine.state.list_state import StoredListState
-from penstock._engine.state.value_state import KeyContext, StoredValueState
+from penstock._engine.state.key_context import KeyContext
+from penstock._engine.state.kinds.lists import StoredListState
+from penstock._engine.state.kinds.value import StoredValueState
 from penstock.errors import UnsupportedOperationError
 
 if TYPE_CHECKING:

@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from penstock._engine.protocol.key_groups import key_group
-from penstock._engine.state.state_file import Chunk, Op, StateFileWriter, read_index, read_state_file
+from penstock._engine.state.chunk_columns import Chunk, Op
+from penstock._engine.state.state_file import StateFileWriter, read_index, read_state_file
 from penstock.errors import CorruptCheckpointError, StateClassError, UnpicklableStateError
 
 ALL = (0, 127)
@@ -32,7 +33,10 @@ def test_chunks_come_back_in_their_order() -> None:
         Chunk(Op.DELETE, "windows", "list", True, (5, 9), ALL, [1, "a"]),
         put([1, "b", b"t"], [None, {"x": [1]}, 2.5]),
         Chunk(Op.PUT, "users", "value", True, (), ALL, [b"t1"], ["v"], [("a", 1)]),
-        Chunk(Op.TIMER_SET, "event", "", False, (), ALL, ["a", "b"], [5, (6, (0, 10))]),
+        Chunk(Op.PUT, "event", "timers", False, (), ALL, ["a", "b"], subs=[5, 6], namespaces=[(), (0, 10)]),
+        Chunk(Op.PUT, "carts", "map", True, (), ALL, [1, 1], ["v", None], [(None, "é"), None], subs=[b"n", 2**70]),
+        Chunk(Op.PUT, "seen", "value", False, (), ALL, [1, 2], ["v", "w"], stamps=[None, 2**50]),
+        Chunk(Op.CLEAR, "carts", "map", True, (), ALL, [1], namespaces=[()]),
     ]
     assert read(write(*chunks)) == chunks
 
@@ -72,7 +76,7 @@ def test_any_truncation_is_found() -> None:
 def test_other_format_version_is_named() -> None:
     data = bytearray(write(put([1], [1])))
     data[7] = 9
-    with pytest.raises(CorruptCheckpointError, match=r"format 9.*formats up to 2 are read"):
+    with pytest.raises(CorruptCheckpointError, match=r"format 9.*formats up to 3 are read"):
         read_index(bytes(data), "f")
 
 
@@ -133,9 +137,9 @@ def test_chunks_grow_and_shrink_with_the_size_of_values() -> None:
 
 def test_stored_files_of_earlier_builds_stay_readable() -> None:
     data = Path(__file__).with_name("format-1.state").read_bytes()
-    assert [(chunk.op, chunk.keys, chunk.values) for chunk in read(data)] == [
+    assert [(chunk.op, chunk.addresses(), chunk.values) for chunk in read(data)] == [
         (Op.DROP, [], None),
         (Op.DELETE, ["gone"], None),
         (Op.PUT, [1, "b", b"t\x02i1"], [1, {"x": [2.5]}, None]),
-        (Op.TIMER_SET, ["a"], [(5, (0, 10))]),
+        (Op.PUT, [("a", (0, 10), 5)], None),
     ]

@@ -5,7 +5,8 @@ from typing import TYPE_CHECKING
 import pytest
 from tests.unit.state.checkpoints import Checkpoints, contents
 
-from penstock._engine.state.value_state import KeyContext, StoredValueState
+from penstock._engine.state.key_context import KeyContext
+from penstock._engine.state.kinds.value import StoredValueState
 
 if TYPE_CHECKING:
     from pathlib import Path

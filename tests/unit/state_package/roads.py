@@ -25,7 +25,13 @@ from penstock.datastream.functions import (
     KeyedProcessFunction,
     ProcessWindowFunction,
 )
-from penstock.datastream.state import ListStateDescriptor, MapStateDescriptor, ValueStateDescriptor
+from penstock.datastream.state import (
+    AggregatingStateDescriptor,
+    ListStateDescriptor,
+    MapStateDescriptor,
+    ReducingStateDescriptor,
+    ValueStateDescriptor,
+)
 from penstock.datastream.time_domain import TimeDomain
 from penstock.datastream.window import TumblingEventTimeWindows
 from penstock.state import ListItem, Savepoint, SavepointWriter, StateRows
@@ -126,12 +132,15 @@ def see(kind: str, number: int, *what: Any) -> None:
 
 
 class Values(KeyedProcessFunction):
-    """Value state, list state and the timers of both clocks; those of event time tell of them at the end."""
+    """Keyed state of each kind and the timers of both clocks; those of event time tell of it at the end."""
 
     def open(self, runtime_context: Any) -> None:
         self.first = runtime_context.get_state(ValueStateDescriptor("first"))
         self.total = runtime_context.get_state(ValueStateDescriptor("total"))
         self.some = runtime_context.get_list_state(ListStateDescriptor("some"))
+        self.places = runtime_context.get_map_state(MapStateDescriptor("places"))
+        self.last = runtime_context.get_reducing_state(ReducingStateDescriptor("last", max))
+        self.sums = runtime_context.get_aggregating_state(AggregatingStateDescriptor("sums", Sums()))
 
     def process_element(self, value: int, ctx: Any) -> Any:
         if self.first.value() is None:
@@ -140,6 +149,9 @@ class Values(KeyedProcessFunction):
         self.total.update((self.total.value() or 0) + value)
         if value % 5 == 0:
             self.some.add(value)
+        self.places.put(key_of(value), None if value % 2 else value)
+        self.last.add(value)
+        self.sums.add(value)
         ctx.timer_service().register_event_time_timer(FAR + value % 7)
         yield value
 
@@ -148,6 +160,9 @@ class Values(KeyedProcessFunction):
         see("event-timers", number, timestamp, type(key), key)
         see("value", number, self.total.value())
         see("list", number, self.some.get())
+        see("map", number, [(type(place), place, value) for place, value in self.places.items()])
+        see("reducing", number, self.last.get())
+        see("aggregating", number, self.sums.get())
 
 
 def reduced(left: tuple[int, int] | None, right: tuple[int, int]) -> tuple[int, int] | None:

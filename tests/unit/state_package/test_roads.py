@@ -31,11 +31,13 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 KINDS = [
-    *("value", "list", "event-timers", "reduce", "window-reduce", "window-aggregate", "window-elements"),
+    *("value", "list", "map", "reducing", "aggregating"),
+    *("event-timers", "reduce", "window-reduce", "window-aggregate", "window-elements"),
     *("operator-list", "union-list", "broadcast"),
 ]
 STATES = [
-    *("values/first", "values/total", "values/some", "EVENT_TIME", "PROCESSING_TIME", "reduced/reduce"),
+    *("values/first", "values/total", "values/some", "values/places", "values/last", "values/sums"),
+    *("EVENT_TIME", "PROCESSING_TIME", "reduced/reduce"),
     *("windowed/window-contents", "aggregate/window-contents", "elements/window-contents", "elements/window-fired"),
     *("own", "shared", "limits"),
 ]

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, NoReturn
 from penstock._engine.operators.context import EngineRuntimeContext, KeyedRecordContext
 from penstock._engine.operators.process import KeyedProcessOperator, ProcessOperator
 from penstock._engine.protocol.rows import NO_TIMESTAMP
-from penstock._engine.state.held import held_broadcast
+from penstock._engine.state.kinds.held import held_broadcast
 from penstock.datastream.functions import BroadcastProcessFunction, KeyedBroadcastProcessFunction
 from penstock.datastream.state import MapStateDescriptor, ReadOnlyBroadcastState
 from penstock.errors import StateDescriptorError, UnsupportedOperationError
@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from penstock._engine.operators.batch import Batch
     from penstock._engine.operators.context import EngineTimerService, KeyedTimerService
     from penstock._engine.operators.side_outputs import SideOutputs
+    from penstock._engine.state.key_context import KeyContext
     from penstock._engine.state.operator_state import OperatorState, StoredBroadcastState
-    from penstock._engine.state.value_state import KeyContext
     from penstock.datastream.state import BroadcastState, StateDescriptor
 
 #: The broadcast input; the other one is 0.
@@ -237,7 +237,7 @@ class KeyedBroadcastProcessOperator(KeyedProcessOperator):
         """Call a function for each key that has a value in a state."""
         state = self._runtime_context.state_of(descriptor)
         pane, key = self.store.table(descriptor.get_name()).pane(), self.key
-        for key.normal, key.key, _ in pane.entries():
+        for key.normal, key.key in pane.present_keys():
             self.store.turn_to(key.normal)
             function(key.key, state)
         key.leave()

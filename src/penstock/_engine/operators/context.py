@@ -6,26 +6,18 @@ from typing import TYPE_CHECKING, Any, Final, cast
 
 from penstock._engine.protocol.rows import MIN_WATERMARK, NO_TIMESTAMP
 from penstock._engine.protocol.times import checked_time
-from penstock._engine.state.declared import declared
-from penstock._engine.state.held import held_list, held_value
-from penstock._engine.state.list_state import StoredListState
-from penstock._engine.state.value_state import KeyContext, KeyKeepingValueState, StoredValueState
+from penstock._engine.state.kinds.kind import StateScope
+from penstock._engine.state.kinds.registry import kind_named, kind_of
 from penstock.common.accumulators import DoubleCounter, Histogram, IntCounter
 from penstock.common.configuration import Configuration
 from penstock.common.option_table import GLOBAL_JOB_PARAMETERS
-from penstock.datastream._state.lacking import later_state, needs_key, refuse_time_to_live
+from penstock.datastream._state.lacking import needs_key, refuse_time_to_live
 from penstock.datastream.functions import (
     CoProcessFunction,
     KeyedCoProcessFunction,
     KeyedProcessFunction,
     ProcessFunction,
     RuntimeContext,
-)
-from penstock.datastream.state import (
-    ListStateDescriptor,
-    MapStateDescriptor,
-    ReducingStateDescriptor,
-    ValueStateDescriptor,
 )
 from penstock.datastream.time_domain import TimeDomain
 from penstock.datastream.timerservice import TimerService
@@ -34,10 +26,26 @@ from penstock.errors import UnsupportedOperationError
 if TYPE_CHECKING:
     from penstock._engine.operators.accumulators import Accumulators
     from penstock._engine.operators.base import OperatorContext
+    from penstock._engine.state.key_context import KeyContext
+    from penstock._engine.state.kinds.kind import AnyKind
     from penstock._engine.state.memory_store import MemoryStore
+    from penstock._engine.state.table import Table
     from penstock._engine.state.timers import Timers
     from penstock.common.accumulators import Accumulator
-    from penstock.datastream.state import ListState, State, StateDescriptor, ValueState
+    from penstock.datastream.state import (
+        AggregatingState,
+        AggregatingStateDescriptor,
+        ListState,
+        ListStateDescriptor,
+        MapState,
+        MapStateDescriptor,
+        ReducingState,
+        ReducingStateDescriptor,
+        State,
+        StateDescriptor,
+        ValueState,
+        ValueStateDescriptor,
+    )
     from penstock.metrics.metricbase import MetricGroup
 
 _COUNTS_TWICE = (
@@ -113,44 +121,38 @@ class EngineRuntimeContext(RuntimeContext):
         return self._context.accumulators
 
     def get_state(self, state_descriptor: ValueStateDescriptor) -> ValueState[Any]:
-        stored = self._stored("get_state", state_descriptor, "value")
-        return held_value(stored, state_descriptor, self.get_task_name())
+        return cast("ValueState[Any]", self._state("get_state", kind_named("value"), state_descriptor))
 
     def get_list_state(self, state_descriptor: ListStateDescriptor) -> ListState[Any]:
-        stored = StoredListState(self._stored("get_list_state", state_descriptor, "list"))
-        return held_list(stored, state_descriptor, self.get_task_name())
+        return cast("ListState[Any]", self._state("get_list_state", kind_named("list"), state_descriptor))
 
-    def get_map_state(self, state_descriptor: Any) -> Any:
-        raise later_state("get_map_state")
+    def get_map_state(self, state_descriptor: MapStateDescriptor) -> MapState[Any, Any]:
+        return cast("MapState[Any, Any]", self._state("get_map_state", kind_named("map"), state_descriptor))
 
-    def get_reducing_state(self, state_descriptor: Any) -> Any:
-        raise later_state("get_reducing_state")
+    def get_reducing_state(self, state_descriptor: ReducingStateDescriptor) -> ReducingState[Any]:
+        return cast("ReducingState[Any]", self._state("get_reducing_state", kind_named("reducing"), state_descriptor))
 
-    def get_aggregating_state(self, state_descriptor: Any) -> Any:
-        raise later_state("get_aggregating_state")
-
-    def _stored(self, operation: str, descriptor: StateDescriptor, kind: str) -> StoredValueState:
-        if self._store is None or self._key is None:
-            raise needs_key(f"{operation}({descriptor.get_name()!r})")
-        refuse_time_to_live(descriptor)
-        table = self._store.table(
-            descriptor.get_name(), kind=declared(kind, descriptor.type_info), keep_keys=self._keep_keys
-        )
-        return (KeyKeepingValueState if self._keep_keys else StoredValueState)(table, self._key)
+    def get_aggregating_state(self, state_descriptor: AggregatingStateDescriptor) -> AggregatingState[Any, Any]:
+        kind = kind_named("aggregating")
+        return cast("AggregatingState[Any, Any]", self._state("get_aggregating_state", kind, state_descriptor))
 
     def state_of(self, descriptor: StateDescriptor) -> State:
         """Return the state that a descriptor asks for, by its kind."""
-        match descriptor:
-            case ValueStateDescriptor():
-                return self.get_state(descriptor)
-            case ListStateDescriptor():
-                return self.get_list_state(descriptor)
-            case MapStateDescriptor():
-                return self.get_map_state(descriptor)
-            case ReducingStateDescriptor():
-                return self.get_reducing_state(descriptor)
-            case _:
-                return self.get_aggregating_state(descriptor)
+        kind = kind_of(descriptor)
+        return self._state(f"{kind.name} state", kind, descriptor)
+
+    def _state(self, operation: str, kind: AnyKind, descriptor: StateDescriptor) -> State:
+        if self._store is None or self._key is None:
+            raise needs_key(f"{operation}({descriptor.get_name()!r})")
+        if not isinstance(descriptor, kind.descriptor):
+            msg = f"{operation} takes a {kind.descriptor.__name__}, not {descriptor!r}."
+            raise TypeError(msg)
+        refuse_time_to_live(descriptor)
+        table = self._store.table(descriptor.get_name(), kind=kind.declared(descriptor), keep_keys=self._keep_keys)
+        return kind.state(descriptor, self._scope(table, self._key))
+
+    def _scope(self, table: Table, key: KeyContext) -> StateScope:
+        return StateScope(table, key, self._context.operator_name, keep_keys=self._keep_keys)
 
 
 #: What is checked, for messages.

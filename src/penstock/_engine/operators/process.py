@@ -15,7 +15,7 @@ from penstock._engine.operators.keyed import KeyedOperator
 from penstock._engine.operators.side_outputs import SideOutputs
 from penstock._engine.operators.user_functions import UserFunctionOperator
 from penstock._engine.protocol.rows import NO_TIMESTAMP
-from penstock._engine.state.value_state import KeyContext
+from penstock._engine.state.key_context import KeyContext
 from penstock.datastream.time_domain import TimeDomain
 
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ from penstock._engine.operators.side_outputs import SideOutputs
 from penstock._engine.protocol.control import OperatorAck
 from penstock._engine.protocol.rows import NO_TIMESTAMP
 from penstock._engine.protocol.state_handle import StateMode
-from penstock._engine.state.held import held_broadcast, held_list
+from penstock._engine.state.kinds.held import held_broadcast, held_list
 from penstock._engine.state.operator_state import OperatorState
 from penstock.datastream._functions.endings import call_silent, ending
 from penstock.datastream.functions import (

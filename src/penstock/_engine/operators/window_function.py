@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
-from penstock._engine.operators.context import EngineRuntimeContext, refuse_time_to_live
-from penstock._engine.state.declared import declared
-from penstock._engine.state.value_state import KeyContext, StoredValueState
+from penstock._engine.operators.context import EngineRuntimeContext
+from penstock._engine.state.key_context import KeyContext
+from penstock._engine.state.kinds.kind import StateScope
 from penstock.datastream.functions import ProcessWindowFunction, WindowFunction
 from penstock.datastream.window import TimeWindow
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from penstock._engine.operators.side_outputs import SideOutputs
     from penstock._engine.protocol.keys import NormalKey
     from penstock._engine.state.memory_store import MemoryStore
-    from penstock.datastream.state import StateDescriptor
+    from penstock._engine.state.table import Table
 
 #: What a pane holds of one key: normal key, key and value.
 Entry: TypeAlias = "tuple[NormalKey, Any, Any]"
@@ -120,29 +120,21 @@ class WindowContext(ProcessWindowFunction.Context[TimeWindow]):
         return self.watermark
 
     def window_state(self) -> EngineRuntimeContext:
-        return _WindowState(self)
+        return _WindowState(self, self._runtime, self._store)
 
     def global_state(self) -> EngineRuntimeContext:
         return EngineRuntimeContext(self._runtime, self._store, self.key)
-
-    def stored_for_window(self, descriptor: StateDescriptor, kind: str) -> StoredValueState:
-        """Return a value of the key at hand in the window at hand."""
-        refuse_time_to_live(descriptor)
-        table = self._store.table(descriptor.get_name(), kind=declared(kind, descriptor.type_info))
-        return StoredValueState(table, self.key, (self.at.start, self.at.end))
 
 
 class _WindowState(EngineRuntimeContext):
     """State of the key at hand in the window at hand."""
 
-    def __init__(self, context: WindowContext) -> None:
-        self._window = context
+    def __init__(self, window: WindowContext, context: OperatorContext, store: MemoryStore) -> None:
+        super().__init__(context, store, window.key)
+        self._window = window
 
-    def get_task_name(self) -> str:
-        return self._window.operator_name
-
-    def _stored(self, operation: str, descriptor: StateDescriptor, kind: str) -> StoredValueState:
-        return self._window.stored_for_window(descriptor, kind)
+    def _scope(self, table: Table, key: KeyContext) -> StateScope:
+        return StateScope(table, key, self.get_task_name(), (self._window.at.start, self._window.at.end))
 
 
 def window_results(strategy: str, function: Any, window_function: Any) -> WindowResults:

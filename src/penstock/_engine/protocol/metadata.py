@@ -26,8 +26,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 #: Rises when an older Penstock could misread a newer document.
-FORMAT_VERSION: Final = 2
-_READ_FORMATS: Final = (1, FORMAT_VERSION)
+FORMAT_VERSION: Final = 3
+_READ_FORMATS: Final = (1, 2, FORMAT_VERSION)
 
 #: Bytes that the accumulators of one operator may have: they stand in the document itself.
 MAX_ACCUMULATOR_BYTES: Final = 1 << 20

@@ -4,23 +4,27 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final, TypeAlias
+from itertools import repeat
+from typing import TYPE_CHECKING, TypeAlias
 
 from penstock._engine.protocol.key_groups import key_group
-from penstock._engine.state.state_file import ChunkInfo, Op, read_index, read_index_by, read_keys
+from penstock._engine.state.chunk_columns import Op
+from penstock._engine.state.declared import bare
+from penstock._engine.state.kinds.registry import has_sub_keys
+from penstock._engine.state.rows import TIMERS
+from penstock._engine.state.state_file import ChunkInfo, read_index, read_index_by, read_owners
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from penstock._engine.protocol.keys import NormalKey
     from penstock._engine.protocol.metadata import OperatorRecord
     from penstock._engine.protocol.state_handle import Lineage, StateHandle
     from penstock._engine.savepoints.located import Located
+    from penstock._engine.state.rows import Composite, Owner
 
 #: (name, whether it is a domain of timers)
 _State: TypeAlias = "tuple[str, bool]"
-
-_TIMERS: Final = frozenset({Op.TIMER_SET, Op.TIMER_DELETE})
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,6 +95,8 @@ class KeyedStateCounter:
         windows: set[tuple[_State, tuple[int, ...]]] = set()
         for handle, info in self._chunks(lineage):
             state, file = _state(info), _identity(handle)
+            if has_sub_keys(bare(info.kind)):  # entries are not keys
+                self._unclear.add(state)
             files.setdefault(state, set()).add(file)
             if info.namespace:
                 (windows.discard if info.op == Op.DROP else windows.add)((state, info.namespace))
@@ -134,10 +140,10 @@ class KeyedStateCounter:
                 found[name, False] += len(pane)
         return found
 
-    def _keys(self, lineage: Lineage, timers: Counter[_State]) -> dict[tuple[str, tuple[int, ...]], set[NormalKey]]:
-        """Return the keys that have a value at the end of a lineage, by state and namespace; timers are counted."""
+    def _keys(self, lineage: Lineage, timers: Counter[_State]) -> dict[tuple[str, tuple[int, ...]], _Pane]:
+        """Return what has a value at the end of a lineage, by state and namespace; timers are counted."""
         most = self._operator.max_parallelism
-        keys: dict[tuple[str, tuple[int, ...]], set[NormalKey]] = {}
+        panes: dict[tuple[str, tuple[int, ...]], _Pane] = {}
         contents: dict[object, bytes] = {}
         for handle, info in self._chunks(lineage):
             if _state(info) not in self._unclear:
@@ -145,24 +151,41 @@ class KeyedStateCounter:
             if _identity(handle) not in contents:
                 contents = {_identity(handle): self._located.read(handle)}
             first, last = handle.key_groups
-            listed = read_keys(contents[_identity(handle)], self._located.name_of(handle), info)
-            named = [key for key in listed if first <= key_group(key, most) <= last]
-            if info.op in _TIMERS:
-                timers[_state(info)] += len(named) if info.op == Op.TIMER_SET else -len(named)
+            listed, namespaces, subs = read_owners(contents[_identity(handle)], self._located.name_of(handle), info)
+            rows = list(zip(listed, namespaces or repeat(()), subs or repeat(None), strict=False))
+            rows = [row for row in rows if first <= key_group(row[0], most) <= last]
+            if info.kind == TIMERS:
+                timers[_state(info)] += len(rows) if info.op == Op.PUT else -len(rows)
                 continue
-            pane = keys.setdefault((info.name, info.namespace), set())
-            if info.op == Op.PUT:
-                pane.update(named)
-            elif info.op == Op.DELETE:
-                pane.difference_update(named)
-            else:
-                low, high = max(first, info.key_groups[0]), min(last, info.key_groups[1])
-                pane -= {key for key in pane if low <= key_group(key, most) <= high}
-        return keys
+            pane = panes.setdefault((info.name, info.namespace), {})
+            low, high = max(first, info.key_groups[0]), min(last, info.key_groups[1])
+            _apply(info.op, pane, rows, lambda key: low <= key_group(key, most) <= high)  # noqa: B023
+        return panes
+
+
+#: Of one pane: by key and namespace the sub-keys that have a value, None among them for a row without one.
+_Pane: TypeAlias = "dict[Owner, set[NormalKey | None]]"
+
+
+def _apply(op: int, pane: _Pane, rows: list[Composite], is_of: Callable[[NormalKey], bool]) -> None:
+    """Do what a chunk says to the rows of a pane."""
+    if op == Op.DROP:
+        for owner in [owner for owner in pane if is_of(owner[0])]:
+            del pane[owner]
+    for key, namespace, sub in rows:
+        owner = key, namespace
+        if op == Op.PUT:
+            pane.setdefault(owner, set()).add(sub)
+        elif op == Op.CLEAR:
+            pane.pop(owner, None)
+        elif owner in pane:
+            pane[owner].discard(sub)
+            if not pane[owner]:
+                del pane[owner]
 
 
 def _state(info: ChunkInfo) -> _State:
-    return info.name, info.op in _TIMERS
+    return info.name, info.kind == TIMERS
 
 
 def _identity(handle: StateHandle) -> object:
@@ -170,11 +193,11 @@ def _identity(handle: StateHandle) -> object:
 
 
 def _add(count: _Count, info: ChunkInfo) -> None:
-    count.kind = "timers" if info.op in _TIMERS else info.kind or count.kind
+    count.kind = info.kind or count.kind
     count.bytes += info.size
-    if info.op in {Op.PUT, Op.TIMER_SET, Op.TIMER_DELETE}:
+    if info.op == Op.PUT or info.kind == TIMERS:
         count.entries += info.entries
-        count.keys = (count.keys or 0) + (-info.entries if info.op == Op.TIMER_DELETE else info.entries)
+        count.keys = (count.keys or 0) + (info.entries if info.op == Op.PUT else -info.entries)
 
 
 def _info(name: str, count: _Count) -> KeyedStateInfo:

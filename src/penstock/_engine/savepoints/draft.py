@@ -33,8 +33,8 @@ if TYPE_CHECKING:
     from penstock._engine.savepoints.located import Located
     from penstock.common.typeinfo import TypeInformation
 
-#: Reads (key, namespace, value), once more with each call.
-Entries: TypeAlias = "Callable[[], Iterable[tuple[Any, tuple[int, ...], Any]]]"
+#: Reads (key, namespace, sub-key or MISSING, value), once more with each call.
+Entries: TypeAlias = "Callable[[], Iterable[tuple[Any, tuple[int, ...], Any, Any]]]"
 #: Reads (key, time, namespace), once more with each call.
 NewTimers: TypeAlias = "Callable[[], Iterable[tuple[Any, int, tuple[int, ...]]]]"
 #: From key and value to the new value; `transformed` says what removes the key.
@@ -55,7 +55,7 @@ class NewKeyedState:
 
 
 def holds_none(name: str, kind: str) -> bool:
-    """Return whether None is a value of a state: of one that holds what a user's reduce or accumulator came to.
+    """Return whether None is a value of a state: of a map, and of what a user's reduce or accumulator came to.
 
     Elsewhere no value is None, because to set None is to clear.
 
@@ -64,7 +64,8 @@ def holds_none(name: str, kind: str) -> bool:
         (False, True, True)
     """
     kind = bare(kind)
-    return kind in {"window-reduce", "window-aggregate"} or (kind == "value" and name == _REDUCE)
+    holding = {"window-reduce", "window-aggregate", "map", "aggregating"}
+    return kind in holding or (kind == "value" and name == _REDUCE)
 
 
 def apart(value: Any) -> Any:

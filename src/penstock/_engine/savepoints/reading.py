@@ -16,8 +16,8 @@ from penstock._engine.protocol.key_values import key_value
 from penstock._engine.savepoints.located import Located, locate
 from penstock._engine.state.keyed_store import KeyedStore
 from penstock._engine.state.operator_state import OperatorState
+from penstock._engine.state.rows import owner_at
 from penstock._engine.state.table import MISSING
-from penstock._engine.state.timers import split
 from penstock._engine.storage.scratch import ScratchDirectory
 from penstock.errors import CorruptCheckpointError, UnknownStateError
 
@@ -103,22 +103,21 @@ def _handles(operator: OperatorRecord) -> Iterator[Any]:
         yield from subtask.operator_state
 
 
-def keyed_entries(place: StatePlace, name: str) -> Iterator[tuple[Any, tuple[int, ...], Any]]:
-    """Iterate (key, namespace, value) of one keyed state."""
+def keyed_entries(place: StatePlace, name: str) -> Iterator[tuple[Any, tuple[int, ...], Any, Any]]:
+    """Iterate (key, namespace, sub-key, value) of one keyed state; MISSING stands for no sub-key."""
     located = place.located()
     with opened_store(located, operator_of(located, place.uid), place.subtask) as store:
         panes = store.table(name).panes
         for namespace in sorted(panes):
-            for _, key, value in panes[namespace].entries():
-                yield key, namespace, value
+            for address, key, sub_key, value, _ in panes[namespace].full_rows():
+                yield key, namespace or owner_at(address)[1], sub_key, value
 
 
 def timers(place: StatePlace, domain: str) -> Iterator[tuple[Any, int, tuple[int, ...]]]:
     """Iterate (key, time, namespace) of the timers of one domain, in the order of time."""
     located = place.located()
     with opened_store(located, operator_of(located, place.uid), place.subtask) as store:
-        for timestamp, entry, original in sorted(store.timers(domain).items(), key=lambda timer: timer[0]):
-            normal, namespace = split(entry)
+        for (normal, namespace, timestamp), original in sorted(store.timers(domain).rows(), key=lambda row: row[0][2]):
             kept = original is not MISSING and original is not None
             yield original if kept else key_value(normal), timestamp, namespace
 

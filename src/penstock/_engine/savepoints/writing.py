@@ -20,8 +20,8 @@ from penstock._engine.savepoints.reading import MEMORY_BYTES, SCRATCH, opened_st
 from penstock._engine.state.declared import bare, declared
 from penstock._engine.state.keyed_store import KeyedStore
 from penstock._engine.state.operator_state import OperatorState, describe
-from penstock._engine.state.table import ABSENT
-from penstock._engine.state.timers import split
+from penstock._engine.state.rows import key_at
+from penstock._engine.state.table import ABSENT, MISSING, FullRow
 from penstock._engine.storage.copying import copy_files
 from penstock._engine.storage.opening import open_storage
 from penstock._engine.storage.scratch import ScratchDirectory
@@ -144,9 +144,12 @@ class _Writer:
             for name, state in operator.keyed.items():
                 if state is not None:
                     shape = _Shape(name, state.kind, keep_keys=True)
-                    for key, namespace, given in state.entries():
-                        value = transformed(state.steps, name, state.kind, key, given)
-                        stores.put(shape, namespace, normal_key(key), key, value)
+                    for key, namespace, sub_key, given in state.entries():
+                        value = transformed(state.steps, name, state.kind, _named(key, sub_key), given)
+                        address = normal_key(key)
+                        if sub_key is not MISSING:
+                            address = (address, (), normal_key(sub_key))
+                        stores.put(shape, namespace, FullRow(address, key, sub_key, value, None))
             stores.declare_what_fits()
             for domain, timers in operator.timers.items():
                 for key, timestamp, namespace in timers():
@@ -176,13 +179,13 @@ class _Writer:
                 kind = table.kind if not steps else stores.new_kind(table.name, table.kind, operator.types)
                 shape = _Shape(table.name, kind, table.keep_keys, table.old_keys)
                 for namespace, pane in table.panes.items():
-                    for normal, key, stored in pane.entries():
-                        value = transformed(steps, table.name, kind, key, stored) if steps else stored
-                        stores.put(shape, namespace, normal, key, value)
+                    for row in pane.full_rows():
+                        key, value = _named(row.key, row.sub_key), row.value
+                        value = transformed(steps, table.name, kind, key, value) if steps else value
+                        stores.put(shape, namespace, row._replace(value=value))
             for timers in store.timer_domains:
                 if timers.name not in operator.timers:
-                    for timestamp, entry, original in timers.items():
-                        normal, namespace = split(entry)
+                    for (normal, namespace, timestamp), original in timers.rows():
                         stores.set_timer(timers.name, timestamp, normal, namespace, original)
 
     # -------------------------------------------------------------------------------------------------- operator state
@@ -249,17 +252,24 @@ class _Stores:
                 if any(table.name == name for table in store.tables):
                     store.table(name, kind=kind)
 
-    def put(self, shape: _Shape, namespace: tuple[int, ...], normal: NormalKey, key: Any, value: Any) -> None:
+    def put(self, shape: _Shape, namespace: tuple[int, ...], row: FullRow) -> None:
         """Set a value in place of an earlier one; ABSENT leaves the key without."""
+        address, key, sub_key, value, stamp = row
+        normal = key_at(address)
         watched = self._watched.get(shape.name)
         if value is not ABSENT and watched is not None and _OF_TEXT.get(watched.partition("[")[2]) is not type(value):
             self._misfits.add(shape.name)
         table = self._store(normal).table(shape.name, kind=shape.kind, keep_keys=shape.keep_keys)
         table.old_keys = table.old_keys or shape.old_keys
         pane = table.pane(namespace)
-        pane.hot[normal] = value
-        pane.dirty.add(normal)
-        pane.remember(normal, key)
+        if type(address) is tuple:
+            kept = shape.keep_keys and type(normal) is bytes, type(address[2]) is bytes
+            original = (key if kept[0] else None, sub_key if kept[1] else None) if any(kept) else None
+            pane.put(address, value, original, stamp)
+        else:
+            pane.put(address, value, stamp=stamp)
+            pane.remember(normal, key)
+        pane.dirty.add(address)
         self._count()
 
     def set_timer(
@@ -287,6 +297,11 @@ class _Stores:
             if data is not None:
                 self._lineages[subtask] = (store.describe(data, "delta", number, number, ""),)
             store.catch_up(self._lineages[subtask])
+
+
+def _named(key: Any, sub_key: Any) -> Any:
+    """Return what a user's function gets for the key of a row."""
+    return key if sub_key is MISSING else (key, sub_key)
 
 
 def _nothing_to_read(handle: StateHandle) -> bytes:

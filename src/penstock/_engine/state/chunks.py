@@ -3,28 +3,30 @@
 from __future__ import annotations
 
 import reprlib
-from itertools import compress, repeat
+from itertools import islice, repeat
 from operator import is_
-from typing import TYPE_CHECKING, Any, TypeAlias, cast
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar, cast
 
 from penstock._engine.protocol.key_frames import may_lack_names
 from penstock._engine.protocol.key_groups import key_group, normal_key_groups
 from penstock._engine.protocol.key_values import key_value
-from penstock._engine.state.state_file import Chunk, Op, StateFileWriter
+from penstock._engine.state.chunk_columns import Chunk, Op
+from penstock._engine.state.rows import TIMERS, key_at, keys_at
 from penstock._engine.state.table import ABSENT, Pane
-from penstock._engine.state.timers import Entry, Timers, split
 from penstock.errors import InternalError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Container, Iterator
 
     from penstock._engine.protocol.keys import NormalKey
+    from penstock._engine.state.rows import Address, Composite, Row
+    from penstock._engine.state.state_file import StateFileWriter
+    from penstock._engine.state.timers import Timers
 
-#: Entries below a pane whose keys are not in a container, by ascending key group: (key group, normal key, value,
-#: original).
-Below: TypeAlias = "Callable[[Pane, Container[NormalKey]], Iterator[tuple[int, NormalKey, Any, Any]]]"
-#: Normal keys, values and the keys behind normal keys that are bytes.
-_Columns: TypeAlias = "tuple[list[NormalKey], list[Any], list[Any]]"
+T = TypeVar("T")
+
+#: Rows below a pane whose addresses are not in a container, by ascending key group: (key group, row).
+Below: TypeAlias = "Callable[[Pane, Container[Address]], Iterator[tuple[int, Row]]]"
 
 
 class Chunker:
@@ -42,6 +44,8 @@ class Chunker:
         self._max_parallelism = max_parallelism
         self._writer = writer
 
+    # ---------------------------------------------------------------------------------------------------- what changed
+
     def pane_changes(self, pane: Pane) -> Iterator[Chunk]:
         """Iterate what the running epoch did to a pane.
 
@@ -50,50 +54,104 @@ class Chunker:
         """
         if pane.drop_unsaved:
             yield self._chunk(Op.DROP, pane, [])
+        if pane.subs is not None:
+            yield from self._clears(pane, [owner for owner, unsaved in pane.subs.cleared.items() if unsaved])
         if not pane.dirty:
             return
-        keys, values = _dirty_columns(pane)
-        self._check(pane.table.name, keys)
-        deleted: list[NormalKey] = []
+        addresses, values = _dirty_columns(pane)
+        self._check(pane.table.name, addresses)
+        deleted: list[Address] = []
         if True in map(is_, values, repeat(ABSENT)):
-            pairs = list(zip(keys, values, strict=True))
-            deleted = [normal for normal, value in pairs if value is ABSENT]
-            keys = [normal for normal, value in pairs if value is not ABSENT]
+            pairs = list(zip(addresses, values, strict=True))
+            deleted = [address for address, value in pairs if value is ABSENT]
+            addresses = [address for address, value in pairs if value is not ABSENT]
             values = [value for value in values if value is not ABSENT]
             if not pane.stored:  # then what no earlier epoch has committed needs no trace
-                deleted = [normal for normal in deleted if normal in pane.pending]
+                deleted = [address for address in deleted if address in pane.pending]
         if deleted:
             yield self._chunk(Op.DELETE, pane, deleted)
+        held = iter(values)
+        for some in self._slices(addresses):
+            chunk = self._chunk(Op.PUT, pane, some)
+            chunk.values = list(islice(held, len(some)))
+            chunk.originals = _column(pane.originals, some)
+            chunk.stamps = _column(pane.stamps, some)
+            yield chunk
+
+    def _clears(self, pane: Pane, owners: list[Any]) -> Iterator[Chunk]:
+        if owners:
+            self._check(pane.table.name, [key for key, _ in owners])
+            yield self._chunk(Op.CLEAR, pane, [(key, namespace, None) for key, namespace in owners])
+
+    def _slices(self, rows: list[T]) -> Iterator[list[T]]:
+        """Iterate parts of a list, each as long as the writer wants it by then."""
         start = 0
-        while start < len(keys):
+        while start < len(rows):
             end = start + self._writer.batch
-            part = keys[start:end]
-            yield self._put(pane, (part, values[start:end], _originals(pane, part)), self._range)
+            yield rows[start:end]
             start = end
 
+    # ------------------------------------------------------------------------------------------------------- everything
+
     def pane_entries(self, pane: Pane, below: Below) -> Iterator[Chunk]:
-        """Iterate all entries of a pane in chunks that end where key groups end.
+        """Iterate all rows of a pane in chunks that end where key groups end, or are of one key group alone.
 
         Raises:
             InternalError: There is a key that belongs to another subtask.
         """
-        columns: _Columns = [], [], []
-        first = self._key_groups.start
-        for group, found in self._by_group(pane, below):
-            batch, size = self._writer.batch, len(found[0])
-            if columns[0] and len(columns[0]) + size > batch:
-                yield self._put(pane, columns, (first, group - 1))
-                columns = [], [], []
-            if size > batch:  # a large group has chunks of its own
-                for start in range(0, size, batch):
-                    keys, values, originals = (column[start : start + batch] for column in found)
-                    yield self._put(pane, (keys, values, originals), (group, group))
-                continue
-            first = first if columns[0] else group
-            for column, more in zip(columns, found, strict=True):
-                column.extend(more)
-        if columns[0]:
-            yield self._put(pane, columns, (first, self._key_groups.stop - 1))
+        rows: list[Row] = []
+        first = last = self._key_groups.start
+        for group, some in self._by_group(pane, below):
+            if rows and len(rows) + len(some) > self._writer.batch:
+                yield self._put(pane, rows, (first, last))
+                rows = []
+            first, last = (first if rows else group), group
+            rows += some
+        if rows:
+            yield self._put(pane, rows, (first, self._key_groups.stop - 1))
+
+    def _by_group(self, pane: Pane, below: Below) -> Iterator[tuple[int, list[Row]]]:
+        """Iterate the present and unexpired rows of a pane by ascending key group; a large one comes in parts."""
+        most, expired = self._max_parallelism, pane.table.expired
+        above: dict[int, list[Address]] = {}
+        for address, value in pane.hot.items():
+            if value is not ABSENT:
+                above.setdefault(key_group(key_at(address), most), []).append(address)
+        stored = below(pane, pane.hot) if pane.stored else iter(())
+        ahead = next(stored, None)
+        for group in self._key_groups:
+            for some in self._slices(above.pop(group, [])):
+                yield from self._kept(group, pane.rows_in_memory(some), expired)
+            rows: list[Row] = []
+            while ahead is not None and ahead[0] == group:
+                rows.append(ahead[1])
+                if len(rows) >= self._writer.batch:
+                    yield from self._kept(group, rows, expired)
+                    rows = []
+                ahead = next(stored, None)
+            yield from self._kept(group, rows, expired)
+        for addresses in above.values():
+            self._check(pane.table.name, addresses)
+        if ahead is not None:
+            self._check(pane.table.name, [ahead[1][0]])
+
+    @staticmethod
+    def _kept(group: int, rows: list[Row], expired: Callable[[int], bool] | None) -> Iterator[tuple[int, list[Row]]]:
+        if expired is not None:
+            rows = [row for row in rows if row[3] is None or not expired(row[3])]
+        if rows:
+            yield group, rows
+
+    def _put(self, pane: Pane, rows: list[Row], key_groups: tuple[int, int]) -> Chunk:
+        addresses, values, originals, stamps = (list(column) for column in zip(*rows, strict=True))
+        chunk = self._chunk(Op.PUT, pane, addresses)
+        chunk.key_groups = key_groups
+        chunk.values = values
+        chunk.originals = _unless_all_none(originals)
+        chunk.stamps = _unless_all_none(stamps)
+        return chunk
+
+    # ----------------------------------------------------------------------------------------------------------- timers
 
     def timer_changes(self, timers: Timers) -> Iterator[Chunk]:
         """Iterate what the running epoch did to the timers of a domain.
@@ -101,105 +159,63 @@ class Chunker:
         Raises:
             InternalError: There is one for a key that belongs to another subtask.
         """
-        self._check(timers.name, [split(entry)[0] for _, entry in timers.journal])
-        for op, is_set in ((Op.TIMER_SET, True), (Op.TIMER_DELETE, False)):
+        self._check(timers.name, [key for key, _, _ in timers.journal])
+        for op, is_set in ((Op.PUT, True), (Op.DELETE, False)):
             rows = [row for row, what in timers.journal.items() if what is is_set]
-            start = 0
-            while start < len(rows):
-                end = start + self._writer.batch
-                yield self._timer_chunk(op, timers, rows[start:end], self._range)
-                start = end
+            for some in self._slices(rows):
+                yield self._timer_chunk(op, timers, some, self._range)
 
     def timer_entries(self, timers: Timers) -> Iterator[Chunk]:
         """Iterate all timers of a domain in chunks that end where key groups end."""
-        groups: dict[int, list[tuple[int, Entry]]] = {}
-        for timestamp, entry, _ in timers.items():
-            groups.setdefault(key_group(split(entry)[0], self._max_parallelism), []).append((timestamp, entry))
-        rows: list[tuple[int, Entry]] = []
+        groups: dict[int, list[Composite]] = {}
+        for address, _ in timers.rows():
+            groups.setdefault(key_group(address[0], self._max_parallelism), []).append(address)
+        rows: list[Composite] = []
         first = self._key_groups.start
         for group in sorted(groups):
             first = first if rows else group
             rows += groups[group]
             if len(rows) >= self._writer.batch:
-                yield self._timer_chunk(Op.TIMER_SET, timers, rows, (first, group))
+                yield self._timer_chunk(Op.PUT, timers, rows, (first, group))
                 rows = []
         if rows:
-            yield self._timer_chunk(Op.TIMER_SET, timers, rows, (first, self._key_groups.stop - 1))
+            yield self._timer_chunk(Op.PUT, timers, rows, (first, self._key_groups.stop - 1))
 
-    def _by_group(self, pane: Pane, below: Below) -> Iterator[tuple[int, _Columns]]:
-        """Iterate the present and unexpired entries of a pane by key group."""
-        hot, expired, most = pane.hot, pane.table.expired, self._max_parallelism
-        above: dict[int, list[NormalKey]] = {}
-        for normal, value in hot.items():
-            if value is not ABSENT:
-                above.setdefault(key_group(normal, most), []).append(normal)
-        stored = below(pane, hot) if pane.stored else iter(())
-        row = next(stored, None)
-        for group in self._key_groups:
-            keys = above.pop(group, [])
-            values, originals = [hot[normal] for normal in keys], _originals(pane, keys)
-            while row is not None and row[0] == group:
-                keys.append(row[1])
-                values.append(row[2])
-                originals.append(row[3])
-                row = next(stored, None)
-            if expired is not None:
-                kept = [not expired(value) for value in values]
-                keys, values = list(compress(keys, kept)), list(compress(values, kept))
-                originals = list(compress(originals, kept))
-            if keys:
-                yield group, (keys, values, originals)
-        for normals in above.values():
-            self._check(pane.table.name, normals)
-        if row is not None:
-            self._check(pane.table.name, [row[1]])
-
-    def _check(self, name: str, normals: Collection[NormalKey]) -> None:
-        check_key_groups(name, normals, self._key_groups, self._max_parallelism)
-
-    def _put(self, pane: Pane, columns: _Columns, key_groups: tuple[int, int]) -> Chunk:
-        keys, values, originals = columns
-        chunk = self._chunk(Op.PUT, pane, keys)
-        chunk.key_groups = key_groups
-        chunk.values = values
-        if pane.table.keep_keys and any(original is not None for original in originals):
-            chunk.originals = originals
+    def _timer_chunk(self, op: Op, timers: Timers, rows: list[Composite], key_groups: tuple[int, int]) -> Chunk:
+        chunk = Chunk(op, timers.name, TIMERS, False, (), key_groups, [])
+        _take_addresses(chunk, cast("list[Address]", rows))
+        if op is Op.PUT and any(type(normal) is bytes for normal in chunk.keys):
+            chunk.originals = [timers.original(row) for row in rows]
         return chunk
 
-    def _chunk(self, op: Op, pane: Pane, keys: list[NormalKey]) -> Chunk:
+    # ---------------------------------------------------------------------------------------------------------- helpers
+
+    def _check(self, name: str, addresses: Collection[Address]) -> None:
+        check_key_groups(name, addresses, self._key_groups, self._max_parallelism)
+
+    def _chunk(self, op: Op, pane: Pane, addresses: list[Address]) -> Chunk:
         table = pane.table
-        chunk = Chunk(op, table.name, table.kind, table.keep_keys, pane.namespace, self._range, keys)
-        chunk.old_keys = table.old_keys and any(map(may_lack_names, keys))
-        return chunk
-
-    def _timer_chunk(self, op: Op, timers: Timers, rows: list[tuple[int, Entry]], key_groups: tuple[int, int]) -> Chunk:
-        entries = [split(entry) for _, entry in rows]
-        keys = [normal for normal, _ in entries]
-        chunk = Chunk(op, timers.name, "", False, (), key_groups, keys)
-        if any(namespace for _, namespace in entries):
-            chunk.values = [(row[0], entry[1]) for row, entry in zip(rows, entries, strict=True)]
-        else:
-            chunk.values = [timestamp for timestamp, _ in rows]
-        if op is Op.TIMER_SET and any(type(normal) is bytes for normal in keys):
-            chunk.originals = [timers.original(timestamp, entry) for timestamp, entry in rows]
+        chunk = Chunk(op, table.name, table.kind, table.keep_keys, pane.namespace, self._range, [])
+        _take_addresses(chunk, addresses)
+        chunk.old_keys = table.old_keys and any(map(may_lack_names, chunk.keys))
         return chunk
 
 
-def check_key_groups(name: str, normals: Collection[NormalKey], own: range, max_parallelism: int) -> None:
+def check_key_groups(name: str, addresses: Collection[Address], own: range, max_parallelism: int) -> None:
     """Make sure that keys are this subtask's: a later start would look for their state in another one.
 
     Args:
         name: The state.
-        normals: Keys that were written.
+        addresses: Rows that were written.
         own: The key groups of the subtask.
         max_parallelism: The number of all key groups.
 
     Raises:
         InternalError: One of them is not.
     """
-    if len(own) == max_parallelism or not normals:
+    if len(own) == max_parallelism or not addresses:
         return
-    keys = list(normals)
+    keys = keys_at(list(addresses))
     groups = normal_key_groups(keys, max_parallelism)
     if min(groups) in own and max(groups) in own:
         return
@@ -212,14 +228,30 @@ def check_key_groups(name: str, normals: Collection[NormalKey], own: range, max_
     raise InternalError(reason)
 
 
-def _originals(pane: Pane, keys: list[NormalKey]) -> list[Any]:
-    """Return the keys behind keys in memory, None where none is kept."""
-    get = cast("dict[Any, Any]", pane.originals).get
-    return [get(normal) for normal in keys] if pane.originals else [None] * len(keys)
+def _take_addresses(chunk: Chunk, addresses: list[Address]) -> None:
+    """Give a chunk the columns that its rows' addresses have."""
+    if not addresses or type(addresses[0]) is not tuple:
+        chunk.keys = cast("list[NormalKey]", addresses)
+        return
+    keys, namespaces, subs = (list(column) for column in zip(*cast("list[Any]", addresses), strict=True))
+    chunk.keys = keys
+    chunk.namespaces = namespaces if any(namespaces) else None
+    chunk.subs = _unless_all_none(subs)
+    if chunk.namespaces is None and chunk.subs is None:
+        chunk.namespaces = namespaces
 
 
-def _dirty_columns(pane: Pane) -> tuple[list[NormalKey], list[Any]]:
-    """Return what a pane's running epoch changed as keys and values.
+def _column(kept: dict[Address, Any], addresses: list[Address]) -> list[Any] | None:
+    """Return what is kept beside some rows in memory; None where that is nothing for any of them."""
+    return _unless_all_none(list(map(kept.get, addresses))) if kept else None
+
+
+def _unless_all_none(column: list[Any]) -> list[Any] | None:
+    return column if any(item is not None for item in column) else None
+
+
+def _dirty_columns(pane: Pane) -> tuple[list[Address], list[Any]]:
+    """Return what a pane's running epoch changed as addresses and values.
 
     Not sorted: following the order of the dict, which is that of memory, takes a quarter of the time that sorted keys
     take (600 ns each with 500,000 scattered ones, nearly all of it waiting for memory), and the file grows by 8 %.
@@ -228,8 +260,8 @@ def _dirty_columns(pane: Pane) -> tuple[list[NormalKey], list[Any]]:
     if len(dirty) == len(hot):
         return list(hot), list(hot.values())
     if 2 * len(dirty) > len(hot):
-        return [normal for normal in hot if normal in dirty], [
-            value for normal, value in hot.items() if normal in dirty
+        return [address for address in hot if address in dirty], [
+            value for address, value in hot.items() if address in dirty
         ]
-    keys = list(dirty)
-    return keys, [hot[normal] for normal in keys]
+    addresses = list(dirty)
+    return addresses, [hot[address] for address in addresses]

@@ -1,10 +1,15 @@
-"""How an entry of a pane is stored in a local version.
+"""The codec of a row: how it is stored in a local version.
 
-    key     pane id, key group, encoding of the key; an encoding that is too long for LMDB by its hash
-    value   a pickle of the value; that of a *wide* entry holds the original key and a long encoding as well
+    key     pane id, key group, address
+    value   a pickle of the value; that of a *wide* row holds the original key and long parts of the address as well.
+            Behind a tag and a time where the row has a stamp
 
-Ids of panes come first, so a pane is one stretch of keys; within it key groups follow each other. Nearly all keys are
-str or int: they take short ways here, because each read that memory cannot answer and each write comes by.
+    address   the encoding of the key, where the row has nothing else
+              _COMPOSITE, size of the key, key, size of the namespace, its numbers, sub-key
+
+A part that is too long for LMDB stands there by its hash. Ids of panes come first, so a pane is one stretch of keys;
+within it key groups follow each other, and within these the rows of one key and namespace. Nearly all keys are str or
+int: they take short ways here, because each read that memory cannot answer and each write comes by.
 """
 
 from __future__ import annotations
@@ -14,11 +19,12 @@ from hashlib import blake2b
 from itertools import repeat
 from operator import is_
 from struct import Struct
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, cast
 
 from penstock._engine.protocol.key_groups import key_group
 from penstock._engine.protocol.keys import NormalKey, decode_normal, encode_normal
 from penstock._engine.state import pickles
+from penstock._engine.state.rows import Address, Composite, Namespace, Owner, Row, key_at
 from penstock._engine.state.table import ABSENT, Pane
 
 if TYPE_CHECKING:
@@ -31,89 +37,237 @@ PREFIX: Final = Struct(">IH")
 _INT_KEY: Final = Struct(">IHBq").pack
 _INT_KEY_BEHIND: Final = Struct(">6sBq").pack
 _INT_TAG: Final = ord("i")
+_SUB_INT: Final = Struct(">Bq").pack
 
 #: LMDB takes keys of 511 bytes; six of them are the pane and the key group.
 _MAX_KEY_BYTES: Final = 480
+#: Of a key or sub-key in an address that has both.
+_MAX_PART_BYTES: Final = 220
+#: Numbers up to here have short encodings.
+_SHORT: Final = 1 << 63
+#: What the encodings of int and str begin with.
+_NARROW: Final = b"isI"
 _HASHED: Final = b"\x00"
+_COMPOSITE: Final = b"\x01"
+_KEY_SIZE: Final = Struct(">H")
+#: Pickles begin with another byte.
+_STAMPED: Final = 0x01
+_STAMP: Final = Struct(">Bq")
 
 
-def locate(pane_id: int, normal: NormalKey, max_parallelism: int) -> tuple[bytes, bool]:
-    """Return the stored key of an entry, and whether the entry is wide."""
-    if type(normal) is int:
+def locate(pane_id: int, address: Address, max_parallelism: int) -> tuple[bytes, bool]:
+    """Return the stored key of a row, and whether the row is wide."""
+    if type(address) is int:
         try:
-            return _INT_KEY(pane_id, key_group(normal, max_parallelism), _INT_TAG, normal), False
+            return _INT_KEY(pane_id, key_group(address, max_parallelism), _INT_TAG, address), False
         except struct.error:  # more than 64 bits
             pass
-    encoded = encode_normal(normal)
-    return PREFIX.pack(pane_id, key_group(normal, max_parallelism)) + stored(encoded), _is_wide(encoded)
+    head = PREFIX.pack(pane_id, key_group(key_at(address), max_parallelism))
+    if type(address) is tuple:
+        return head + _owner(address[0], address[1]) + _sub(address[2]), _is_wide_composite(address)
+    encoded = encode_normal(cast("NormalKey", address))
+    return head + stored(encoded), _is_wide(encoded)
 
 
-def value_of(raw: bytes, *, is_wide: bool) -> tuple[Any, Any]:
-    """Return the value of an entry, and its original key, None for a narrow one."""
+def locate_owner(pane_id: int, owner: Owner, max_parallelism: int) -> bytes:
+    """Return what the stored keys of all rows of a key and namespace begin with."""
+    return PREFIX.pack(pane_id, key_group(owner[0], max_parallelism)) + _owner(*owner)
+
+
+def value_of(raw: bytes, *, is_wide: bool) -> tuple[Any, Any, int | None]:
+    """Return the value of a row, its original key, None for a narrow one, and its stamp."""
+    stamp = None
+    if raw[0] == _STAMPED:
+        _, stamp = _STAMP.unpack_from(raw)
+        raw = raw[_STAMP.size :]
     value = pickles.load(raw)
-    return (value[0], value[1]) if is_wide else (value, None)
+    return (value[0], value[1], stamp) if is_wide else (value, None, stamp)
 
 
-def changes(pane_id: int, pane: Pane, normals: list[NormalKey], max_parallelism: int) -> Iterator[tuple[bytes, Any]]:
-    """Iterate (stored key, pickle) of some keys of a pane by ascending key group; None deletes."""
-    groups: list[list[NormalKey]] = [[] for _ in range(max_parallelism)]
-    for normal in normals:
-        groups[key_group(normal, max_parallelism)].append(normal)
+def changes(
+    pane_id: int, pane: Pane, addresses: list[Address], max_parallelism: int
+) -> Iterator[tuple[bytes, bytes | None]]:
+    """Iterate (stored key, value) of some rows of a pane by ascending key group; None deletes."""
+    groups: list[list[Address]] = [[] for _ in range(max_parallelism)]
+    if addresses and type(addresses[0]) is tuple:
+        for address in addresses:
+            groups[key_group(key_at(address), max_parallelism)].append(address)
+    else:
+        for normal in cast("list[NormalKey]", addresses):
+            groups[key_group(normal, max_parallelism)].append(normal)
     hot = pane.hot
-    for group, keys in enumerate(groups):
-        if not keys:
+    for group, rows in enumerate(groups):
+        if not rows:
             continue
         prefix = PREFIX.pack(pane_id, group)
-        values = [hot[normal] for normal in keys]
-        names = None if True in map(is_, values, repeat(ABSENT)) else _narrow_keys(prefix, keys)
+        values = [hot[address] for address in rows]
+        is_plain = not pane.stamps and True not in map(is_, values, repeat(ABSENT))
+        names = _narrow_keys(prefix, rows) if is_plain else None
         if names is not None:
             yield from zip(names, pickles.dump_each(values), strict=True)
         else:
-            for normal, value in zip(keys, values, strict=True):
-                yield _change(prefix, pane, normal, value)
+            yield from _changes_one_by_one(prefix, pane, rows, values)
 
 
-def _narrow_keys(prefix: bytes, keys: list[NormalKey]) -> list[bytes] | None:
-    """Return the stored keys of one key group, None unless all entries are narrow."""
-    kinds = set(map(type, keys))
+def _narrow_keys(prefix: bytes, rows: list[Address]) -> list[bytes] | None:
+    """Return the stored keys of one key group, None unless all rows are narrow and have a key alone."""
+    kinds = set(map(type, rows))
     try:
         if kinds == {int}:
-            return [_INT_KEY_BEHIND(prefix, _INT_TAG, key) for key in keys]
+            return [_INT_KEY_BEHIND(prefix, _INT_TAG, key) for key in rows]
         if kinds == {str}:
-            names = [prefix + encode_normal(key) for key in keys]
+            names = [prefix + encode_normal(key) for key in cast("list[str]", rows)]
             return names if max(map(len, names)) <= _MAX_KEY_BYTES + len(prefix) else None
     except struct.error:  # more than 64 bits
         pass
     return None
 
 
-def _change(prefix: bytes, pane: Pane, normal: NormalKey, value: Any) -> tuple[bytes, bytes | None]:
-    encoded = encode_normal(normal)
-    if value is ABSENT:
-        return prefix + stored(encoded), None
-    if _is_wide(encoded):
-        long = encoded if len(encoded) > _MAX_KEY_BYTES else None
-        value = (value, pane.originals.get(normal) if type(normal) is bytes else None, long)
-    return prefix + stored(encoded), pickles.dump(value)
+def _changes_one_by_one(
+    prefix: bytes, pane: Pane, rows: list[Address], values: list[Any]
+) -> Iterator[tuple[bytes, bytes | None]]:
+    owner, head = None, b""
+    for address, value in zip(rows, values, strict=True):
+        if type(address) is tuple:
+            if address[:2] != owner:  # most often that of the row before
+                owner, head = address[:2], prefix + _owner(address[0], address[1])
+            name, is_wide = head + _sub(address[2]), _is_wide_composite(address)
+        else:
+            encoded = encode_normal(cast("NormalKey", address))
+            name, is_wide = prefix + stored(encoded), _is_wide(encoded)
+        yield name, None if value is ABSENT else _raw(pane, address, value, is_wide=is_wide)
 
 
-def entry_of(encoded: bytes, raw: bytes, known: Container[NormalKey]) -> tuple[NormalKey, Any, Any] | None:
-    """Return (normal key, value, original key) of a scanned entry of a pane, None for one whose key is known."""
-    if encoded.startswith(_HASHED):
-        value, original, long = pickles.load(raw)
-        normal = decode_normal(long)
-        return None if normal in known else (normal, value, original)
-    normal = decode_normal(encoded)
-    if normal in known:  # what is in memory hides it: no need to unpickle
-        return None
-    return (normal, *value_of(raw, is_wide=_is_wide(encoded)))
+def _raw(pane: Pane, address: Address, value: Any, *, is_wide: bool) -> bytes:
+    if is_wide:
+        value = (value, pane.originals.get(address), _long_parts(address))
+    raw = pickles.dump(value)
+    stamp = pane.stamps.get(address)
+    return raw if stamp is None else _STAMP.pack(_STAMPED, stamp) + raw
 
 
-def stored(encoded: bytes) -> bytes:
+def timer_row(group: int, pane_id: int, address: Composite, original: Any) -> tuple[bytes, bytes]:
+    """Return the stored key and value of a timer."""
+    name = PREFIX.pack(pane_id, group) + _owner(address[0], address[1]) + _sub(address[2])
+    is_wide = _is_wide_composite(address)
+    return name, pickles.dump((None, original, _long_parts(address)) if is_wide else None)
+
+
+class RowReader:
+    """Reads scanned rows one after the other: those of one key and namespace begin alike."""
+
+    def __init__(self) -> None:
+        #: Of the row before: the bytes of its key and namespace, what they are, and whether they make a row wide.
+        self._head = b""
+        self._owner: Owner = (b"", ())
+        self._is_wide = False
+
+    def row(self, encoded: bytes, raw: bytes, known: Container[Address]) -> Row | None:
+        """Return a row, None for one whose address is known.
+
+        Args:
+            encoded: Its address as it is stored.
+            raw: Its value as it is stored.
+            known: What is in memory hides it: no need to unpickle.
+        """
+        if encoded.startswith(_COMPOSITE):
+            return self._composite(encoded, raw, known)
+        is_hashed = encoded.startswith(_HASHED)
+        address = decode_normal(_long_of(raw) if is_hashed else encoded)
+        if address in known:
+            return None
+        return (address, *value_of(raw, is_wide=is_hashed or encoded[0] not in _NARROW))
+
+    def _composite(self, encoded: bytes, raw: bytes, known: Container[Address]) -> Row | None:
+        if not self._head or not encoded.startswith(self._head):
+            address = _composite_of(encoded, raw)
+            self._head, self._owner = encoded[: owner_bytes(encoded)], address[:2]
+            self._is_wide = encoded[1 + _KEY_SIZE.size] not in _NARROW
+        sub = encoded[len(self._head) :]
+        is_wide = self._is_wide or (sub != b"" and sub[0] not in _NARROW)
+        if sub.startswith(_HASHED):
+            address = _composite_of(encoded, raw)
+        else:
+            address = *self._owner, decode_normal(sub) if sub else None
+        return None if address in known else (address, *value_of(raw, is_wide=is_wide))
+
+
+def owner_of(encoded: bytes, raw: bytes) -> Owner:
+    """Return the key and the namespace of a scanned row."""
+    if encoded.startswith(_COMPOSITE):
+        address = _composite_of(encoded, raw)
+        return address[0], address[1]
+    return decode_normal(_long_of(raw) if encoded.startswith(_HASHED) else encoded), ()
+
+
+def owner_bytes(encoded: bytes) -> int:
+    """Return how many bytes of a scanned row's address are its key and its namespace."""
+    if not encoded.startswith(_COMPOSITE):
+        return len(encoded)
+    end: int = 1 + _KEY_SIZE.size + _KEY_SIZE.unpack_from(encoded, 1)[0]
+    return end + 1 + 8 * encoded[end]
+
+
+def stored(encoded: bytes, limit: int = _MAX_KEY_BYTES) -> bytes:
     """Return what stands for an encoding in a stored key; over the limit its hash, with the encoding in the value."""
-    return encoded if len(encoded) <= _MAX_KEY_BYTES else _HASHED + blake2b(encoded, digest_size=32).digest()
+    return encoded if len(encoded) <= limit else _HASHED + blake2b(encoded, digest_size=32).digest()
 
 
-def _is_wide(encoded: bytes) -> bool:
+def _is_wide(encoded: bytes, limit: int = _MAX_KEY_BYTES) -> bool:
     """Return whether a value stands with its original key and encoding; str and int of usual length need neither."""
-    return encoded[:1] not in {b"i", b"s", b"I"} or len(encoded) > _MAX_KEY_BYTES
+    return encoded[0] not in _NARROW or len(encoded) > limit
+
+
+# ----------------------------------------------------------------------------------------------- composite addresses
+
+
+def _owner(key: NormalKey, namespace: Namespace) -> bytes:
+    part = stored(encode_normal(key), _MAX_PART_BYTES)
+    numbers = struct.pack(f">{len(namespace)}q", *namespace)
+    return b"".join((_COMPOSITE, _KEY_SIZE.pack(len(part)), part, bytes((len(namespace),)), numbers))
+
+
+def _sub(sub: NormalKey | None) -> bytes:
+    if sub is None:
+        return b""
+    if type(sub) is int:
+        try:
+            return _SUB_INT(_INT_TAG, sub)
+        except struct.error:  # more than 64 bits
+            pass
+    return stored(encode_normal(sub), _MAX_PART_BYTES)
+
+
+def _is_wide_composite(address: Composite) -> bool:
+    key, _, sub = address
+    if type(key) is int and type(sub) is int and -_SHORT < key < _SHORT and -_SHORT < sub < _SHORT:
+        return False
+    return _is_wide(encode_normal(key), _MAX_PART_BYTES) or (
+        sub is not None and _is_wide(encode_normal(sub), _MAX_PART_BYTES)
+    )
+
+
+def _long_parts(address: Address) -> Any:
+    """Return the encodings that stand in a stored key by their hashes; None where none does."""
+    if type(address) is not tuple:
+        encoded = encode_normal(cast("NormalKey", address))
+        return encoded if len(encoded) > _MAX_KEY_BYTES else None
+    parts = [None if part is None else encode_normal(part) for part in (address[0], address[2])]
+    return parts if any(part is not None and len(part) > _MAX_PART_BYTES for part in parts) else None
+
+
+def _long_of(raw: bytes) -> Any:
+    """Return the encodings of parts that stand in a stored key by their hashes."""
+    return pickles.load(raw[_STAMP.size :] if raw[0] == _STAMPED else raw)[2]
+
+
+def _composite_of(encoded: bytes, raw: bytes) -> Composite:
+    start = 1 + _KEY_SIZE.size
+    end: int = start + _KEY_SIZE.unpack_from(encoded, 1)[0]
+    numbers: int = encoded[end]
+    tail: int = end + 1 + 8 * numbers
+    namespace = struct.unpack_from(f">{numbers}q", encoded, end + 1)
+    key, sub = encoded[start:end], encoded[tail:]
+    if key.startswith(_HASHED) or sub.startswith(_HASHED):
+        key, sub = _long_of(raw)
+    return decode_normal(key), namespace, decode_normal(sub) if sub else None

@@ -10,8 +10,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final, cast
 
-from penstock._engine.state import pickles
-from penstock._engine.state.entries import entry_of
 from penstock._engine.state.environment import private_directory
 from penstock._engine.state.local_version import NOWHERE, LocalVersion, MovedError, find_versions, new_version
 from penstock._engine.state.memory_store import MemoryStore, entry_bytes
@@ -22,13 +20,15 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Container, Iterator
     from pathlib import Path
 
-    from penstock._engine.protocol.keys import NormalKey
     from penstock._engine.protocol.state_handle import StateHandle
+    from penstock._engine.state.chunk_columns import Chunk
     from penstock._engine.state.lineage import Position, Step
-    from penstock._engine.state.state_file import Chunk
+    from penstock._engine.state.rows import Address, Composite, Owner, Row
 
 #: Deltas that may wait in memory for the local version: a store that starts from there has to load them all.
 _MAX_PENDING_DELTAS: Final = 8
+#: What a row with a sub-key takes in memory beside what any row takes: its address, and its place in an index.
+_COMPOSITE_BYTES: Final = 250
 
 
 class KeyedStore(MemoryStore):
@@ -151,8 +151,7 @@ class KeyedStore(MemoryStore):
         for timers in self._timers.values():
             timers.pending.clear()
         for pane in self._panes():
-            pane.pending.clear()
-            pane.masked = False
+            pane.has_moved()
         self._attach(local)
         self._measure_room()
 
@@ -181,37 +180,58 @@ class KeyedStore(MemoryStore):
                 table.pane(record.namespace).stored = record.pane_id
         for table in self._tables.values():
             for pane in table.panes.values():
-                if not pane.stored:  # then nothing has to be known as absent
-                    for normal in [normal for normal, value in pane.hot.items() if value is ABSENT]:
-                        del pane.hot[normal]
+                if not pane.stored and ABSENT in pane.hot.values():  # then nothing has to be known as absent
+                    pane.keep([address for address, value in pane.hot.items() if value is not ABSENT])
             table.prune()
 
     def _load_timers(self, local: LocalVersion) -> None:
         for record in local.panes.values():
             if record.is_timers:
                 timers = self.timers(record.name)
-                for _, _, raw in local.scan(record.pane_id):
-                    timers.insert(*pickles.load(raw))
+                for _, (address, _, original, _) in local.scan(record.pane_id, ()):
+                    timers.apply(cast("Composite", address), original, is_set=True)
+                timers.pending.clear()
 
-    def fetch(self, pane: Pane, normal: NormalKey) -> Any:
-        """Read a key from the local version into memory, also when that is full: see `make_room`."""
+    def fetch(self, pane: Pane, address: Address) -> Any:
+        """Read a row from the local version into memory, also when that is full: see `make_room`."""
+        subs = pane.subs
+        if subs is not None:
+            if self._room <= 0:  # such rows are marked as they are written, so clean ones may go within a batch
+                _evict_clean(pane)
+                self._measure_room()
+            if subs.hides(address):
+                return ABSENT
         try:
-            value, original, size = cast("LocalVersion", self._local).get(pane.stored, normal)
+            value, original, stamp, size = cast("LocalVersion", self._local).get(pane.stored, address)
         except MovedError as moved:
             raise self._stale(moved.position) from moved
-        self._room -= entry_bytes(size)
-        pane.hot[normal] = value
-        if value is not ABSENT:
-            pane.remember(normal, original)
+        self._room -= entry_bytes(size) + (_COMPOSITE_BYTES if subs is not None else 0)
+        if value is ABSENT:
+            original = stamp = None
+        pane.put(address, value, original, stamp)
         return value
 
-    def scan_groups(self, pane: Pane, known: Container[NormalKey]) -> Iterator[tuple[int, NormalKey, Any, Any]]:
-        """Iterate a pane's entries in the local version whose keys are not known, by ascending key group."""
+    def scan_groups(self, pane: Pane, known: Container[Address]) -> Iterator[tuple[int, Row]]:
+        """Iterate a pane's rows in the local version whose addresses are not known, by ascending key group."""
+        hides = None if pane.subs is None or not pane.subs.cleared else pane.subs.hides
         try:
-            for group, key, raw in cast("LocalVersion", self._local).scan(pane.stored):
-                entry = entry_of(key, raw, known)
-                if entry is not None:
-                    yield group, *entry
+            for group, row in cast("LocalVersion", self._local).scan(pane.stored, known):
+                if hides is None or not hides(row[0]):
+                    yield group, row
+        except MovedError as moved:
+            raise self._stale(moved.position) from moved
+
+    def scan_under(self, pane: Pane, owner: Owner, known: Container[Address]) -> Iterator[Row]:
+        """Iterate a pane's rows of one key and namespace in the local version, bit by bit."""
+        try:
+            yield from cast("LocalVersion", self._local).scan_under(pane.stored, owner, known)
+        except MovedError as moved:
+            raise self._stale(moved.position) from moved
+
+    def owners(self, pane: Pane) -> Iterator[Owner]:
+        """Iterate the keys and namespaces that have rows of a pane in the local version, bit by bit."""
+        try:
+            yield from cast("LocalVersion", self._local).owners(pane.stored)
         except MovedError as moved:
             raise self._stale(moved.position) from moved
 
@@ -228,8 +248,14 @@ class KeyedStore(MemoryStore):
             self._local.release()
 
     def _pending_bytes(self) -> int:
-        pending = sum(len(pane.pending) for pane in self._panes())
-        return self._entry_bytes * (pending + sum(len(timers.pending) for timers in self._timers.values()))
+        pending = sum(self._bytes_of(pane, len(pane.pending)) for pane in self._panes())
+        return pending + self._entry_bytes * sum(len(timers.pending) for timers in self._timers.values())
+
+    def _bytes_of(self, pane: Pane, rows: int) -> int:
+        """Estimate what so many rows of a pane take in memory."""
+        if pane.subs is None:
+            return rows * self._entry_bytes
+        return (rows + len(pane.subs.cleared)) * (self._entry_bytes + _COMPOSITE_BYTES)
 
     def make_room(self) -> None:
         """Let all entries go that the local version has too, when memory is full."""
@@ -237,15 +263,14 @@ class KeyedStore(MemoryStore):
             self._evict()
 
     def _measure_room(self) -> None:
-        entries = sum(len(pane.hot) for pane in self._panes())
-        self._room = self._memory_bytes - entries * self._entry_bytes
+        self._room = self._memory_bytes - sum(self._bytes_of(pane, len(pane.hot)) for pane in self._panes())
         self.make_room()
 
     def _evict(self) -> None:
         # All clean entries go: no books are kept on single ones.
-        entries = sum(map(_evict_clean, self._panes()))
+        kept = sum(self._bytes_of(pane, _evict_clean(pane)) for pane in self._panes())
         # Where dirty entries fill memory there is still some room, or each load would end up here.
-        self._room = max(self._memory_bytes - entries * self._entry_bytes, self._memory_bytes // 8)
+        self._room = max(self._memory_bytes - kept, self._memory_bytes // 8)
 
     def _stale(self, found: Position, wanted: Position | None = None) -> StaleAttemptError:
         uid, subtask_index = self._owner
@@ -256,11 +281,6 @@ class KeyedStore(MemoryStore):
 
 def _evict_clean(pane: Pane) -> int:
     """Remove what is neither dirty nor pending from a pane's memory; return how much stays."""
-    hot = pane.hot
-    if pane.stored and hot:
-        kept = {normal: hot[normal] for keys in (pane.pending, pane.dirty) for normal in keys}
-        hot.clear()
-        hot.update(kept)
-        for normal in pane.originals.keys() - kept.keys():
-            del pane.originals[normal]
-    return len(hot)
+    if pane.stored and pane.hot:
+        pane.keep([*pane.pending, *pane.dirty])
+    return len(pane.hot)

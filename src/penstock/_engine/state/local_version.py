@@ -2,8 +2,7 @@
 
     meta      "version"   the position of the contents, see `Meta`
               pane id     one `PaneRecord` per pane
-    entries   pane id, key group, key       a pickle of the value, see `entries`
-              pane id, key group, time, …   a pickle of a timer
+    entries   pane id, key group, address   a row, see `entries`
 
 A pane is one stretch of keys: it is counted, iterated and dropped as such. A version only moves along the lineage that
 it is on, and the write transaction that moves it checks where it stands: whatever process gets there first, the others
@@ -14,7 +13,6 @@ from __future__ import annotations
 
 import shutil
 from itertools import islice
-from struct import Struct
 from typing import TYPE_CHECKING, Any, Final, cast
 from uuid import uuid4
 
@@ -22,33 +20,44 @@ import lmdb
 import msgspec
 
 from penstock._engine.protocol.key_groups import key_group
-from penstock._engine.protocol.keys import NormalKey, encode_normal
-from penstock._engine.state import pickles
-from penstock._engine.state.entries import GROUP, PANE_ID, PREFIX, changes, locate, stored, value_of
+from penstock._engine.protocol.keys import encode_normal
+from penstock._engine.state.entries import (
+    GROUP,
+    PANE_ID,
+    RowReader,
+    changes,
+    locate,
+    locate_owner,
+    owner_bytes,
+    owner_of,
+    timer_row,
+    value_of,
+)
 from penstock._engine.state.environment import Environment, open_environment
-from penstock._engine.state.table import ABSENT, Namespace, Pane
-from penstock._engine.state.timers import Entry, Timers, split
+from penstock._engine.state.rows import TIMERS, Namespace, key_at
+from penstock._engine.state.table import ABSENT, Pane
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Container, Iterator
     from pathlib import Path
 
     from penstock._engine.state.lineage import Position
+    from penstock._engine.state.rows import Address, Composite, Owner, Row
+    from penstock._engine.state.timers import Timers
 
-_LAYOUT: Final = 2
+_LAYOUT: Final = 3
 _VERSION_KEY: Final = b"version"
 #: The position of a version that holds no state yet.
 NOWHERE: Final = (-1, -1)
 #: Positions that a version remembers having passed: a task that wants one of them is outdated.
 _HISTORY: Final = 64
 
-_TIME: Final = Struct(">Q")
-_SIGN: Final = 1 << 63
-
 #: Entries written in one go: bounds the memory for sorting them.
 _BATCH: Final = 1 << 15
 #: Reads after which a read transaction is renewed.
 _READS: Final = 1 << 12
+#: Rows of a key that are read in one go, while the user may write and take as long as it likes.
+_SCAN: Final = 1 << 10
 
 
 class Meta(msgspec.Struct):
@@ -72,11 +81,14 @@ class PaneRecord(msgspec.Struct, array_like=True):
     pane_id: int
     name: str
     namespace: tuple[int, ...]
-    is_timers: bool
     kind: str
     keep_keys: bool
     old_keys: bool
     entries: int
+
+    @property
+    def is_timers(self) -> bool:
+        return self.kind == TIMERS
 
 
 class MovedError(Exception):
@@ -128,29 +140,61 @@ class LocalVersion:
 
     # ---------------------------------------------------------------------------------------------------- reading
 
-    def get(self, pane_id: int, normal: NormalKey) -> tuple[Any, Any, int]:
-        """Return (value, original key, size of the pickle) of a key, with ABSENT where there is none.
+    def get(self, pane_id: int, address: Address) -> tuple[Any, Any, int | None, int]:
+        """Return (value, original key, stamp, size of the pickle) of a row, with ABSENT where there is none.
 
         Raises:
             MovedError: The version moved to where the caller is not.
         """
-        key, is_wide = locate(pane_id, normal, self._max_parallelism)
+        key, is_wide = locate(pane_id, address, self._max_parallelism)
         raw: bytes | None = self._reading().get(key)  # pyright: ignore[reportAssignmentType] - no buffers were asked for
         if raw is None:
-            return ABSENT, None, 0
+            return ABSENT, None, None, 0
         return (*value_of(raw, is_wide=is_wide), len(raw))
 
-    def scan(self, pane_id: int) -> Iterator[tuple[int, bytes, bytes]]:
-        """Iterate a pane's entries by ascending key group, as (key group, stored key, pickle)."""
-        prefix = PANE_ID.pack(pane_id)
+    def scan(self, pane_id: int, known: Container[Address]) -> Iterator[tuple[int, Row]]:
+        """Iterate a pane's rows whose addresses are not known by ascending key group, as (key group, row)."""
+        prefix, reader = PANE_ID.pack(pane_id), RowReader()
         with self._environment.read() as transaction:
             self._check(transaction)
-            cursor = transaction.cursor()
-            if cursor.set_range(prefix):
-                for key, raw in cast("Iterator[tuple[bytes, bytes]]", cursor):
-                    if not key.startswith(prefix):
-                        break
-                    yield GROUP.unpack_from(key, 4)[0], key[6:], raw
+            for key, raw in _from(transaction, prefix):
+                if not key.startswith(prefix):
+                    break
+                row = reader.row(key[6:], raw, known)
+                if row is not None:
+                    yield GROUP.unpack_from(key, 4)[0], row
+
+    def scan_under(self, pane_id: int, owner: Owner, known: Container[Address]) -> Iterator[Row]:
+        """Iterate a pane's rows of one key and namespace whose addresses are not known; no transaction stays open.
+
+        Raises:
+            MovedError: The version moved to where the caller is not.
+        """
+        prefix = start = locate_owner(pane_id, owner, self._max_parallelism)
+        reader = RowReader()
+        while start is not None:
+            found = list(islice(_from(self._reading(), start), _SCAN))
+            start = found[-1][0] + b"\0" if len(found) == _SCAN else None
+            for key, raw in found:
+                if not key.startswith(prefix):
+                    return
+                row = reader.row(key[6:], raw, known)
+                if row is not None:
+                    yield row
+
+    def owners(self, pane_id: int) -> Iterator[Owner]:
+        """Iterate the keys and namespaces that have rows in a pane; no transaction stays open.
+
+        Raises:
+            MovedError: The version moved to where the caller is not.
+        """
+        prefix = start = PANE_ID.pack(pane_id)
+        while True:
+            key, raw = next(_from(self._reading(), start), (b"", b""))
+            if not key.startswith(prefix):
+                return
+            yield owner_of(key[6:], raw)
+            start = _behind(key[: 6 + owner_bytes(key[6:])])
 
     def _reading(self) -> lmdb.Transaction:
         self._reads += 1
@@ -203,7 +247,7 @@ class LocalVersion:
         if passed and self.position == passed[-1]:
             return
         for pane in panes:
-            if pane.masked or pane.pending:
+            if pane.masked or pane.pending or (pane.subs is not None and pane.subs.cleared):
                 self._write_pane(transaction, pane)
         for domain in timers:
             if domain.pending:
@@ -219,6 +263,8 @@ class LocalVersion:
         record.kind, record.keep_keys, record.old_keys = table.kind, table.keep_keys, table.old_keys
         if pane.masked:
             self._delete_all(transaction, record)
+        for owner in pane.subs.cleared if pane.subs is not None else ():
+            record.entries -= _delete_from(transaction, locate_owner(record.pane_id, owner, self._max_parallelism))
         # Almost the order of the stored keys: neighbours share pages. Sorting the stored keys takes four times as long.
         pending = _sorted(pane.pending)
         self._write_entries(transaction, record, changes(record.pane_id, pane, pending, self._max_parallelism))
@@ -227,14 +273,11 @@ class LocalVersion:
         record = self._record(domain.name, (), is_timers=True)
         most = self._max_parallelism
 
-        def change(item: tuple[tuple[int, Entry], bool]) -> tuple[bytes, bytes | None]:
-            (timestamp, entry), is_set = item
-            normal, namespace = split(entry)
-            tail = _TIME.pack(timestamp + _SIGN) + msgspec.msgpack.encode(namespace) + encode_normal(normal)
-            key = PREFIX.pack(record.pane_id, key_group(normal, most)) + stored(tail)
-            if not is_set:
-                return key, None
-            return key, pickles.dump((timestamp, entry, domain.original(timestamp, entry)))
+        def change(item: tuple[Composite, bool]) -> tuple[bytes, bytes | None]:
+            row, is_set = item
+            original = domain.original(row) if is_set else None
+            key, raw = timer_row(key_group(row[0], most), record.pane_id, row, original)
+            return key, raw if is_set else None
 
         self._write_entries(transaction, record, iter(sorted(map(change, domain.pending.items()))))
 
@@ -259,18 +302,38 @@ class LocalVersion:
     def _record(self, name: str, namespace: Namespace, *, is_timers: bool) -> PaneRecord:
         record = self.panes.get((name, namespace, is_timers))
         if record is None:
-            record = PaneRecord(self.meta.next_pane, name, namespace, is_timers, "", False, False, 0)
+            kind = TIMERS if is_timers else ""
+            record = PaneRecord(self.meta.next_pane, name, namespace, kind, False, False, 0)
             self.meta.next_pane += 1
             self.panes[name, namespace, is_timers] = record
         return record
 
-    def _delete_all(self, transaction: lmdb.Transaction, record: PaneRecord) -> None:
-        prefix = PANE_ID.pack(record.pane_id)
-        cursor = transaction.cursor()
-        if record.entries and cursor.set_range(prefix):
-            while cast("bytes", cursor.key()).startswith(prefix) and cursor.delete():
-                pass
+    @staticmethod
+    def _delete_all(transaction: lmdb.Transaction, record: PaneRecord) -> None:
+        if record.entries:
+            _delete_from(transaction, PANE_ID.pack(record.pane_id))
         record.entries = 0
+
+
+def _from(transaction: lmdb.Transaction, start: bytes) -> Iterator[tuple[bytes, bytes]]:
+    """Iterate what is stored from a key on."""
+    cursor = transaction.cursor()
+    return cast("Iterator[tuple[bytes, bytes]]", iter(cursor) if cursor.set_range(start) else iter(()))
+
+
+def _behind(prefix: bytes) -> bytes:
+    """Return what comes first of all that does not begin with a prefix and stands behind it."""
+    last = len(prefix.rstrip(b"\xff")) - 1
+    return prefix[:last] + bytes((prefix[last] + 1,))
+
+
+def _delete_from(transaction: lmdb.Transaction, prefix: bytes) -> int:
+    """Delete all that begins with a prefix, and return how much it was."""
+    cursor, count = transaction.cursor(), 0
+    if cursor.set_range(prefix):
+        while cast("bytes", cursor.key()).startswith(prefix) and cursor.delete():
+            count += 1
+    return count
 
 
 def find_versions(directory: Path, key_groups: range, max_parallelism: int) -> list[LocalVersion]:
@@ -308,8 +371,8 @@ def _last_use(path: Path) -> float:
         return 0.0
 
 
-def _sorted(keys: set[NormalKey]) -> list[NormalKey]:
+def _sorted(addresses: set[Address]) -> list[Address]:
     try:
-        return sorted(keys)  # pyright: ignore[reportArgumentType] - most often they are of one type
+        return sorted(addresses)  # pyright: ignore[reportArgumentType] - most often they are of one type
     except TypeError:
-        return sorted(keys, key=encode_normal)
+        return sorted(addresses, key=lambda address: encode_normal(key_at(address)))

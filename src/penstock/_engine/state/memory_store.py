@@ -8,25 +8,28 @@ an epoch left without one of these holds what never happened: the next `catch_up
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, cast
 from zlib import crc32
 
 from penstock._engine.protocol.key_frames import may_lack_names
 from penstock._engine.protocol.key_groups import key_group
 from penstock._engine.protocol.state_handle import StateHandle
 from penstock._engine.state import old_keys
+from penstock._engine.state.chunk_columns import Chunk, Op
 from penstock._engine.state.chunks import Chunker, check_key_groups
 from penstock._engine.state.integrity import check_intact
 from penstock._engine.state.lineage import Position, Step, steps
-from penstock._engine.state.state_file import Chunk, Op, StateFileWriter, read_index, read_state_file
-from penstock._engine.state.table import ABSENT, MISSING, Pane, Table
-from penstock._engine.state.timers import Entry, Timers
+from penstock._engine.state.rows import TIMERS, key_at
+from penstock._engine.state.state_file import StateFileWriter, read_index, read_state_file
+from penstock._engine.state.table import ABSENT, Pane, Table
+from penstock._engine.state.timers import Timers
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Container, Iterable, Iterator
 
     from penstock._engine.protocol.keys import NormalKey
     from penstock._engine.protocol.state_handle import Lineage
+    from penstock._engine.state.rows import Address, Composite, Owner, Row
 
 
 class MemoryStore:
@@ -165,7 +168,7 @@ class MemoryStore:
         return read_state_file(data, path, wanted, self._max_parallelism)
 
     def _absorb(self, chunk: Chunk) -> None:
-        if chunk.op is Op.TIMER_SET or chunk.op is Op.TIMER_DELETE:
+        if chunk.kind == TIMERS:
             self._absorb_timers(chunk)
             return
         table = self.table(chunk.name, kind=chunk.kind, keep_keys=chunk.keep_keys)
@@ -173,15 +176,11 @@ class MemoryStore:
         pane = table.pane(chunk.namespace)
         if chunk.op is Op.DROP:
             self._absorb_drop(pane, chunk.key_groups)
-            return
-        pane.pending.update(chunk.keys)
-        if chunk.values is None:
-            pane.hot.update(dict.fromkeys(chunk.keys, ABSENT))
-            return
-        pane.hot.update(zip(chunk.keys, chunk.values, strict=True))
-        if chunk.originals is not None:
-            for normal, original in zip(chunk.keys, chunk.originals, strict=True):
-                pane.remember(normal, original)
+        elif chunk.op is Op.CLEAR:
+            for normal, namespace, _ in cast("list[Composite]", chunk.addresses()):
+                pane.sub_rows().clear((normal, namespace), unsaved=False)
+        else:
+            _absorb_rows(pane, chunk)
 
     def _absorb_drop(self, pane: Pane, key_groups: tuple[int, int]) -> None:
         if key_groups == self._range():
@@ -190,26 +189,19 @@ class MemoryStore:
             return
         # Another subtask dropped its part, before a rescale.
         first, last = key_groups
-        for normal in [normal for normal, _ in pane.items()]:
-            if first <= key_group(normal, self._max_parallelism) <= last:
-                pane.hot[normal] = ABSENT
-                pane.pending.add(normal)
+        for address in [address for address, _ in pane.items()]:
+            if first <= key_group(key_at(address), self._max_parallelism) <= last:
+                pane.put(address, ABSENT)
+                pane.pending.add(address)
 
     def _absorb_timers(self, chunk: Chunk) -> None:
         timers = self.timers(chunk.name)
-        is_set = chunk.op is Op.TIMER_SET
-        values: list[Any] = chunk.values or []
-        originals: Iterable[Any] = chunk.originals or [MISSING] * len(values)
-        for normal, value, original in zip(chunk.keys, values, originals, strict=True):
-            timestamp, namespace = (value, ()) if type(value) is int else value
-            if chunk.old_keys and type(normal) is bytes:
-                normal = old_keys.timer_key(timers, timestamp, normal, namespace, original)  # noqa: PLW2901
-            entry: Entry = (normal, namespace) if namespace else normal
-            if is_set:
-                timers.insert(timestamp, entry, original)
-            else:
-                timers.remove(timestamp, entry)
-            timers.pending[timestamp, entry] = is_set
+        is_set = chunk.op is Op.PUT
+        originals: Iterable[Any] = chunk.originals or [None] * len(chunk.keys)
+        for row, original in zip(cast("list[Composite]", chunk.addresses()), originals, strict=True):
+            if chunk.old_keys and type(row[0]) is bytes:
+                row = old_keys.timer_row(timers, row, original)  # noqa: PLW2901
+            timers.apply(row, original, is_set=is_set)
 
     # ------------------------------------------------------------------------------------------------ the epoch's end
 
@@ -290,16 +282,12 @@ class MemoryStore:
         )
 
     def _has_changes(self) -> bool:
-        return any(pane.dirty or pane.drop_unsaved for pane in self._panes()) or any(
-            timers.journal for timers in self._timers.values()
-        )
+        return any(map(Pane.has_changes, self._panes())) or any(timers.journal for timers in self._timers.values())
 
     def _end_epoch(self) -> None:
         for table in self._tables.values():
             for pane in table.panes.values():
-                pane.pending |= pane.dirty
-                pane.dirty.clear()
-                pane.drop_unsaved = False
+                pane.end_epoch()
             table.prune()
         for timers in self._timers.values():
             timers.pending.update(timers.journal)
@@ -320,17 +308,25 @@ class MemoryStore:
         """
         check_key_groups(pane.table.name, pane.dirty, self._key_groups, self._max_parallelism)
 
-    def fetch(self, pane: Pane, normal: NormalKey) -> Any:
-        """Return the value of a key that is not hot; nothing lies below memory here."""
+    def fetch(self, pane: Pane, address: Address) -> Any:
+        """Return the value of a row that is not hot; nothing lies below memory here."""
         return ABSENT
 
-    def scan(self, pane: Pane, known: Container[NormalKey]) -> Iterator[tuple[NormalKey, Any, Any]]:
-        """Iterate what lies below a pane, but for keys that are known: (normal key, value, original)."""
-        for _, normal, value, original in self.scan_groups(pane, known):
-            yield normal, value, original
+    def scan(self, pane: Pane, known: Container[Address]) -> Iterator[Row]:
+        """Iterate what lies below a pane, but for rows that are known."""
+        for _, row in self.scan_groups(pane, known):
+            yield row
 
-    def scan_groups(self, pane: Pane, known: Container[NormalKey]) -> Iterator[tuple[int, NormalKey, Any, Any]]:
-        """Iterate the same by ascending key group: (key group, normal key, value, original)."""
+    def scan_groups(self, pane: Pane, known: Container[Address]) -> Iterator[tuple[int, Row]]:
+        """Iterate the same by ascending key group: (key group, row)."""
+        return iter(())
+
+    def scan_under(self, pane: Pane, owner: Owner, known: Container[Address]) -> Iterator[Row]:
+        """Iterate the same of one key and namespace."""
+        return iter(())
+
+    def owners(self, pane: Pane) -> Iterator[Owner]:
+        """Iterate the keys and namespaces that have rows below a pane."""
         return iter(())
 
     def _panes(self) -> Iterator[Pane]:
@@ -339,6 +335,27 @@ class MemoryStore:
 
     def _range(self) -> tuple[int, int]:
         return self._key_groups.start, self._key_groups.stop - 1
+
+
+def _absorb_rows(pane: Pane, chunk: Chunk) -> None:
+    """Put the rows of a chunk into memory, or delete them."""
+    addresses = chunk.addresses()
+    pane.pending.update(addresses)
+    if chunk.values is None:
+        pane.hot.update(dict.fromkeys(addresses, ABSENT))
+    else:
+        pane.hot.update(zip(addresses, chunk.values, strict=True))
+    if chunk.subs is not None or pane.subs is not None:
+        subs = pane.sub_rows()
+        for address in cast("list[Composite]", addresses):
+            subs.note(address)
+    _absorb_column(pane.originals, addresses, chunk.originals)
+    _absorb_column(pane.stamps, addresses, chunk.stamps)
+
+
+def _absorb_column(kept: dict[Address, Any], addresses: list[Address], column: list[Any] | None) -> None:
+    if column is not None:
+        kept.update(pair for pair in zip(addresses, column, strict=True) if pair[1] is not None)
 
 
 def entry_bytes(pickle_bytes: int) -> int:

@@ -7,7 +7,7 @@ then it takes over what stands under its values. Both keys are of one key group.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from penstock._engine.protocol.key_frames import NAMED, without_names
 from penstock._engine.protocol.keys import normal_key
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from penstock._engine.protocol.keys import NormalKey
-    from penstock._engine.state.table import Namespace
+    from penstock._engine.state.rows import Composite
     from penstock._engine.state.timers import Timers
 
 
@@ -56,20 +56,19 @@ def _read(pane: Pane, normal: bytes) -> Any:
     return pane.load(normal) if value is MISSING else value
 
 
-def timer_key(timers: Timers, timestamp: int, normal: bytes, namespace: Namespace, original: Any) -> NormalKey:
-    """Return the normal key of a timer of format 1 as it is today.
+def timer_row(timers: Timers, row: Composite, original: Any) -> Composite:
+    """Return a timer of format 1 as it is today.
 
     Args:
         timers: All timers of the domain so far.
-        timestamp: When it is due.
-        normal: The normal key in the file.
-        namespace: The timer's.
-        original: The key itself; MISSING for a timer that is taken back.
+        row: The timer as it is in the file.
+        original: What is kept beside it; None for a timer that is taken back.
     """
-    if original is not MISSING and original is not None:
-        return normal_key(original)
-    for entry, _ in timers.at(timestamp):
+    normal, namespace, timestamp = row
+    if original is not None and original[0] is not None:
+        return normal_key(original[0]), namespace, timestamp
+    for entry, _ in timers.at(cast("int", timestamp)):
         other, same = split(entry)
         if same == namespace and type(other) is bytes and without_names(other) == normal:
-            return other
-    return normal
+            return other, namespace, timestamp
+    return row

@@ -1,7 +1,7 @@
 """Timers of one domain: unique per key, namespace and time, fired in time order.
 
-All of them are in memory: a bucket per timestamp and a heap of timestamps. The journal of what was set and deleted is
-what deltas are made of.
+A timer is a row without a value, whose sub-key is its time. All of them are in memory: a bucket per timestamp and a
+heap of timestamps. The journal of what was set and deleted is what deltas are made of.
 """
 
 from __future__ import annotations
@@ -9,12 +9,13 @@ from __future__ import annotations
 from heapq import heapify, heappop, heappush
 from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
-from penstock._engine.state.table import MISSING, Namespace
+from penstock._engine.state.table import MISSING
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from penstock._engine.protocol.keys import NormalKey
+    from penstock._engine.state.rows import Composite, Namespace
 
 #: What a bucket holds: the key alone when the namespace is ().
 Entry: TypeAlias = "NormalKey | tuple[NormalKey, Namespace]"
@@ -34,10 +35,10 @@ class Timers:
         self._buckets: dict[int, Entry | dict[Entry, Any]] = {}
         # May name times that have no bucket any more.
         self._times: list[int] = []
-        #: (time, entry) -> set (True) or deleted (False), in the running epoch; what cancels out is not in it.
-        self.journal: dict[tuple[int, Entry], bool] = {}
+        #: Row -> set (True) or deleted (False), in the running epoch; what cancels out is not in it.
+        self.journal: dict[Composite, bool] = {}
         #: The same for committed epochs that are newer than the version on disk.
-        self.pending: dict[tuple[int, Entry], bool] = {}
+        self.pending: dict[Composite, bool] = {}
 
     def register(self, timestamp: int, normal: NormalKey, namespace: Namespace = (), original: Any = MISSING) -> None:
         """Set a timer; nothing happens when there is the same one.
@@ -50,13 +51,13 @@ class Timers:
         """
         entry: Entry = (normal, namespace) if namespace else normal
         if self.insert(timestamp, entry, original if type(normal) is bytes else MISSING):
-            self._log(timestamp, entry, is_set=True)
+            self._log((normal, namespace, timestamp), is_set=True)
 
     def delete(self, timestamp: int, normal: NormalKey, namespace: Namespace = ()) -> None:
         """Take a timer back; nothing happens when there is none."""
         entry: Entry = (normal, namespace) if namespace else normal
         if self.remove(timestamp, entry):
-            self._log(timestamp, entry, is_set=False)
+            self._log((normal, namespace, timestamp), is_set=False)
 
     def next(self) -> int | None:
         """Return the earliest time that a timer is set for."""
@@ -76,10 +77,10 @@ class Timers:
 
     def pop_left(self) -> Iterator[DueTimer]:
         """Take all timers in time order, for a last time: those that are set meanwhile are not among them."""
-        left = {(timestamp, entry) for timestamp, entry, _ in self.items()}
-        for due in self.pop_due(max((timestamp for timestamp, _ in left), default=0)):
+        left = {address for address, _ in self.rows()}
+        for due in self.pop_due(max((timestamp for _, _, timestamp in left), default=0)):
             timestamp, normal, namespace, _ = due
-            if (timestamp, (normal, namespace) if namespace else normal) in left:
+            if (normal, namespace, timestamp) in left:
                 yield due
 
     def _pop_at(self, timestamp: int) -> Iterator[DueTimer]:
@@ -88,23 +89,41 @@ class Timers:
             while (earlier := self.next()) is not None and earlier < timestamp:
                 yield from self._pop_at(earlier)
             if self.remove(timestamp, entry):
-                self._log(timestamp, entry, is_set=False)
                 normal, namespace = split(entry)
+                self._log((normal, namespace, timestamp), is_set=False)
                 yield timestamp, normal, namespace, normal if original is MISSING else original
 
     def __len__(self) -> int:
         return sum(len(bucket) if type(bucket) is dict else 1 for bucket in self._buckets.values())
 
-    def items(self) -> Iterator[tuple[int, Entry, Any]]:
-        """Iterate all timers as (time, entry, original), in no order of time."""
+    def rows(self) -> Iterator[tuple[tuple[NormalKey, Namespace, int], Any]]:
+        """Iterate all timers as (row, key), MISSING where no key is kept, in no order of time."""
         for timestamp in self._buckets:
             for entry, original in self.at(timestamp):
-                yield timestamp, entry, original
+                yield (*split(entry), timestamp), original
 
-    def original(self, timestamp: int, entry: Entry) -> Any:
-        """Return the key kept with a timer, MISSING where none is."""
-        bucket = self._buckets[timestamp]
-        return bucket[entry] if type(bucket) is dict else MISSING
+    def original(self, row: Composite) -> Any:
+        """Return what is kept beside a timer: the key with no sub-key, None where none is kept."""
+        normal, namespace, timestamp = row
+        bucket = self._buckets[cast("int", timestamp)]
+        kept = bucket[(normal, namespace) if namespace else normal] if type(bucket) is dict else MISSING
+        return None if kept is MISSING else (kept, None)
+
+    def apply(self, row: Composite, original: Any, *, is_set: bool) -> None:
+        """Do what a file says, without a trace in the journal.
+
+        Args:
+            row: The timer.
+            original: What `original` returned.
+            is_set: False for one that is taken back.
+        """
+        normal, namespace, timestamp = row
+        entry: Entry = (normal, namespace) if namespace else normal
+        if is_set:
+            self.insert(cast("int", timestamp), entry, MISSING if original is None else original[0])
+        else:
+            self.remove(cast("int", timestamp), entry)
+        self.pending[row] = is_set
 
     def insert(self, timestamp: int, entry: Entry, original: Any) -> bool:
         """Set a timer without a trace in the journal; False when it was there."""
@@ -155,10 +174,10 @@ class Timers:
         else:
             yield cast("Entry", bucket), MISSING
 
-    def _log(self, timestamp: int, entry: Entry, *, is_set: bool) -> None:
+    def _log(self, row: Composite, *, is_set: bool) -> None:
         # A change and its opposite cancel out: a timer set and fired within one epoch leaves no trace.
-        if self.journal.pop((timestamp, entry), is_set) is is_set:
-            self.journal[timestamp, entry] = is_set
+        if self.journal.pop(row, is_set) is is_set:
+            self.journal[row] = is_set
 
 
 def split(entry: Entry) -> tuple[NormalKey, Namespace]:

@@ -9,17 +9,10 @@ from penstock.errors import UnsupportedOperationError
 if TYPE_CHECKING:
     from penstock.datastream._state.descriptors import StateDescriptor
 
-#: The calls of a runtime context that ask for keyed state, and those of them that are not there yet.
+#: The calls of a runtime context that ask for keyed state.
 KEYED_STATE_CALLS: Final = frozenset(
     {"get_state", "get_list_state", "get_map_state", "get_reducing_state", "get_aggregating_state"}
 )
-LATER_STATE_CALLS: Final = KEYED_STATE_CALLS - {"get_state", "get_list_state"}
-
-
-def later_state(call: str) -> UnsupportedOperationError:
-    """Return the error about a kind of keyed state that is not there yet."""
-    reason = "this kind of state comes with a later version; keep a Python object in a ValueState until then"
-    return UnsupportedOperationError(call, reason)
 
 
 def needs_key(call: str) -> UnsupportedOperationError:

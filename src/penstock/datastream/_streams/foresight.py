@@ -13,19 +13,8 @@ from typing import TYPE_CHECKING, Final, TypeVar, cast
 
 from penstock._engine.graph.job_graph import OperatorKind
 from penstock._engine.graph.pickling import parts_of
-from penstock.datastream._state.descriptors import (
-    AggregatingStateDescriptor,
-    ReducingStateDescriptor,
-    StateDescriptor,
-)
-from penstock.datastream._state.lacking import (
-    KEYED_STATE_CALLS,
-    LATER_STATE_CALLS,
-    later_state,
-    needs_key,
-    refuse_time_to_live,
-    time_to_live,
-)
+from penstock.datastream._state.descriptors import StateDescriptor
+from penstock.datastream._state.lacking import KEYED_STATE_CALLS, needs_key, refuse_time_to_live, time_to_live
 from penstock.datastream._state.ttl import StateTtlConfig
 from penstock.datastream.functions import Function
 
@@ -37,10 +26,6 @@ T = TypeVar("T")
 #: How far it looks for descriptors: values in values, and values in all.
 _MAX_DEPTH: Final = 5
 _MAX_VALUES: Final = 500
-_LATER_DESCRIPTORS: Final = {
-    ReducingStateDescriptor: "get_reducing_state",
-    AggregatingStateDescriptor: "get_aggregating_state",
-}
 _WITHOUT_KEY: Final = frozenset(
     {
         OperatorKind.MAP,
@@ -64,7 +49,7 @@ def refuse_what_is_lacking(kind: OperatorKind, members: Mapping[str, object]) ->
         members: What it is made of.
 
     Raises:
-        UnsupportedOperationError: A kind of state, a time to live, or keyed state without a key.
+        UnsupportedOperationError: A time to live, or keyed state without a key.
     """
     for member in members.values():
         function = getattr(member, "wrapped_function", member)
@@ -72,9 +57,6 @@ def refuse_what_is_lacking(kind: OperatorKind, members: Mapping[str, object]) ->
             _check_calls(kind, function)
             for descriptor in _held(function, StateDescriptor):
                 refuse_time_to_live(descriptor)
-                for later, call in _LATER_DESCRIPTORS.items():
-                    if isinstance(descriptor, later):
-                        raise later_state(f"{call}({descriptor.get_name()!r})")
 
 
 def _check_calls(kind: OperatorKind, function: Function) -> None:
@@ -84,8 +66,6 @@ def _check_calls(kind: OperatorKind, function: Function) -> None:
     where = f"in open() of {type(function).__qualname__}, line {opening.__code__.co_firstlineno}"
     calls = list(_certain_calls(opening))
     of_context = {name for receiver, name in calls if receiver == _parameter(opening)}
-    for call in sorted(of_context & LATER_STATE_CALLS):
-        raise later_state(f"{call}() {where}")
     if kind in _WITHOUT_KEY:
         for call in sorted(of_context & KEYED_STATE_CALLS):
             raise needs_key(f"{call}() {where}")

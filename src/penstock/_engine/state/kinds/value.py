@@ -1,41 +1,28 @@
-"""Value state over a pane: the shape that all keyed states have, with as little between user and dict as possible."""
+"""Value state over a pane: one row per key, with as little between user and dict as possible."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any
 
-from penstock._engine.state.table import ABSENT
-from penstock.datastream.state import ValueState
-from penstock.errors import UnsupportedOperationError
+from penstock._engine.state.kinds.held import held_value
+from penstock._engine.state.kinds.kind import StateKind, StateScope
+from penstock._engine.state.table import ABSENT, MISSING
+from penstock.datastream.state import ValueState, ValueStateDescriptor
 
 if TYPE_CHECKING:
-    from penstock._engine.protocol.keys import NormalKey
-    from penstock._engine.state.table import Namespace, Table
+    from penstock._engine.state.key_context import KeyContext
+    from penstock._engine.state.rows import Namespace
+    from penstock._engine.state.table import Table
 
 
-class KeyContext:
-    """The key in hand; the operator sets it before it calls the user's function."""
+class ValueKind(StateKind[ValueStateDescriptor]):
+    """One value per key."""
 
-    __slots__ = ("key", "normal")
+    name = "value"
+    descriptor = ValueStateDescriptor
 
-    def __init__(self) -> None:
-        #: The key as the user's selector gave it, or as it was kept with a timer.
-        self.key: Any = None
-        #: The normal key.
-        self.normal: NormalKey = b""
-
-    def leave(self) -> None:
-        """Have no key at hand: whoever asks for it gets an error, until the next one is set."""
-        self.key = self.normal = b""
-        del self.key, self.normal
-
-    def __getattr__(self, name: str) -> NoReturn:  # of a slot that is empty
-        operation = "Keyed state or a timer where no key is at hand"
-        reason = (
-            "records and timers have a key, finish() and end_input() have none; in process_broadcast_element, "
-            "apply_to_keyed_state of the context reaches the state of all keys"
-        )
-        raise UnsupportedOperationError(operation, reason)
+    def state(self, descriptor: ValueStateDescriptor, scope: StateScope) -> ValueState[Any]:
+        return held_value(value_in(scope), descriptor, scope.operator)
 
 
 class StoredValueState(ValueState[Any]):
@@ -66,6 +53,18 @@ class StoredValueState(ValueState[Any]):
             value = self._load(normal)
         return None if value is ABSENT else value
 
+    def row(self) -> Any:
+        """Return the value, ABSENT when there is none: None may be one that is kept by `keep`."""
+        normal = self._context.normal
+        value = self._hot.get(normal, MISSING)
+        return self._load(normal) if value is MISSING else value
+
+    def keep(self, value: Any) -> None:
+        """Set the value, be it None."""
+        self.update(value)
+        if value is None:
+            self._hot[self._context.normal] = None
+
     def update(self, value: Any) -> None:
         """Set the value; None takes it away."""
         normal = self._context.normal
@@ -91,3 +90,10 @@ class KeyKeepingValueState(StoredValueState):
     def update(self, value: Any) -> None:
         super().update(value)
         self._remember(self._context.normal, self._context.key)
+
+
+def value_in(scope: StateScope) -> StoredValueState:
+    """Return one value per key, of a table that can tell its keys where that is asked for."""
+    if scope.keep_keys:
+        return KeyKeepingValueState(scope.table, scope.key)
+    return StoredValueState(scope.table, scope.key, scope.namespace)

@@ -4,11 +4,24 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from penstock.datastream.state import ListState
+from penstock._engine.state.kinds.held import held_list
+from penstock._engine.state.kinds.kind import StateKind, StateScope
+from penstock._engine.state.kinds.value import value_in
+from penstock.datastream.state import ListState, ListStateDescriptor
 from penstock.errors import UnsupportedOperationError
 
 if TYPE_CHECKING:
-    from penstock._engine.state.value_state import StoredValueState
+    from penstock._engine.state.kinds.value import StoredValueState
+
+
+class ListKind(StateKind[ListStateDescriptor]):
+    """One list per key."""
+
+    name = "list"
+    descriptor = ListStateDescriptor
+
+    def state(self, descriptor: ListStateDescriptor, scope: StateScope) -> ListState[Any]:
+        return held_list(StoredListState(value_in(scope)), descriptor, scope.operator)
 
 
 class StoredListState(ListState[Any]):

@@ -6,16 +6,16 @@ from typing import TYPE_CHECKING, Any
 
 from penstock.common.conversion import conversion
 from penstock.common.typeinfo import ListTypeInfo, MapTypeInfo
-from penstock.datastream.state import BroadcastState, ListState, ValueState
+from penstock.datastream.state import BroadcastState, ListState, MapState, ValueState
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from penstock.common.conversion import Conversion
-    from penstock.datastream.state import ListStateDescriptor, MapStateDescriptor, ValueStateDescriptor
+    from penstock.datastream.state import ListStateDescriptor, MapStateDescriptor, StateDescriptor
 
 
-def held_value(state: ValueState[Any], descriptor: ValueStateDescriptor, operator: str) -> ValueState[Any]:
+def held_value(state: ValueState[Any], descriptor: StateDescriptor, operator: str) -> ValueState[Any]:
     """Return a value state as its descriptor declares it."""
     held = conversion(descriptor.type_info, _named(descriptor.get_name(), operator))
     return state if held is None else HeldValueState(state, held)
@@ -29,16 +29,25 @@ def held_list(state: ListState[Any], descriptor: ListStateDescriptor, operator: 
     return state if held is None else HeldListState(state, held)
 
 
+def held_map(state: MapState[Any, Any], descriptor: MapStateDescriptor, operator: str) -> MapState[Any, Any]:
+    """Return a map of a key as its descriptor declares it."""
+    key, value = _parts(descriptor, operator)
+    return state if key is None and value is None else HeldMapState(state, key, value)
+
+
 def held_broadcast(
     state: BroadcastState[Any, Any], descriptor: MapStateDescriptor, operator: str
 ) -> BroadcastState[Any, Any]:
     """Return a broadcast map as its descriptor declares it."""
+    key, value = _parts(descriptor, operator)
+    return state if key is None and value is None else HeldBroadcastState(state, key, value)
+
+
+def _parts(descriptor: MapStateDescriptor, operator: str) -> tuple[Conversion | None, Conversion | None]:
     declared = descriptor.type_info
     assert isinstance(declared, MapTypeInfo)
     name = _named(descriptor.get_name(), operator, "s")
-    key = conversion(declared.key_type, f"A key of {name}")
-    value = conversion(declared.value_type, f"A value of {name}")
-    return state if key is None and value is None else HeldBroadcastState(state, key, value)
+    return conversion(declared.key_type, f"A key of {name}"), conversion(declared.value_type, f"A value of {name}")
 
 
 def _named(state: str, operator: str, letter: str = "S") -> str:
@@ -89,12 +98,12 @@ class HeldListState(ListState[Any]):
         self._state.clear()
 
 
-class HeldBroadcastState(BroadcastState[Any, Any]):
-    """A map that is the same on all subtasks. A key is looked up as it was put: in the type that is declared for it."""
+class _HeldTable:
+    """A map. A key is looked up as it was put: in the type that is declared for it."""
 
-    __slots__ = ("_key", "_state", "_value")
-
-    def __init__(self, state: BroadcastState[Any, Any], key: Conversion | None, value: Conversion | None) -> None:
+    def __init__(
+        self, state: MapState[Any, Any] | BroadcastState[Any, Any], key: Conversion | None, value: Conversion | None
+    ) -> None:
         self._state = state
         self._key = key
         self._value = value
@@ -134,3 +143,11 @@ class HeldBroadcastState(BroadcastState[Any, Any]):
 
     def _typed(self, key: Any) -> Any:
         return key if self._key is None else self._key.value(key)
+
+
+class HeldMapState(_HeldTable, MapState[Any, Any]):
+    """The map of a key."""
+
+
+class HeldBroadcastState(_HeldTable, BroadcastState[Any, Any]):
+    """A map that is the same on all subtasks."""

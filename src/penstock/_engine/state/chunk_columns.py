@@ -1,0 +1,216 @@
+"""A chunk: one operation on rows of one pane, in columns, and what its columns are in a file.
+
+Values are pickled as one list per chunk: pickling them one by one costs several times as much. A column that says
+nothing takes no bytes: most chunks have keys and values alone.
+"""
+
+from __future__ import annotations
+
+import reprlib
+from dataclasses import dataclass
+from enum import IntEnum
+from struct import Struct
+from typing import TYPE_CHECKING, Any, Final, cast
+
+import msgspec
+
+from penstock._engine.protocol.key_groups import key_group
+from penstock._engine.protocol.keys import NormalKey, decode_normal, encode_normal
+from penstock._engine.state import pickles
+from penstock._engine.state.rows import TIMERS
+from penstock._engine.state.table import MISSING
+from penstock.errors import StateClassError, UnpicklableStateError
+
+if TYPE_CHECKING:
+    from penstock._engine.state.rows import Address, Namespace
+
+#: keys, namespaces, sub-keys, values, originals, stamps
+COLUMNS: Final = 6
+_SIZES: Final = Struct(">6Q")
+#: Formats 1 and 2 had keys, values and originals.
+OLD_COLUMNS: Final = 3
+_OLD_SIZES: Final = Struct(">QQ")
+
+
+class Op(IntEnum):
+    """What a chunk does."""
+
+    #: Set rows to values.
+    PUT = 0
+    #: Delete rows.
+    DELETE = 1
+    #: Delete a whole pane; has no columns.
+    DROP = 2
+    #: Delete all rows of these keys and namespaces.
+    CLEAR = 5
+
+
+#: In formats 1 and 2 setting and taking back a timer were operations of their own; the values were times, or pairs of
+#: time and namespace.
+OLD_TIMER_OPS: Final = {3: Op.PUT, 4: Op.DELETE}
+
+
+@dataclass(slots=True)
+class Chunk:
+    """One operation in columns."""
+
+    op: Op
+    #: The table, or the timer domain.
+    name: str
+    #: See `kinds`; that of timers is "timers".
+    kind: str
+    keep_keys: bool
+    #: That of the pane.
+    namespace: Namespace
+    #: First and last key group that the operation may concern.
+    key_groups: tuple[int, int]
+    keys: list[NormalKey]
+    values: list[Any] | None = None
+    #: The keys behind normal keys that are bytes, of composite addresses (key, sub-key); None elsewhere.
+    originals: list[Any] | None = None
+    #: Some of the keys that are bytes may be as format 1 had them.
+    old_keys: bool = False
+    #: Of the rows; None where all have ().
+    namespaces: list[Namespace] | None = None
+    #: None where no row has one.
+    subs: list[NormalKey | None] | None = None
+    #: None where no row has one.
+    stamps: list[int | None] | None = None
+
+    def addresses(self) -> list[Address]:
+        """Return where the rows stand in their pane."""
+        if self.subs is None and self.namespaces is None:
+            return cast("list[Address]", self.keys)
+        count = len(self.keys)
+        namespaces = self.namespaces or [()] * count
+        return list(zip(self.keys, namespaces, self.subs or [None] * count, strict=True))
+
+    def only(self, key_groups: range, max_parallelism: int) -> Chunk:
+        """Return what it does to some key groups."""
+        wanted = [key_group(normal, max_parallelism) in key_groups for normal in self.keys]
+        first, last = max(self.key_groups[0], key_groups.start), min(self.key_groups[1], key_groups.stop - 1)
+        self.key_groups = first, last
+        self.keys = _filter(self.keys, wanted)
+        for name in ("namespaces", "subs", "values", "originals", "stamps"):
+            column = getattr(self, name)
+            setattr(self, name, None if column is None else _filter(column, wanted))
+        return self
+
+
+def _filter(column: list[Any], wanted: list[bool]) -> list[Any]:
+    return [item for item, keep in zip(column, wanted, strict=True) if keep]
+
+
+# ------------------------------------------------------------------------------------------------------------- to bytes
+
+
+def pack(chunk: Chunk) -> bytes:
+    """Return the columns of a chunk.
+
+    Raises:
+        UnpicklableStateError: A value can be pickled neither by pickle nor by cloudpickle.
+    """
+    if chunk.op is Op.DROP:
+        return b""
+    parts = (
+        _pack_keys(chunk.keys),
+        b"" if chunk.namespaces is None else msgspec.msgpack.encode(chunk.namespaces),
+        b"" if chunk.subs is None else _pack_keys(chunk.subs),
+        b"" if chunk.values is None else _pickle_column(chunk, chunk.values),
+        b"" if chunk.originals is None else _pickle_column(chunk, chunk.originals),
+        b"" if chunk.stamps is None else msgspec.msgpack.encode(chunk.stamps),
+    )
+    return b"".join((_SIZES.pack(*map(len, parts)), *parts))
+
+
+def _pack_keys(keys: list[NormalKey] | list[NormalKey | None]) -> bytes:
+    try:
+        return msgspec.msgpack.encode(keys)
+    except (OverflowError, UnicodeEncodeError):  # an int of more than 64 bits, a lone surrogate
+        return msgspec.msgpack.encode([[None if normal is None else encode_normal(normal)] for normal in keys])
+
+
+def _pickle_column(chunk: Chunk, column: list[Any]) -> bytes:
+    try:
+        return pickles.dump(column)
+    except Exception as error:  # the user's __reduce__ may raise anything
+        for normal, value in zip(chunk.keys, column, strict=True):
+            try:
+                pickles.dump(value)
+            except Exception as reason:
+                kind = cast("type[Any]", type(value))
+                name = f"{kind.__module__}.{kind.__qualname__}"
+                raise UnpicklableStateError(chunk.name, reprlib.repr(normal), name, str(reason)) from reason
+        raise UnpicklableStateError(chunk.name, "?", "value", str(error)) from error
+
+
+# ----------------------------------------------------------------------------------------------------------- from bytes
+
+
+def unpack(chunk: Chunk, raw: bytes, columns: int) -> Chunk:
+    """Give a chunk its columns.
+
+    Args:
+        chunk: One without.
+        raw: What `pack` made.
+        columns: How many there are.
+
+    Raises:
+        StateClassError: A value cannot be unpickled.
+    """
+    if not raw:
+        return chunk
+    keys, namespaces, subs, values, originals, stamps = _split(raw, columns)
+    try:
+        chunk.keys = _unpack_keys(keys)
+        chunk.namespaces = msgspec.msgpack.decode(namespaces, type=list[tuple[int, ...]]) if namespaces else None
+        chunk.subs = _unpack_keys(subs) if subs else None
+        chunk.values = pickles.load(values) if values else None
+        chunk.originals = pickles.load(originals) if originals else None
+        chunk.stamps = msgspec.msgpack.decode(stamps) if stamps else None
+    except Exception as error:  # the user's classes may have any reason
+        raise StateClassError(chunk.name, f"{type(error).__name__}: {error}") from error
+    if columns == OLD_COLUMNS and chunk.kind == TIMERS:
+        _take_times_from_values(chunk)
+    return chunk
+
+
+def unpack_owners(raw: bytes, columns: int) -> tuple[list[NormalKey], list[Namespace] | None, list[NormalKey] | None]:
+    """Return the keys, namespaces and sub-keys of a chunk, without unpickling anything."""
+    keys, namespaces, subs, *_ = _split(raw, columns)
+    return (
+        _unpack_keys(keys),
+        msgspec.msgpack.decode(namespaces, type=list[tuple[int, ...]]) if namespaces else None,
+        _unpack_keys(subs) if subs else None,
+    )
+
+
+def _split(raw: bytes, columns: int) -> list[bytes]:
+    if columns == OLD_COLUMNS:
+        key_size, value_size = _OLD_SIZES.unpack_from(raw)
+        after_keys = _OLD_SIZES.size + key_size
+        after_values = after_keys + value_size
+        return [raw[_OLD_SIZES.size : after_keys], b"", b"", raw[after_keys:after_values], raw[after_values:], b""]
+    parts: list[bytes] = []
+    start = _SIZES.size
+    for size in _SIZES.unpack_from(raw):
+        parts.append(raw[start : start + size])
+        start += size
+    return parts
+
+
+def _unpack_keys(packed: bytes) -> list[Any]:
+    keys: list[Any] = msgspec.msgpack.decode(packed)
+    if keys and type(keys[0]) is list:
+        return [None if encoded is None else decode_normal(encoded) for (encoded,) in keys]
+    return keys
+
+
+def _take_times_from_values(chunk: Chunk) -> None:
+    """Make rows of the timers of formats 1 and 2."""
+    pairs = [(value, ()) if type(value) is int else value for value in chunk.values or ()]
+    chunk.subs = [timestamp for timestamp, _ in pairs]
+    chunk.namespaces = [tuple(namespace) for _, namespace in pairs]
+    chunk.values = None
+    if chunk.originals is not None:
+        chunk.originals = [None if original is MISSING else (original, None) for original in chunk.originals]

@@ -1,0 +1,54 @@
+"""Aggregating state over a value: the accumulator of all that was added."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from penstock._engine.state.kinds.kind import StateKind, StateScope
+from penstock._engine.state.kinds.value import StoredValueState, value_in
+from penstock._engine.state.table import ABSENT
+from penstock.common.conversion import conversion
+from penstock.common.copies import own
+from penstock.datastream.state import AggregatingState, AggregatingStateDescriptor
+
+
+class AggregatingKind(StateKind[AggregatingStateDescriptor]):
+    """One accumulator per key."""
+
+    name = "aggregating"
+    descriptor = AggregatingStateDescriptor
+
+    def state(self, descriptor: AggregatingStateDescriptor, scope: StateScope) -> AggregatingState[Any, Any]:
+        return StoredAggregatingState(value_in(scope), descriptor, scope.operator)
+
+
+class StoredAggregatingState(AggregatingState[Any, Any]):
+    """One accumulator per key, that may be None.
+
+    Args:
+        stored: Has the accumulator of the key in hand.
+        descriptor: Has the function, and the type of accumulators.
+        operator: The operator's name, for errors.
+    """
+
+    __slots__ = ("_function", "_held", "_stored")
+
+    def __init__(self, stored: StoredValueState, descriptor: AggregatingStateDescriptor, operator: str) -> None:
+        self._stored = stored
+        self._function: Any = descriptor.get_agg_function()
+        self._held = conversion(descriptor.type_info, f"State {descriptor.get_name()!r} of {operator!r}")
+
+    def get(self) -> Any:
+        accumulator = self._stored.row()
+        return None if accumulator is ABSENT else self._function.get_result(accumulator)
+
+    def add(self, value: Any) -> None:
+        before = self._stored.row()
+        if before is ABSENT:
+            before = own(self._function.create_accumulator())
+        after = self._function.add(value, before)
+        after = after if after is before else own(after)
+        self._stored.keep(after if self._held is None else self._held.value(after))
+
+    def clear(self) -> None:
+        self._stored.clear()

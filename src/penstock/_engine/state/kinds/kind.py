@@ -1,0 +1,56 @@
+"""What a kind of keyed state is: a descriptor that asks for it, and the object that a function gets over its rows."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
+
+from penstock._engine.state.declared import declared
+from penstock.datastream.state import StateDescriptor
+
+if TYPE_CHECKING:
+    from penstock._engine.state.key_context import KeyContext
+    from penstock._engine.state.rows import Namespace
+    from penstock._engine.state.table import Table
+    from penstock.datastream.state import State
+
+DescriptorT = TypeVar("DescriptorT", bound=StateDescriptor)
+
+
+@dataclass(frozen=True, slots=True)
+class StateScope:
+    """Whose rows a state object reads and writes."""
+
+    table: Table
+    #: Says for which key.
+    key: KeyContext
+    #: The operator's name, for errors.
+    operator: str
+    #: Of which pane; any but () is good for the running epoch only.
+    namespace: Namespace = ()
+    #: Whether all keys of the state can be asked for.
+    keep_keys: bool = False
+
+
+class StateKind(ABC, Generic[DescriptorT]):
+    """A kind of keyed state; `registry` has them all."""
+
+    #: What it is called in checkpoints.
+    name: ClassVar[str]
+    #: Asks for it.
+    descriptor: type[DescriptorT]
+    #: Whether a key has a row for each sub-key, as a map has.
+    has_sub_keys: ClassVar[bool] = False
+
+    def declared(self, descriptor: StateDescriptor) -> str:
+        """Return what a state is called in checkpoints, with the type that its descriptor declares."""
+        return declared(self.name, descriptor.type_info)
+
+    @abstractmethod
+    def state(self, descriptor: DescriptorT, scope: StateScope) -> State:
+        """Return the object that a function reads and writes, as its descriptor declares it."""
+
+
+#: Any kind, whatever asks for it.
+AnyKind = StateKind[Any]

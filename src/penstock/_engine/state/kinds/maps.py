@@ -1,0 +1,128 @@
+"""Map state over a pane: a row for each entry, read, written and gone through one by one."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, cast
+
+from penstock._engine.protocol.key_values import key_value
+from penstock._engine.protocol.keys import NormalKey, normal_key
+from penstock._engine.state.kinds.held import held_map
+from penstock._engine.state.kinds.kind import StateKind, StateScope
+from penstock._engine.state.rows import owner_at
+from penstock._engine.state.table import ABSENT, MISSING
+from penstock.datastream.state import MapState, MapStateDescriptor
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from penstock._engine.state.rows import Composite, Owner, Row
+
+
+class MapKind(StateKind[MapStateDescriptor]):
+    """One map per key."""
+
+    name = "map"
+    descriptor = MapStateDescriptor
+    has_sub_keys = True
+
+    def state(self, descriptor: MapStateDescriptor, scope: StateScope) -> MapState[Any, Any]:
+        return held_map(StoredMapState(scope), descriptor, scope.operator)
+
+
+class StoredMapState(MapState[Any, Any]):
+    """One map per key of the stream. Its keys are told apart as those of a stream are, see docs/state.md.
+
+    Args:
+        scope: Where the rows are, and for which key.
+    """
+
+    __slots__ = ("_dirty", "_hot", "_keep_keys", "_key", "_load", "_originals", "_subs")
+
+    def __init__(self, scope: StateScope) -> None:
+        pane = scope.table.pane(scope.namespace)
+        self._key = scope.key
+        self._keep_keys = scope.keep_keys
+        # These stay the same objects as long as the pane does.
+        self._hot = pane.hot
+        self._dirty = pane.dirty
+        self._load = pane.load
+        self._originals = pane.originals
+        self._subs = pane.sub_rows()
+
+    # --------------------------------------------------------------------------------------------------------- entries
+
+    def get(self, key: Any) -> Any:
+        value = self._value(key)
+        return None if value is ABSENT else value
+
+    def contains(self, key: Any) -> bool:
+        return self._value(key) is not ABSENT
+
+    def _value(self, key: Any) -> Any:
+        address = self._at(key)
+        value = self._hot.get(address, MISSING)
+        return self._load(address) if value is MISSING else value
+
+    def put(self, key: Any, value: Any) -> None:
+        address = self._at(key)
+        self._write(address, value)
+        context, is_kept = self._key, self._keep_keys and type(address[0]) is bytes
+        if is_kept or type(address[2]) is bytes:
+            self._originals[address] = context.key if is_kept else None, key
+
+    def put_all(self, dict_value: Mapping[Any, Any] | Iterable[tuple[Any, Any]]) -> None:
+        is_mapping = isinstance(dict_value, Mapping)
+        pairs = cast("Mapping[Any, Any]", dict_value).items() if is_mapping else dict_value
+        for key, value in cast("Iterable[tuple[Any, Any]]", pairs):
+            self.put(key, value)
+
+    def remove(self, key: Any) -> None:
+        address = self._at(key)
+        self._write(address, ABSENT)
+        self._originals.pop(address, None)
+
+    def _write(self, address: Composite, value: Any) -> None:
+        hot = self._hot
+        before = len(hot)
+        hot[address] = value
+        if len(hot) != before:
+            self._subs.note(address)
+        self._dirty.add(address)
+
+    def _at(self, key: Any) -> Composite:
+        kind: type[object] = type(key)
+        sub: NormalKey = key if kind is str or kind is int else normal_key(key)
+        normal = self._key.normal
+        return (normal[0], normal[1], sub) if type(normal) is tuple else (normal, (), sub)
+
+    # --------------------------------------------------------------------------------------------------- the whole map
+
+    def items(self) -> Iterator[tuple[Any, Any]]:
+        return ((_sub_key(row), row[1]) for row in self._rows())
+
+    def keys(self) -> Iterator[Any]:
+        return map(_sub_key, self._rows())
+
+    def values(self) -> Iterator[Any]:
+        return (row[1] for row in self._rows())
+
+    def is_empty(self) -> bool:
+        return next(self._rows(), None) is None
+
+    def clear(self) -> None:
+        self._subs.clear(self._owner())
+
+    def _rows(self) -> Iterator[Row]:
+        return self._subs.rows(self._owner())
+
+    def _owner(self) -> Owner:
+        return owner_at(self._key.normal)
+
+
+def _sub_key(row: Any) -> Any:
+    """Return the key of an entry as it was put."""
+    sub = row[0][2]
+    if type(sub) is not bytes:
+        return sub
+    return key_value(sub) if row[2] is None else row[2][1]

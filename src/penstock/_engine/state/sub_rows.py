@@ -1,0 +1,111 @@
+"""The rows of single keys: what goes through them, and clears them, whatever else there is in their pane.
+
+Stored rows of one key and namespace stand side by side. Of those in memory an index is kept, by key and namespace: it
+has all rows of `Pane.hot` with more to their address than a key. A key that is cleared is one mark for all of its rows,
+however many there are: what is below is void then, and what is written behind it counts.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, cast
+
+from penstock._engine.state.rows import owner_at
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from penstock._engine.state.rows import Address, Composite, Owner, Row
+    from penstock._engine.state.table import Base, Pane
+
+
+class SubRows:
+    """The rows of one pane, key by key."""
+
+    __slots__ = ("_base", "_pane", "_under", "cleared")
+
+    def __init__(self, pane: Pane, base: Base) -> None:
+        self._pane = pane
+        self._base = base
+        #: Most often a key has one row in memory, and then that stands for the set of them: half the memory.
+        self._under: dict[Owner, Composite | set[Composite]] = {}
+        #: Keys whose rows below are void, and whether the running epoch made them so.
+        self.cleared: dict[Owner, bool] = {}
+        self.index(pane.hot)
+
+    def note(self, address: Composite) -> None:
+        """Note a row that has come into memory."""
+        owner = address[0], address[1]
+        found = self._under.get(owner)
+        if found is None:
+            self._under[owner] = address
+        elif type(found) is set:
+            found.add(address)
+        elif found != address:
+            self._under[owner] = {cast("Composite", found), address}
+
+    def index(self, addresses: Iterable[Address]) -> None:
+        """Note what is in memory now, and nothing else."""
+        self._under.clear()
+        for address in addresses:
+            if type(address) is tuple:
+                self.note(address)
+
+    def rows(self, owner: Owner) -> Iterator[Row]:
+        """Iterate the present rows of a key and namespace as they stand now.
+
+        Meanwhile they may be written, and leave memory: maps of any size are gone through bit by bit.
+        """
+        known = self._known(owner)
+        yield from self._pane.rows_in_memory(known)
+        if self._pane.stored and owner not in self.cleared:
+            yield from self._base.scan_under(self._pane, owner, set(known))
+
+    def first_rows(self) -> Iterator[Row]:
+        """Iterate one row of each key and namespace that has any."""
+        in_memory = list(self._under)
+        for owner in in_memory:
+            yield from self._first(owner)
+        known = set(in_memory)
+        if self._pane.stored:
+            for owner in self._base.owners(self._pane):
+                if owner not in known:
+                    yield from self._first(owner)
+
+    def _first(self, owner: Owner) -> Iterator[Row]:
+        row = next(self.rows(owner), None)
+        if row is not None:
+            yield row
+
+    def clear(self, owner: Owner, *, unsaved: bool = True) -> None:
+        """Delete all rows of a key and namespace.
+
+        Args:
+            owner: The key and the namespace.
+            unsaved: The running epoch does so; otherwise it was one whose files are being read.
+        """
+        pane = self._pane
+        rows = self._known(owner)
+        if pane.stored or owner in self.cleared or not unsaved or any(address in pane.pending for address in rows):
+            self.cleared[owner] = unsaved
+        self._under.pop(owner, None)
+        for address in rows:
+            del pane.hot[address]
+            pane.dirty.discard(address)
+            pane.pending.discard(address)
+            pane.originals.pop(address, None)
+            pane.stamps.pop(address, None)
+
+    def hides(self, address: Address) -> bool:
+        """Return whether a stored row is void, because its key was cleared."""
+        return bool(self.cleared) and owner_at(address) in self.cleared
+
+    def forget(self) -> None:
+        """Return to what has seen no row."""
+        self._under.clear()
+        self.cleared.clear()
+
+    def _known(self, owner: Owner) -> list[Composite]:
+        found = self._under.get(owner)
+        if found is None:
+            return []
+        return list(found) if type(found) is set else [cast("Composite", found)]
