@@ -22,9 +22,6 @@ DOCUMENT = ROOT / "docs" / "pyflink.md"
 RECORDED = json.loads((ROOT / "tests/compat/api/pyflink_api.json").read_text(encoding="utf-8"))
 #: Here by name only, and what to use instead; `test_pyflink.py` tries each.
 REFUSED = {
-    "`RuntimeContext.get_map_state`, `get_reducing_state`, `get_aggregating_state`": (
-        "value and list state hold anything that pickles: a dict in a value state is a map"
-    ),
     "`StateTtlConfig` of a state": "clear the state in `on_timer`",
     "`RuntimeExecutionMode.BATCH`": "bounded sources are read to their end in streaming mode",
     "`env.add_source`, `create_input`, `stream.add_sink`": (

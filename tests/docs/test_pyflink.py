@@ -15,9 +15,6 @@ from penstock.datastream import (
     StreamExecutionEnvironment,
 )
 from penstock.datastream.state import (
-    AggregatingStateDescriptor,
-    MapStateDescriptor,
-    ReducingStateDescriptor,
     StateTtlConfig,
     ValueStateDescriptor,
 )
@@ -74,11 +71,6 @@ def batch() -> None:
 
 ENV = StreamExecutionEnvironment.get_execution_environment
 TRIED: dict[str, list[Callable[[], object]]] = {
-    "get_map_state": [
-        asked(lambda context: context.get_map_state(MapStateDescriptor("map"))),
-        asked(lambda context: context.get_reducing_state(ReducingStateDescriptor("sum", max))),
-        asked(lambda context: context.get_aggregating_state(AggregatingStateDescriptor("sum", Sum(), None))),
-    ],
     "StateTtlConfig": [asked(lambda context: context.get_state(expiring()))],
     "BATCH": [batch],
     "add_source": [

@@ -24,7 +24,6 @@ from penstock.datastream.state import (
 from penstock.errors import DeclaredTypeError, StateDescriptorError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
     from pathlib import Path
 
 
@@ -61,7 +60,7 @@ class Ask(KeyedProcessFunction):
 
 
 def harness(directory: Path, descriptor: StateDescriptor, call: str) -> Any:
-    return starved(OperatorHarness, directory).for_process(Ask(descriptor, call), lambda pair: pair[0])
+    return starved(OperatorHarness, directory).for_keyed_process(Ask(descriptor, call), lambda pair: pair[0])
 
 
 def fold(before: list[int], more: list[int]) -> list[int]:
@@ -69,27 +68,36 @@ def fold(before: list[int], more: list[int]) -> list[int]:
     return before
 
 
-@pytest.mark.parametrize(
-    ("call", "descriptor", "write", "read", "found"),
-    [
-        ("get_state", ValueStateDescriptor("x"), lambda s, n: s.update(n), lambda s: s.value(), [3, 2]),
-        ("get_list_state", ListStateDescriptor("x"), lambda s, n: s.add(n), lambda s: list(s), [[1, 3], [2]]),
-        ("get_map_state", MapStateDescriptor("x"), lambda s, n: s.put(n, -n), lambda s: dict(s.items()), [{1: -1, 3: -3}, {2: -2}]),
-        ("get_reducing_state", ReducingStateDescriptor("x", max), lambda s, n: s.add(n), lambda s: s.get(), [3, 2]),
-        ("get_reducing_state", ReducingStateDescriptor("x", fold), lambda s, n: s.add([n]), lambda s: s.get(), [[1, 3], [2]]),
-        ("get_aggregating_state", AggregatingStateDescriptor("x", Mean()), lambda s, n: s.add(n), lambda s: s.get(), [2, 2]),
-    ],
-    ids=["value", "list", "map", "reducing", "folding", "aggregating"],
-)  # fmt: skip
-def test_each_kind_belongs_to_its_key_and_goes_on_from_a_checkpoint(
-    tmp_path: Path, call: str, descriptor: StateDescriptor, write: Callable[..., Any], read: Any, found: list[Any]
-) -> None:
+def get(state: Any) -> Any:
+    return state.get()
+
+
+def add(state: Any, number: int) -> None:
+    state.add(number)
+
+
+#: By what is tested: the call, its descriptor, what writes a number, what reads, and what is read of two keys.
+CASES: dict[str, tuple[str, StateDescriptor, Any, Any, Any]] = {
+    "value": ("get_state", ValueStateDescriptor("x"), lambda s, n: s.update(n), lambda s: s.value(), [3, 2]),
+    "list": ("get_list_state", ListStateDescriptor("x"), add, list, [[1, 3], [2]]),
+    "map": ("get_map_state", MapStateDescriptor("x"), lambda s, n: s.put(n, -n), lambda s: dict(s.items()), [
+        {1: -1, 3: -3}, {2: -2},
+    ]),
+    "reducing": ("get_reducing_state", ReducingStateDescriptor("x", max), add, get, [3, 2]),
+    "folding": ("get_reducing_state", ReducingStateDescriptor("x", fold), lambda s, n: s.add([n]), get, [[1, 3], [2]]),
+    "aggregating": ("get_aggregating_state", AggregatingStateDescriptor("x", Mean()), add, get, [2, 2]),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_each_kind_belongs_to_its_key_and_goes_on_from_a_checkpoint(tmp_path: Path, case: str) -> None:
+    call, descriptor, write, read, found = CASES[case]
     before = harness(tmp_path, descriptor, call)
     for number in (1, 2, 3):
         before.process_element(("odd" if number % 2 else "even", lambda state, n=number: write(state, n)))
     after = harness(tmp_path, descriptor, call)
     after.restore(before.snapshot())
-    empty = [] if call == "get_list_state" else {} if call == "get_map_state" else None
+    empty: Any = {"get_list_state": [], "get_map_state": {}}.get(call)
     for key in ("odd", "even", "none"):
         after.process_element((key, read))
     after.process_element(("odd", lambda state: state.clear()))
@@ -120,8 +128,9 @@ def test_state_that_was_written_as_another_kind_is_refused(tmp_path: Path) -> No
     before = harness(tmp_path, ValueStateDescriptor("x"), "get_state")
     before.process_element(("k", lambda state: state.update(1)))
     after = harness(tmp_path, MapStateDescriptor("x"), "get_map_state")
+    after.restore(before.snapshot())
     with pytest.raises(StateDescriptorError, match="declared as map state, but was written as value state"):
-        after.restore(before.snapshot())
+        after.open()
 
 
 # ------------------------------------------------------------------------------------------------------ a kind more
