@@ -159,12 +159,16 @@ def _joined_prefix(final: Path) -> str:
 def _concatenate(sources: list[Path], final: Path) -> Path:
     # The random part keeps apart two drivers that commit the same part at the same time.
     joined = final.with_name(f"{_joined_prefix(final)}{uuid.uuid4().hex}")
-    with joined.open("xb") as out:
-        for source in sources:
-            with source.open("rb") as part:
-                shutil.copyfileobj(part, out, 1024 * 1024)
-        out.flush()
-        os.fsync(out.fileno())
+    try:
+        with joined.open("xb") as out:
+            for source in sources:
+                with source.open("rb") as part:
+                    shutil.copyfileobj(part, out, 1024 * 1024)
+            out.flush()
+            os.fsync(out.fileno())
+    except OSError:  # on a full disk it would be in its own way
+        joined.unlink(missing_ok=True)
+        raise
     return joined
 
 
