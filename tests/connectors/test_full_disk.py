@@ -1,4 +1,4 @@
-"""A disk that takes no more bytes is a named error of the sink at each step that may see it, and nothing stays behind."""
+"""A disk that takes no more bytes is a named error of the sink at each step, and nothing stays behind."""
 
 from __future__ import annotations
 

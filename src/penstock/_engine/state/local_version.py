@@ -25,7 +25,7 @@ from penstock._engine.protocol.key_groups import key_group
 from penstock._engine.protocol.keys import NormalKey, encode_normal
 from penstock._engine.state import pickles
 from penstock._engine.state.entries import GROUP, PANE_ID, PREFIX, changes, locate, stored, value_of
-from penstock._engine.state.environment import Environment, open_environment
+from penstock._engine.state.environment import Environment, not_usable, open_environment
 from penstock._engine.state.table import ABSENT, Namespace, Pane
 from penstock._engine.state.timers import Entry, Timers, split
 
