@@ -16,7 +16,7 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from penstock._engine.coordinator.snapshots import needs_snapshot
+from penstock._engine.coordinator.checkpoints.snapshots import needs_snapshot
 from penstock._engine.state.key_context import KeyContext
 from penstock._engine.state.keyed_store import KeyedStore
 from penstock._engine.state.kinds.kind import StateScope
