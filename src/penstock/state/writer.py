@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from penstock._api.time_domain import TimeDomain
 from penstock._engine.protocol.state_handle import StateMode
 from penstock._engine.savepoints.draft import Draft, NewKeyedState, OperatorDraft
 from penstock._engine.savepoints.located import locate
@@ -12,7 +13,6 @@ from penstock._engine.state.declared import bare, declared
 from penstock._engine.state.kinds.registry import has_sub_keys
 from penstock.common.conversion import conversion
 from penstock.common.typeinfo import MapTypeInfo
-from penstock.datastream.time_domain import TimeDomain
 from penstock.errors import ConfigurationError, UnknownStateError
 from penstock.state._sources import Content, Selector, broadcast_entries, keyed_entries, list_items, timer_entries
 from penstock.state.savepoint import DOMAINS, Savepoint

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
+from penstock._api.functions.windows import ProcessWindowFunction, WindowFunction
+from penstock._api.window import TimeWindow
 from penstock._engine.operators.context import EngineRuntimeContext
 from penstock._engine.state.key_context import KeyContext
 from penstock._engine.state.kinds.kind import StateScope
-from penstock.datastream.functions import ProcessWindowFunction, WindowFunction
-from penstock.datastream.window import TimeWindow
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
+from penstock._api.state.descriptors import AggregatingStateDescriptor
+from penstock._api.state.kinds import AggregatingState
 from penstock._engine.state.kinds.kind import StateKind, StateScope
 from penstock._engine.state.kinds.value import StoredValueState, value_in
 from penstock._engine.state.table import ABSENT
 from penstock.common.conversion import conversion
 from penstock.common.copies import own
-from penstock.datastream.state import AggregatingState, AggregatingStateDescriptor
 
 
 class AggregatingKind(StateKind[AggregatingStateDescriptor]):

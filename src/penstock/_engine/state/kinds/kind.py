@@ -6,14 +6,14 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 
+from penstock._api.state.descriptors import StateDescriptor
 from penstock._engine.state.declared import declared
-from penstock.datastream.state import StateDescriptor
 
 if TYPE_CHECKING:
+    from penstock._api.state.kinds import State
     from penstock._engine.state.key_context import KeyContext
     from penstock._engine.state.rows import Namespace
     from penstock._engine.state.table import Table
-    from penstock.datastream.state import State
 
 DescriptorT = TypeVar("DescriptorT", bound=StateDescriptor)
 

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from penstock._api.state.descriptors import ListStateDescriptor
+from penstock._api.state.kinds import ListState
 from penstock._engine.state.kinds.held import held_list
 from penstock._engine.state.kinds.kind import StateKind, StateScope
 from penstock._engine.state.kinds.value import value_in
-from penstock.datastream.state import ListState, ListStateDescriptor
 from penstock.errors import UnsupportedOperationError
 
 if TYPE_CHECKING:

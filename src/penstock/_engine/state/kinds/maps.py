@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, cast
 
+from penstock._api.state.descriptors import MapStateDescriptor
+from penstock._api.state.kinds import MapState
 from penstock._engine.protocol.key_values import key_value
 from penstock._engine.protocol.keys import NormalKey, normal_key
 from penstock._engine.state.kinds.held import held_map
 from penstock._engine.state.kinds.kind import StateKind, StateScope
 from penstock._engine.state.rows import owner_at
 from penstock._engine.state.table import ABSENT, MISSING
-from penstock.datastream.state import MapState, MapStateDescriptor
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

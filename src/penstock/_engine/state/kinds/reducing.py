@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from penstock._api.state.descriptors import ReducingStateDescriptor
+from penstock._api.state.kinds import ReducingState
 from penstock._engine.state.kinds.held import held_value
 from penstock._engine.state.kinds.kind import StateKind, StateScope
 from penstock._engine.state.kinds.value import value_in
 from penstock.common.copies import own
-from penstock.datastream.state import ReducingState, ReducingStateDescriptor
 
 if TYPE_CHECKING:
-    from penstock.datastream.state import ValueState
+    from penstock._api.state.kinds import ValueState
 
 
 class ReducingKind(StateKind[ReducingStateDescriptor]):

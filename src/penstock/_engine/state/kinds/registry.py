@@ -11,8 +11,8 @@ from penstock._engine.state.kinds.reducing import ReducingKind
 from penstock._engine.state.kinds.value import ValueKind
 
 if TYPE_CHECKING:
+    from penstock._api.state.descriptors import StateDescriptor
     from penstock._engine.state.kinds.kind import AnyKind
-    from penstock.datastream.state import StateDescriptor
 
 KINDS: Final[list[AnyKind]] = [
     ValueKind(),

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from penstock._api.state.descriptors import ValueStateDescriptor
+from penstock._api.state.kinds import ValueState
 from penstock._engine.state.kinds.held import held_value
 from penstock._engine.state.kinds.kind import StateKind, StateScope
 from penstock._engine.state.table import ABSENT, MISSING
-from penstock.datastream.state import ValueState, ValueStateDescriptor
 
 if TYPE_CHECKING:
     from penstock._engine.state.key_context import KeyContext
