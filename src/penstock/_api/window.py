@@ -6,16 +6,29 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
+from penstock._api.triggers import EventTimeTrigger, ProcessingTimeTrigger
 from penstock._shelf import show
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from penstock._api.functions.basic import RuntimeContext
+    from penstock._api.triggers import Trigger
     from penstock.common.time import Time
 
-__all__ = ["CountWindow", "GlobalWindow", "TimeWindow", "TumblingEventTimeWindows", "Window", "WindowAssigner"]
+__all__ = [
+    "CountWindow",
+    "GlobalWindow",
+    "MergingWindowAssigner",
+    "TimeWindow",
+    "TumblingEventTimeWindows",
+    "Window",
+    "WindowAssigner",
+]
 
 T = TypeVar("T")
 W = TypeVar("W")
+W2 = TypeVar("W2")
 
 _NO_TIMESTAMP = -(1 << 63)
 _MAX_TIMESTAMP = (1 << 63) - 1
@@ -66,6 +79,25 @@ class TimeWindow(Window):
     def cover(self, other: TimeWindow) -> TimeWindow:
         """Return the smallest span that holds both."""
         return TimeWindow(min(self.start, other.start), max(self.end, other.end))
+
+    @staticmethod
+    def merge_windows(windows: Iterable[TimeWindow], callback: MergingWindowAssigner.MergeCallback[TimeWindow]) -> None:
+        """Say of spans which of them overlap or touch, and are to be one.
+
+        Args:
+            windows: The spans.
+            callback: Told of those that are.
+        """
+        groups: list[tuple[TimeWindow, list[TimeWindow]]] = []
+        for window in sorted(windows):
+            if groups and groups[-1][0].intersects(window):
+                whole, parts = groups[-1]
+                groups[-1] = whole.cover(window), [*parts, window]
+            else:
+                groups.append((window, [window]))
+        for whole, parts in groups:
+            if len(parts) > 1:
+                callback.merge(parts, whole)
 
     @staticmethod
     def get_window_start_with_offset(timestamp: int, offset: int, window_size: int) -> int:
@@ -157,9 +189,58 @@ class WindowAssigner(ABC, Generic[T, W]):
             context: Valid during this call only.
         """
 
+    def get_default_trigger(self, env: Any) -> Trigger[T, W]:
+        """Return what fires the windows where the program does not say: their end, by the watermark or by the clock.
+
+        Args:
+            env: The environment of the job, where there is one.
+        """
+        return EventTimeTrigger() if self.is_event_time() else ProcessingTimeTrigger()
+
     @abstractmethod
     def is_event_time(self) -> bool:
         """Tell whether the windows go by timestamps and watermarks, or by the clock."""
+
+
+class MergingWindowAssigner(WindowAssigner[T, W]):
+    """Says which windows a record belongs to, and which windows of a key are to be one.
+
+    Source: org.apache.flink.streaming.api.windowing.assigners.MergingWindowAssigner.
+
+    Example:
+        >>> class Sessions(MergingWindowAssigner):
+        ...     def assign_windows(self, element, timestamp, context):
+        ...         return [TimeWindow(timestamp, timestamp + 60_000)]
+        ...
+        ...     def merge_windows(self, windows, callback):
+        ...         TimeWindow.merge_windows(windows, callback)
+        ...
+        ...     def is_event_time(self):
+        ...         return True
+        >>> Sessions().assign_windows("a", 7, None)
+        [TimeWindow(start=7, end=60007)]
+    """
+
+    class MergeCallback(ABC, Generic[W2]):
+        """Is told of windows that are to be one."""
+
+        @abstractmethod
+        def merge(self, to_be_merged: Iterable[W2], merge_result: W2) -> None:
+            """Make windows one.
+
+            Args:
+                to_be_merged: The windows, two at least.
+                merge_result: What they become.
+            """
+
+    @abstractmethod
+    def merge_windows(self, windows: Iterable[W], callback: MergingWindowAssigner.MergeCallback[W]) -> None:
+        """Say which windows are to be one.
+
+        Args:
+            windows: Those of a key.
+            callback: Told of those that are.
+        """
 
 
 class TumblingEventTimeWindows(WindowAssigner[Any, TimeWindow]):
@@ -230,6 +311,7 @@ show(
     "penstock.datastream.window",
     CountWindow,
     GlobalWindow,
+    MergingWindowAssigner,
     TimeWindow,
     TumblingEventTimeWindows,
     Window,

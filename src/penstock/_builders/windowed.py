@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 from penstock._api.functions.basic import AggregateFunction, ReduceFunction
 from penstock._api.functions.windows import ProcessWindowFunction, WindowFunction
 from penstock._api.output_tag import OutputTag
-from penstock._api.window import TumblingEventTimeWindows, WindowAssigner
+from penstock._api.triggers import Evictor, Trigger
+from penstock._api.window import MergingWindowAssigner, WindowAssigner
 from penstock._builders.checks import check_function
 from penstock._builders.held_functions import held_aggregate, held_reduce
 from penstock._engine.graph.job_graph import OperatorKind
@@ -26,7 +27,8 @@ if TYPE_CHECKING:
 class WindowedStream:
     """The records of each key in windows.
 
-    A window fires when the watermark passes its end, and at the end of the input; a window without records never does.
+    A window fires when its trigger says so: by default when the watermark passes its end, and at the end of the input.
+    One without records never does.
 
     Source: org.apache.flink.streaming.api.datastream.WindowedStream.
 
@@ -36,7 +38,6 @@ class WindowedStream:
 
     Raises:
         TypeError: The assigner is no WindowAssigner.
-        UnsupportedOperationError: The windows are not tumbling event-time windows.
 
     Example:
         >>> from penstock.common.time import Time
@@ -53,13 +54,12 @@ class WindowedStream:
         if not isinstance(window_assigner, WindowAssigner):  # pyright: ignore[reportUnnecessaryIsInstance]
             msg = f"window_assigner must be a WindowAssigner, not {window_assigner!r}."
             raise TypeError(msg)
-        if not isinstance(window_assigner, TumblingEventTimeWindows):
-            operation = f"window({window_assigner!r})"
-            raise UnsupportedOperationError(operation, "this version has TumblingEventTimeWindows only")
         self._keyed_stream = keyed_stream
         self._window_assigner = window_assigner
         self._allowed_lateness_ms = 0
         self._late_tag: OutputTag | None = None
+        self._trigger: Trigger[Any, Any] | None = None
+        self._evictor: Evictor[Any, Any] | None = None
 
     def get_execution_environment(self) -> StreamExecutionEnvironment:
         """Return the environment that the stream belongs to."""
@@ -68,6 +68,41 @@ class WindowedStream:
     def get_input_type(self) -> TypeInformation:
         """Return the type of the records."""
         return self._keyed_stream.get_type()
+
+    def trigger(self, trigger: Trigger[Any, Any]) -> WindowedStream:
+        """Have the windows fire when something else says so than their own default.
+
+        Args:
+            trigger: Says so.
+
+        Raises:
+            TypeError: It is no Trigger.
+            UnsupportedOperationError: The windows merge, and it does not know what to do then.
+        """
+        if not isinstance(trigger, Trigger):  # pyright: ignore[reportUnnecessaryIsInstance]
+            msg = f"trigger must be a Trigger, not {trigger!r}."
+            raise TypeError(msg)
+        if isinstance(self._window_assigner, MergingWindowAssigner) and not trigger.can_merge():
+            raise UnsupportedOperationError(
+                f"trigger({trigger!r})", "its can_merge() is False, and these windows merge"
+            )
+        self._trigger = trigger
+        return self
+
+    def evictor(self, evictor: Evictor[Any, Any]) -> WindowedStream:
+        """Have records taken out of windows that fire; of Flink's Java API, PyFlink has none.
+
+        Args:
+            evictor: Says which. The windows keep all of their records then, also where these are reduced.
+
+        Raises:
+            TypeError: It is no Evictor.
+        """
+        if not isinstance(evictor, Evictor):  # pyright: ignore[reportUnnecessaryIsInstance]
+            msg = f"evictor must be an Evictor, not {evictor!r}."
+            raise TypeError(msg)
+        self._evictor = evictor
+        return self
 
     def allowed_lateness(self, time_ms: int) -> WindowedStream:
         """Keep windows open for late records, each of which fires its window again.
@@ -194,6 +229,8 @@ class WindowedStream:
             "strategy": strategy,
             "function": function,
             "window_function": window_function,
+            "trigger": self._trigger,
+            "evictor": self._evictor,
         }
         return self._keyed_stream._transform(OperatorKind.WINDOW, "Window", members, output_type)
 

@@ -112,7 +112,16 @@ if TYPE_CHECKING:
         GlobalWindow as GlobalWindow,
     )
     from penstock.datastream.window import (
+        MergingWindowAssigner as MergingWindowAssigner,
+    )
+    from penstock.datastream.window import (
         TimeWindow as TimeWindow,
+    )
+    from penstock.datastream.window import (
+        Trigger as Trigger,
+    )
+    from penstock.datastream.window import (
+        TriggerResult as TriggerResult,
     )
     from penstock.datastream.window import (
         Window as Window,
@@ -142,7 +151,10 @@ _NAMES_OF_MODULES = {
     "stream_execution_environment": ("StreamExecutionEnvironment",),
     "time_domain": ("TimeDomain",),
     "timerservice": ("TimerService",),
-    "window": ("CountWindow", "GlobalWindow", "TimeWindow", "Window", "WindowAssigner"),
+    "window": (
+        *("CountWindow", "GlobalWindow", "MergingWindowAssigner", "TimeWindow", "Trigger", "TriggerResult", "Window"),
+        "WindowAssigner",
+    ),
 }
 _MODULE_OF_NAME = {name: module for module, names in _NAMES_OF_MODULES.items() for name in names}
 

@@ -2,9 +2,18 @@
 
 from __future__ import annotations
 
+from penstock._api.triggers import (
+    EventTimeTrigger,
+    Evictor,
+    ProcessingTimeTrigger,
+    TimestampedValue,
+    Trigger,
+    TriggerResult,
+)
 from penstock._api.window import (
     CountWindow,
     GlobalWindow,
+    MergingWindowAssigner,
     TimeWindow,
     TumblingEventTimeWindows,
     Window,
@@ -13,8 +22,15 @@ from penstock._api.window import (
 
 __all__ = [
     "CountWindow",
+    "EventTimeTrigger",
+    "Evictor",
     "GlobalWindow",
+    "MergingWindowAssigner",
+    "ProcessingTimeTrigger",
     "TimeWindow",
+    "TimestampedValue",
+    "Trigger",
+    "TriggerResult",
     "TumblingEventTimeWindows",
     "Window",
     "WindowAssigner",

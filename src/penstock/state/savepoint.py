@@ -15,6 +15,7 @@ from penstock._engine.savepoints.reading import StatePlace
 from penstock._engine.savepoints.verification import Verification, verify
 from penstock._engine.state.declared import bare
 from penstock._engine.state.kinds.registry import has_sub_keys
+from penstock._engine.state.rows import IN_ADDRESS
 from penstock._engine.state.table import MISSING
 from penstock.errors import UnknownStateError
 from penstock.state._columns import RowShape
@@ -112,7 +113,9 @@ class Savepoint:
             known = tuple(f"{state.name!r} ({state.kind or 'undeclared'})" for state in states.values())
             raise UnknownStateError(self.path, f"keyed state {name!r} of operator {uid!r}", known)
         parts = tuple(partial(_keyed, place, name) for place in self._places(uid))
-        windows, is_map = bool(states[name].windows), has_sub_keys(bare(states[name].kind))
+        state = states[name]
+        windows = bool(state.windows) or state.kind.startswith(IN_ADDRESS)
+        is_map = has_sub_keys(bare(state.kind))
         columns = (
             "key",
             *(("window_start", "window_end") if windows else ()),
@@ -234,7 +237,7 @@ def _splits(place: StatePlace, serializer: SimpleVersionedSerializer[Any]) -> li
 
 
 def _keyed_cells(windows: bool, is_map: bool, entry: KeyedEntry) -> tuple[Any, ...]:
-    window = (entry.window or (None, None)) if windows else ()
+    window = (*entry.window, None, None)[:2] if windows else ()
     map_key = (entry.map_key if isinstance(entry, MapEntry) else None,) if is_map else ()
     return entry.key, *window, *map_key, entry.value
 

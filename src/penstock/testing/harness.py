@@ -43,7 +43,8 @@ if TYPE_CHECKING:
     from penstock._api.functions.process import KeyedProcessFunction, ProcessFunction
     from penstock._api.functions.windows import ProcessWindowFunction, WindowFunction
     from penstock._api.output_tag import OutputTag
-    from penstock._api.window import TumblingEventTimeWindows
+    from penstock._api.triggers import Evictor, Trigger
+    from penstock._api.window import WindowAssigner
     from penstock._engine.operators.base import Output
     from penstock._engine.protocol.state_handle import StateHandle
 
@@ -177,13 +178,15 @@ class OperatorHarness:
     def for_window(
         cls,
         key_selector: KeySelector | Callable[[Any], Any],
-        window_assigner: TumblingEventTimeWindows,
+        window_assigner: WindowAssigner[Any, Any],
         *,
         reduce: ReduceFunction | Callable[[Any, Any], Any] | None = None,
         aggregate: AggregateFunction | None = None,
         function: WindowFunction[Any, Any, Any, Any] | ProcessWindowFunction[Any, Any, Any, Any] | None = None,
         allowed_lateness_ms: int = 0,
         side_output_late_data: OutputTag | None = None,
+        trigger: Trigger[Any, Any] | None = None,
+        evictor: Evictor[Any, Any] | None = None,
         **subtask: int,
     ) -> OperatorHarness:
         """Return a harness for the functions of a ``WindowedStream``.
@@ -196,6 +199,8 @@ class OperatorHarness:
             function: The function of ``apply`` or ``process``, or the window function beside one of those two.
             allowed_lateness_ms: As ``WindowedStream.allowed_lateness`` sets it, in milliseconds.
             side_output_late_data: As ``WindowedStream.side_output_late_data`` sets it.
+            trigger: As ``WindowedStream.trigger`` sets it.
+            evictor: As ``WindowedStream.evictor`` sets it.
             **subtask: ``subtask_index``, ``parallelism`` and ``max_parallelism``.
 
         Raises:
@@ -227,6 +232,8 @@ class OperatorHarness:
             strategy=strategy,
             function=aggregate if reduce is None else reduce,
             window_function=function,
+            trigger=trigger,
+            evictor=evictor,
         )
         return cls(operator, **subtask)
 

@@ -17,7 +17,14 @@ from penstock.datastream import (
     WindowedStream,
     WindowFunction,
 )
-from penstock.datastream.window import TimeWindow, TumblingEventTimeWindows, WindowAssigner
+from penstock.datastream.window import (
+    EventTimeTrigger,
+    Evictor,
+    MergingWindowAssigner,
+    TimeWindow,
+    TumblingEventTimeWindows,
+    WindowAssigner,
+)
 from penstock.errors import UnsupportedOperationError
 
 if TYPE_CHECKING:
@@ -90,7 +97,7 @@ def test_payload(
     assert (members["allowed_lateness_ms"], members["late_tag"]) == (2000, "late")
     functions = [type(members[name]).__name__ for name in ("function", "window_function")]
     assert (members["strategy"], *functions) == expected
-    assert len(members) == 7
+    assert len(members) == 9
 
 
 def test_no_lateness_and_no_late_output_by_default(env: StreamExecutionEnvironment, windows: WindowedStream) -> None:
@@ -151,9 +158,26 @@ def test_lateness_is_not_negative(windows: WindowedStream) -> None:
         windows.allowed_lateness(-1)
 
 
-def test_other_windows_are_refused_for_now(env: StreamExecutionEnvironment) -> None:
+class NeverMerges(EventTimeTrigger):
+    def can_merge(self) -> bool:
+        return False
+
+
+class Merging(Own, MergingWindowAssigner):
+    def merge_windows(self, windows: Any, callback: Any) -> None: ...
+
+
+def test_windows_triggers_and_evictors_of_ones_own_are_taken_and_others_are_not(
+    env: StreamExecutionEnvironment,
+) -> None:
     keyed = env.from_collection([1]).key_by(abs)
-    with pytest.raises(UnsupportedOperationError, match="TumblingEventTimeWindows only"):
-        keyed.window(Own())
+    assert keyed.window(Own()).trigger(NeverMerges()).evictor(Evictor()).reduce(max)
+    assert keyed.window(Merging()).trigger(EventTimeTrigger()).reduce(max)
+    with pytest.raises(UnsupportedOperationError, match="its can_merge"):
+        keyed.window(Merging()).trigger(NeverMerges())
     with pytest.raises(TypeError, match="must be a WindowAssigner"):
         keyed.window(5)  # type: ignore[arg-type] - what is tested
+    with pytest.raises(TypeError, match="must be a Trigger"):
+        keyed.window(Own()).trigger(5)  # type: ignore[arg-type] - what is tested
+    with pytest.raises(TypeError, match="must be an Evictor"):
+        keyed.window(Own()).evictor(5)  # type: ignore[arg-type] - what is tested

@@ -139,8 +139,11 @@ class EngineRuntimeContext(RuntimeContext):
             msg = f"{operation} takes a {kind.descriptor.__name__}, not {descriptor!r}."
             raise TypeError(msg)
         refuse_time_to_live(descriptor)
-        table = self._store.table(descriptor.get_name(), kind=kind.declared(descriptor), keep_keys=self._keep_keys)
+        table = self._table(descriptor.get_name(), kind.declared(descriptor))
         return kind.state(descriptor, self._scope(table, self._key))
+
+    def _table(self, name: str, kind: str) -> Table:
+        return cast("MemoryStore", self._store).table(name, kind=kind, keep_keys=self._keep_keys)
 
     def _scope(self, table: Table, key: KeyContext) -> StateScope:
         return StateScope(table, key, self._context.operator_name, keep_keys=self._keep_keys)

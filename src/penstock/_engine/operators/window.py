@@ -11,7 +11,7 @@ from __future__ import annotations
 from heapq import heappop, heappush
 from typing import TYPE_CHECKING, Any
 
-from penstock._api.window import TimeWindow, TumblingEventTimeWindows
+from penstock._api.window import MergingWindowAssigner, TimeWindow, TumblingEventTimeWindows, WindowAssigner
 from penstock._engine.operators.context import EngineRuntimeContext
 from penstock._engine.operators.fired_windows import (
     CONTENTS,
@@ -22,9 +22,16 @@ from penstock._engine.operators.fired_windows import (
     take_over_from_format_1,
 )
 from penstock._engine.operators.keyed import KeyedOperator
+from penstock._engine.operators.keyed_windows import KeyedWindowOperator
 from penstock._engine.operators.late_records import LateRecords
 from penstock._engine.operators.side_outputs import SideOutputs
-from penstock._engine.operators.window_function import WindowResults, window_results
+from penstock._engine.operators.window_contents import EvictedContents, WindowContents
+from penstock._engine.operators.window_function import (
+    KeyedWindowContext,
+    MergingWindowContext,
+    WindowResults,
+    window_results,
+)
 from penstock._engine.operators.window_strategy import PaneStrategy
 from penstock._engine.protocol.rows import MAX_WATERMARK, MIN_WATERMARK, NO_TIMESTAMP
 from penstock.common.copies import own
@@ -246,16 +253,31 @@ def _clears_at(end: int, lateness_ms: int) -> int:
 
 def window_operator(
     key_selector: Any,
-    assigner: TumblingEventTimeWindows,
+    assigner: WindowAssigner[Any, Any],
     *,
     allowed_lateness_ms: int,
     late_tag: str | None,
     strategy: str,
     function: Any,
     window_function: Any,
-) -> WindowOperator:
-    """Return the operator for a node's payload."""
+    trigger: Any = None,
+    evictor: Any = None,
+) -> KeyedOperator:
+    """Return the operator for a node's payload: aligned windows have one of their own."""
     panes = PaneStrategy.named(strategy, function)
+    if type(assigner) is not TumblingEventTimeWindows or trigger is not None or evictor is not None:
+        merges = isinstance(assigner, MergingWindowAssigner)
+        return KeyedWindowOperator(
+            key_selector,
+            assigner,
+            trigger or assigner.get_default_trigger(None),
+            allowed_lateness_ms=allowed_lateness_ms,
+            late_tag=late_tag,
+            contents=WindowContents(panes) if evictor is None else EvictedContents(panes, evictor),
+            results=window_results(
+                strategy, function, window_function, MergingWindowContext if merges else KeyedWindowContext
+            ),
+        )
     results = window_results(strategy, function, window_function)
     return WindowOperator(
         key_selector,

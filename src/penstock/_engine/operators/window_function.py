@@ -7,12 +7,15 @@ from typing import TYPE_CHECKING, Any, TypeAlias, cast
 from penstock._api.functions.windows import ProcessWindowFunction, WindowFunction
 from penstock._api.window import TimeWindow
 from penstock._engine.operators.context import EngineRuntimeContext
+from penstock._engine.operators.trigger_context import namespace_of
 from penstock._engine.state.key_context import KeyContext
 from penstock._engine.state.kinds.kind import StateScope
+from penstock.errors import UnsupportedOperationError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from penstock._api.window import Window
     from penstock._engine.operators.base import OperatorContext
     from penstock._engine.operators.side_outputs import SideOutputs
     from penstock._engine.protocol.keys import NormalKey
@@ -35,7 +38,7 @@ class WindowResults:
         """Get ready; return the function of the user's that is to be opened, and what with."""
         return None
 
-    def begin(self, window: TimeWindow, watermark: int) -> None:
+    def begin(self, window: Window, watermark: int) -> None:
         """Turn to a window."""
 
     def leave_keys(self) -> None:
@@ -55,8 +58,9 @@ class WindowResults:
 class FunctionResults(WindowResults):
     """The results of a WindowFunction or a ProcessWindowFunction."""
 
-    def __init__(self, strategy: str, function: Any, window_function: Any) -> None:
+    def __init__(self, strategy: str, function: Any, window_function: Any, context: type[WindowContext]) -> None:
         super().__init__(function, aggregated=strategy == "aggregate")
+        self._context_type = context
         self._many = strategy == "elements"
         self._function = window_function
         own_clear = getattr(window_function.__class__, "clear", None)
@@ -66,10 +70,10 @@ class FunctionResults(WindowResults):
         self._context: WindowContext
 
     def prepare(self, context: OperatorContext, store: MemoryStore) -> tuple[Any, EngineRuntimeContext]:
-        self._context = WindowContext(context, store)
+        self._context = self._context_type(context, store)
         return self._function, EngineRuntimeContext(context, store, self._context.key)
 
-    def begin(self, window: TimeWindow, watermark: int) -> None:
+    def begin(self, window: Window, watermark: int) -> None:
         self._context.at, self._context.watermark = window, watermark
 
     def leave_keys(self) -> None:
@@ -93,7 +97,7 @@ class FunctionResults(WindowResults):
             self._function.clear(self._context)
 
 
-class WindowContext(ProcessWindowFunction.Context[TimeWindow]):
+class WindowContext(ProcessWindowFunction.Context[Any]):
     """The context of the window and key at hand."""
 
     def __init__(self, context: OperatorContext, store: MemoryStore) -> None:
@@ -102,7 +106,7 @@ class WindowContext(ProcessWindowFunction.Context[TimeWindow]):
         self._runtime = context
         self._store = store
         self.key = KeyContext()
-        self.at = TimeWindow(0, 0)
+        self.at: Any = TimeWindow(0, 0)
         self.watermark = 0
 
     def turn_to(self, normal: NormalKey, key: Any) -> None:
@@ -110,7 +114,7 @@ class WindowContext(ProcessWindowFunction.Context[TimeWindow]):
         self._store.turn_to(normal)
         self.key.normal, self.key.key = normal, key
 
-    def window(self) -> TimeWindow:
+    def window(self) -> Any:
         return self.at
 
     def current_processing_time(self) -> int:
@@ -137,8 +141,38 @@ class _WindowState(EngineRuntimeContext):
         return StateScope(table, key, self.get_task_name(), (self._window.at.start, self._window.at.end))
 
 
-def window_results(strategy: str, function: Any, window_function: Any) -> WindowResults:
+class KeyedWindowContext(WindowContext):
+    """The same for windows that stand in the addresses of their rows."""
+
+    def window_state(self) -> EngineRuntimeContext:
+        return _KeyedWindowState(self, self._runtime, self._store)
+
+
+class _KeyedWindowState(EngineRuntimeContext):
+    """State of the key at hand in the window at hand."""
+
+    def __init__(self, window: WindowContext, context: OperatorContext, store: MemoryStore) -> None:
+        row = KeyContext()
+        row.key, row.normal = window.key.key, (window.key.normal, namespace_of(window.at), None)
+        super().__init__(context, store, row)
+
+    def _table(self, name: str, kind: str) -> Table:
+        # Apart from the state that all windows of a key share, which may have the same name.
+        return super()._table(f"window-{name}", kind)
+
+
+class MergingWindowContext(WindowContext):
+    """The same for windows that merge."""
+
+    def window_state(self) -> EngineRuntimeContext:
+        reason = "windows that merge have no state of their own, as in Flink; use global_state() of the context"
+        raise UnsupportedOperationError("window_state()", reason)
+
+
+def window_results(
+    strategy: str, function: Any, window_function: Any, context: type[WindowContext] = WindowContext
+) -> WindowResults:
     """Return what turns panes into results, with or without a window function."""
     if window_function is None:
         return WindowResults(function, aggregated=strategy == "aggregate")
-    return FunctionResults(strategy, function, window_function)
+    return FunctionResults(strategy, function, window_function, context)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from functools import reduce
 from typing import TYPE_CHECKING, Any
 
 from penstock._engine.operators.loops import Loops
@@ -33,6 +34,14 @@ class PaneStrategy(ABC):
     def add_all(self, pane: Pane, keys: list[NormalKey], records: Iterator[Any]) -> None:
         """Fold records into one pane; takes as many from the iterator as there are keys."""
 
+    @abstractmethod
+    def merged(self, held: Any, more: Any) -> Any:
+        """Return what two windows of a key hold that have become one."""
+
+    @abstractmethod
+    def folded(self, records: list[Any]) -> Any:
+        """Return what a window holds of these records."""
+
     def add_each(self, panes: list[Pane], keys: list[NormalKey], records: Iterator[Any]) -> None:
         """Fold each record into a pane of its own; runs of one pane are folded at once."""
         start, count = 0, len(panes)
@@ -61,6 +70,12 @@ class ReducePanes(PaneStrategy):
             hot[key] = own(value if before is ABSENT else call(before, value))
         pane.dirty.update(keys)
 
+    def merged(self, held: Any, more: Any) -> Any:
+        return own(getattr(self.function, "reduce", self.function)(held, more))
+
+    def folded(self, records: list[Any]) -> Any:
+        return reduce(self.merged, records)
+
 
 class AggregatePanes(PaneStrategy):
     """One accumulator per key."""
@@ -75,6 +90,13 @@ class AggregatePanes(PaneStrategy):
         function, state = self.function, (pane.hot, pane.load)
         self._loops.aggregate(function.add, records, keys, state, function.create_accumulator)
         pane.dirty.update(keys)
+
+    def merged(self, held: Any, more: Any) -> Any:
+        return own(self.function.merge(held, more))
+
+    def folded(self, records: list[Any]) -> Any:
+        function = self.function
+        return reduce(lambda held, record: function.add(record, held), records, own(function.create_accumulator()))
 
 
 class ElementPanes(PaneStrategy):
@@ -95,3 +117,9 @@ class ElementPanes(PaneStrategy):
                 elements.append(value)
                 hot[key] = elements
         pane.dirty.update(keys)
+
+    def merged(self, held: list[Any], more: list[Any]) -> list[Any]:
+        return [*held, *more]
+
+    def folded(self, records: list[Any]) -> list[Any]:
+        return records

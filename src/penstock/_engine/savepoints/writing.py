@@ -20,7 +20,7 @@ from penstock._engine.savepoints.reading import MEMORY_BYTES, SCRATCH, opened_st
 from penstock._engine.state.declared import bare, declared
 from penstock._engine.state.keyed_store import KeyedStore
 from penstock._engine.state.operator_state import OperatorState, describe
-from penstock._engine.state.rows import key_at
+from penstock._engine.state.rows import IN_ADDRESS, Address, key_at
 from penstock._engine.state.table import ABSENT, MISSING, FullRow
 from penstock._engine.storage.copying import copy_files
 from penstock._engine.storage.opening import open_storage
@@ -146,10 +146,8 @@ class _Writer:
                     shape = _Shape(name, state.kind, keep_keys=True)
                     for key, namespace, sub_key, given in state.entries():
                         value = transformed(state.steps, name, state.kind, _named(key, sub_key), given)
-                        address = normal_key(key)
-                        if sub_key is not MISSING:
-                            address = (address, (), normal_key(sub_key))
-                        stores.put(shape, namespace, FullRow(address, key, sub_key, value, None))
+                        address, pane = _place(state.kind, normal_key(key), namespace, sub_key)
+                        stores.put(shape, pane, FullRow(address, key, sub_key, value, None))
             stores.declare_what_fits()
             for domain, timers in operator.timers.items():
                 for key, timestamp, namespace in timers():
@@ -297,6 +295,14 @@ class _Stores:
             if data is not None:
                 self._lineages[subtask] = (store.describe(data, "delta", number, number, ""),)
             store.catch_up(self._lineages[subtask])
+
+
+def _place(kind: str, normal: NormalKey, namespace: tuple[int, ...], sub_key: Any) -> tuple[Address, tuple[int, ...]]:
+    """Return where a new row stands: its address, and the namespace of its pane."""
+    sub = None if sub_key is MISSING else normal_key(sub_key)
+    if kind.startswith(IN_ADDRESS):
+        return (normal, namespace, sub), ()
+    return normal if sub is None else (normal, (), sub), namespace
 
 
 def _named(key: Any, sub_key: Any) -> Any:

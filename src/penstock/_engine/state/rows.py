@@ -16,6 +16,9 @@ if TYPE_CHECKING:
 #: The kind of rows whose sub-key is the time that a timer is set for, and that have no value.
 TIMERS: Final = "timers"
 
+#: Begins the names of kinds whose rows have their window in their address.
+IN_ADDRESS: Final = "keyed-"
+
 #: The numbers of a window, such as its start and end; () for what belongs to no window.
 Namespace: TypeAlias = "tuple[int, ...]"
 #: Key and namespace, which several rows may share.

@@ -22,6 +22,10 @@ class AggregatingKind(StateKind[AggregatingStateDescriptor]):
     def state(self, descriptor: AggregatingStateDescriptor, scope: StateScope) -> AggregatingState[Any, Any]:
         return StoredAggregatingState(value_in(scope), descriptor, scope.operator)
 
+    def merge(self, state: Any, others: list[Any]) -> None:
+        for other in others:
+            state.take(other)
+
 
 class StoredAggregatingState(AggregatingState[Any, Any]):
     """One accumulator per key, that may be None.
@@ -50,6 +54,12 @@ class StoredAggregatingState(AggregatingState[Any, Any]):
         after = self._function.add(value, before)
         after = after if after is before else own(after)
         self._stored.keep(after if self._held is None else self._held.value(after))
+
+    def take(self, other: StoredAggregatingState) -> None:
+        """Add the accumulator of another one."""
+        held, more = self._stored.row(), other._stored.row()
+        if more is not ABSENT:
+            self._stored.keep(more if held is ABSENT else own(self._function.merge(held, more)))
 
     def clear(self) -> None:
         self._stored.clear()

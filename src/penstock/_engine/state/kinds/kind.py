@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 
 from penstock._api.state.descriptors import StateDescriptor
 from penstock._engine.state.declared import declared
+from penstock.errors import UnsupportedOperationError
 
 if TYPE_CHECKING:
     from penstock._api.state.kinds import State
@@ -50,6 +51,18 @@ class StateKind(ABC, Generic[DescriptorT]):
     @abstractmethod
     def state(self, descriptor: DescriptorT, scope: StateScope) -> State:
         """Return the object that a function reads and writes, as its descriptor declares it."""
+
+    def merge(self, state: State, others: list[State]) -> None:
+        """Add what other states hold to one.
+
+        Args:
+            state: Of this kind.
+            others: The same.
+
+        Raises:
+            UnsupportedOperationError: Two states of this kind cannot become one.
+        """
+        raise UnsupportedOperationError(f"Merging {self.name} state", "list, reducing and aggregating state can merge")
 
 
 #: Any kind, whatever asks for it.

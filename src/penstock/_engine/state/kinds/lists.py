@@ -24,6 +24,10 @@ class ListKind(StateKind[ListStateDescriptor]):
     def state(self, descriptor: ListStateDescriptor, scope: StateScope) -> ListState[Any]:
         return held_list(StoredListState(value_in(scope)), descriptor, scope.operator)
 
+    def merge(self, state: Any, others: list[Any]) -> None:
+        for other in others:
+            state.add_all(list(other.get()))
+
 
 class StoredListState(ListState[Any]):
     """One list per key.

@@ -24,6 +24,12 @@ class ReducingKind(StateKind[ReducingStateDescriptor]):
     def state(self, descriptor: ReducingStateDescriptor, scope: StateScope) -> ReducingState[Any]:
         return StoredReducingState(held_value(value_in(scope), descriptor, scope.operator), descriptor)
 
+    def merge(self, state: Any, others: list[Any]) -> None:
+        for other in others:
+            value = other.get()
+            if value is not None:
+                state.add(value)
+
 
 class StoredReducingState(ReducingState[Any]):
     """One value per key, that a function adds to.

@@ -1,0 +1,270 @@
+"""Windows of single keys: whatever assigner, trigger, evictor and merging make of them.
+
+A row for each key and window holds the contents, and rows like it what the trigger and the window function keep.
+Timers of key and window call the trigger, and clear a window when it is over. Aligned windows have an operator of their
+own (`window`), which keeps no timers and drops a whole window at once.
+
+Source of the rules: Flink's WindowOperator.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from penstock._api.time_domain import TimeDomain
+from penstock._api.window import MergingWindowAssigner, WindowAssigner
+from penstock._engine.operators.context import EngineRuntimeContext
+from penstock._engine.operators.keyed import KeyedOperator
+from penstock._engine.operators.late_records import LateRecords
+from penstock._engine.operators.merging_windows import MergingWindows
+from penstock._engine.operators.side_outputs import SideOutputs
+from penstock._engine.operators.trigger_context import TriggerState, namespace_of, window_of
+from penstock._engine.operators.window_contents import CONTENTS, WindowContents
+from penstock._engine.protocol.rows import MAX_WATERMARK, MIN_WATERMARK
+from penstock._engine.state.table import ABSENT, MISSING
+from penstock.errors import UnsupportedOperationError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from penstock._api.functions.basic import RuntimeContext
+    from penstock._api.triggers import Trigger, TriggerResult
+    from penstock._api.window import Window
+    from penstock._engine.operators.base import EpochContext, OperatorContext, Output
+    from penstock._engine.operators.batch import Batch
+    from penstock._engine.operators.window_function import WindowResults
+    from penstock._engine.protocol.keys import NormalKey
+    from penstock._engine.state.table import Pane
+    from penstock._engine.state.timers import DueTimer, Timers
+
+#: By key: the windows that merge.
+MERGING = "merging-windows"
+
+
+class KeyedWindowOperator(KeyedOperator):
+    """Records into windows of their keys, and what these hold into results when the trigger says so.
+
+    Args:
+        key_selector: Of the keyed stream.
+        assigner: Which windows a record belongs to.
+        trigger: When a window fires.
+        allowed_lateness_ms: How long after its end a window of event time still takes records.
+        late_tag: Id of the side output for records that come later still; None drops them.
+        contents: What a window holds of a key.
+        results: What becomes of that when it fires.
+    """
+
+    parts_tagged = True
+
+    def __init__(
+        self,
+        key_selector: Any,
+        assigner: WindowAssigner[Any, Any],
+        trigger: Trigger[Any, Any],
+        *,
+        allowed_lateness_ms: int,
+        late_tag: str | None,
+        contents: WindowContents,
+        results: WindowResults,
+    ) -> None:
+        super().__init__(key_selector)
+        self.assigner = assigner
+        self.trigger = trigger
+        self.lateness_ms = allowed_lateness_ms
+        self.late_tag = late_tag
+        self.contents = contents
+        self.results = results
+        self.watermark = MIN_WATERMARK
+        self.is_event_time = assigner.is_event_time()
+        self.event_timers: Timers
+        self.processing_timers: Timers
+        self.state: TriggerState
+        self._merging: Pane
+
+    def open(self, context: OperatorContext) -> None:
+        super().open(context)
+        self.event_timers = self.store.timers("event-time")
+        self.processing_timers = self.store.timers("processing-time")
+        self.contents.open(self.store.table(CONTENTS, kind=self.contents.kind, keep_keys=True).pane())
+        self._merging = self.store.table(MERGING, kind=MERGING).pane()
+        self.state = TriggerState(context, self.store, self.event_timers, self.processing_timers)
+        self._late = LateRecords(context)
+        self._assigner_context = AssignerContext(self.state, EngineRuntimeContext(context))
+
+    def begin_epoch(self, epoch: EpochContext) -> None:
+        super().begin_epoch(epoch)
+        self.watermark = self.state.watermark = epoch.watermark
+
+    def open_functions(self, epoch: EpochContext) -> None:
+        if self.contents.function is not None:
+            self.open_function(self.contents.function, EngineRuntimeContext(self.context), epoch)
+        function = self.results.prepare(self.context, self.store)
+        if function is not None:
+            self.open_function(*function, epoch, yields=True)
+
+    def leave_keys(self) -> None:
+        self.results.leave_keys()
+
+    # -------------------------------------------------------------------------------------------------------- records
+
+    def process(self, batch: Batch, input_index: int) -> Iterable[Output]:
+        out = SideOutputs(with_timestamps=True, object_reuse=self.object_reuse)
+        for start, stop, watermark in batch.segments():
+            if start < stop:
+                records = batch.records[start:stop]
+                keys, normals = self.keys_of(records)
+                rows = zip(self.iterate(records), keys, normals, batch.stamps(start, stop), strict=True)
+                for value, key, normal, stamp in rows:
+                    self._add(value, stamp, key, normal, out)
+            if watermark is not None:
+                self.watermark = self.state.watermark = watermark
+                self.iterate([])
+                self._fire_timers(self.event_timers.pop_due(watermark), TimeDomain.EVENT_TIME, out)
+                out.watermark(watermark)
+        return out.outputs()
+
+    def _add(self, value: Any, stamp: int, key: Any, normal: NormalKey, out: SideOutputs) -> None:
+        """Add a record to its windows, and do what the trigger says."""
+        self.state.turn_to(key, normal)
+        merging = self._windows_of(normal)
+        was_taken = False
+        for window in self.assigner.assign_windows(value, stamp, self._assigner_context):
+            actual = window if merging is None else merging.add(window, self._merge)
+            if self._is_over(actual):
+                if merging is not None:
+                    merging.mapping.pop(actual, None)
+                continue
+            was_taken = True
+            stands = actual if merging is None else merging.mapping[actual]
+            self.contents.add(self.state.address(stands), key, value, stamp)
+            result = self.trigger.on_element(value, stamp, actual, self.state.at(actual))
+            self._follow(result, actual, stands, out)
+            self._set_cleanup(actual)
+        self._keep(normal, merging)
+        if not was_taken and self.is_event_time and stamp + self.lateness_ms <= self.watermark:
+            self._set_aside(value, stamp, out)
+
+    def _set_aside(self, value: Any, stamp: int, out: SideOutputs) -> None:
+        if self.late_tag is None:
+            self._late.drop(1, value, stamp, self.watermark)
+            return
+        late = out.side(self.late_tag)
+        late.records.append(value)
+        late.timestamps.append(stamp)
+
+    # --------------------------------------------------------------------------------------------------------- firing
+
+    def _follow(self, result: TriggerResult, window: Window, stands: Window, out: SideOutputs) -> None:
+        """Do to a window what its trigger says."""
+        address = self.state.address(stands)
+        if result.is_fire():
+            self.results.begin(window, self.watermark)
+            self.contents.fire(address, window, self.state.key, self.results, out)
+        if result.is_purge():
+            self.contents.remove(address)
+
+    def _fire_timers(self, due: Iterable[DueTimer], domain: TimeDomain, out: SideOutputs) -> None:
+        for timestamp, normal, namespace, key in due:
+            self.store.turn_to(normal)
+            self.state.turn_to(key, normal)
+            window, merging = window_of(namespace), self._windows_of(normal)
+            if merging is not None and window not in merging.mapping:
+                continue  # it has become another, or is over
+            stands = window if merging is None else merging.mapping[window]
+            is_event = domain is TimeDomain.EVENT_TIME
+            call = self.trigger.on_event_time if is_event else self.trigger.on_processing_time
+            self._follow(call(timestamp, window, self.state.at(window)), window, stands, out)
+            if is_event is self.is_event_time and timestamp == self._cleanup_time(window):
+                self._clear(window, stands, key)
+                if merging is not None:
+                    del merging.mapping[window]
+            self._keep(normal, merging)
+
+    def on_processing_time(self, now_ms: int) -> Iterable[Output]:
+        due = self.processing_timers.next()
+        return () if due is None or due > now_ms else self._fire_processing(self.processing_timers.pop_due(now_ms))
+
+    def fire_left_timers(self) -> Iterable[Output]:
+        return self._fire_processing(self.processing_timers.pop_left())
+
+    def _fire_processing(self, due: Iterable[DueTimer]) -> Iterable[Output]:
+        out = SideOutputs(with_timestamps=True, object_reuse=self.object_reuse)
+        self.iterate([])
+        self._fire_timers(due, TimeDomain.PROCESSING_TIME, out)
+        return out.outputs()
+
+    def next_timer_ms(self) -> int | None:
+        return self.processing_timers.next()
+
+    # ------------------------------------------------------------------------------------------------- windows that end
+
+    def _cleanup_time(self, window: Window) -> int:
+        """Return when a window is over: by the watermark, or by the clock."""
+        end = window.max_timestamp()
+        return min(end + self.lateness_ms, MAX_WATERMARK) if self.is_event_time else end
+
+    def _is_over(self, window: Window) -> bool:
+        return self.is_event_time and self._cleanup_time(window) <= self.watermark
+
+    def _set_cleanup(self, window: Window) -> None:
+        time = self._cleanup_time(window)
+        if time < MAX_WATERMARK:  # else it lasts as long as the job
+            self.state.at(window).register(time, is_event=self.is_event_time)
+
+    def _clear(self, window: Window, stands: Window, key: Any) -> None:
+        self.contents.remove(self.state.address(stands))
+        self.trigger.clear(window, self.state.at(window))
+        if self.results.clears:
+            self.results.begin(window, self.watermark)
+            self.results.clear([(self.state.normal, key, None)])
+
+    # ------------------------------------------------------------------------------------------------------- merging
+
+    def _windows_of(self, normal: NormalKey) -> MergingWindows | None:
+        """Return the windows of a key that may merge; None where no windows do."""
+        if not isinstance(self.assigner, MergingWindowAssigner):
+            return None
+        pairs = self._merging.hot.get(normal, MISSING)
+        if pairs is MISSING:
+            pairs = self._merging.load(normal)
+        found = () if pairs is ABSENT else pairs
+        return MergingWindows(self.assigner, {window_of(window): window_of(stands) for window, stands in found})
+
+    def _keep(self, normal: NormalKey, merging: MergingWindows | None) -> None:
+        if merging is None:
+            return
+        pairs = tuple((namespace_of(window), namespace_of(stands)) for window, stands in merging.mapping.items())
+        if self._merging.hot.get(normal) != pairs:
+            self._merging.hot[normal] = pairs or ABSENT
+            self._merging.dirty.add(normal)
+
+    def _merge(self, window: Window, parts: list[Window], stands: Window, others: list[Window]) -> None:
+        """Make the windows of a key one."""
+        end = window.max_timestamp()
+        now = self.watermark if self.is_event_time else self.state.get_current_processing_time()
+        if end + (self.lateness_ms if self.is_event_time else 0) <= now and end < MAX_WATERMARK:
+            reason = f"its end {end} would be before the present time {now}"
+            raise UnsupportedOperationError(f"Merging windows into {window!r}", reason)
+        self.trigger.on_merge(window, self.state.merging(window, parts))
+        for part in parts:
+            if part == window:
+                continue
+            self.trigger.clear(part, self.state.at(part))
+            time = self._cleanup_time(part)
+            if time < MAX_WATERMARK:
+                self.state.at(part).delete(time, is_event=self.is_event_time)
+        self.contents.merge(self.state.address(stands), [self.state.address(other) for other in others])
+
+
+class AssignerContext(WindowAssigner.WindowAssignerContext):
+    """What an assigner can ask."""
+
+    def __init__(self, state: TriggerState, runtime: RuntimeContext) -> None:
+        self._state = state
+        self._runtime = runtime
+
+    def get_current_processing_time(self) -> int:
+        return self._state.get_current_processing_time()
+
+    def get_runtime_context(self) -> RuntimeContext:
+        return self._runtime

@@ -1,0 +1,65 @@
+"""The windows of one key that merge: which there are, and under which of them the contents of each stand.
+
+A window that grows keeps the namespace of its first contents, so what it holds is not moved with each record.
+
+Source of the rules: Flink's MergingWindowSet.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from penstock._api.window import MergingWindowAssigner, Window
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+#: Gets the window that others have become, those others, whose contents are its own from now on, and those whose
+#: contents are to be added to them.
+Merge: TypeAlias = "Callable[[Window, list[Window], Window, list[Window]], None]"
+
+
+class MergingWindows:
+    """The windows of one key.
+
+    Args:
+        assigner: Says which windows are to be one.
+        mapping: By window: the one under which its contents stand.
+    """
+
+    def __init__(self, assigner: MergingWindowAssigner[Any, Any], mapping: dict[Window, Window]) -> None:
+        self._assigner = assigner
+        self.mapping = mapping
+
+    def add(self, window: Window, merge: Merge) -> Window:
+        """Add a window, and return the one that it is a part of then.
+
+        Args:
+            window: The window of a record.
+            merge: Called for windows that are no more.
+        """
+        merges = _Merges()
+        self._assigner.merge_windows([*self.mapping, window], merges)
+        result = window
+        for made, parts in merges.found:
+            others = [part for part in parts if part != window]
+            if len(others) < len(parts):
+                result = made
+            stands = [self.mapping.pop(part) for part in others if part in self.mapping]
+            if not stands:
+                continue
+            self.mapping[made] = stands[0]
+            if others != [made]:  # else it has only taken a record more
+                merge(made, others, stands[0], stands[1:])
+        self.mapping.setdefault(result, result)
+        return result
+
+
+class _Merges(MergingWindowAssigner.MergeCallback[Window]):
+    """Notes what is to be merged."""
+
+    def __init__(self) -> None:
+        self.found: list[tuple[Window, list[Window]]] = []
+
+    def merge(self, to_be_merged: Iterable[Window], merge_result: Window) -> None:
+        self.found.append((merge_result, list(dict.fromkeys(to_be_merged))))

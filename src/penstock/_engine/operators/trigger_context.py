@@ -1,0 +1,157 @@
+"""What a trigger can ask and set for a window of a key, and how such a window stands in state and timers."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from penstock._api.triggers import Trigger
+from penstock._api.window import CountWindow, GlobalWindow, TimeWindow, Window
+from penstock._engine.protocol.rows import MIN_WATERMARK
+from penstock._engine.protocol.times import checked_time
+from penstock._engine.state.key_context import KeyContext
+from penstock._engine.state.kinds.kind import StateScope
+from penstock._engine.state.kinds.registry import kind_of
+from penstock.errors import UnsupportedOperationError
+
+if TYPE_CHECKING:
+    from penstock._api.state.descriptors import StateDescriptor
+    from penstock._api.state.kinds import State
+    from penstock._engine.operators.base import OperatorContext
+    from penstock._engine.protocol.keys import NormalKey
+    from penstock._engine.state.memory_store import MemoryStore
+    from penstock._engine.state.rows import Composite, Namespace
+    from penstock._engine.state.timers import Timers
+    from penstock.metrics.metricbase import MetricGroup
+
+
+def namespace_of(window: Window) -> Namespace:
+    """Return the numbers that a window stands under in state and timers.
+
+    Raises:
+        UnsupportedOperationError: It is of a class of its own.
+
+    Example:
+        >>> namespace_of(TimeWindow(0, 10)), namespace_of(CountWindow(7)), namespace_of(GlobalWindow.get())
+        ((0, 10), (7,), ())
+    """
+    match window:
+        case TimeWindow():
+            return window.start, window.end
+        case CountWindow():
+            return (window.id,)
+        case GlobalWindow():
+            return ()
+        case _:
+            reason = "windows are TimeWindow, CountWindow or GlobalWindow objects"
+            raise UnsupportedOperationError(f"A window of the class {type(window).__qualname__}", reason)
+
+
+def window_of(namespace: Namespace) -> Window:
+    """Return the window of a namespace.
+
+    Example:
+        >>> window_of((0, 10)), window_of(())
+        (TimeWindow(start=0, end=10), GlobalWindow)
+    """
+    match namespace:
+        case (start, end):
+            return TimeWindow(start, end)
+        case (number,):
+            return CountWindow(number)
+        case _:
+            return GlobalWindow.get()
+
+
+class TriggerState(Trigger.OnMergeContext):
+    """The context of the window and key at hand, moved from one to the next."""
+
+    def __init__(self, context: OperatorContext, store: MemoryStore, event: Timers, processing: Timers) -> None:
+        self._context = context
+        self._store = store
+        self._event, self._processing = event, processing
+        self._states: dict[str, State] = {}
+        #: The row of the trigger's state: key and window.
+        self._row = KeyContext()
+        self._namespace: Namespace = ()
+        self._parts: list[Namespace] = []
+        self.watermark = MIN_WATERMARK
+        self.key: Any = None
+        self.normal: NormalKey = b""
+
+    def turn_to(self, key: Any, normal: NormalKey) -> None:
+        """Make a key the one at hand."""
+        self.key, self.normal = key, normal
+
+    def address(self, window: Window) -> Composite:
+        """Return where the row of a window of the key at hand stands."""
+        return self.normal, namespace_of(window), None
+
+    def at(self, window: Window) -> TriggerState:
+        """Make a window of the key the one at hand."""
+        self._namespace, self._parts = namespace_of(window), []
+        self._row.key, self._row.normal = self.key, (self.normal, self._namespace, None)
+        return self
+
+    def merging(self, window: Window, parts: list[Window]) -> TriggerState:
+        """Make the window the one at hand that others have become."""
+        self.at(window)
+        self._parts = [namespace_of(part) for part in parts if part != window]
+        return self
+
+    # ---------------------------------------------------------------------------------------------------------- clocks
+
+    def get_current_processing_time(self) -> int:
+        return self._context.clock()
+
+    def get_current_watermark(self) -> int:
+        return self.watermark
+
+    def get_metric_group(self) -> MetricGroup:
+        return self._context.metrics
+
+    def register(self, time: int, *, is_event: bool) -> None:
+        """Set a timer of the window at hand."""
+        timers = self._event if is_event else self._processing
+        timers.register(checked_time("The time of a timer", time), self.normal, self._namespace, self.key)
+
+    def delete(self, time: int, *, is_event: bool) -> None:
+        """Take a timer of the window at hand back."""
+        timers = self._event if is_event else self._processing
+        timers.delete(checked_time("The time of a timer", time), self.normal, self._namespace)
+
+    def register_processing_time_timer(self, time: int) -> None:
+        self.register(time, is_event=False)
+
+    def register_event_time_timer(self, time: int) -> None:
+        self.register(time, is_event=True)
+
+    def delete_processing_time_timer(self, time: int) -> None:
+        self.delete(time, is_event=False)
+
+    def delete_event_time_timer(self, time: int) -> None:
+        self.delete(time, is_event=True)
+
+    # ----------------------------------------------------------------------------------------------------------- state
+
+    def get_partitioned_state(self, state_descriptor: StateDescriptor) -> State:
+        name = state_descriptor.get_name()
+        state = self._states.get(name)
+        if state is None:
+            state = self._states[name] = self._state(state_descriptor, self._row)
+        return state
+
+    def merge_partitioned_state(self, state_descriptor: StateDescriptor) -> None:
+        others: list[State] = []
+        for part in self._parts:
+            row = KeyContext()
+            row.key, row.normal = self.key, (self.normal, part, None)
+            others.append(self._state(state_descriptor, row))
+        kind_of(state_descriptor).merge(self.get_partitioned_state(state_descriptor), others)
+        for other in others:
+            other.clear()
+
+    def _state(self, descriptor: StateDescriptor, row: KeyContext) -> State:
+        kind = kind_of(descriptor)
+        # Apart from the states of the function, which may have the same name.
+        table = self._store.table(f"trigger-{descriptor.get_name()}", kind=kind.declared(descriptor))
+        return kind.state(descriptor, StateScope(table, row, self._context.operator_name))

@@ -1,0 +1,111 @@
+"""What a window of one key holds until it is over, in a row of key and window."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from penstock._api.triggers import TimestampedValue
+from penstock._engine.operators.fired_windows import CONTENTS
+from penstock._engine.state.rows import IN_ADDRESS
+from penstock._engine.state.table import ABSENT, MISSING
+from penstock.common.copies import own
+
+if TYPE_CHECKING:
+    from penstock._api.triggers import Evictor
+    from penstock._api.window import Window
+    from penstock._engine.operators.side_outputs import SideOutputs
+    from penstock._engine.operators.window_function import WindowResults
+    from penstock._engine.operators.window_strategy import PaneStrategy
+    from penstock._engine.state.rows import Composite
+    from penstock._engine.state.table import Pane
+
+__all__ = ["CONTENTS", "EvictedContents", "WindowContents"]
+
+#: Of windows with an evictor: lists of pairs of record and timestamp.
+_EVICTED: Final = "window-evicted"
+
+
+class WindowContents:
+    """What has become of the records of each window: one value, an accumulator, or all of them."""
+
+    def __init__(self, strategy: PaneStrategy) -> None:
+        self.strategy = strategy
+        self.kind = IN_ADDRESS + strategy.kind
+        self.function = strategy.function
+        self.pane: Pane
+
+    def open(self, pane: Pane) -> None:
+        """Take the rows up."""
+        self.pane = pane
+
+    def add(self, address: Composite, key: Any, value: Any, stamp: int) -> None:
+        """Add a record to a window."""
+        self.strategy.add_all(self.pane, [address], iter((value,)))
+        if type(address[0]) is bytes:
+            self.pane.originals[address] = key, None
+
+    def remove(self, address: Composite) -> None:
+        """Forget what a window holds."""
+        self.put(address, ABSENT)
+
+    def merge(self, address: Composite, others: list[Composite]) -> None:
+        """Add what other windows of the key hold to a window."""
+        for other in others:
+            held, more = self.row(address), self.row(other)
+            if more is not ABSENT:
+                self.put(address, more if held is ABSENT else self.strategy.merged(held, more))
+                if other in self.pane.originals:
+                    self.pane.originals[address] = self.pane.originals[other]
+                self.put(other, ABSENT)
+
+    def fire(self, address: Composite, window: Window, key: Any, results: WindowResults, out: SideOutputs) -> None:
+        """Put out the result of a window; it may go on after that."""
+        value = self.row(address)
+        if value is not ABSENT:
+            results.emit([(address[0], key, own(value))], out, window.max_timestamp())
+
+    def row(self, address: Composite) -> Any:
+        """Return what a window holds, ABSENT for nothing."""
+        value = self.pane.hot.get(address, MISSING)
+        return self.pane.load(address) if value is MISSING else value
+
+    def put(self, address: Composite, value: Any) -> None:
+        """Set what a window holds."""
+        self.pane.hot[address] = value
+        self.pane.dirty.add(address)
+
+
+class EvictedContents(WindowContents):
+    """All records of each window with their timestamps; what a result is made of is what the evictor leaves."""
+
+    def __init__(self, strategy: PaneStrategy, evictor: Evictor[Any, Any]) -> None:
+        super().__init__(strategy)
+        self.kind = IN_ADDRESS + _EVICTED
+        self._evictor = evictor
+
+    def add(self, address: Composite, key: Any, value: Any, stamp: int) -> None:
+        held = self.row(address)
+        held = [] if held is ABSENT else held
+        held.append((value, stamp))
+        self.put(address, held)
+        if type(address[0]) is bytes:
+            self.pane.originals[address] = key, None
+
+    def merge(self, address: Composite, others: list[Composite]) -> None:
+        for other in others:
+            held, more = self.row(address), self.row(other)
+            if more is not ABSENT:
+                self.put(address, more if held is ABSENT else [*held, *more])
+                self.put(other, ABSENT)
+
+    def fire(self, address: Composite, window: Window, key: Any, results: WindowResults, out: SideOutputs) -> None:
+        held = self.row(address)
+        if held is ABSENT:
+            return
+        elements = [TimestampedValue(value, stamp) for value, stamp in own(held)]
+        elements = list(self._evictor.evict_before(elements, len(elements), window))
+        if elements:
+            result = self.strategy.folded([element.value for element in elements])
+            results.emit([(address[0], key, result)], out, window.max_timestamp())
+        elements = list(self._evictor.evict_after(elements, len(elements), window))
+        self.put(address, [(element.value, element.timestamp) for element in elements] or ABSENT)
