@@ -91,11 +91,11 @@ class StoredMapState(MapState[Any, Any]):
             self._subs.note(address)
         self._dirty.add(address)
 
-    def _at(self, key: Any) -> Composite:
-        kind: type[object] = type(key)
-        sub: NormalKey = key if kind is str or kind is int else normal_key(key)
-        normal = self._key.normal
-        return (normal[0], normal[1], sub) if type(normal) is tuple else (normal, (), sub)
+    def _at(self, key: object) -> Composite:
+        kind = type(key)
+        sub = cast("NormalKey", key) if kind is str or kind is int else normal_key(key)
+        owner, namespace = owner_at(self._key.normal)
+        return owner, namespace, sub
 
     # --------------------------------------------------------------------------------------------------- the whole map
 
