@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import random
 from typing import TYPE_CHECKING, Any
 
 import pytest
 from tests.unit.operators.starved import OperatorHarness, starved
 
+from penstock._engine.protocol.key_groups import key_group, subtask_of_key_group
+from penstock._engine.protocol.keys import normal_key
 from penstock.common.types import Row
 from penstock.datastream import OutputTag
 from penstock.datastream.functions import AggregateFunction, ProcessWindowFunction
@@ -173,6 +176,45 @@ def test_sessions_merge_and_fire_whole_after_a_restore(tmp_path: Path, key: Any)
     rest = again(tmp_path, harness, Sessions())
     rest.process_watermark(1_000)
     assert rest.values() == []
+
+
+def sessions_of(stamps: list[int]) -> list[tuple[int, int]]:
+    """Return where sessions begin and end."""
+    found: list[tuple[int, int]] = []
+    for stamp in sorted(stamps):
+        if found and stamp <= found[-1][1]:
+            found[-1] = found[-1][0], stamp + 10
+        else:
+            found.append((stamp, stamp + 10))
+    return found
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_sessions_are_those_of_their_records_through_restores_at_any_parallelism(tmp_path: Path, seed: int) -> None:
+    source = random.Random(seed)
+    came: dict[Any, list[int]] = {}
+    parts: list[Any] = []
+    for parallelism in (1, 3, 2, 2):
+        snapshots = [part.snapshot() for part in parts]
+        parts = [
+            windows(tmp_path, Sessions(), subtask_index=index, parallelism=parallelism) for index in range(parallelism)
+        ]
+        for part in parts if snapshots else ():
+            part.restore(*snapshots)
+        for _ in range(40):
+            key, stamp = source.choice(["a", "b", ("c", 1), Row(d=1)]), source.randrange(300)
+            came.setdefault(normal_key(key), []).append(stamp)
+            owner = subtask_of_key_group(key_group(normal_key(key), 128), parallelism, 128)
+            feed(parts[owner], (key, stamp, stamp))
+    for part in parts:
+        part.process_watermark(1_000)
+    found: dict[Any, list[Any]] = {}
+    for key, window, stamps in (value for part in parts for value in part.values()):
+        found.setdefault(normal_key(key), []).append((window.start, window.end, sorted(stamps)))
+    assert {key: sorted(windows) for key, windows in found.items()} == {
+        key: [(start, end, sorted(s for s in stamps if start <= s < end)) for start, end in sessions_of(stamps)]
+        for key, stamps in came.items()
+    }
 
 
 @pytest.mark.parametrize(

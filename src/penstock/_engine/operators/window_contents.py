@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, cast
 
 from penstock._api.triggers import TimestampedValue
 from penstock._engine.operators.fired_windows import CONTENTS
@@ -40,7 +40,7 @@ class WindowContents:
 
     def add(self, address: Composite, key: Any, value: Any, stamp: int) -> None:
         """Add a record to a window."""
-        self.strategy.add_all(self.pane, [address], iter((value,)))
+        self.strategy.add_all(self.pane, cast("list[Any]", [address]), iter((value,)))
         if type(address[0]) is bytes:
             self.pane.originals[address] = key, None
 
@@ -84,8 +84,8 @@ class EvictedContents(WindowContents):
         self._evictor = evictor
 
     def add(self, address: Composite, key: Any, value: Any, stamp: int) -> None:
-        held = self.row(address)
-        held = [] if held is ABSENT else held
+        before = self.row(address)
+        held: list[Any] = [] if before is ABSENT else before
         held.append((value, stamp))
         self.put(address, held)
         if type(address[0]) is bytes:

@@ -91,9 +91,8 @@ class StoredMapState(MapState[Any, Any]):
             self._subs.note(address)
         self._dirty.add(address)
 
-    def _at(self, key: object) -> Composite:
-        kind = type(key)
-        sub = cast("NormalKey", key) if kind is str or kind is int else normal_key(key)
+    def _at(self, key: Any) -> Composite:
+        sub: NormalKey = key if type(key) is str or type(key) is int else normal_key(key)
         owner, namespace = owner_at(self._key.normal)
         return owner, namespace, sub
 
