@@ -14,7 +14,7 @@ from tests.upgrade.make import DATA, KINDS, NUMBERS
 
 from penstock._engine.protocol.metadata import FORMAT_VERSION
 from penstock.errors import UnsupportedFormatError
-from penstock.state import Savepoint
+from penstock.savepoint import Savepoint
 
 FORMATS = sorted(path.name for path in DATA.iterdir() if path.name.removeprefix("format-").isdecimal())
 

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
         ValueStateDescriptor,
     )
     from penstock._api.state.kinds import AggregatingState, ListState, MapState, ReducingState, State, ValueState
-    from penstock._engine.operators.accumulators import Accumulators
+    from penstock._engine.operators.accumulators import AccumulatorRegistry
     from penstock._engine.operators.base import OperatorContext
     from penstock._engine.state.key_context import KeyContext
     from penstock._engine.state.kinds.kind import AnyKind
@@ -106,7 +106,7 @@ class EngineRuntimeContext(RuntimeContext):
     def get_histogram(self, name: str) -> Histogram[Any]:
         return self._accumulators("get_histogram", name).get_or_add(name, cast("type[Histogram[Any]]", Histogram))
 
-    def _accumulators(self, operation: str, name: str) -> Accumulators:
+    def _accumulators(self, operation: str, name: str) -> AccumulatorRegistry:
         if not self._counts:
             raise UnsupportedOperationError(f"{operation}({name!r})", _COUNTS_TWICE)
         return self._context.accumulators

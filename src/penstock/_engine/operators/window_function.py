@@ -124,13 +124,13 @@ class WindowContext(ProcessWindowFunction.Context[Any]):
         return self.watermark
 
     def window_state(self) -> EngineRuntimeContext:
-        return _WindowState(self, self._runtime, self._store)
+        return _WindowRuntimeContext(self, self._runtime, self._store)
 
     def global_state(self) -> EngineRuntimeContext:
         return EngineRuntimeContext(self._runtime, self._store, self.key)
 
 
-class _WindowState(EngineRuntimeContext):
+class _WindowRuntimeContext(EngineRuntimeContext):
     """State of the key at hand in the window at hand."""
 
     def __init__(self, window: WindowContext, context: OperatorContext, store: MemoryStore) -> None:

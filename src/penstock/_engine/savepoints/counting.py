@@ -8,7 +8,7 @@ from itertools import repeat
 from typing import TYPE_CHECKING, TypeAlias
 
 from penstock._engine.protocol.key_groups import key_group
-from penstock._engine.state.chunk_columns import Op
+from penstock._engine.state.chunk_columns import ChunkOperation
 from penstock._engine.state.declared import bare
 from penstock._engine.state.kinds.registry import has_sub_keys
 from penstock._engine.state.rows import TIMERS
@@ -18,9 +18,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from penstock._engine.protocol.keys import NormalKey
-    from penstock._engine.protocol.metadata import OperatorRecord
+    from penstock._engine.protocol.metadata import OperatorMetadata
     from penstock._engine.protocol.state_handle import Lineage, StateHandle
-    from penstock._engine.savepoints.located import Located
+    from penstock._engine.savepoints.located import LocatedCheckpoint
     from penstock._engine.state.rows import Composite, Owner
 
 #: (name, whether it is a domain of timers)
@@ -45,7 +45,7 @@ class KeyedStateInfo:
 
 
 @dataclass(slots=True)
-class _Count:
+class _StateCount:
     kind: str = ""
     entries: int = 0
     bytes: int = 0
@@ -61,11 +61,11 @@ class KeyedStateCounter:
         operator: The operator.
     """
 
-    def __init__(self, located: Located, operator: OperatorRecord) -> None:
+    def __init__(self, located: LocatedCheckpoint, operator: OperatorMetadata) -> None:
         self._located = located
         self._operator = operator
         self._indexes: dict[object, list[ChunkInfo]] = {}
-        self._counts: dict[_State, _Count] = {}
+        self._counts: dict[_State, _StateCount] = {}
         #: By chunk: its state, its key groups, and those of them that are still of any subtask.
         self._held: dict[object, tuple[_State, range, set[int]]] = {}
         #: States of which a key may be in several files, or of which a chunk has keys that no subtask holds any more.
@@ -99,12 +99,12 @@ class KeyedStateCounter:
                 self._unclear.add(state)
             files.setdefault(state, set()).add(file)
             if info.namespace:
-                (windows.discard if info.op == Op.DROP else windows.add)((state, info.namespace))
+                (windows.discard if info.op == ChunkOperation.DROP else windows.add)((state, info.namespace))
             place = (file, info.offset, info.op, info.name, info.namespace)
             groups = range(info.key_groups[0], info.key_groups[1] + 1)
             if place not in self._held:  # else of another subtask, before a rescale
                 self._held[place] = state, groups, set()
-                _add(self._counts.setdefault(state, _Count()), info)
+                _add(self._counts.setdefault(state, _StateCount()), info)
             self._held[place][2].update(
                 group for group in groups if handle.key_groups[0] <= group <= handle.key_groups[1]
             )
@@ -155,7 +155,7 @@ class KeyedStateCounter:
             rows = list(zip(listed, namespaces or repeat(()), subs or repeat(None), strict=False))
             rows = [row for row in rows if first <= key_group(row[0], most) <= last]
             if info.kind == TIMERS:
-                timers[_state(info)] += len(rows) if info.op == Op.PUT else -len(rows)
+                timers[_state(info)] += len(rows) if info.op == ChunkOperation.PUT else -len(rows)
                 continue
             pane = panes.setdefault((info.name, info.namespace), {})
             low, high = max(first, info.key_groups[0]), min(last, info.key_groups[1])
@@ -169,14 +169,14 @@ _Pane: TypeAlias = "dict[Owner, set[NormalKey | None]]"
 
 def _apply(op: int, pane: _Pane, rows: list[Composite], is_of: Callable[[NormalKey], bool]) -> None:
     """Do what a chunk says to the rows of a pane."""
-    if op == Op.DROP:
+    if op == ChunkOperation.DROP:
         for owner in [owner for owner in pane if is_of(owner[0])]:
             del pane[owner]
     for key, namespace, sub in rows:
         owner = key, namespace
-        if op == Op.PUT:
+        if op == ChunkOperation.PUT:
             pane.setdefault(owner, set()).add(sub)
-        elif op == Op.CLEAR:
+        elif op == ChunkOperation.CLEAR:
             pane.pop(owner, None)
         elif owner in pane:
             pane[owner].discard(sub)
@@ -192,13 +192,13 @@ def _identity(handle: StateHandle) -> object:
     return handle.path if handle.path is not None else (handle.checkpoint_id, handle.token, handle.checksum)
 
 
-def _add(count: _Count, info: ChunkInfo) -> None:
+def _add(count: _StateCount, info: ChunkInfo) -> None:
     count.kind = info.kind or count.kind
     count.bytes += info.size
-    if info.op == Op.PUT or info.kind == TIMERS:
+    if info.op == ChunkOperation.PUT or info.kind == TIMERS:
         count.entries += info.entries
-        count.keys = (count.keys or 0) + (info.entries if info.op == Op.PUT else -info.entries)
+        count.keys = (count.keys or 0) + (info.entries if info.op == ChunkOperation.PUT else -info.entries)
 
 
-def _info(name: str, count: _Count) -> KeyedStateInfo:
+def _info(name: str, count: _StateCount) -> KeyedStateInfo:
     return KeyedStateInfo(name, count.kind, count.entries, count.keys, len(count.windows), count.bytes)

@@ -32,7 +32,7 @@ OLD_COLUMNS: Final = 3
 _OLD_SIZES: Final = Struct(">QQ")
 
 
-class Op(IntEnum):
+class ChunkOperation(IntEnum):
     """What a chunk does."""
 
     #: Set rows to values.
@@ -47,14 +47,14 @@ class Op(IntEnum):
 
 #: In formats 1 and 2 setting and taking back a timer were operations of their own; the values were times, or pairs of
 #: time and namespace.
-OLD_TIMER_OPS: Final = {3: Op.PUT, 4: Op.DELETE}
+OLD_TIMER_OPS: Final = {3: ChunkOperation.PUT, 4: ChunkOperation.DELETE}
 
 
 @dataclass(slots=True)
 class Chunk:
     """One operation in columns."""
 
-    op: Op
+    op: ChunkOperation
     #: The table, or the timer domain.
     name: str
     #: See `kinds`; that of timers is "timers".
@@ -110,7 +110,7 @@ def pack(chunk: Chunk) -> bytes:
     Raises:
         UnpicklableStateError: A value can be pickled neither by pickle nor by cloudpickle.
     """
-    if chunk.op is Op.DROP:
+    if chunk.op is ChunkOperation.DROP:
         return b""
     parts = (
         _pack_keys(chunk.keys),

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar, cast
 from penstock._engine.protocol.key_frames import may_lack_names
 from penstock._engine.protocol.key_groups import key_group, normal_key_groups
 from penstock._engine.protocol.key_values import key_value
-from penstock._engine.state.chunk_columns import Chunk, Op
+from penstock._engine.state.chunk_columns import Chunk, ChunkOperation
 from penstock._engine.state.rows import TIMERS, key_at, keys_at
 from penstock._engine.state.table import ABSENT, Pane
 from penstock.errors import InternalError
@@ -53,7 +53,7 @@ class Chunker:
             InternalError: It has written a key that belongs to another subtask.
         """
         if pane.drop_unsaved:
-            yield self._chunk(Op.DROP, pane, [])
+            yield self._chunk(ChunkOperation.DROP, pane, [])
         if pane.subs is not None:
             yield from self._clears(pane, [owner for owner, unsaved in pane.subs.cleared.items() if unsaved])
         if not pane.dirty:
@@ -69,10 +69,10 @@ class Chunker:
             if not pane.stored:  # then what no earlier epoch has committed needs no trace
                 deleted = [address for address in deleted if address in pane.pending]
         if deleted:
-            yield self._chunk(Op.DELETE, pane, deleted)
+            yield self._chunk(ChunkOperation.DELETE, pane, deleted)
         held = iter(values)
         for some in self._slices(addresses):
-            chunk = self._chunk(Op.PUT, pane, some)
+            chunk = self._chunk(ChunkOperation.PUT, pane, some)
             chunk.values = list(islice(held, len(some)))
             chunk.originals = _column(pane.originals, some)
             chunk.stamps = _column(pane.stamps, some)
@@ -81,7 +81,7 @@ class Chunker:
     def _clears(self, pane: Pane, owners: list[Any]) -> Iterator[Chunk]:
         if owners:
             self._check(pane.table.name, [key for key, _ in owners])
-            yield self._chunk(Op.CLEAR, pane, [(key, namespace, None) for key, namespace in owners])
+            yield self._chunk(ChunkOperation.CLEAR, pane, [(key, namespace, None) for key, namespace in owners])
 
     def _slices(self, rows: list[T]) -> Iterator[list[T]]:
         """Iterate parts of a list, each as long as the writer wants it by then."""
@@ -144,7 +144,7 @@ class Chunker:
 
     def _put(self, pane: Pane, rows: list[Row], key_groups: tuple[int, int]) -> Chunk:
         addresses, values, originals, stamps = (list(column) for column in zip(*rows, strict=True))
-        chunk = self._chunk(Op.PUT, pane, addresses)
+        chunk = self._chunk(ChunkOperation.PUT, pane, addresses)
         chunk.key_groups = key_groups
         chunk.values = values
         chunk.originals = _unless_all_none(originals)
@@ -160,7 +160,7 @@ class Chunker:
             InternalError: There is one for a key that belongs to another subtask.
         """
         self._check(timers.name, [key for key, _, _ in timers.journal])
-        for op, is_set in ((Op.PUT, True), (Op.DELETE, False)):
+        for op, is_set in ((ChunkOperation.PUT, True), (ChunkOperation.DELETE, False)):
             rows = [row for row, what in timers.journal.items() if what is is_set]
             for some in self._slices(rows):
                 yield self._timer_chunk(op, timers, some, self._range)
@@ -176,15 +176,17 @@ class Chunker:
             first = first if rows else group
             rows += groups[group]
             if len(rows) >= self._writer.batch:
-                yield self._timer_chunk(Op.PUT, timers, rows, (first, group))
+                yield self._timer_chunk(ChunkOperation.PUT, timers, rows, (first, group))
                 rows = []
         if rows:
-            yield self._timer_chunk(Op.PUT, timers, rows, (first, self._key_groups.stop - 1))
+            yield self._timer_chunk(ChunkOperation.PUT, timers, rows, (first, self._key_groups.stop - 1))
 
-    def _timer_chunk(self, op: Op, timers: Timers, rows: list[Composite], key_groups: tuple[int, int]) -> Chunk:
+    def _timer_chunk(
+        self, op: ChunkOperation, timers: Timers, rows: list[Composite], key_groups: tuple[int, int]
+    ) -> Chunk:
         chunk = Chunk(op, timers.name, TIMERS, False, (), key_groups, [])
         _take_addresses(chunk, cast("list[Address]", rows))
-        if op is Op.PUT and any(type(normal) is bytes for normal in chunk.keys):
+        if op is ChunkOperation.PUT and any(type(normal) is bytes for normal in chunk.keys):
             chunk.originals = [timers.original(row) for row in rows]
         return chunk
 
@@ -193,7 +195,7 @@ class Chunker:
     def _check(self, name: str, addresses: Collection[Address]) -> None:
         check_key_groups(name, addresses, self._key_groups, self._max_parallelism)
 
-    def _chunk(self, op: Op, pane: Pane, addresses: list[Address]) -> Chunk:
+    def _chunk(self, op: ChunkOperation, pane: Pane, addresses: list[Address]) -> Chunk:
         table = pane.table
         chunk = Chunk(op, table.name, table.kind, table.keep_keys, pane.namespace, self._range, [])
         _take_addresses(chunk, addresses)

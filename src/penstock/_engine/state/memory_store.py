@@ -15,10 +15,10 @@ from penstock._engine.protocol.key_frames import may_lack_names
 from penstock._engine.protocol.key_groups import key_group
 from penstock._engine.protocol.state_handle import StateHandle
 from penstock._engine.state import old_keys
-from penstock._engine.state.chunk_columns import Chunk, Op
+from penstock._engine.state.chunk_columns import Chunk, ChunkOperation
 from penstock._engine.state.chunks import Chunker, check_key_groups
 from penstock._engine.state.integrity import check_intact
-from penstock._engine.state.lineage import Position, Step, steps
+from penstock._engine.state.lineage import LineageStep, Position, steps
 from penstock._engine.state.rows import TIMERS, key_at
 from penstock._engine.state.state_file import StateFileWriter, read_index, read_state_file
 from penstock._engine.state.table import ABSENT, Pane, Table
@@ -132,7 +132,7 @@ class MemoryStore:
         self._caught_up(places)
         self._running = True
 
-    def _start_over(self, way: list[Step], places: dict[Position, int]) -> int:
+    def _start_over(self, way: list[LineageStep], places: dict[Position, int]) -> int:
         """Empty the memory and return the place on the way that it then holds, -1 for none."""
         for table in self._tables.values():
             table.forget()
@@ -145,7 +145,7 @@ class MemoryStore:
         """Note which name of the state in memory the checkpoint took."""
         self._names = [name]
 
-    def _take(self, step: Step, places: dict[Position, int]) -> None:
+    def _take(self, step: LineageStep, places: dict[Position, int]) -> None:
         """Apply one step's files; `places` has all positions on the way."""
         for handle in step.handles:
             for chunk in self._chunks_of(handle):
@@ -174,9 +174,9 @@ class MemoryStore:
         table = self.table(chunk.name, kind=chunk.kind, keep_keys=chunk.keep_keys)
         table.old_keys = table.old_keys or (chunk.old_keys and any(map(may_lack_names, chunk.keys)))
         pane = table.pane(chunk.namespace)
-        if chunk.op is Op.DROP:
+        if chunk.op is ChunkOperation.DROP:
             self._absorb_drop(pane, chunk.key_groups)
-        elif chunk.op is Op.CLEAR:
+        elif chunk.op is ChunkOperation.CLEAR:
             for normal, namespace, _ in cast("list[Composite]", chunk.addresses()):
                 pane.sub_rows().clear((normal, namespace), unsaved=False)
         else:
@@ -196,7 +196,7 @@ class MemoryStore:
 
     def _absorb_timers(self, chunk: Chunk) -> None:
         timers = self.timers(chunk.name)
-        is_set = chunk.op is Op.PUT
+        is_set = chunk.op is ChunkOperation.PUT
         originals: Iterable[Any] = chunk.originals or [None] * len(chunk.keys)
         for row, original in zip(cast("list[Composite]", chunk.addresses()), originals, strict=True):
             if chunk.old_keys and type(row[0]) is bytes:

@@ -22,7 +22,7 @@ from penstock._engine.state.chunk_columns import (
     OLD_COLUMNS,
     OLD_TIMER_OPS,
     Chunk,
-    Op,
+    ChunkOperation,
     pack,
     unpack,
     unpack_owners,
@@ -107,7 +107,7 @@ class StateFileWriter:
         self._offset = start + len(packed)
         self.entries += len(chunk.keys)
         self.raw_size += len(raw)
-        if chunk.op is Op.PUT and chunk.keys:
+        if chunk.op is ChunkOperation.PUT and chunk.keys:
             self.batch = max(1, min(_MAX_ENTRIES, len(chunk.keys) * _CHUNK_BYTES // len(raw)))
         return head + packed
 
@@ -197,7 +197,7 @@ def read_owners(
 
 
 def _read_chunk(data: bytes, path: str, info: ChunkInfo) -> Chunk:
-    chunk = Chunk(Op(info.op), info.name, info.kind, info.keep_keys, info.namespace, info.key_groups, [])
+    chunk = Chunk(ChunkOperation(info.op), info.name, info.kind, info.keep_keys, info.namespace, info.key_groups, [])
     chunk.old_keys = info.old_keys
     return unpack(chunk, _decompress(data, path, info), info.columns)
 

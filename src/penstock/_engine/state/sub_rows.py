@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from penstock._engine.state.rows import Address, Composite, Owner, Row
-    from penstock._engine.state.table import Base, Pane
+    from penstock._engine.state.table import CommittedVersion, Pane
 
 
 class SubRows:
@@ -23,7 +23,7 @@ class SubRows:
 
     __slots__ = ("_base", "_pane", "_under", "cleared")
 
-    def __init__(self, pane: Pane, base: Base) -> None:
+    def __init__(self, pane: Pane, base: CommittedVersion) -> None:
         self._pane = pane
         self._base = base
         #: Most often a key has one row in memory, and then that stands for the set of them: half the memory.

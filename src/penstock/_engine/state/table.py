@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from penstock._engine.state.rows import Address, Namespace, Owner, Row
 
 
-class Sentinel(Enum):
+class Absence(Enum):
     """The two values that no user can store."""
 
     #: In `hot`: the key is known to have no value.
@@ -49,8 +49,8 @@ class Sentinel(Enum):
     MISSING = "missing"
 
 
-ABSENT: Final = Sentinel.ABSENT
-MISSING: Final = Sentinel.MISSING
+ABSENT: Final = Absence.ABSENT
+MISSING: Final = Absence.MISSING
 
 
 class FullRow(NamedTuple):
@@ -64,7 +64,7 @@ class FullRow(NamedTuple):
     stamp: int | None
 
 
-class Base(Protocol):
+class CommittedVersion(Protocol):
     """The committed version below the panes."""
 
     def fetch(self, pane: Pane, address: Address) -> Any:
@@ -106,7 +106,7 @@ class Pane:
         "table",
     )
 
-    def __init__(self, table: Table, namespace: Namespace, base: Base) -> None:
+    def __init__(self, table: Table, namespace: Namespace, base: CommittedVersion) -> None:
         self.table = table
         self.namespace = namespace
         #: What is in memory; a row that is not may still be stored.
@@ -305,7 +305,7 @@ class Table:
 
     __slots__ = ("_base", "expired", "keep_keys", "kind", "name", "old_keys", "panes")
 
-    def __init__(self, name: str, base: Base) -> None:
+    def __init__(self, name: str, base: CommittedVersion) -> None:
         self.name = name
         #: True when the keys behind byte keys are stored beside the values.
         self.keep_keys = False

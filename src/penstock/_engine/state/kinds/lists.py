@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from penstock._api.state.descriptors import ListStateDescriptor
 from penstock._api.state.kinds import ListState
-from penstock._engine.state.kinds.held import held_list
+from penstock._engine.state.kinds.held import typed_list
 from penstock._engine.state.kinds.kind import StateKind, StateScope
 from penstock._engine.state.kinds.value import value_in
 from penstock.errors import UnsupportedOperationError
@@ -22,7 +22,7 @@ class ListKind(StateKind[ListStateDescriptor]):
     descriptor = ListStateDescriptor
 
     def state(self, descriptor: ListStateDescriptor, scope: StateScope) -> ListState[Any]:
-        return held_list(StoredListState(value_in(scope)), descriptor, scope.operator)
+        return typed_list(StoredListState(value_in(scope)), descriptor, scope.operator)
 
     def merge(self, state: Any, others: list[Any]) -> None:
         for other in others:

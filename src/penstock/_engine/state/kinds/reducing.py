@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from penstock._api.state.descriptors import ReducingStateDescriptor
 from penstock._api.state.kinds import ReducingState
-from penstock._engine.state.kinds.held import held_value
+from penstock._engine.state.kinds.held import typed_value
 from penstock._engine.state.kinds.kind import StateKind, StateScope
 from penstock._engine.state.kinds.value import value_in
 from penstock.common.copies import own
@@ -22,7 +22,7 @@ class ReducingKind(StateKind[ReducingStateDescriptor]):
     descriptor = ReducingStateDescriptor
 
     def state(self, descriptor: ReducingStateDescriptor, scope: StateScope) -> ReducingState[Any]:
-        return StoredReducingState(held_value(value_in(scope), descriptor, scope.operator), descriptor)
+        return StoredReducingState(typed_value(value_in(scope), descriptor, scope.operator), descriptor)
 
     def merge(self, state: Any, others: list[Any]) -> None:
         for other in others:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from penstock._api.state.descriptors import ValueStateDescriptor
 from penstock._api.state.kinds import ValueState
-from penstock._engine.state.kinds.held import held_value
+from penstock._engine.state.kinds.held import typed_value
 from penstock._engine.state.kinds.kind import StateKind, StateScope
 from penstock._engine.state.table import ABSENT, MISSING
 
@@ -23,7 +23,7 @@ class ValueKind(StateKind[ValueStateDescriptor]):
     descriptor = ValueStateDescriptor
 
     def state(self, descriptor: ValueStateDescriptor, scope: StateScope) -> ValueState[Any]:
-        return held_value(value_in(scope), descriptor, scope.operator)
+        return typed_value(value_in(scope), descriptor, scope.operator)
 
 
 class StoredValueState(ValueState[Any]):
