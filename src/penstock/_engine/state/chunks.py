@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import reprlib
-from itertools import islice, repeat
+from dataclasses import dataclass
+from itertools import compress, islice, repeat
 from operator import is_
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar, cast
 
@@ -27,6 +28,41 @@ T = TypeVar("T")
 
 #: Rows below a pane whose addresses are not in a container, by ascending key group: (key group, row).
 Below: TypeAlias = "Callable[[Pane, Container[Address]], Iterator[tuple[int, Row]]]"
+
+
+@dataclass(slots=True)
+class _Columns:
+    """Rows of a pane in columns."""
+
+    addresses: list[Address]
+    values: list[Any]
+    #: None where no row has any.
+    originals: list[Any] | None = None
+    stamps: list[Any] | None = None
+
+    @classmethod
+    def of(cls, rows: list[Row]) -> _Columns:
+        """Return rows in columns."""
+        return cls(*(list(column) for column in zip(*rows, strict=True)))
+
+    def extend(self, more: _Columns) -> None:
+        """Add rows."""
+        self.originals = self._joined(self.originals, more.originals, more)
+        self.stamps = self._joined(self.stamps, more.stamps, more)
+        self.addresses += more.addresses
+        self.values += more.values
+
+    def _joined(self, column: list[Any] | None, other: list[Any] | None, more: _Columns) -> list[Any] | None:
+        if column is None and other is None:
+            return None
+        column = [None] * len(self.addresses) if column is None else column
+        return column + ([None] * len(more.addresses) if other is None else other)
+
+    def only(self, kept: list[bool]) -> _Columns:
+        """Return some of the rows."""
+        columns = (self.addresses, self.values, self.originals, self.stamps)
+        addresses, values, originals, stamps = (column and list(compress(column, kept)) for column in columns)
+        return _Columns(addresses or [], values or [], originals, stamps)
 
 
 class Chunker:
@@ -74,8 +110,7 @@ class Chunker:
         for some in self._slices(addresses):
             chunk = self._chunk(ChunkOperation.PUT, pane, some)
             chunk.values = list(islice(held, len(some)))
-            chunk.originals = _column(pane.originals, some)
-            chunk.stamps = _column(pane.stamps, some)
+            chunk.originals, chunk.stamps = map(_unless_all_none, _beside(pane, some))
             yield chunk
 
     def _clears(self, pane: Pane, owners: list[Any]) -> Iterator[Chunk]:
@@ -99,56 +134,58 @@ class Chunker:
         Raises:
             InternalError: There is a key that belongs to another subtask.
         """
-        rows: list[Row] = []
+        columns = _Columns([], [])
         first = last = self._key_groups.start
         for group, some in self._by_group(pane, below):
-            if rows and len(rows) + len(some) > self._writer.batch:
-                yield self._put(pane, rows, (first, last))
-                rows = []
-            first, last = (first if rows else group), group
-            rows += some
-        if rows:
-            yield self._put(pane, rows, (first, self._key_groups.stop - 1))
+            if columns.addresses and len(columns.addresses) + len(some.addresses) > self._writer.batch:
+                yield self._put(pane, columns, (first, last))
+                columns = _Columns([], [])
+            first, last = (first if columns.addresses else group), group
+            columns.extend(some)
+        if columns.addresses:
+            yield self._put(pane, columns, (first, self._key_groups.stop - 1))
 
-    def _by_group(self, pane: Pane, below: Below) -> Iterator[tuple[int, list[Row]]]:
+    def _by_group(self, pane: Pane, below: Below) -> Iterator[tuple[int, _Columns]]:
         """Iterate the present and unexpired rows of a pane by ascending key group; a large one comes in parts."""
-        most, expired = self._max_parallelism, pane.table.expired
+        hot, most = pane.hot, self._max_parallelism
         above: dict[int, list[Address]] = {}
-        for address, value in pane.hot.items():
+        for address, value in hot.items():
             if value is not ABSENT:
                 above.setdefault(key_group(key_at(address), most), []).append(address)
-        stored = below(pane, pane.hot) if pane.stored else iter(())
+        stored = below(pane, hot) if pane.stored else iter(())
         ahead = next(stored, None)
         for group in self._key_groups:
             for some in self._slices(above.pop(group, [])):
-                yield from self._kept(group, pane.rows_in_memory(some), expired)
+                part = _Columns(some, [hot[address] for address in some], *_beside(pane, some))
+                yield from self._kept(pane, group, part)
             rows: list[Row] = []
             while ahead is not None and ahead[0] == group:
                 rows.append(ahead[1])
                 if len(rows) >= self._writer.batch:
-                    yield from self._kept(group, rows, expired)
+                    yield from self._kept(pane, group, _Columns.of(rows))
                     rows = []
                 ahead = next(stored, None)
-            yield from self._kept(group, rows, expired)
+            if rows:
+                yield from self._kept(pane, group, _Columns.of(rows))
         for addresses in above.values():
             self._check(pane.table.name, addresses)
         if ahead is not None:
             self._check(pane.table.name, [ahead[1][0]])
 
     @staticmethod
-    def _kept(group: int, rows: list[Row], expired: Callable[[int], bool] | None) -> Iterator[tuple[int, list[Row]]]:
-        if expired is not None:
-            rows = [row for row in rows if row[3] is None or not expired(row[3])]
-        if rows:
-            yield group, rows
+    def _kept(pane: Pane, group: int, columns: _Columns) -> Iterator[tuple[int, _Columns]]:
+        expired = pane.table.expired
+        if expired is not None and columns.stamps is not None:
+            columns = columns.only([stamp is None or not expired(stamp) for stamp in columns.stamps])
+        if columns.addresses:
+            yield group, columns
 
-    def _put(self, pane: Pane, rows: list[Row], key_groups: tuple[int, int]) -> Chunk:
-        addresses, values, originals, stamps = (list(column) for column in zip(*rows, strict=True))
-        chunk = self._chunk(ChunkOperation.PUT, pane, addresses)
+    def _put(self, pane: Pane, columns: _Columns, key_groups: tuple[int, int]) -> Chunk:
+        chunk = self._chunk(ChunkOperation.PUT, pane, columns.addresses)
         chunk.key_groups = key_groups
-        chunk.values = values
-        chunk.originals = _unless_all_none(originals)
-        chunk.stamps = _unless_all_none(stamps)
+        chunk.values = columns.values
+        chunk.originals = _unless_all_none(columns.originals)
+        chunk.stamps = _unless_all_none(columns.stamps)
         return chunk
 
     # ----------------------------------------------------------------------------------------------------------- timers
@@ -243,13 +280,17 @@ def _take_addresses(chunk: Chunk, addresses: list[Address]) -> None:
         chunk.namespaces = namespaces
 
 
-def _column(kept: dict[Address, Any], addresses: list[Address]) -> list[Any] | None:
-    """Return what is kept beside some rows in memory; None where that is nothing for any of them."""
-    return _unless_all_none(list(map(kept.get, addresses))) if kept else None
+def _beside(pane: Pane, addresses: list[Address]) -> tuple[list[Any] | None, list[Any] | None]:
+    """Return the keys that are kept of some rows in memory, and their stamps; None where no row has any."""
+    originals, stamps = pane.originals, pane.stamps
+    return (
+        list(map(originals.get, addresses)) if originals else None,
+        list(map(stamps.get, addresses)) if stamps else None,
+    )
 
 
-def _unless_all_none(column: list[Any]) -> list[Any] | None:
-    return column if any(item is not None for item in column) else None
+def _unless_all_none(column: list[Any] | None) -> list[Any] | None:
+    return column if column is not None and any(item is not None for item in column) else None
 
 
 def _dirty_columns(pane: Pane) -> tuple[list[Address], list[Any]]:
