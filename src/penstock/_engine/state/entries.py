@@ -43,8 +43,6 @@ _SUB_INT: Final = Struct(">Bq").pack
 _MAX_KEY_BYTES: Final = 480
 #: Of a key or sub-key in an address that has both.
 _MAX_PART_BYTES: Final = 220
-#: Numbers up to here have short encodings.
-_SHORT: Final = 1 << 63
 #: What the encodings of int and str begin with.
 _NARROW: Final = b"isI"
 _HASHED: Final = b"\x00"
@@ -64,7 +62,8 @@ def locate(pane_id: int, address: Address, max_parallelism: int) -> tuple[bytes,
             pass
     head = PREFIX.pack(pane_id, key_group(key_at(address), max_parallelism))
     if type(address) is tuple:
-        return head + _owner(address[0], address[1]) + _sub(address[2]), _is_wide_composite(address)
+        owner, sub = _owner(address[0], address[1]), _sub(address[2])
+        return head + owner + sub, not (_is_narrow_owner(owner) and _is_narrow_sub(sub))
     encoded = encode_normal(cast("NormalKey", address))
     return head + stored(encoded), _is_wide(encoded)
 
@@ -90,8 +89,12 @@ def changes(
     """Iterate (stored key, value) of some rows of a pane by ascending key group; None deletes."""
     groups: list[list[Address]] = [[] for _ in range(max_parallelism)]
     if addresses and type(addresses[0]) is tuple:
+        last, place = object(), groups[0]
         for address in addresses:
-            groups[key_group(key_at(address), max_parallelism)].append(address)
+            key = key_at(address)
+            if key is not last:  # sorted rows of one key follow each other
+                last, place = key, groups[key_group(key, max_parallelism)]
+            place.append(address)
     else:
         for normal in cast("list[NormalKey]", addresses):
             groups[key_group(normal, max_parallelism)].append(normal)
@@ -110,8 +113,11 @@ def changes(
 
 
 def _narrow_keys(prefix: bytes, rows: list[Address]) -> list[bytes] | None:
-    """Return the stored keys of one key group, None unless all rows are narrow and have a key alone."""
+    """Return the stored keys of one key group, None unless all rows are narrow."""
     kinds = set(map(type, rows))
+    if kinds == {tuple}:
+        found = list(_names(prefix, cast("list[Composite]", rows)))
+        return [name for name, _ in found] if not any(is_wide for _, is_wide in found) else None
     try:
         if kinds == {int}:
             return [_INT_KEY_BEHIND(prefix, _INT_TAG, key) for key in rows]
@@ -126,16 +132,25 @@ def _narrow_keys(prefix: bytes, rows: list[Address]) -> list[bytes] | None:
 def _changes_one_by_one(
     prefix: bytes, pane: Pane, rows: list[Address], values: list[Any]
 ) -> Iterator[tuple[bytes, bytes | None]]:
-    owner, head = None, b""
-    for address, value in zip(rows, values, strict=True):
-        if type(address) is tuple:
-            if address[:2] != owner:  # most often that of the row before
-                owner, head = address[:2], prefix + _owner(address[0], address[1])
-            name, is_wide = head + _sub(address[2]), _is_wide_composite(address)
-        else:
-            encoded = encode_normal(cast("NormalKey", address))
-            name, is_wide = prefix + stored(encoded), _is_wide(encoded)
+    if type(rows[0]) is tuple:
+        names = _names(prefix, cast("list[Composite]", rows))
+    else:
+        encodings = map(encode_normal, cast("list[NormalKey]", rows))
+        names = ((prefix + stored(encoded), _is_wide(encoded)) for encoded in encodings)
+    for address, value, (name, is_wide) in zip(rows, values, names, strict=True):
         yield name, None if value is ABSENT else _raw(pane, address, value, is_wide=is_wide)
+
+
+def _names(prefix: bytes, rows: list[Composite]) -> Iterator[tuple[bytes, bool]]:
+    """Iterate the stored keys of rows of one key group, and whether they are wide."""
+    key, namespace, head, is_wide = None, None, b"", False
+    for row in rows:
+        if row[0] is not key or row[1] != namespace:  # most often they are those of the row before
+            key, namespace = row[0], row[1]
+            owner = _owner(key, namespace)
+            head, is_wide = prefix + owner, not _is_narrow_owner(owner)
+        sub = _sub(row[2])
+        yield head + sub, is_wide or not _is_narrow_sub(sub)
 
 
 def _raw(pane: Pane, address: Address, value: Any, *, is_wide: bool) -> bytes:
@@ -148,8 +163,9 @@ def _raw(pane: Pane, address: Address, value: Any, *, is_wide: bool) -> bytes:
 
 def timer_row(group: int, pane_id: int, address: Composite, original: Any) -> tuple[bytes, bytes]:
     """Return the stored key and value of a timer."""
-    name = PREFIX.pack(pane_id, group) + _owner(address[0], address[1]) + _sub(address[2])
-    is_wide = _is_wide_composite(address)
+    owner, sub = _owner(address[0], address[1]), _sub(address[2])
+    name = PREFIX.pack(pane_id, group) + owner + sub
+    is_wide = not (_is_narrow_owner(owner) and _is_narrow_sub(sub))
     return name, pickles.dump((None, original, _long_parts(address)) if is_wide else None)
 
 
@@ -182,9 +198,9 @@ class RowReader:
         if not self._head or not encoded.startswith(self._head):
             address = _composite_of(encoded, raw)
             self._head, self._owner = encoded[: owner_bytes(encoded)], address[:2]
-            self._is_wide = encoded[1 + _KEY_SIZE.size] not in _NARROW
+            self._is_wide = not _is_narrow_owner(self._head)
         sub = encoded[len(self._head) :]
-        is_wide = self._is_wide or (sub != b"" and sub[0] not in _NARROW)
+        is_wide = self._is_wide or not _is_narrow_sub(sub)
         if sub.startswith(_HASHED):
             address = _composite_of(encoded, raw)
         else:
@@ -213,9 +229,9 @@ def stored(encoded: bytes, limit: int = _MAX_KEY_BYTES) -> bytes:
     return encoded if len(encoded) <= limit else _HASHED + blake2b(encoded, digest_size=32).digest()
 
 
-def _is_wide(encoded: bytes, limit: int = _MAX_KEY_BYTES) -> bool:
+def _is_wide(encoded: bytes) -> bool:
     """Return whether a value stands with its original key and encoding; str and int of usual length need neither."""
-    return encoded[0] not in _NARROW or len(encoded) > limit
+    return encoded[0] not in _NARROW or len(encoded) > _MAX_KEY_BYTES
 
 
 # ----------------------------------------------------------------------------------------------- composite addresses
@@ -238,13 +254,14 @@ def _sub(sub: NormalKey | None) -> bytes:
     return stored(encode_normal(sub), _MAX_PART_BYTES)
 
 
-def _is_wide_composite(address: Composite) -> bool:
-    key, _, sub = address
-    if type(key) is int and type(sub) is int and -_SHORT < key < _SHORT and -_SHORT < sub < _SHORT:
-        return False
-    return _is_wide(encode_normal(key), _MAX_PART_BYTES) or (
-        sub is not None and _is_wide(encode_normal(sub), _MAX_PART_BYTES)
-    )
+def _is_narrow_owner(owner: bytes) -> bool:
+    """Return whether the key in a stored address is a str or int of usual length; a hash is none."""
+    return owner[1 + _KEY_SIZE.size] in _NARROW
+
+
+def _is_narrow_sub(sub: bytes) -> bool:
+    """Return the same of a stored sub-key."""
+    return not sub or sub[0] in _NARROW
 
 
 def _long_parts(address: Address) -> Any:
