@@ -35,6 +35,9 @@ step = st.one_of(
     st.tuples(st.just("put"), keys, windows),
     st.tuples(st.just("delete"), keys, windows),
     st.tuples(st.just("drop"), st.just(0), windows),
+    st.tuples(st.just("entry"), keys, st.integers(0, 2)),
+    st.tuples(st.just("no entry"), keys, st.integers(0, 2)),
+    st.tuples(st.just("clear"), keys, st.just(0)),
     st.tuples(st.just("timer"), keys, st.integers(0, 3)),
     st.tuples(st.just("no timer"), keys, st.integers(0, 3)),
 )
@@ -54,6 +57,12 @@ def written(
                 store.table("state", kind="value").drop(where)
             elif key_group(key, MOST) not in groups:
                 continue
+            elif what in {"entry", "no entry"}:
+                pane = store.table("maps", kind="map").pane()
+                pane.put((key, (), where), number if what == "entry" else ABSENT)
+                pane.dirty.add((key, (), where))
+            elif what == "clear":
+                store.table("maps", kind="map").pane().sub_rows().clear((key, ()))
             elif what == "timer":
                 store.timers("event-time").register(where, key)
             elif what == "no timer":
@@ -89,7 +98,7 @@ def test_keys_are_counted_as_they_are_read(
         [quickly] = inspect(place).operators
         savepoint = Savepoint.open(str(Path(place)))
         for found, quick in zip(exactly.keyed_states, quickly.keyed_states, strict=True):
-            rows = savepoint.timers("op") if found.kind == "timers" else savepoint.keyed_state("op", "state")
-            assert found.keys == sum(1 for _ in rows)
+            rows = savepoint.timers("op") if found.kind == "timers" else savepoint.keyed_state("op", found.name)
+            assert found.keys == (len({row.key for row in rows}) if found.kind == "map" else sum(1 for _ in rows))
             assert quick.keys in {None, found.keys}
             assert found.entries >= (found.keys or 0)

@@ -7,11 +7,14 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from tests.unit.operators.starved import OperatorHarness, starved
+from tests.unit.savepoints import jobs
 
 from penstock._engine.protocol.key_groups import key_group, subtask_of_key_group
 from penstock._engine.protocol.keys import normal_key
+from penstock.common import WatermarkStrategy
 from penstock.common.types import Row
 from penstock.datastream import OutputTag
+from penstock.datastream.connectors.number_seq import NumberSequenceSource
 from penstock.datastream.functions import AggregateFunction, ProcessWindowFunction
 from penstock.datastream.state import ListStateDescriptor, MapStateDescriptor, ReducingStateDescriptor
 from penstock.datastream.window import (
@@ -30,6 +33,7 @@ from penstock.datastream.window import (
     WindowAssigner,
 )
 from penstock.errors import UnsupportedOperationError
+from penstock.savepoint import Savepoint, SavepointWriter
 from penstock.testing.harness import StreamRecord
 
 if TYPE_CHECKING:
@@ -373,3 +377,42 @@ def test_default_triggers_know_how_to_merge() -> None:
     assert ProcessingTimeTrigger.create().can_merge()
     assert [result.is_fire() for result in TriggerResult] == [False, True, True, False]
     assert [result.is_purge() for result in TriggerResult] == [False, True, False, True]
+
+
+def test_sessions_of_a_job_that_stops_and_goes_on_at_another_parallelism(tmp_path: Path) -> None:
+    """The windows of a program of one's own, from the environment to its savepoint and back."""
+
+    def program(env: Any) -> None:
+        stamps = WatermarkStrategy.for_monotonous_timestamps().with_timestamp_assigner(jobs.OwnValue())
+        numbers = env.from_source(NumberSequenceSource(0, 4_999), stamps, "numbers").uid("numbers").set_parallelism(1)
+        thirds = numbers.filter(lambda number: number % 700 < 600).key_by(lambda number: number % 3)
+        thirds.window(Sessions()).reduce(lambda a, b: a + b, Told()).uid("sessions").print()
+
+    before = jobs.environment(2, checkpoints=str(tmp_path / "before"))
+    program(before)
+    path = jobs.run(before, tmp_path, stop_in=1)[1]
+    assert path is not None
+    told = list(jobs.SEEN)
+    windows = Savepoint.open(path).windows("sessions")
+    assert {(type(entry.window[0]), entry.value is None) for entry in windows} == {(int, False)}
+    assert windows.to_pandas().columns.tolist() == ["key", "window_start", "window_end", "value"]
+    path = (
+        SavepointWriter.from_existing(path)
+        .set_keyed_state("sessions", "window-contents", windows)
+        .write(str(tmp_path / "written"))
+    )
+    after = jobs.environment(3, recover=path, checkpoints=str(tmp_path / "after"))
+    program(after)
+    jobs.run(after, tmp_path)
+    expected: dict[Any, int] = {}
+    for number in (number for number in range(5_000) if number % 700 < 600):
+        place = number // 700, number % 3
+        expected[place] = expected.get(place, 0) + number
+    assert {(window.start // 700, key): total for key, window, total in (*told, *jobs.SEEN)} == expected
+    assert len(told) + len(jobs.SEEN) == len(expected)
+
+
+class Told(ProcessWindowFunction):
+    def process(self, key: Any, context: Any, elements: Any) -> Any:
+        jobs.SEEN.append((key, context.window(), *elements))
+        yield key
