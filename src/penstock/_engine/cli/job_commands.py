@@ -141,6 +141,8 @@ def _loss_facts(details: dict[str, Any]) -> Iterator[tuple[str, object]]:
         of = f"checkpoint {last}" if first == last else f"checkpoints {first} to {last}"
         what = f"{count_text(lost['count'], 'committable')} of {of}: {lost['reason']}"
         yield "Given up", f"{lost['operator']} (uid {lost['uid']}), {what}"
+    for source, count in details.get("penstock", {}).get("unread_splits", {}).items():
+        yield "Left unread", f"{source}, {count_text(count, 'split')}: its reader finished before"
 
 
 def _show_accumulators(accumulators: list[dict[str, str]]) -> None:

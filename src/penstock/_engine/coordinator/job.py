@@ -23,6 +23,7 @@ from penstock._engine.coordinator.origin import take_up
 from penstock._engine.coordinator.phases import STOPPING, Phase
 from penstock._engine.coordinator.retention import Retention
 from penstock._engine.coordinator.savepoints import Savepoints
+from penstock._engine.coordinator.splits import unread_splits
 from penstock._engine.coordinator.start import StartMachine, StartPhase
 from penstock._engine.coordinator.stop import JobStop
 from penstock._engine.protocol.metadata import RecordKind
@@ -156,6 +157,11 @@ class JobCoordinator:
         """What its sinks' committers have given up, oldest first."""
         ended = self._start.already_ended
         return self._state.given_up if ended is None else ended.given_up or ()
+
+    @property
+    def unread_splits(self) -> Mapping[str, int]:
+        """How many splits readers have left that have finished, by the uid of the source."""
+        return unread_splits(self._state.snapshot)
 
     @property
     def restored(self) -> Restored | None:

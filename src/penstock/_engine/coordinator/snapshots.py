@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 from msgspec import UNSET
 
 from penstock._engine.coordinator.operator_state import visible_state
-from penstock._engine.coordinator.splits import left_unread
+from penstock._engine.coordinator.splits import left_by_writer, left_unread
 from penstock._engine.protocol.control import OperatorRestore, SubtaskDispatch
 from penstock._engine.protocol.metadata import (
     AccumulatorRecord,
@@ -169,9 +169,9 @@ def _advance_operator(
     if part is None:
         return replace(before, finished=ack.finished, drained=drained)
     operator_state = () if part.operator_state is None else (part.operator_state,)
-    if ack.finished and not (drained or keep):  # what others may still need of it: lists, broadcast maps, and splits
-        unread = left_unread(part.state) if is_source else None
-        return OperatorSubtask(state=unread, finished=True, operator_state=operator_state)
+    if ack.finished and not (drained or keep):  # what others may still need of it
+        left = left_unread(part.state) if is_source else left_by_writer(part.state)
+        return OperatorSubtask(state=left, finished=True, operator_state=operator_state)
     lineage = _extend(before.lineage, part.keyed_state)
     return OperatorSubtask(lineage, part.state, ack.finished, drained, operator_state)
 
