@@ -31,11 +31,14 @@ class ListJobs:
 
 @dataclass(frozen=True, slots=True)
 class FindLater:
-    """Look up what the job of a checkpoint or savepoint has completed behind it: LaterFound."""
+    """Look up who has gone on behind a checkpoint or savepoint: LaterFound."""
 
     #: The checkpoint or savepoint, as in `ReadRecord`.
     path: str
     record: Record
+    #: The job that starts from it.
+    job_name: str
+    job_id: str
 
 
 @dataclass(frozen=True, slots=True)
