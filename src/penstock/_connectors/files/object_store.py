@@ -175,11 +175,11 @@ class ObjectFileSystem:
 
 def _concatenate(store: Any, keys: list[str], target: str, size: int) -> None:
     """Upload objects as one, which appears when all of it is there."""
-    readers = [obstore.open_reader(store, key) for key in keys]  # all of them, before the upload begins
     part_bytes = max(_READ_BYTES, -(-size // _MOST_PARTS))
     with obstore.open_writer(store, target, buffer_size=part_bytes, max_concurrency=_PARTS_AT_ONCE) as writer:
         written = 0
-        for reader in readers:
+        for key in keys:
+            reader = obstore.open_reader(store, key)  # one at a time: each keeps what it has read ahead
             while len(data := reader.read(_READ_BYTES)):
                 writer.write(data)
                 written += len(data)
