@@ -26,6 +26,7 @@ from penstock._engine.coordinator.epochs.sources import EnumeratorSnapshot, Sour
 from penstock._engine.coordinator.instructions import Contribution, Output
 from penstock._engine.coordinator.restore.reopening import at_and_behind
 from penstock._engine.gateway.progress import JobProgress
+from penstock._engine.graph.job_graph import OperatorKind
 from penstock._engine.protocol.control import Stop
 from penstock._engine.protocol.metadata import late_records
 from penstock._engine.protocol.paths import shared_path
@@ -80,6 +81,8 @@ class JobState:
         self._settings = settings
         #: The operators that keep their state when they have finished.
         self._kept = at_and_behind(topology.graph, settings.reopened_sources)
+        operators = topology.graph.operators.items()
+        self._writers = frozenset(uid for uid, node in operators if node.kind is OperatorKind.SINK_WRITER)
         self._planner = BudgetPlanner(settings.epoch_ms, self._source_vertices)
         #: The state at the last completed checkpoint.
         self.snapshot = fresh_snapshot(topology.graph)
@@ -210,7 +213,16 @@ class JobState:
         records = {uid: source.record(enumerators.get(uid)) for uid, source in self._sources.items()}
         known = {uid: record for uid, record in records.items() if record is not None}
         drain = cut.stop is Stop.DRAIN
-        state = advance(self.snapshot, cut.acks, known, (), drain=drain, kept=self._kept, counted=cut.counted)
+        state = advance(
+            self.snapshot,
+            cut.acks,
+            known,
+            (),
+            drain=drain,
+            kept=self._kept,
+            writers=self._writers,
+            counted=cut.counted,
+        )
         state, files = _spill(state, job_id, checkpoint_id)
         return replace(cut, snapshot=state, commits=commits_of(checkpoint_id, cut.acks)), files
 
