@@ -135,6 +135,8 @@ class ObjectFileSystem:
                 _concatenate(store, keys, key, size)
         except FileNotFoundError:
             return False
+        if (found := self.size_of(target)) != size:  # a store may say that it has done it; what is staged goes next
+            raise OSError(errno.EIO, f"the store took {size} bytes and has {'none' if found is None else found}")
         return True
 
     def duplicate(self, path: str, target: str) -> bool:
