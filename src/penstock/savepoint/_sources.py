@@ -10,8 +10,8 @@ import pyarrow as pa
 
 from penstock._engine.savepoints.draft import apart
 from penstock.errors import SavepointChangeError, UnsupportedOperationError
-from penstock.state._plain import PYTHON, is_array, restored
-from penstock.state.entries import BroadcastEntry, KeyedEntry, ListItem, TimerEntry
+from penstock.savepoint._plain import PYTHON, is_array, restored
+from penstock.savepoint.entries import BroadcastEntry, KeyedEntry, ListItem, TimerEntry
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -55,7 +55,7 @@ class Unsure:
         return cls(value, _ARRAYS) if _has_array(value) else value
 
 
-class Content:
+class StateContent:
     """What was given as the content of a state, read anew by each write.
 
     Args:
@@ -105,7 +105,7 @@ class Content:
 
 
 def keyed_entries(
-    content: Content, key: Selector, value: Selector, kind: str = "value"
+    content: StateContent, key: Selector, value: Selector, kind: str = "value"
 ) -> Iterator[tuple[Any, tuple[int, ...], Any]]:
     """Iterate (key, window, value) of what was given as the content of a keyed state.
 
@@ -129,7 +129,7 @@ def keyed_entries(
             yield name, (), held
 
 
-def timer_entries(content: Content, domain: TimeDomain) -> Iterator[tuple[Any, int, tuple[int, ...]]]:
+def timer_entries(content: StateContent, domain: TimeDomain) -> Iterator[tuple[Any, int, tuple[int, ...]]]:
     """Iterate (key, time, window) of what was given as timers: pairs of key and time, TimerEntry, or rows.
 
     Raises:
@@ -150,7 +150,7 @@ def timer_entries(content: Content, domain: TimeDomain) -> Iterator[tuple[Any, i
             yield name, timestamp, ()
 
 
-def list_items(content: Content, value: Selector) -> list[tuple[int | None, Any]]:
+def list_items(content: StateContent, value: Selector) -> list[tuple[int | None, Any]]:
     """Return (subtask that had it, or None; item) of what was given as the content of an operator list."""
     found: list[tuple[int | None, Any]] = []
     for item in content:
@@ -164,7 +164,7 @@ def list_items(content: Content, value: Selector) -> list[tuple[int | None, Any]
     return found
 
 
-def broadcast_entries(content: Content, key: Selector, value: Selector) -> dict[Any, Any]:
+def broadcast_entries(content: StateContent, key: Selector, value: Selector) -> dict[Any, Any]:
     """Return what was given as the content of a broadcast state: pairs of key and value, BroadcastEntry, or rows.
 
     Raises:
