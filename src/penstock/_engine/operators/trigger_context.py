@@ -63,7 +63,7 @@ def window_of(namespace: Namespace) -> Window:
 
 
 class TriggerState(Trigger.OnMergeContext):
-    """The context of the window and key at hand, moved from one to the next."""
+    """The context of the current window and key, moved from one to the next."""
 
     def __init__(self, context: OperatorContext, store: MemoryStore, event: Timers, processing: Timers) -> None:
         self._context = context
@@ -79,11 +79,11 @@ class TriggerState(Trigger.OnMergeContext):
         self.normal: NormalKey = b""
 
     def turn_to(self, key: Any, normal: NormalKey) -> None:
-        """Make a key the one at hand."""
+        """Make a key the current one."""
         self.key, self.normal = key, normal
 
     def address(self, window: Window) -> Composite:
-        """Return where the row of a window of the key at hand stands."""
+        """Return where the row of a window of the current key stands."""
         return self.normal, namespace_of(window), None
 
     def at(self, window: Window) -> TriggerState:
@@ -110,12 +110,12 @@ class TriggerState(Trigger.OnMergeContext):
         return self._context.metrics
 
     def register(self, time: int, *, is_event: bool) -> None:
-        """Set a timer of the window at hand."""
+        """Set a timer of the current window."""
         timers = self._event if is_event else self._processing
         timers.register(checked_time("The time of a timer", time), self.normal, self._namespace, self.key)
 
     def delete(self, time: int, *, is_event: bool) -> None:
-        """Take a timer of the window at hand back."""
+        """Take a timer of the current window back."""
         timers = self._event if is_event else self._processing
         timers.delete(checked_time("The time of a timer", time), self.normal, self._namespace)
 

@@ -42,7 +42,7 @@ class WindowResults:
         """Turn to a window."""
 
     def leave_keys(self) -> None:
-        """Have no key at hand."""
+        """Unset the current key."""
 
     def emit(self, entries: Iterable[Entry], out: SideOutputs, timestamp: int) -> None:
         """Put out the results of (normal key, key, value) entries, all with one timestamp."""
@@ -98,7 +98,7 @@ class FunctionResults(WindowResults):
 
 
 class WindowContext(ProcessWindowFunction.Context[Any]):
-    """The context of the window and key at hand."""
+    """The context of the current window and key."""
 
     def __init__(self, context: OperatorContext, store: MemoryStore) -> None:
         self._clock = context.clock
@@ -110,7 +110,7 @@ class WindowContext(ProcessWindowFunction.Context[Any]):
         self.watermark = 0
 
     def turn_to(self, normal: NormalKey, key: Any) -> None:
-        """Make a key the one at hand."""
+        """Make a key the current one."""
         self._store.turn_to(normal)
         self.key.normal, self.key.key = normal, key
 
@@ -131,7 +131,7 @@ class WindowContext(ProcessWindowFunction.Context[Any]):
 
 
 class _WindowRuntimeContext(EngineRuntimeContext):
-    """State of the key at hand in the window at hand."""
+    """State of the current key in the current window."""
 
     def __init__(self, window: WindowContext, context: OperatorContext, store: MemoryStore) -> None:
         super().__init__(context, store, window.key)
@@ -149,7 +149,7 @@ class KeyedWindowContext(WindowContext):
 
 
 class _KeyedWindowState(EngineRuntimeContext):
-    """State of the key at hand in the window at hand."""
+    """State of the current key in the current window."""
 
     def __init__(self, window: WindowContext, context: OperatorContext, store: MemoryStore) -> None:
         row = KeyContext()

@@ -1,4 +1,4 @@
-"""The key in hand: the key of the record, the timer or the window that a function is called for."""
+"""The current key: the key of the record, the timer or the window that a function is called for."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from penstock.errors import UnsupportedOperationError
 
 
 class KeyContext:
-    """The key in hand; the operator sets it before it calls the user's function."""
+    """The current key; the operator sets it before it calls the user's function."""
 
     __slots__ = ("key", "normal")
 
@@ -20,7 +20,7 @@ class KeyContext:
         self.normal: Any = b""
 
     def leave(self) -> None:
-        """Have no key at hand: whoever asks for it gets an error, until the next one is set."""
+        """Unset the current key: asking for it raises until the next one is set."""
         self.key = self.normal = b""
         del self.key, self.normal
 

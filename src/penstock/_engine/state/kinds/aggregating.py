@@ -31,7 +31,7 @@ class StoredAggregatingState(AggregatingState[Any, Any]):
     """One accumulator per key, that may be None.
 
     Args:
-        stored: Has the accumulator of the key in hand.
+        stored: Has the accumulator of the current key.
         descriptor: Has the function, and the type of accumulators.
         operator: The operator's name, for errors.
     """

@@ -35,7 +35,7 @@ class StoredReducingState(ReducingState[Any]):
     """One value per key, that a function adds to.
 
     Args:
-        stored: Has the value of the key in hand.
+        stored: Has the value of the current key.
         descriptor: Has the function.
     """
 
