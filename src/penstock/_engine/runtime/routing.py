@@ -18,6 +18,8 @@ from penstock.errors import PartitionError
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from penstock._engine.operators.batch import Shape
+
 #: Keys whose receiver is remembered.
 _ROUTES: Final = 1 << 16
 
@@ -25,12 +27,18 @@ _ROUTES: Final = 1 << 16
 class Outlet:
     """What waits to be sent to one receiver."""
 
-    __slots__ = ("records", "timestamps", "watermarks")
+    __slots__ = ("records", "shape", "timestamps", "watermarks")
 
     def __init__(self) -> None:
         self.records: list[Any] = []
         self.timestamps: list[int] | None = None
         self.watermarks: list[tuple[int, int]] = []
+        self.shape: Shape | None = None
+
+    def expect(self, shape: Shape | None) -> None:
+        """Get ready for records of a shape."""
+        if self.shape != shape:
+            self.shape = None if self.records else shape
 
     def add(self, records: list[Any], timestamps: list[int] | None) -> None:
         """Take records with their timestamps; the outlet holds either all of them stamped, or none."""
@@ -45,7 +53,7 @@ class Outlet:
 
     def take(self) -> Batch:
         """Return what waits, and be empty."""
-        batch = Batch(self.records, self.timestamps if self.records else None, self.watermarks)
+        batch = Batch(self.records, self.timestamps if self.records else None, self.watermarks, self.shape)
         self.records, self.timestamps, self.watermarks = [], None, []
         return batch
 
@@ -109,12 +117,14 @@ class TargetRouter(Router):
     def route(self, records: list[Any], timestamps: list[int] | None) -> None:
         targets = self._targets(records)
         put = [outlet.records.append for outlet in self.outlets]
-        for record, target in zip(records, targets, strict=True):
+        if timestamps is None:
+            for record, target in zip(records, targets, strict=True):
+                put[target](record)
+            return
+        stamp = [outlet.timestamps.append for outlet in self.outlets if outlet.timestamps is not None]
+        for record, timestamp, target in zip(records, timestamps, targets, strict=True):
             put[target](record)
-        if timestamps is not None:
-            stamp = [outlet.timestamps.append for outlet in self.outlets if outlet.timestamps is not None]
-            for timestamp, target in zip(timestamps, targets, strict=True):
-                stamp[target](timestamp)
+            stamp[target](timestamp)
 
 
 class KeyRoutes(dict[Any, int]):
