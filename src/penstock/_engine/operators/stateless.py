@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from penstock._engine.operators.base import OperatorContext
     from penstock.common.typeinfo import TypeInformation
 
-#: Shapes of records that nobody can reach anything by.
+#: Shapes of records by which a function reaches nothing else.
 NUMBERS_AND_TEXTS: Final = frozenset({int, float, bool, str, bytes})
 
 
