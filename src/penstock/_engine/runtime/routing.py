@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 _ROUTES: Final = 1 << 16
 
 
-class Outlet:
+class OutputBuffer:
     """What waits to be sent to one receiver."""
 
     __slots__ = ("records", "shape", "timestamps", "watermarks")
@@ -66,7 +66,7 @@ class Router(ABC):
         functions: What it calls of the user's; opened before the first record.
     """
 
-    def __init__(self, outlets: list[Outlet], functions: tuple[Any, ...] = ()) -> None:
+    def __init__(self, outlets: list[OutputBuffer], functions: tuple[Any, ...] = ()) -> None:
         self.outlets = outlets
         self.functions = functions
 
@@ -93,7 +93,7 @@ class BroadcastRouter(Router):
 class RoundRobinRouter(Router):
     """One record after the other to the next receiver."""
 
-    def __init__(self, outlets: list[Outlet], start: int) -> None:
+    def __init__(self, outlets: list[OutputBuffer], start: int) -> None:
         super().__init__(outlets)
         self._next = start % len(outlets)
 
@@ -109,7 +109,7 @@ class TargetRouter(Router):
     """Each record to the receiver that a function names for a whole run."""
 
     def __init__(
-        self, outlets: list[Outlet], targets: Callable[[list[Any]], list[int]], functions: tuple[Any, ...] = ()
+        self, outlets: list[OutputBuffer], targets: Callable[[list[Any]], list[int]], functions: tuple[Any, ...] = ()
     ) -> None:
         super().__init__(outlets, functions)
         self._targets = targets
@@ -184,7 +184,11 @@ class HashRouter(TargetRouter):
     """Each record to the receiver that its key belongs to."""
 
     def __init__(
-        self, outlets: list[Outlet], routes: KeyRoutes, select: Callable[[Any], Any], functions: tuple[Any, ...] = ()
+        self,
+        outlets: list[OutputBuffer],
+        routes: KeyRoutes,
+        select: Callable[[Any], Any],
+        functions: tuple[Any, ...] = (),
     ) -> None:
         super().__init__(outlets, lambda records: routes.of(records, select), functions)
         self._routes = routes
@@ -230,7 +234,9 @@ class HashRouter(TargetRouter):
         return len(records)
 
 
-def make_router(edge: JobEdge, outlets: list[Outlet], sender: int, parallelism: int, max_parallelism: int) -> Router:
+def make_router(
+    edge: JobEdge, outlets: list[OutputBuffer], sender: int, parallelism: int, max_parallelism: int
+) -> Router:
     """Return the router of one sender.
 
     Args:
