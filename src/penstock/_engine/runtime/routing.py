@@ -6,7 +6,7 @@ import pickle
 import random
 import reprlib
 from abc import ABC, abstractmethod
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, cast
 
 from penstock._engine.graph.job_graph import JobEdge, PartitionerKind
 from penstock._engine.operators.batch import Batch
@@ -204,9 +204,10 @@ class HashRouter(TargetRouter):
 
         One loop, because lists between its steps made it take a third longer.
         """
-        select, routes, cursor = self._select, self._routes, iter(records)
+        select, routes = self._select, self._routes
+        cursor: Any = iter(records)
         first = select(records[0])
-        kind = type(first)
+        kind = cast("type[Any]", type(first))
         if kind is tuple or routes.overflowed or not equal_as_encoded([first]):
             return 0
         known, learn, put = routes.known, routes.learn, [outlet.records.append for outlet in self.outlets]
