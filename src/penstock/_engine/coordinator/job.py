@@ -1,44 +1,51 @@
-"""The coordinator of one job: from start to end, one event at a time.
+"""The coordinator of one job: its life from start to end, one event at a time.
 
 The driver hands in what happened and does what comes back. Nothing here waits, reads a clock or touches the world, so
-any order of events can be tried in a test; `validate` says what must hold after each of them.
+any order of events can be tried in a test; `validate` says what must hold after each of them. What a job does while it
+runs is its scheduler's (`scheduler`); which of the two reacts to an event, and how, stands in a table (`reactions`).
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Final
 
 from penstock._engine.coordinator import events as ev
 from penstock._engine.coordinator import instructions as do
 from penstock._engine.coordinator.checkpoints.retention import Retention
-from penstock._engine.coordinator.commits.commit_cycle import CommitCycle
+from penstock._engine.coordinator.commits.commits import CommitCycle
 from penstock._engine.coordinator.commits.handover import HandingOver
 from penstock._engine.coordinator.context import Desk
+from penstock._engine.coordinator.epochs.epoch_scheduler import EpochCycle
 from penstock._engine.coordinator.epochs.job_state import JobState
-from penstock._engine.coordinator.epochs.scheduler import Cause, EpochCycle
+from penstock._engine.coordinator.epochs.reactions import EPOCHS
+from penstock._engine.coordinator.history import EventHistory
 from penstock._engine.coordinator.life.breaking_off import BreakingOff
-from penstock._engine.coordinator.life.checkpoint_requests import CheckpointRequests
 from penstock._engine.coordinator.life.ending import JobEnding
 from penstock._engine.coordinator.life.invariants import check
+from penstock._engine.coordinator.life.requests import Requests
 from penstock._engine.coordinator.life.savepoints import Savepoints
 from penstock._engine.coordinator.life.start import StartMachine, StartPhase
 from penstock._engine.coordinator.life.stop import JobStop
-from penstock._engine.coordinator.phases import STOPPING, Phase
+from penstock._engine.coordinator.phases import Phase
+from penstock._engine.coordinator.reactions import LIFE, bound, table_of
 from penstock._engine.coordinator.restore.origin import take_up
 from penstock._engine.protocol.metadata import RecordKind
 from penstock.common.job_status import JobStatus
 from penstock.errors import FencedError, InternalError, PenstockError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     from penstock._engine.coordinator.checkpoints.chain import Chain, Identity
-    from penstock._engine.coordinator.epochs.job_state import Cut
     from penstock._engine.coordinator.epochs.topology import Topology
     from penstock._engine.coordinator.restore.state_assignment import Restored
+    from penstock._engine.coordinator.scheduler import Cause, Scheduler
     from penstock._engine.coordinator.settings import JobSettings
     from penstock._engine.protocol.clocks import Moment
     from penstock._engine.protocol.metadata import AccumulatorRecord, GivenUp, Record
+
+#: All reactions of a job that makes progress by epochs.
+REACTIONS: Final = table_of(LIFE, EPOCHS)
 
 
 class JobCoordinator:
@@ -55,49 +62,42 @@ class JobCoordinator:
         self._settings = settings
         self._identity = identity
         self._desk = Desk()
+        self._history = EventHistory()
         self._start = StartMachine(settings, identity, topology.graph)
         self._state = JobState(topology, settings, slots)
-        self._savepoints = Savepoints(
-            self._desk, self._state, cancel=self._cancel, is_decided=lambda: self._stop.is_decided
-        )
-        self._requests = CheckpointRequests(self._desk)
+        self._requests = Requests(self._desk, cancel=self._cancel, is_decided=lambda: self._stop.is_decided)
+        self._savepoints = Savepoints(self._desk, self._state, self._requests)
         self._output = HandingOver(self._desk)
-        self._cycle = EpochCycle(
+        self._stop = JobStop(
+            self._desk, self._state, self._requests, self._savepoints, life=self, scheduler=lambda: self._scheduler
+        )
+        self._commits = CommitCycle(self._desk, self._state, settings.committer_retries, fail=self.fail)
+        epochs = EpochCycle(
             self._desk,
             self._state,
             settings,
-            savepoints=self._savepoints,
+            self,
             requests=self._requests,
-            fail=self._fail,
-            finish=self._finish,
-            leave=self._leave,
+            savepoints=self._savepoints,
+            stop=self._stop,
+            commits=self._commits,
+            output=self._output,
         )
-        self._commits = CommitCycle(
-            self._desk, self._state, settings.committer_retries, fail=self._fail, moved=self._commits_moved
-        )
+        self._scheduler: Scheduler = epochs
         self._ending = JobEnding(
-            self._desk,
-            self._start,
-            savepoints=self._savepoints,
-            requests=self._requests,
-            retention=settings.retention,
-            state=self._state,
+            self._desk, self._start, requests=self._requests, retention=settings.retention, state=self._state
         )
-        self._stop = JobStop(self._desk, self._state, self._savepoints, self._cycle, go_back=self._go_back)
         self._breaking_off = BreakingOff(
             self._desk,
             self._state,
             settings.restart,
             identity.run_id,
-            cycle=self._cycle,
+            scheduler=epochs,
             commits=self._commits,
             stop=self._stop,
-            requests=self._requests,
             ending=self._ending,
-            recover=self._recover,
         )
-        #: The epoch of a record that got lost, which may be found to have arrived.
-        self._lost_cut: Cut | None = None
+        self._reactions: dict[str, Callable[[Any], None]] = {**bound(LIFE, self), **bound(EPOCHS, epochs)}
 
     # ---------------------------------------------------------------------------------------------------- the outside
 
@@ -115,15 +115,34 @@ class JobCoordinator:
         Args:
             event: What happened.
             now: When it did.
+
+        Raises:
+            InternalError: A bug of Penstock, behind which the job cannot go on.
         """
-        self._desk.now = now
-        if self._desk.phase is Phase.ENDED:
+        desk = self._desk
+        desk.now = now
+        if desk.phase is Phase.ENDED:
             return []
+        self._history.add(event, desk.phase, now)
         try:
-            self._react(event)
+            self._reaction(event)(event)
+        except InternalError as error:
+            self.fail(self._with_history(error))
         except PenstockError as error:
-            self._fail(error)
-        return self._desk.taken()
+            self.fail(error)
+        except Exception as error:
+            raise self._with_history(error) from error
+        return desk.taken()
+
+    def _reaction(self, event: ev.Event) -> Callable[[Any], None]:
+        name = REACTIONS.get((self._desk.phase, type(event)))
+        if name is None:
+            raise InternalError(f"A job in phase {self._desk.phase.name} got {type(event).__name__}.")
+        return self._reactions[name]
+
+    def _with_history(self, error: Exception) -> InternalError:
+        text = str(error) if isinstance(error, InternalError) else f"{type(error).__name__}: {error}"
+        return InternalError(f"{text}\n{self._history}")
 
     @property
     def phase(self) -> Phase:
@@ -172,94 +191,20 @@ class JobCoordinator:
         finished = self._desk.status is JobStatus.FINISHED and self._start.already_ended is None
         check(
             self._desk,
-            has_cut=self._cycle.cut is not None,
+            has_cut=self._scheduler.has_pending_checkpoint,
             uncommitted=bool(self._state.ledger),
             undelivered=self._output.is_due,
             finished=finished,
         )
 
-    # ------------------------------------------------------------------------------------------------------- reactions
+    # ----------------------------------------------------------------------------------------------------- the start
 
-    def _react(self, event: ev.Event) -> None:
-        match event:
-            case ev.CancelRequested():
-                self._cancel()
-            case ev.CheckpointRequested(request_id):
-                self._requests.request(request_id)
-                self._cycle.end_pause()
-            case ev.SavepointRequested() | ev.SavepointWritten() | ev.SavepointFailed():
-                self._about_savepoint(event)
-            case ev.Woken(alarm):
-                self._desk.ring(alarm)
-            case ev.SplitsAssigned(assigned):
-                self._cycle.assigned(assigned)
-            case ev.DriverFailed(error):
-                self._fail(error)
-            case ev.Committed() | ev.CommitFailed() | ev.HandedOver():
-                self._about_output(event)
-            case ev.EpochObserved() | ev.EpochEnded() | ev.EpochLost() | ev.EpochBroke():
-                self._about_epoch(event)
-            case ev.RecordStored() | ev.RecordTaken() | ev.RecordUncertain() if self._desk.record is not None:
-                self._record_answered(self._desk.record, event)
-            case _:
-                self._call_answered(event)
-
-    def _about_epoch(self, event: ev.EpochObserved | ev.EpochEnded | ev.EpochLost | ev.EpochBroke) -> None:
-        if isinstance(event, ev.EpochObserved):
-            self._cycle.observed(event)
-            self._savepoints.observed(event.running)
-            return
-        self._desk.epoch_running = False
-        if self._desk.phase in STOPPING:
-            self._breaking_off.check()
-        else:
-            self._cycle.over(event)
-
-    def _about_output(self, event: ev.Committed | ev.CommitFailed | ev.HandedOver) -> None:
-        if isinstance(event, ev.HandedOver):
-            self._output.done()
-            self._check_finished()
-        else:
-            self._commits.answered(event)
-
-    def _about_savepoint(self, event: ev.SavepointRequested | ev.SavepointWritten | ev.SavepointFailed) -> None:
-        match event:
-            case ev.SavepointRequested(request):
-                self._savepoints.request(request)
-                if self._savepoints.waiting:
-                    self._cycle.end_pause()
-            case _:
-                self._stop.heard(event)
-                self._breaking_off.check()
-                self._check_finished()
-
-    def _call_answered(self, event: ev.Event) -> None:
-        self._desk.calling = False
-        match self._desk.phase, event:
-            case Phase.STARTING, _:
-                self._desk.calling = True
-                self._desk.emit(*self._start.handle(event, self._desk.now.now_ms))
-                if self._start.phase is StartPhase.DONE:
-                    self._desk.calling = False
-                    self._started()
-            case _, _ if self._desk.phase in STOPPING:
-                self._breaking_off.check()
-            case _, ev.StepFailed(cause) | ev.MergeFailed(cause):
-                self._fail(cause)
-            case Phase.CREATED, ev.StateCopied():
-                self._recover()
-            case ((Phase.OPENING | Phase.SETTLING | Phase.NOTIFYING), ev.EnumeratorsCalled()):
-                self._cycle.heard(event)
-            case Phase.CUTTING, ev.AccumulatorsMerged():
-                self._cycle.merged(event)
-            case Phase.CUTTING, ev.EnumeratorsSnapshotted():
-                self._cycle.snapshotted(event)
-            case Phase.STORING, ev.StateStored():
-                self._cycle.stored()
-            case _:
-                raise InternalError(f"A job in phase {self._desk.phase.name} got {event}.")
-
-    # --------------------------------------------------------------------------------------------- start and recovery
+    def start_answered(self, event: ev.Event) -> None:
+        """Go on with the start."""
+        self._desk.emit(*self._start.handle(event, self._desk.now.now_ms))
+        if self._start.phase is StartPhase.DONE:
+            self._desk.calling = False
+            self._started()
 
     def _started(self) -> None:
         """Go on after the claim."""
@@ -277,7 +222,7 @@ class JobCoordinator:
         restored = self._start.restored
         if restored is None:
             self._desk.emit(*self._start.remarks)
-            self._recover()
+            self._scheduler.recover()
             return
         self._desk.emit(do.Log(f"Resuming from checkpoint {restored.record.checkpoint_id} ({restored.path})"))
         self._desk.emit(*self._start.remarks)
@@ -288,43 +233,76 @@ class JobCoordinator:
         if origin.copies:
             self._desk.call(do.CopyState(restored.path, origin.copies))
         else:
-            self._recover()
+            self._scheduler.recover()
 
-    def _recover(self) -> None:
-        """Take up the last completed checkpoint: first its output and commits, then its sources."""
-        self._desk.go(Phase.RECOVERING)
-        self._state.reset()
-        self._output.again()
-        self._commits.start()
-        if self._stop.checkpoint is not None:
-            self._stop.save()
-        elif not self._state.ledger:
-            self._open()
+    def state_copied(self, _: ev.StateCopied) -> None:
+        """Run the job: what it starts from is its own."""
+        self._desk.calling = False
+        self._scheduler.recover()
 
-    def _open(self) -> None:
-        self._desk.go(Phase.OPENING)
-        openings = {uid: source.opening for uid, source in self._state.sources.items()}
-        self._desk.call(do.OpenEnumerators({uid: opening for uid, opening in openings.items() if opening is not None}))
+    # --------------------------------------------------------------------------------------- what runs, and its answers
 
-    # ----------------------------------------------------------------------------------------------------- checkpoints
+    def call_failed(self, event: ev.StepFailed | ev.MergeFailed) -> None:
+        """Break off because of an instruction that could not be performed."""
+        self._desk.calling = False
+        self.fail(event.failure if isinstance(event, ev.MergeFailed) else event.error)
 
-    def _commits_moved(self) -> None:
-        """Go on with what waited for a commit."""
-        self._savepoints.copy()
-        match self._desk.phase:
-            case Phase.AWAITING_ROOM:
-                self._cycle.record()
-            case Phase.RECOVERING if not self._state.ledger:
-                self._open()
-            case Phase.FINISHING:
-                self._check_finished()
-            case _:
-                self._breaking_off.check()
+    def call_let_go(self, _: ev.Event) -> None:
+        """Take note that an instruction is done of a job that breaks off."""
+        self._desk.calling = False
+        self.check_stopped()
 
-    def _record_answered(self, record: Record, event: ev.RecordStored | ev.RecordTaken | ev.RecordUncertain) -> None:
+    def driver_failed(self, event: ev.DriverFailed) -> None:
+        """Break off because of what failed on the driver."""
+        self.fail(event.error)
+
+    def woken(self, event: ev.Woken) -> None:
+        """Do what an alarm was set for."""
+        self._desk.ring(event.alarm)
+
+    def commit_answered(self, event: ev.Committed | ev.CommitFailed) -> None:
+        """Go on after a commit."""
+        if self._commits.answered(event):
+            self._scheduler.commits_moved()
+
+    def handed_over(self, _: ev.HandedOver) -> None:
+        """Go on once the program has its output."""
+        self._output.done()
+        self._scheduler.check_finished()
+
+    # ---------------------------------------------------------------------------------------------- what is asked of it
+
+    def cancel_requested(self, _: ev.CancelRequested) -> None:
+        """Break off because the job was cancelled."""
+        self._cancel()
+
+    def checkpoint_requested(self, event: ev.CheckpointRequested) -> None:
+        """Take up, or refuse, a request for a checkpoint."""
+        self._requests.request_checkpoint(event.id)
+        self._scheduler.hurry()
+
+    def savepoint_requested(self, event: ev.SavepointRequested) -> None:
+        """Take up, or refuse, a request for a savepoint or a stop."""
+        self._requests.request_savepoint(event.request)
+        if self._requests.waiting:
+            self._scheduler.hurry()
+
+    def savepoint_answered(self, event: ev.SavepointWritten | ev.SavepointFailed) -> None:
+        """Go on after a savepoint was written, or could not be."""
+        self._stop.heard(event)
+        self.check_stopped()
+        self._scheduler.check_finished()
+
+    # -------------------------------------------------------------------------------------------------------- records
+
+    def record_answered(self, event: ev.RecordStored | ev.RecordTaken | ev.RecordUncertain) -> None:
+        """Go on after a record was put: a checkpoint, that the job goes on, or its end."""
+        record = self._desk.record
+        if record is None:
+            raise InternalError(f"A job in phase {self._desk.phase.name} has put no record.")
         match event:
             case ev.RecordUncertain(error):
-                self._record_uncertain(record, error)
+                self._record_uncertain(error)
             case ev.RecordTaken(existing) if not record.same_write(existing):
                 self._desk.record = None
                 self._other_record(existing)
@@ -333,28 +311,25 @@ class JobCoordinator:
                 self._desk.chain.stored(record)
                 match record.kind:
                     case RecordKind.CHECKPOINT:
-                        self._stored(record)
+                        self._scheduler.record_stored(record)
                     case RecordKind.TAKEOVER:
                         self._stop.resumed()
-                        self._breaking_off.check()
+                        self.check_stopped()
                     case _:
                         self._ending.closed()
 
-    def _record_uncertain(self, record: Record, error: Exception) -> None:
+    def _record_uncertain(self, error: Exception) -> None:
         if self._desk.put_again():
             return
-        self._lost_cut = self._cycle.cut
-        self._cycle.reset()
-        match self._desk.phase:
-            case Phase.CLOSING:
-                self._desk.emit(
-                    do.Log("The end of the job could not be recorded; a start with 'latest' would resume it", error)
-                )
-                self._ending.closed(recorded=False)
-            case _ if self._desk.phase in STOPPING:
-                self._breaking_off.check()
-            case _:
-                self._fail(error)
+        self._scheduler.record_lost()
+        if self._desk.phase is Phase.CLOSING:
+            text = "The end of the job could not be recorded; a start with 'latest' would resume it"
+            self._desk.emit(do.Log(text, error))
+            self._ending.closed(recorded=False)
+        elif self._desk.is_stopping:
+            self.check_stopped()
+        else:
+            self.fail(error)
 
     def _other_record(self, existing: Record) -> None:
         """React to another record in the place of ours."""
@@ -365,64 +340,33 @@ class JobCoordinator:
             return
         # A write of our own that was given up as uncertain had arrived: that one is the checkpoint.
         self._desk.chain.stored(existing)
-        record, cut = self._desk.lost, self._lost_cut
-        self._cycle.reset()
-        if record is not None and cut is not None and record.same_write(existing):
-            self._complete(record, cut)
-        match self._desk.phase:
-            case Phase.CLOSING:
-                self._ending.put_record()
-            case _ if self._desk.phase in STOPPING:
-                self._breaking_off.check()
-            case _:
-                self._go_back()
-
-    def _stored(self, record: Record) -> None:
-        """Go on after the commit point of an epoch."""
-        cut = self._cycle.cut
-        assert cut is not None
-        self._cycle.cut = None
-        self._complete(record, cut)
-        self._requests.completed(record.checkpoint_id)
-        if self._desk.phase in STOPPING:
-            self._breaking_off.check()
-        elif self._stop.checkpoint is not None:
-            self._stop.save()
+        self._scheduler.record_found(existing)
+        if self._desk.phase is Phase.CLOSING:
+            self._ending.put_record()
+        elif self._desk.is_stopping:
+            self.check_stopped()
         else:
-            self._cycle.settle(record.checkpoint_id)
+            self.go_back()
 
-    def _complete(self, record: Record, cut: Cut) -> None:
-        """Do what follows from a checkpoint that is there: commit, hand over, tidy up."""
-        assert record.snapshot is not None
-        self._state.completed(cut, record.snapshot, record.checkpoint_id)
-        self._desk.retention.keep(record)
-        self._stop.completed(record)
-        self._commits.start()
-        self._savepoints.completed()
-        self._output.begin(record.checkpoint_id, self._state.outputs(cut.acks))
-        self._desk.emit(do.Publish(self._state.progress, cut.acks, record.snapshot))
-        self._tidy()
+    # ------------------------------------------------------------------------------- breaking off, the end (`JobLife`)
 
-    def _tidy(self) -> None:
-        self._desk.delete(self._desk.retention.drop())
-        if self._desk.retention.sweep_due(self._desk.now.passed_ms):
-            self._desk.sweep()
+    def fail(self, cause: Cause) -> None:
+        """Break off because of an error."""
+        self._breaking_off.fail(cause)
 
-    # ------------------------------------------------------------------------------------------------------------- end
+    def _cancel(self) -> None:
+        self._breaking_off.cancel()
 
-    def _finish(self) -> None:
-        self._desk.go(Phase.FINISHING)
-        if self._stop.checkpoint is None:
-            self._savepoints.finish()
-        self._check_finished()
+    def go_back(self) -> None:
+        """Go on from the last completed checkpoint at once, though nothing has failed."""
+        self._breaking_off.go_back()
 
-    def _check_finished(self) -> None:
-        """Go on with the end once all that the job has made is where it belongs."""
-        due = self._state.ledger or self._savepoints.copying or self._output.is_due
-        if self._desk.phase is Phase.FINISHING and not due:
-            self._cycle.release()
+    def check_stopped(self) -> None:
+        """Go on with breaking off, if the job does and nothing is on its way any more."""
+        self._breaking_off.check()
 
-    def _leave(self) -> None:
+    def leave(self) -> None:
+        """End the job: all is committed and handed over, and functions that listen have heard of it."""
         stop = self._stop
         if stop.checkpoint is None:
             self._ending.close(RecordKind.FINISHED)
@@ -431,14 +375,3 @@ class JobCoordinator:
         else:
             drained = self._state.snapshot.finished
             self._ending.close(RecordKind.DRAINED if drained else RecordKind.SUSPENDED, savepoint=stop.path)
-
-    # ----------------------------------------------------------------------------------------------------- breaking off
-
-    def _fail(self, cause: Cause) -> None:
-        self._breaking_off.fail(cause)
-
-    def _cancel(self) -> None:
-        self._breaking_off.cancel()
-
-    def _go_back(self) -> None:
-        self._breaking_off.go_back()

@@ -9,8 +9,7 @@ import pytest
 
 from penstock._engine.coordinator import events as ev
 from penstock._engine.coordinator import instructions as do
-from penstock._engine.coordinator.commits.commit_cycle import CommitCycle
-from penstock._engine.coordinator.commits.ledger import CommitLedger
+from penstock._engine.coordinator.commits.commits import CommitCycle, CommitLedger
 from penstock._engine.coordinator.context import Desk
 from penstock._engine.coordinator.phases import Phase
 from penstock._engine.protocol.metadata import Committable, OutstandingCommit
@@ -26,7 +25,7 @@ class Commits:
         self.desk.phase = Phase.EPOCH
         outstanding = [OutstandingCommit(uid, number, (Committable(0, b""),)) for uid, number in COMMITS]
         state: Any = SimpleNamespace(ledger=CommitLedger(outstanding))
-        self.cycle = CommitCycle(self.desk, state, 3, fail=self.errors.append, moved=lambda: None)
+        self.cycle = CommitCycle(self.desk, state, 3, fail=self.errors.append)
         self.cycle.start()
         assert self.begun() == [("a", 2), ("b", 2)]
 

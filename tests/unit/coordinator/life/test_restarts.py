@@ -4,7 +4,8 @@ from typing import Any
 
 import pytest
 
-from penstock._engine.coordinator.life.restarts import RestartSettings, RestartStrategy, restart_strategy
+from penstock._engine.coordinator.life.restarts import RestartStrategy, restart_strategy
+from penstock._engine.coordinator.settings import RestartSettings
 from penstock.common.configuration import Configuration
 
 MIDDLE = 0.5  # a chance that leaves no jitter

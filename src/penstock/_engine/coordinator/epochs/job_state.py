@@ -19,7 +19,7 @@ from penstock._engine.coordinator.checkpoints.snapshots import (
     resumable,
     unfinished,
 )
-from penstock._engine.coordinator.commits.ledger import CommitLedger, commits_of
+from penstock._engine.coordinator.commits.commits import CommitLedger, commits_of
 from penstock._engine.coordinator.epochs.acceptance import Subtask, why_void
 from penstock._engine.coordinator.epochs.budget import BudgetPlanner, epoch_cost
 from penstock._engine.coordinator.epochs.sources import EnumeratorSnapshot, SourceCoordination

@@ -19,15 +19,12 @@ from penstock._engine.protocol.metadata import RecordKind
 from penstock.common.job_status import JobStatus
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from penstock._engine.coordinator.commits.commit_cycle import CommitCycle
+    from penstock._engine.coordinator.commits.commits import CommitCycle
     from penstock._engine.coordinator.context import Desk
     from penstock._engine.coordinator.epochs.job_state import JobState
-    from penstock._engine.coordinator.epochs.scheduler import Cause, EpochCycle
-    from penstock._engine.coordinator.life.checkpoint_requests import CheckpointRequests
     from penstock._engine.coordinator.life.ending import JobEnding
     from penstock._engine.coordinator.life.stop import JobStop
+    from penstock._engine.coordinator.scheduler import Cause, Scheduler
     from penstock._engine.coordinator.settings import RestartSettings
 
 
@@ -39,12 +36,10 @@ class BreakingOff:
         state: What epochs work on.
         settings: Say which failures a restart follows.
         run_id: This driver; its restarts are spread over time by it.
-        cycle: The epochs.
+        scheduler: What is under way.
         commits: The commits.
         stop: The stop of the job.
-        requests: Who waits for a checkpoint.
         ending: What follows where no restart does.
-        recover: Called when the job is to take up its last checkpoint.
     """
 
     def __init__(
@@ -54,21 +49,17 @@ class BreakingOff:
         settings: RestartSettings,
         run_id: str,
         *,
-        cycle: EpochCycle,
+        scheduler: Scheduler,
         commits: CommitCycle,
         stop: JobStop,
-        requests: CheckpointRequests,
         ending: JobEnding,
-        recover: Callable[[], None],
     ) -> None:
         self._desk = desk
         self._state = state
-        self._cycle = cycle
+        self._scheduler = scheduler
         self._commits = commits
         self._stop = stop
-        self._requests = requests
         self._ending = ending
-        self._recover = recover
         self._restarts = restart_strategy(settings)
         self._random = Random(run_id)  # noqa: S311 - jitter of a delay
         #: The time until the restart.
@@ -96,8 +87,7 @@ class BreakingOff:
         self._desk.retention.orphans_possible(self._desk.now.passed_ms)
         delay_ms = self._restarts.on_failure(self._desk.now.passed_ms, self._random.random())
         self._stop.give_up(text_of(cause))
-        self._requests.give_up(text_of(cause))
-        self._release()
+        self._scheduler.interrupt()
         if _is_lasting(cause):
             self._desk.go(Phase.FAILING)
             return
@@ -112,16 +102,9 @@ class BreakingOff:
     def go_back(self) -> None:
         """Go on from the last completed checkpoint at once, though nothing has failed."""
         self._backoff_ms = 0
-        self._release()
+        self._scheduler.interrupt()
         self._desk.go(Phase.TEARDOWN)
         self.check()
-
-    def _release(self) -> None:
-        """Interrupt the epoch at hand; one whose record is on its way may still complete."""
-        if self._desk.epoch_running:
-            self._desk.emit(do.CancelEpoch())
-        if self._desk.record is None:
-            self._cycle.reset()
 
     def cancel(self) -> None:
         """Break off because the job was cancelled."""
@@ -132,9 +115,8 @@ class BreakingOff:
                 pass
             case _:
                 self._stop.give_up("the job was cancelled")
-                self._requests.give_up("the job was cancelled")
                 if self._desk.phase not in STOPPING:
-                    self._release()
+                    self._scheduler.interrupt()
                 self._desk.go(Phase.CANCELLING)
                 self._commits.start()
                 self.check()
@@ -163,14 +145,14 @@ class BreakingOff:
         if self._desk.error is not None:  # else the job goes back, and nothing has failed
             self._state.progress = replace(self._state.progress, restarts=self._state.progress.restarts + 1)
         self._desk.error = None
-        self._cycle.reset()
+        self._scheduler.reset()
         self._desk.job_attempt += 1
         self._state.ledger.retry_all()
         self._desk.alarm(self._backoff_ms, self._backoff_over)
 
     def _backoff_over(self) -> None:
         if self._desk.phase is Phase.BACKING_OFF:  # else it was cancelled
-            self._recover()
+            self._scheduler.recover()
 
 
 def _is_lasting(cause: Cause) -> bool:

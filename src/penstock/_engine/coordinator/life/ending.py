@@ -17,10 +17,9 @@ from penstock.errors import FencedError
 if TYPE_CHECKING:
     from penstock._engine.coordinator.context import Desk
     from penstock._engine.coordinator.epochs.job_state import JobState
-    from penstock._engine.coordinator.epochs.scheduler import Cause
-    from penstock._engine.coordinator.life.checkpoint_requests import CheckpointRequests
-    from penstock._engine.coordinator.life.savepoints import Savepoints
+    from penstock._engine.coordinator.life.requests import Requests
     from penstock._engine.coordinator.life.start import StartMachine
+    from penstock._engine.coordinator.scheduler import Cause
     from penstock._engine.coordinator.settings import RetentionSettings
 
 _ENDS: Final = {
@@ -38,8 +37,7 @@ class JobEnding:
     Args:
         desk: The coordinator's desk.
         start: Knows the chain, once there is one.
-        savepoints: Answered with the end.
-        requests: The same.
+        requests: Answered with the end.
         state: Knows what the job has counted, and lost.
         retention: Says which ends keep checkpoints.
     """
@@ -49,14 +47,12 @@ class JobEnding:
         desk: Desk,
         start: StartMachine,
         *,
-        savepoints: Savepoints,
-        requests: CheckpointRequests,
+        requests: Requests,
         retention: RetentionSettings,
         state: JobState,
     ) -> None:
         self._desk = desk
         self._start = start
-        self._savepoints = savepoints
         self._requests = requests
         self._retention = retention
         self._state = state
@@ -80,7 +76,7 @@ class JobEnding:
     def put_record(self) -> None:
         """Put the terminal record with the next id of the chain."""
         reason, savepoint = text_of(self._error or ""), self._savepoint
-        if savepoint is None and self._savepoints.stop is not None:  # the answer will be that there is no savepoint
+        if savepoint is None and self._requests.stop is not None:  # the answer will be that there is no savepoint
             self._desk.chain.resumes = True
         record = self._desk.chain.make(
             self._kind,
@@ -105,7 +101,7 @@ class JobEnding:
             self._desk.delete(self._desk.retention.drop_all())
             self._desk.sweep()
         if self._savepoint is not None:
-            self._savepoints.stopped()
+            self._requests.stopped()
         self.end(_ENDS[self._kind], self._error, checkpoint=self._keeps_checkpoints or not recorded)
 
     @property
@@ -126,8 +122,7 @@ class JobEnding:
             checkpoint: Whether there is a checkpoint to go on from.
         """
         if isinstance(error, FencedError):
-            self._savepoints.leave_stop()
-        self._savepoints.give_up(f"the job is {status.name}")
+            self._requests.leave_stop()
         self._requests.give_up(f"the job is {status.name}")
         self._desk.go(Phase.ENDED)
         self._desk.show(status)
