@@ -27,7 +27,7 @@ from penstock._engine.coordinator.life.savepoints import Savepoints
 from penstock._engine.coordinator.life.start import StartMachine, StartPhase
 from penstock._engine.coordinator.life.stop import JobStop
 from penstock._engine.coordinator.phases import Phase
-from penstock._engine.coordinator.reactions import LIFE, bound, table_of
+from penstock._engine.coordinator.reactions import CALL_ANSWERS, LIFE, bound, table_of
 from penstock._engine.coordinator.restore.origin import take_up
 from penstock._engine.protocol.metadata import RecordKind
 from penstock.common.job_status import JobStatus
@@ -105,7 +105,6 @@ class JobCoordinator:
         """Return the first instructions."""
         self._desk.now = now
         self._desk.emit(do.ChangeStatus(self._desk.status))
-        self._desk.calling = True
         self._desk.emit(*self._start.begin())
         return self._desk.taken()
 
@@ -124,6 +123,8 @@ class JobCoordinator:
         if desk.phase is Phase.ENDED:
             return []
         self._history.add(event, desk.phase, now)
+        if isinstance(event, CALL_ANSWERS):
+            desk.calling = False
         try:
             self._reaction(event)(event)
         except InternalError as error:
@@ -203,7 +204,6 @@ class JobCoordinator:
         """Go on with the start."""
         self._desk.emit(*self._start.handle(event, self._desk.now.now_ms))
         if self._start.phase is StartPhase.DONE:
-            self._desk.calling = False
             self._started()
 
     def _started(self) -> None:
@@ -237,19 +237,16 @@ class JobCoordinator:
 
     def state_copied(self, _: ev.StateCopied) -> None:
         """Run the job: what it starts from is its own."""
-        self._desk.calling = False
         self._scheduler.recover()
 
     # --------------------------------------------------------------------------------------- what runs, and its answers
 
     def call_failed(self, event: ev.StepFailed | ev.MergeFailed) -> None:
         """Break off because of an instruction that could not be performed."""
-        self._desk.calling = False
         self.fail(event.failure if isinstance(event, ev.MergeFailed) else event.error)
 
     def call_let_go(self, _: ev.Event) -> None:
         """Take note that an instruction is done of a job that breaks off."""
-        self._desk.calling = False
         self.check_stopped()
 
     def driver_failed(self, event: ev.DriverFailed) -> None:

@@ -33,8 +33,8 @@ Table: TypeAlias = "Mapping[tuple[Phase, type[Any]], str]"
 #: The phases of a job that has not ended, and of those that are behind its claim.
 LIVE: Final = frozenset(Phase) - {Phase.ENDED}
 CLAIMED: Final = LIVE - {Phase.STARTING, Phase.CREATED}
-#: The answers to calls that are made once a job is claimed.
-_ANSWERS: Final = (
+#: The answers to calls (`Desk.call`).
+CALL_ANSWERS: Final = (
     ev.StateCopied,
     ev.StateStored,
     ev.EnumeratorsCalled,
@@ -63,7 +63,7 @@ LIFE: Final = (
     ),
     Rule("state_copied", (ev.StateCopied,), frozenset({Phase.CREATED})),
     Rule("call_failed", (ev.StepFailed, ev.MergeFailed), RUNNING | {Phase.CREATED}),
-    Rule("call_let_go", _ANSWERS, STOPPING),
+    Rule("call_let_go", CALL_ANSWERS, STOPPING),
     Rule("record_answered", _RECORDS, STOPPING | {Phase.RECORDING, Phase.RESUMING, Phase.CLOSING}),
     Rule("driver_failed", (ev.DriverFailed,), LIVE),
     Rule("cancel_requested", (ev.CancelRequested,), LIVE),
