@@ -333,6 +333,7 @@ class JobCoordinator:
         if existing.run_id != self._identity.run_id:
             error = FencedError(self._desk.chain.job_id, existing.checkpoint_id, self._identity.run_id, existing.run_id)
             self._desk.emit(do.CloseEnumerators())
+            self._scheduler.reset()
             self._ending.end(JobStatus.SUSPENDED, error)
             return
         # A write of our own that was given up as uncertain had arrived: that one is the checkpoint.

@@ -76,6 +76,8 @@ class JobState:
         self._topology = topology
         self._slots = slots
         self._sources_by_uid = topology.sources
+        self._collectors = topology.collectors
+        self._ends = topology.ends
         self._source_vertices = frozenset(self._sources_by_uid.values())
         self._settings = settings
         #: The operators that keep their state when they have finished.
@@ -253,7 +255,7 @@ class JobState:
     def outputs(self, acks: tuple[SubtaskAck, ...]) -> tuple[Output, ...]:
         """Return what an epoch printed and collected, by operator and subtask."""
         found: list[Output] = []
-        for uid in self._topology.collectors:
+        for uid in self._collectors:
             for ack in sorted(acks, key=lambda ack: ack.subtask):
                 part = ack.operators.get(uid)
                 if part is not None and (part.outputs or part.outputs_path):
@@ -296,7 +298,7 @@ class JobState:
     def _progress(self, cut: Cut, checkpoint_id: int) -> JobProgress:
         before = self.progress
         read = sum(ack.records_in for ack in cut.acks if ack.vertex in self._source_vertices)
-        ends = [subtask for id_ in self._topology.ends for subtask in self.snapshot.vertices[id_].subtasks]
+        ends = [subtask for id_ in self._ends for subtask in self.snapshot.vertices[id_].subtasks]
         return JobProgress(
             checkpoint_id=checkpoint_id,
             epochs=before.epochs + 1,
