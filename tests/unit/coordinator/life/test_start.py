@@ -148,5 +148,5 @@ def test_a_damaged_newest_record_stops_only_a_start_that_wants_it() -> None:
 
 
 def test_an_event_out_of_its_turn_is_a_bug() -> None:
-    with pytest.raises(InternalError, match="A starting driver got RecordStored.* while LISTING"):
+    with pytest.raises(InternalError, match=r"A starting driver got RecordStored.* while LISTING"):
         Start().tell(ev.RecordStored())
