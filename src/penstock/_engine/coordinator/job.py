@@ -22,8 +22,8 @@ from penstock._engine.coordinator.history import EventHistory
 from penstock._engine.coordinator.life.breaking_off import BreakingOff
 from penstock._engine.coordinator.life.ending import JobEnding
 from penstock._engine.coordinator.life.invariants import check
-from penstock._engine.coordinator.life.requests import Requests
-from penstock._engine.coordinator.life.savepoints import Savepoints
+from penstock._engine.coordinator.life.requests import PendingRequests
+from penstock._engine.coordinator.life.savepoints import SavepointCopies
 from penstock._engine.coordinator.life.start import StartMachine, StartPhase
 from penstock._engine.coordinator.life.stop import JobStop
 from penstock._engine.coordinator.phases import Phase
@@ -65,8 +65,8 @@ class JobCoordinator:
         self._history = EventHistory()
         self._start = StartMachine(settings, identity, topology.graph)
         self._state = JobState(topology, settings, slots)
-        self._requests = Requests(self._desk, cancel=self._cancel, is_decided=lambda: self._stop.is_decided)
-        self._savepoints = Savepoints(self._desk, self._state, self._requests)
+        self._requests = PendingRequests(self._desk, cancel=self._cancel, is_decided=lambda: self._stop.is_decided)
+        self._savepoints = SavepointCopies(self._desk, self._state, self._requests)
         self._output = HandingOver(self._desk)
         self._stop = JobStop(
             self._desk, self._state, self._requests, self._savepoints, life=self, scheduler=lambda: self._scheduler

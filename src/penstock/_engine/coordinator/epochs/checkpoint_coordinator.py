@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from penstock._engine.coordinator.commits.handover import HandingOver
     from penstock._engine.coordinator.context import Desk
     from penstock._engine.coordinator.epochs.job_state import Cut, JobState
-    from penstock._engine.coordinator.life.requests import Requests
-    from penstock._engine.coordinator.life.savepoints import Savepoints
+    from penstock._engine.coordinator.life.requests import PendingRequests
+    from penstock._engine.coordinator.life.savepoints import SavepointCopies
     from penstock._engine.coordinator.life.stop import JobStop
     from penstock._engine.protocol.control import SubtaskAck
     from penstock._engine.protocol.metadata import Record
@@ -44,8 +44,8 @@ class CheckpointCoordinator:
         desk: Desk,
         state: JobState,
         *,
-        requests: Requests,
-        savepoints: Savepoints,
+        requests: PendingRequests,
+        savepoints: SavepointCopies,
         stop: JobStop,
         commits: CommitCycle,
         output: HandingOver,

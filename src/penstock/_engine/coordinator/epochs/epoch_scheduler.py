@@ -26,8 +26,8 @@ if TYPE_CHECKING:
     from penstock._engine.coordinator.context import Desk
     from penstock._engine.coordinator.epochs.acceptance import Subtask
     from penstock._engine.coordinator.epochs.job_state import JobState
-    from penstock._engine.coordinator.life.requests import Requests
-    from penstock._engine.coordinator.life.savepoints import Savepoints
+    from penstock._engine.coordinator.life.requests import PendingRequests
+    from penstock._engine.coordinator.life.savepoints import SavepointCopies
     from penstock._engine.coordinator.life.stop import JobStop
     from penstock._engine.coordinator.scheduler import JobLife
     from penstock._engine.coordinator.settings import JobSettings
@@ -60,8 +60,8 @@ class EpochCycle(Scheduler):
         settings: JobSettings,
         life: JobLife,
         *,
-        requests: Requests,
-        savepoints: Savepoints,
+        requests: PendingRequests,
+        savepoints: SavepointCopies,
         stop: JobStop,
         commits: CommitCycle,
         output: HandingOver,

@@ -17,7 +17,7 @@ from penstock.errors import FencedError
 if TYPE_CHECKING:
     from penstock._engine.coordinator.context import Desk
     from penstock._engine.coordinator.epochs.job_state import JobState
-    from penstock._engine.coordinator.life.requests import Requests
+    from penstock._engine.coordinator.life.requests import PendingRequests
     from penstock._engine.coordinator.life.start import StartMachine
     from penstock._engine.coordinator.scheduler import Cause
     from penstock._engine.coordinator.settings import RetentionSettings
@@ -47,7 +47,7 @@ class JobEnding:
         desk: Desk,
         start: StartMachine,
         *,
-        requests: Requests,
+        requests: PendingRequests,
         retention: RetentionSettings,
         state: JobState,
     ) -> None:

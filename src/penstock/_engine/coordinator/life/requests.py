@@ -26,7 +26,7 @@ _ENDING: Final = frozenset({Phase.NOTIFYING, Phase.FINISHING, Phase.RELEASING, P
 _NO_MORE: Final = _ENDING | {Phase.SAVING, Phase.RESUMING}
 
 
-class Requests:
+class PendingRequests:
     """The requests that are not answered yet.
 
     Args:

@@ -17,12 +17,12 @@ if TYPE_CHECKING:
     from penstock._engine.coordinator.context import Desk
     from penstock._engine.coordinator.epochs.job_state import JobState
     from penstock._engine.coordinator.instructions import SavepointRequest
-    from penstock._engine.coordinator.life.requests import Requests
+    from penstock._engine.coordinator.life.requests import PendingRequests
     from penstock._engine.protocol.metadata import JobSnapshot
     from penstock._engine.protocol.state_handle import StateHandle
 
 
-class Savepoints:
+class SavepointCopies:
     """The copies that are being written.
 
     Args:
@@ -31,7 +31,7 @@ class Savepoints:
         requests: Who has asked.
     """
 
-    def __init__(self, desk: Desk, state: JobState, requests: Requests) -> None:
+    def __init__(self, desk: Desk, state: JobState, requests: PendingRequests) -> None:
         self._desk = desk
         self._state = state
         self._requests = requests

@@ -28,8 +28,8 @@ if TYPE_CHECKING:
 
     from penstock._engine.coordinator.context import Desk
     from penstock._engine.coordinator.epochs.job_state import JobState
-    from penstock._engine.coordinator.life.requests import Requests
-    from penstock._engine.coordinator.life.savepoints import Savepoints
+    from penstock._engine.coordinator.life.requests import PendingRequests
+    from penstock._engine.coordinator.life.savepoints import SavepointCopies
     from penstock._engine.coordinator.scheduler import JobLife, Scheduler
     from penstock._engine.protocol.metadata import JobSnapshot, Record
 
@@ -55,8 +55,8 @@ class JobStop:
         self,
         desk: Desk,
         state: JobState,
-        requests: Requests,
-        savepoints: Savepoints,
+        requests: PendingRequests,
+        savepoints: SavepointCopies,
         *,
         life: JobLife,
         scheduler: Callable[[], Scheduler],
