@@ -15,7 +15,7 @@ from penstock._engine.coordinator.checkpoints.retention import Retention
 from penstock._engine.coordinator.commits.commits import CommitCycle
 from penstock._engine.coordinator.commits.handover import HandingOver
 from penstock._engine.coordinator.context import Desk
-from penstock._engine.coordinator.epochs.epoch_scheduler import EpochCycle
+from penstock._engine.coordinator.epochs.epoch_scheduler import EpochScheduler
 from penstock._engine.coordinator.epochs.job_state import JobState
 from penstock._engine.coordinator.epochs.reactions import EPOCHS
 from penstock._engine.coordinator.history import EventHistory
@@ -72,7 +72,7 @@ class JobCoordinator:
             self._desk, self._state, self._requests, self._savepoints, life=self, scheduler=lambda: self._scheduler
         )
         self._commits = CommitCycle(self._desk, self._state, settings.committer_retries, fail=self.fail)
-        epochs = EpochCycle(
+        epochs = EpochScheduler(
             self._desk,
             self._state,
             settings,

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 MAX_EPOCH_ATTEMPTS: Final = 10
 
 
-class EpochCycle(Scheduler):
+class EpochScheduler(Scheduler):
     """Runs the epochs of one job.
 
     Args:

@@ -1,4 +1,4 @@
-"""What `EpochCycle` does in which phase about which event."""
+"""What `EpochScheduler` does in which phase about which event."""
 
 from __future__ import annotations
 
