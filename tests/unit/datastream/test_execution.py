@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING
 import pytest
 from tests.unit.datastream.fake_launch import FakeLaunch, install
 
-from penstock._engine.graph.job_graph import OperatorKind
+from penstock._engine.graph.chaining import build_job_graph
+from penstock._engine.graph.job_graph import JobType, OperatorKind
 from penstock.common import Configuration, JobClient, JobExecutionResult, JobListener, JobStatus, WatermarkStrategy
 from penstock.datastream import DataStream, RuntimeExecutionMode, StreamExecutionEnvironment
 from penstock.datastream.connectors.base import Boundedness
