@@ -102,7 +102,7 @@ def test_a_checkpoint_commits(tmp_path: Path, trace: Trace) -> None:
     def handled(event: ev.Event, now: Any) -> list[do.Instruction]:
         nonlocal epochs
         epochs += isinstance(event, ev.EpochEnded)
-        trace.on = trace.on or (epochs == 2 and isinstance(event, (ev.EpochEnded, ev.Committed, ev.HandedOver)))
+        trace.on = trace.on or (epochs == 2 and isinstance(event, (ev.EpochEnded, ev.Committed, ev.OutputsDelivered)))
         return handle(event, now)
 
     def performed(instruction: do.Instruction) -> None:

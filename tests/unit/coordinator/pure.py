@@ -9,7 +9,7 @@ from tests.unit.driver.world import numbers_job
 
 from penstock._engine.coordinator import events as ev
 from penstock._engine.coordinator import instructions as do
-from penstock._engine.coordinator.checkpoints.chain import Identity
+from penstock._engine.coordinator.checkpoints.chain import DriverIdentity
 from penstock._engine.coordinator.epochs.sources import EnumeratorSnapshot
 from penstock._engine.coordinator.epochs.topology import topology_of
 from penstock._engine.coordinator.job import JobCoordinator
@@ -25,15 +25,15 @@ if TYPE_CHECKING:
     from penstock._engine.coordinator.phases import Phase
 
 NOW: Final = Moment(1_000, 0)
-RUN: Final = Identity(run_id="a" * 32, fresh_job_id="b" * 32, penstock_version="1")
+RUN: Final = DriverIdentity(run_id="a" * 32, fresh_job_id="b" * 32, penstock_version="1")
 TOPOLOGY: Final = topology_of(build_plan(numbers_job("pure")))
 
 #: From the claim to the first epoch.
 STARTED: Final[tuple[ev.Event, ...]] = (
-    ev.RecordsListed(()),
-    ev.RecordStored(),
-    ev.RecordsListed((1,)),
-    ev.ClaimNoted(),
+    ev.ChainEntriesListed(()),
+    ev.ChainEntryStored(),
+    ev.ChainEntriesListed((1,)),
+    ev.ClaimStored(),
     ev.EnumeratorsCalled({}),
 )
 

@@ -27,12 +27,26 @@ def test_each_event_has_a_reaction_in_some_phase_and_each_phase_but_the_last_one
     "phase", sorted(RUNNING | STOPPING, key=lambda phase: phase.value), ids=lambda phase: phase.name
 )
 def test_what_fails_has_a_reaction_in_each_phase_of_a_claimed_job(phase: Phase) -> None:
-    for event in (ev.StepFailed, ev.DriverFailed, ev.CancelRequested, ev.Committed, ev.CommitFailed, ev.HandedOver):
+    for event in (
+        ev.InstructionFailed,
+        ev.DriverFailed,
+        ev.CancelRequested,
+        ev.Committed,
+        ev.CommitFailed,
+        ev.OutputsDelivered,
+    ):
         assert (phase, event) in REACTIONS
 
 
 def test_a_job_that_breaks_off_takes_the_answer_to_whatever_was_on_its_way() -> None:
-    answers = set(EVENTS) - {ev.JobsListed, ev.MarkFound, ev.LaterFound, ev.ClaimNoted, ev.RecordsListed, ev.RecordRead}
+    answers = set(EVENTS) - {
+        ev.JobsListed,
+        ev.MarkRead,
+        ev.LaterCheckpointFound,
+        ev.ClaimStored,
+        ev.ChainEntriesListed,
+        ev.ChainEntryRead,
+    }
     for phase in STOPPING:
         assert {event for at, event in REACTIONS if at is phase} == answers
 
@@ -43,7 +57,7 @@ def test_life_and_progress_share_no_reaction() -> None:
 
 
 def test_two_rules_for_one_event_in_one_phase_are_refused() -> None:
-    rule = Rule("observed", (ev.Woken,), frozenset({Phase.EPOCH}))
+    rule = Rule("observed", (ev.AlarmFired,), frozenset({Phase.EPOCH}))
     with pytest.raises(InternalError, match="Woken has two reactions in phase EPOCH"):
         table_of(LIFE, [rule])
 

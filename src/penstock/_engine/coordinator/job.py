@@ -11,38 +11,38 @@ from typing import TYPE_CHECKING, Any, Final
 
 from penstock._engine.coordinator import events as ev
 from penstock._engine.coordinator import instructions as do
-from penstock._engine.coordinator.checkpoints.retention import Retention
-from penstock._engine.coordinator.commits.commits import CommitCycle
-from penstock._engine.coordinator.commits.handover import HandingOver
-from penstock._engine.coordinator.context import Desk
+from penstock._engine.coordinator.checkpoints.retention import CheckpointRetention
+from penstock._engine.coordinator.commits.commits import CommitScheduler
+from penstock._engine.coordinator.commits.handover import OutputDelivery
+from penstock._engine.coordinator.context import CoordinatorContext
 from penstock._engine.coordinator.epochs.epoch_scheduler import EpochScheduler
 from penstock._engine.coordinator.epochs.job_state import JobState
 from penstock._engine.coordinator.epochs.reactions import EPOCHS
 from penstock._engine.coordinator.history import EventHistory
-from penstock._engine.coordinator.life.breaking_off import BreakingOff
-from penstock._engine.coordinator.life.ending import JobEnding
+from penstock._engine.coordinator.life.breaking_off import ExecutionFailureHandler
+from penstock._engine.coordinator.life.ending import JobTermination
 from penstock._engine.coordinator.life.invariants import check
 from penstock._engine.coordinator.life.requests import PendingRequests
 from penstock._engine.coordinator.life.savepoints import SavepointCopies
 from penstock._engine.coordinator.life.start import StartMachine, StartPhase
-from penstock._engine.coordinator.life.stop import JobStop
+from penstock._engine.coordinator.life.stop import StopWithSavepoint
 from penstock._engine.coordinator.phases import Phase
 from penstock._engine.coordinator.reactions import CALL_ANSWERS, LIFE, bound, table_of
-from penstock._engine.coordinator.restore.origin import take_up
-from penstock._engine.protocol.metadata import RecordKind
+from penstock._engine.coordinator.restore.origin import adopt_checkpoint
+from penstock._engine.protocol.metadata import ChainEntryKind
 from penstock.common.job_status import JobStatus
 from penstock.errors import FencedError, InternalError, PenstockError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from penstock._engine.coordinator.checkpoints.chain import Chain, Identity
+    from penstock._engine.coordinator.checkpoints.chain import ChainWriter, DriverIdentity
     from penstock._engine.coordinator.epochs.topology import Topology
-    from penstock._engine.coordinator.restore.state_assignment import Restored
+    from penstock._engine.coordinator.restore.state_assignment import RestoredCheckpoint
     from penstock._engine.coordinator.scheduler import Cause, Scheduler
     from penstock._engine.coordinator.settings import JobSettings
     from penstock._engine.protocol.clocks import Moment
-    from penstock._engine.protocol.metadata import AccumulatorRecord, GivenUp, Record
+    from penstock._engine.protocol.metadata import ChainEntry, GivenUp, StoredAccumulator
 
 #: All reactions of a job that makes progress by epochs.
 REACTIONS: Final = table_of(LIFE, EPOCHS)
@@ -58,22 +58,22 @@ class JobCoordinator:
         slots: Tasks that run at the same time.
     """
 
-    def __init__(self, topology: Topology, settings: JobSettings, identity: Identity, slots: int) -> None:
+    def __init__(self, topology: Topology, settings: JobSettings, identity: DriverIdentity, slots: int) -> None:
         self._settings = settings
         self._identity = identity
-        self._desk = Desk()
+        self._context = CoordinatorContext()
         self._history = EventHistory()
         self._start = StartMachine(settings, identity, topology.graph)
         self._state = JobState(topology, settings, slots)
-        self._requests = PendingRequests(self._desk, cancel=self._cancel, is_decided=lambda: self._stop.is_decided)
-        self._savepoints = SavepointCopies(self._desk, self._state, self._requests)
-        self._output = HandingOver(self._desk)
-        self._stop = JobStop(
-            self._desk, self._state, self._requests, self._savepoints, life=self, scheduler=lambda: self._scheduler
+        self._requests = PendingRequests(self._context, cancel=self._cancel, is_decided=lambda: self._stop.is_decided)
+        self._savepoints = SavepointCopies(self._context, self._state, self._requests)
+        self._output = OutputDelivery(self._context)
+        self._stop = StopWithSavepoint(
+            self._context, self._state, self._requests, self._savepoints, life=self, scheduler=lambda: self._scheduler
         )
-        self._commits = CommitCycle(self._desk, self._state, settings.committer_retries, fail=self.fail)
+        self._commits = CommitScheduler(self._context, self._state, settings.committer_retries, fail=self.fail)
         epochs = EpochScheduler(
-            self._desk,
+            self._context,
             self._state,
             settings,
             self,
@@ -84,18 +84,18 @@ class JobCoordinator:
             output=self._output,
         )
         self._scheduler: Scheduler = epochs
-        self._ending = JobEnding(
-            self._desk, self._start, requests=self._requests, retention=settings.retention, state=self._state
+        self._termination = JobTermination(
+            self._context, self._start, requests=self._requests, retention=settings.retention, state=self._state
         )
-        self._breaking_off = BreakingOff(
-            self._desk,
+        self._failure_handler = ExecutionFailureHandler(
+            self._context,
             self._state,
             settings.restart,
             identity.run_id,
             scheduler=epochs,
             commits=self._commits,
             stop=self._stop,
-            ending=self._ending,
+            ending=self._termination,
         )
         self._reactions: dict[str, Callable[[Any], None]] = {**bound(LIFE, self), **bound(EPOCHS, epochs)}
 
@@ -103,10 +103,10 @@ class JobCoordinator:
 
     def begin(self, now: Moment) -> list[do.Instruction]:
         """Return the first instructions."""
-        self._desk.now = now
-        self._desk.emit(do.ChangeStatus(self._desk.status))
-        self._desk.emit(*self._start.begin())
-        return self._desk.taken()
+        self._context.now = now
+        self._context.emit(do.ChangeStatus(self._context.status))
+        self._context.emit(*self._start.begin())
+        return self._context.taken()
 
     def handle(self, event: ev.Event, now: Moment) -> list[do.Instruction]:
         """Return what to do after an event.
@@ -118,13 +118,13 @@ class JobCoordinator:
         Raises:
             InternalError: A bug of Penstock, behind which the job cannot go on.
         """
-        desk = self._desk
-        desk.now = now
-        if desk.phase is Phase.ENDED:
+        context = self._context
+        context.now = now
+        if context.phase is Phase.ENDED:
             return []
-        self._history.add(event, desk.phase, now)
+        self._history.add(event, context.phase, now)
         if isinstance(event, CALL_ANSWERS):
-            desk.calling = False
+            context.calling = False
         try:
             self._reaction(event)(event)
         except InternalError as error:
@@ -133,12 +133,12 @@ class JobCoordinator:
             self.fail(error)
         except Exception as error:
             raise self._with_history(error) from error
-        return desk.taken()
+        return context.taken()
 
     def _reaction(self, event: ev.Event) -> Callable[[Any], None]:
-        name = REACTIONS.get((self._desk.phase, type(event)))
+        name = REACTIONS.get((self._context.phase, type(event)))
         if name is None:
-            raise InternalError(f"A job in phase {self._desk.phase.name} got {type(event).__name__}.")
+            raise InternalError(f"A job in phase {self._context.phase.name} got {type(event).__name__}.")
         return self._reactions[name]
 
     def _with_history(self, error: Exception) -> InternalError:
@@ -148,7 +148,7 @@ class JobCoordinator:
     @property
     def phase(self) -> Phase:
         """What the coordinator is doing."""
-        return self._desk.phase
+        return self._context.phase
 
     @property
     def state(self) -> JobState:
@@ -161,15 +161,15 @@ class JobCoordinator:
         return self._start.job_id
 
     @property
-    def chain(self) -> Chain:
+    def chain(self) -> ChainWriter:
         """The job's place on its chain of records, once it is claimed."""
-        return self._desk.chain
+        return self._context.chain
 
     @property
-    def counted(self) -> Mapping[str, Mapping[str, AccumulatorRecord]]:
+    def accumulators(self) -> Mapping[str, Mapping[str, StoredAccumulator]]:
         """What the job has counted up to its last completed checkpoint, by operator uid and name."""
         ended = self._start.already_ended
-        return self._state.snapshot.counted if ended is None else ended.counted
+        return self._state.snapshot.all_accumulators if ended is None else ended.all_accumulators
 
     @property
     def given_up(self) -> tuple[GivenUp, ...]:
@@ -178,21 +178,21 @@ class JobCoordinator:
         return self._state.given_up if ended is None else ended.given_up or ()
 
     @property
-    def restored(self) -> Restored | None:
+    def restored(self) -> RestoredCheckpoint | None:
         """What this driver started from, None without a checkpoint."""
         return self._start.restored
 
     @property
     def restored_checkpoint_id(self) -> int | None:
         """The checkpoint that this driver started from, None without one."""
-        return self.restored and self.restored.record.checkpoint_id
+        return self.restored and self.restored.entry.checkpoint_id
 
     def validate(self) -> None:
         """Check what must hold between two events; raises InternalError."""
-        finished = self._desk.status is JobStatus.FINISHED and self._start.already_ended is None
+        finished = self._context.status is JobStatus.FINISHED and self._start.already_ended is None
         check(
-            self._desk,
-            has_cut=self._scheduler.has_pending_checkpoint,
+            self._context,
+            has_pending=self._scheduler.has_pending_checkpoint,
             uncommitted=bool(self._state.ledger),
             undelivered=self._output.is_due,
             finished=finished,
@@ -202,7 +202,7 @@ class JobCoordinator:
 
     def start_answered(self, event: ev.Event) -> None:
         """Go on with the start."""
-        self._desk.emit(*self._start.handle(event, self._desk.now.now_ms))
+        self._context.emit(*self._start.handle(event, self._context.now.now_ms))
         if self._start.phase is StartPhase.DONE:
             self._started()
 
@@ -211,27 +211,29 @@ class JobCoordinator:
         ended = self._start.already_ended
         if ended is not None:
             text = f"Job {ended.job_name!r} has {ended.kind.value} already; there is nothing to run"
-            self._desk.emit(do.Log(text, unexpected=True))
-            self._ending.end(JobStatus.FINISHED)
+            self._context.emit(do.LogMessage(text, unexpected=True))
+            self._termination.end(JobStatus.FINISHED)
             return
         chain = self._start.chain
         assert chain is not None
-        self._desk.chain = chain
-        self._desk.retention = Retention(self._settings.retention.retained, self._desk.now.passed_ms, chain.claimed)
-        self._desk.go(Phase.CREATED)
+        self._context.chain = chain
+        self._context.retention = CheckpointRetention(
+            self._settings.retention.retained, self._context.now.passed_ms, chain.claimed
+        )
+        self._context.go(Phase.CREATED)
         restored = self._start.restored
         if restored is None:
-            self._desk.emit(*self._start.remarks)
+            self._context.emit(*self._start.remarks)
             self._scheduler.recover()
             return
-        self._desk.emit(do.Log(f"Resuming from checkpoint {restored.record.checkpoint_id} ({restored.path})"))
-        self._desk.emit(*self._start.remarks)
-        self._desk.emit(do.AdoptGraph(restored.fitted.graph))
-        self._stop.checkpoint = restored.record if restored.stopping else None
-        origin = take_up(restored, chain, self._desk.retention)
+        self._context.emit(do.LogMessage(f"Resuming from checkpoint {restored.entry.checkpoint_id} ({restored.path})"))
+        self._context.emit(*self._start.remarks)
+        self._context.emit(do.AdoptGraph(restored.assignment.graph))
+        self._stop.checkpoint = restored.entry if restored.stopping else None
+        origin = adopt_checkpoint(restored, chain, self._context.retention)
         self._state.restore(origin.snapshot, write_all=origin.write_all)
         if origin.copies:
-            self._desk.call(do.CopyState(restored.path, origin.copies))
+            self._context.call(do.CopyState(restored.path, origin.copies))
         else:
             self._scheduler.recover()
 
@@ -241,7 +243,7 @@ class JobCoordinator:
 
     # --------------------------------------------------------------------------------------- what runs, and its answers
 
-    def call_failed(self, event: ev.StepFailed | ev.MergeFailed) -> None:
+    def call_failed(self, event: ev.InstructionFailed | ev.MergeFailed) -> None:
         """Break off because of an instruction that could not be performed."""
         self.fail(event.failure if isinstance(event, ev.MergeFailed) else event.error)
 
@@ -253,16 +255,16 @@ class JobCoordinator:
         """Break off because of what failed on the driver."""
         self.fail(event.error)
 
-    def woken(self, event: ev.Woken) -> None:
+    def woken(self, event: ev.AlarmFired) -> None:
         """Do what an alarm was set for."""
-        self._desk.ring(event.alarm)
+        self._context.ring(event.alarm)
 
     def commit_answered(self, event: ev.Committed | ev.CommitFailed) -> None:
         """Go on after a commit."""
         if self._commits.answered(event):
             self._scheduler.commits_moved()
 
-    def handed_over(self, _: ev.HandedOver) -> None:
+    def handed_over(self, _: ev.OutputsDelivered) -> None:
         """Go on once the program has its output."""
         self._output.done()
         self._scheduler.check_finished()
@@ -292,56 +294,58 @@ class JobCoordinator:
 
     # -------------------------------------------------------------------------------------------------------- records
 
-    def record_answered(self, event: ev.RecordStored | ev.RecordTaken | ev.RecordUncertain) -> None:
+    def record_answered(self, event: ev.ChainEntryStored | ev.ChainEntryTaken | ev.ChainEntryUncertain) -> None:
         """Go on after a record was put: a checkpoint, that the job goes on, or its end."""
-        record = self._desk.record
-        if record is None:
-            raise InternalError(f"A job in phase {self._desk.phase.name} has put no record.")
+        entry = self._context.entry
+        if entry is None:
+            raise InternalError(f"A job in phase {self._context.phase.name} has put no record.")
         match event:
-            case ev.RecordUncertain(error):
-                self._record_uncertain(error)
-            case ev.RecordTaken(existing) if not record.same_write(existing):
-                self._desk.record = None
-                self._other_record(existing)
+            case ev.ChainEntryUncertain(error):
+                self._entry_uncertain(error)
+            case ev.ChainEntryTaken(existing) if not entry.same_write(existing):
+                self._context.entry = None
+                self._other_entry(existing)
             case _:
-                self._desk.record = None
-                self._desk.chain.stored(record)
-                match record.kind:
-                    case RecordKind.CHECKPOINT:
-                        self._scheduler.record_stored(record)
-                    case RecordKind.TAKEOVER:
+                self._context.entry = None
+                self._context.chain.stored(entry)
+                match entry.kind:
+                    case ChainEntryKind.CHECKPOINT:
+                        self._scheduler.record_stored(entry)
+                    case ChainEntryKind.TAKEOVER:
                         self._stop.resumed()
                         self.check_stopped()
                     case _:
-                        self._ending.closed()
+                        self._termination.closed()
 
-    def _record_uncertain(self, error: Exception) -> None:
-        if self._desk.put_again():
+    def _entry_uncertain(self, error: Exception) -> None:
+        if self._context.put_again():
             return
         self._scheduler.record_lost()
-        if self._desk.phase is Phase.CLOSING:
+        if self._context.phase is Phase.CLOSING:
             text = "The end of the job could not be recorded; a start with 'latest' would resume it"
-            self._desk.emit(do.Log(text, error))
-            self._ending.closed(recorded=False)
-        elif self._desk.is_stopping:
+            self._context.emit(do.LogMessage(text, error))
+            self._termination.closed(is_stored=False)
+        elif self._context.is_stopping:
             self.check_stopped()
         else:
             self.fail(error)
 
-    def _other_record(self, existing: Record) -> None:
+    def _other_entry(self, existing: ChainEntry) -> None:
         """React to another record in the place of ours."""
         if existing.run_id != self._identity.run_id:
-            error = FencedError(self._desk.chain.job_id, existing.checkpoint_id, self._identity.run_id, existing.run_id)
-            self._desk.emit(do.CloseEnumerators())
+            error = FencedError(
+                self._context.chain.job_id, existing.checkpoint_id, self._identity.run_id, existing.run_id
+            )
+            self._context.emit(do.CloseEnumerators())
             self._scheduler.reset()
-            self._ending.end(JobStatus.SUSPENDED, error)
+            self._termination.end(JobStatus.SUSPENDED, error)
             return
         # A write of our own that was given up as uncertain had arrived: that one is the checkpoint.
-        self._desk.chain.stored(existing)
+        self._context.chain.stored(existing)
         self._scheduler.record_found(existing)
-        if self._desk.phase is Phase.CLOSING:
-            self._ending.put_record()
-        elif self._desk.is_stopping:
+        if self._context.phase is Phase.CLOSING:
+            self._termination.put_entry()
+        elif self._context.is_stopping:
             self.check_stopped()
         else:
             self.go_back()
@@ -350,26 +354,28 @@ class JobCoordinator:
 
     def fail(self, cause: Cause) -> None:
         """Break off because of an error."""
-        self._breaking_off.fail(cause)
+        self._failure_handler.fail(cause)
 
     def _cancel(self) -> None:
-        self._breaking_off.cancel()
+        self._failure_handler.cancel()
 
     def go_back(self) -> None:
         """Go on from the last completed checkpoint at once, though nothing has failed."""
-        self._breaking_off.go_back()
+        self._failure_handler.go_back()
 
     def check_stopped(self) -> None:
         """Go on with breaking off, if the job does and nothing is on its way any more."""
-        self._breaking_off.check()
+        self._failure_handler.check()
 
     def leave(self) -> None:
         """End the job: all is committed and handed over, and functions that listen have heard of it."""
         stop = self._stop
         if stop.checkpoint is None:
-            self._ending.close(RecordKind.FINISHED)
+            self._termination.close(ChainEntryKind.FINISHED)
         elif stop.checkpoint.cancels:
-            self._breaking_off.cancelled_into(stop.path)
+            self._failure_handler.cancelled_into(stop.path)
         else:
             drained = self._state.snapshot.finished
-            self._ending.close(RecordKind.DRAINED if drained else RecordKind.SUSPENDED, savepoint=stop.path)
+            self._termination.close(
+                ChainEntryKind.DRAINED if drained else ChainEntryKind.SUSPENDED, savepoint=stop.path
+            )

@@ -41,9 +41,9 @@ CALL_ANSWERS: Final = (
     ev.EnumeratorsSnapshotted,
     ev.AccumulatorsMerged,
     ev.MergeFailed,
-    ev.StepFailed,
+    ev.InstructionFailed,
 )
-_RECORDS: Final = (ev.RecordStored, ev.RecordTaken, ev.RecordUncertain)
+_RECORDS: Final = (ev.ChainEntryStored, ev.ChainEntryTaken, ev.ChainEntryUncertain)
 
 #: The life of a job.
 LIFE: Final = (
@@ -51,18 +51,18 @@ LIFE: Final = (
         "start_answered",
         (
             ev.JobsListed,
-            ev.MarkFound,
-            ev.LaterFound,
-            ev.ClaimNoted,
-            ev.RecordsListed,
-            ev.RecordRead,
+            ev.MarkRead,
+            ev.LaterCheckpointFound,
+            ev.ClaimStored,
+            ev.ChainEntriesListed,
+            ev.ChainEntryRead,
             *_RECORDS,
-            ev.StepFailed,
+            ev.InstructionFailed,
         ),
         frozenset({Phase.STARTING}),
     ),
     Rule("state_copied", (ev.StateCopied,), frozenset({Phase.CREATED})),
-    Rule("call_failed", (ev.StepFailed, ev.MergeFailed), RUNNING | {Phase.CREATED}),
+    Rule("call_failed", (ev.InstructionFailed, ev.MergeFailed), RUNNING | {Phase.CREATED}),
     Rule("call_let_go", CALL_ANSWERS, STOPPING),
     Rule("record_answered", _RECORDS, STOPPING | {Phase.RECORDING, Phase.RESUMING, Phase.CLOSING}),
     Rule("driver_failed", (ev.DriverFailed,), LIVE),
@@ -70,9 +70,9 @@ LIFE: Final = (
     Rule("checkpoint_requested", (ev.CheckpointRequested,), LIVE),
     Rule("savepoint_requested", (ev.SavepointRequested,), LIVE),
     Rule("savepoint_answered", (ev.SavepointWritten, ev.SavepointFailed), CLAIMED),
-    Rule("handed_over", (ev.HandedOver,), CLAIMED),
+    Rule("handed_over", (ev.OutputsDelivered,), CLAIMED),
     Rule("commit_answered", (ev.Committed, ev.CommitFailed), CLAIMED),
-    Rule("woken", (ev.Woken,), CLAIMED),
+    Rule("woken", (ev.AlarmFired,), CLAIMED),
 )
 
 

@@ -9,13 +9,13 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, Protocol, TypeAlias
 
-from penstock._engine.protocol.control import Failure
+from penstock._engine.protocol.control import TaskFailure
 
 if TYPE_CHECKING:
-    from penstock._engine.protocol.metadata import Record
+    from penstock._engine.protocol.metadata import ChainEntry
 
 #: What failed: a user's function in a task, or an exception on the driver.
-Cause: TypeAlias = Failure | Exception
+Cause: TypeAlias = TaskFailure | Exception
 
 
 class JobLife(Protocol):
@@ -65,7 +65,7 @@ class Scheduler(ABC):
     # -------------------------------------------------------------------------------- the records of its checkpoints
 
     @abstractmethod
-    def record_stored(self, record: Record) -> None:
+    def record_stored(self, entry: ChainEntry) -> None:
         """Go on after the commit point of a checkpoint."""
 
     @abstractmethod
@@ -73,7 +73,7 @@ class Scheduler(ABC):
         """Let go of a checkpoint whose record was given up as uncertain; it may be found to have arrived."""
 
     @abstractmethod
-    def record_found(self, record: Record) -> None:
+    def record_found(self, entry: ChainEntry) -> None:
         """Take note that a record of this driver was in the place of the one that was put."""
 
     @abstractmethod

@@ -28,7 +28,7 @@ class RetentionSettings:
 
 
 @dataclass(frozen=True, slots=True)
-class RestartSettings:
+class RestartStrategySettings:
     """Flink's keys below ``restart-strategy``; times in milliseconds."""
 
     strategy: str = "none"
@@ -45,7 +45,7 @@ class RestartSettings:
     attempts_before_reset: int = 2**31 - 1
 
     @classmethod
-    def read(cls, configuration: Configuration, *, checkpointing: bool) -> RestartSettings:
+    def read(cls, configuration: Configuration, *, checkpointing: bool) -> RestartStrategySettings:
         """Read the settings; the default is exponential delay with checkpointing and none without."""
         get = configuration.get
         return cls(
@@ -87,7 +87,7 @@ class JobSettings:
     tolerable_failures: int
     committer_retries: int
     retention: RetentionSettings
-    restart: RestartSettings
+    restart: RestartStrategySettings
     #: The uids of sources that read what is new when they had finished in what the job starts from.
     reopened_sources: tuple[str, ...] = ()
 
@@ -121,7 +121,7 @@ class JobSettings:
                 on_failure=retention != "NO_EXTERNALIZED_CHECKPOINTS",
                 on_finish=bool(reopened_sources) and retention != "NO_EXTERNALIZED_CHECKPOINTS",
             ),
-            restart=RestartSettings.read(configuration, checkpointing=interval is not None),
+            restart=RestartStrategySettings.read(configuration, checkpointing=interval is not None),
             reopened_sources=tuple(dict.fromkeys(reopened_sources)),
         )
 

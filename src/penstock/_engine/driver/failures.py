@@ -9,13 +9,13 @@ import pickle
 from typing import TYPE_CHECKING, cast
 
 from penstock._engine.coordinator.checkpoints.snapshots import state_files
-from penstock._engine.protocol.control import Failure
-from penstock._engine.protocol.metadata import RecordKind, decode_record
+from penstock._engine.protocol.control import TaskFailure
+from penstock._engine.protocol.metadata import ChainEntryKind, decode_chain_entry
 from penstock._engine.protocol.paths import METADATA, checkpoint_ids, checkpoint_path
 from penstock.errors import (
     CorruptCheckpointError,
     DriverCodeError,
-    FailurePlace,
+    FailureLocation,
     FencedError,
     JobExecutionError,
     JobGraphError,
@@ -25,7 +25,7 @@ from penstock.errors import (
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from penstock._engine.protocol.metadata import Record
+    from penstock._engine.protocol.metadata import ChainEntry
     from penstock._engine.storage.checkpoint_storage import CheckpointStorage
 
 
@@ -36,12 +36,12 @@ def driver_code_error(where: str, cause: Exception) -> DriverCodeError:
     return error
 
 
-def job_error(cause: Failure | Exception, job_id: str, job_name: str) -> Exception:
+def job_error(cause: TaskFailure | Exception, job_id: str, job_name: str) -> Exception:
     """Return the error that ends a job in the program.
 
     Errors about the job's start or its owner are shown as they are; all others become a JobExecutionError.
     """
-    if isinstance(cause, Failure):
+    if isinstance(cause, TaskFailure):
         return _from_task(cause, job_id, job_name)
     if isinstance(cause, (FencedError, RestoreError, JobGraphError, JobExecutionError)):
         return cause
@@ -54,8 +54,8 @@ def job_error(cause: Failure | Exception, job_id: str, job_name: str) -> Excepti
     return error
 
 
-def _from_task(failure: Failure, job_id: str, job_name: str) -> JobExecutionError:
-    place = FailurePlace(
+def _from_task(failure: TaskFailure, job_id: str, job_name: str) -> JobExecutionError:
+    place = FailureLocation(
         failure.operator,
         failure.uid,
         failure.subtask,
@@ -68,7 +68,7 @@ def _from_task(failure: Failure, job_id: str, job_name: str) -> JobExecutionErro
     return error
 
 
-def exception_of(failure: Failure) -> BaseException | None:
+def exception_of(failure: TaskFailure) -> BaseException | None:
     """Return what a task raised; None when this process cannot make it again."""
     if failure.exception is None:
         return None
@@ -83,7 +83,7 @@ def _one_line(error: Exception) -> str:
     return f"{type(error).__name__}: {error}"
 
 
-def read(storage: CheckpointStorage, checkpoint: str) -> Record | None:
+def read(storage: CheckpointStorage, checkpoint: str) -> ChainEntry | None:
     """Read the record of a checkpoint; None when there is none.
 
     Raises:
@@ -91,10 +91,10 @@ def read(storage: CheckpointStorage, checkpoint: str) -> Record | None:
     """
     path = f"{checkpoint}/{METADATA}"
     data = storage.find(path)
-    return None if data is None else decode_record(data, storage.full_path(path))
+    return None if data is None else decode_chain_entry(data, storage.full_path(path))
 
 
-def readable(storage: CheckpointStorage, checkpoint: str) -> Record | None:
+def readable(storage: CheckpointStorage, checkpoint: str) -> ChainEntry | None:
     """Read the record of a checkpoint; None when there is none, or a damaged one."""
     try:
         return read(storage, checkpoint)
@@ -108,7 +108,7 @@ def metadata_damage(error: CorruptCheckpointError, storage: CheckpointStorage, c
     return _offer(error.path, error.reason, storage, chain[: chain.index(checkpoint)] if checkpoint in chain else [])
 
 
-def state_damage(failures: Iterable[Failure], storage: CheckpointStorage, job_id: str) -> Exception | None:
+def state_damage(failures: Iterable[TaskFailure], storage: CheckpointStorage, job_id: str) -> Exception | None:
     """Return what to say of a damaged state file that a task found; None when it is not for that that they failed.
 
     Args:
@@ -134,7 +134,7 @@ def _offer(
     """Name the newest checkpoint of a chain that can be read and does not need a certain file, if there is one."""
     for checkpoint in reversed(chain):
         record = readable(storage, checkpoint)
-        if record is None or record.kind is not RecordKind.CHECKPOINT or record.snapshot is None:
+        if record is None or record.kind is not ChainEntryKind.CHECKPOINT or record.snapshot is None:
             continue
         if state_file not in state_files(record.snapshot):
             return CorruptCheckpointError(path, f"{reason}; the one before it is {storage.full_path(checkpoint)}")

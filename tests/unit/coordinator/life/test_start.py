@@ -10,14 +10,14 @@ from tests.unit.coordinator.pure import RUN, TOPOLOGY, settings
 
 from penstock._engine.coordinator import events as ev
 from penstock._engine.coordinator import instructions as do
-from penstock._engine.coordinator.checkpoints.chain import Chain
+from penstock._engine.coordinator.checkpoints.chain import ChainWriter
 from penstock._engine.coordinator.checkpoints.snapshots import fresh_snapshot
 from penstock._engine.coordinator.life.start import StartMachine, StartPhase
-from penstock._engine.protocol.metadata import RecordKind
+from penstock._engine.protocol.metadata import ChainEntryKind
 from penstock.errors import CheckpointStorageError, CorruptCheckpointError, FencedError, InternalError
 
 if TYPE_CHECKING:
-    from penstock._engine.protocol.metadata import Record
+    from penstock._engine.protocol.metadata import ChainEntry
 
 OTHER = replace(RUN, run_id="c" * 32)
 LATEST = {"execution_state__recovery_path": "latest", "execution_checkpointing_dir": "/c"}
@@ -36,31 +36,31 @@ class Start:
         return told
 
 
-def record(number: int, kind: RecordKind = RecordKind.CHECKPOINT, job_id: str = "d" * 32) -> Record:
-    snapshot = fresh_snapshot(TOPOLOGY.graph) if kind is RecordKind.CHECKPOINT else None
-    return Chain(OTHER, job_id, "numbers", number).make(kind, 1, snapshot)
+def record(number: int, kind: ChainEntryKind = ChainEntryKind.CHECKPOINT, job_id: str = "d" * 32) -> ChainEntry:
+    snapshot = fresh_snapshot(TOPOLOGY.graph) if kind is ChainEntryKind.CHECKPOINT else None
+    return ChainWriter(OTHER, job_id, "numbers", number).make(kind, 1, snapshot)
 
 
 def test_a_fresh_start_has_an_id_of_its_own_and_claims_the_first_record() -> None:
     start = Start()
-    assert start.first == [do.ListRecords("b" * 32)]
-    [claim] = start.tell(ev.RecordsListed(()))
-    assert isinstance(claim, do.PutRecord)
-    assert (claim.record.kind, claim.record.checkpoint_id, claim.record.parent) == (RecordKind.TAKEOVER, 1, None)
-    assert start.tell(ev.RecordStored()) == [do.ListRecords("b" * 32)]
-    assert start.tell(ev.RecordsListed((1,))) == [do.NoteClaim("numbers", "b" * 32)]
-    assert start.tell(ev.ClaimNoted()) == []
+    assert start.first == [do.ListChainEntries("b" * 32)]
+    [claim] = start.tell(ev.ChainEntriesListed(()))
+    assert isinstance(claim, do.PutChainEntry)
+    assert (claim.record.kind, claim.record.checkpoint_id, claim.record.parent) == (ChainEntryKind.TAKEOVER, 1, None)
+    assert start.tell(ev.ChainEntryStored()) == [do.ListChainEntries("b" * 32)]
+    assert start.tell(ev.ChainEntriesListed((1,))) == [do.StoreClaim("numbers", "b" * 32)]
+    assert start.tell(ev.ClaimStored()) == []
     assert start.machine.phase is StartPhase.DONE
 
 
 def test_latest_goes_on_with_the_newest_record_of_the_job_that_was_claimed_last() -> None:
     start = Start(**LATEST)
     assert start.first == [do.ListJobs("numbers")]
-    assert start.tell(ev.JobsListed((), claimed_last="d" * 32)) == [do.ListRecords("d" * 32)]
-    [read] = start.tell(ev.RecordsListed((1, 2)))
-    assert isinstance(read, do.ReadRecord)
-    [claim] = start.tell(ev.RecordRead(record(2), read.path))
-    assert isinstance(claim, do.PutRecord)
+    assert start.tell(ev.JobsListed((), claimed_last="d" * 32)) == [do.ListChainEntries("d" * 32)]
+    [read] = start.tell(ev.ChainEntriesListed((1, 2)))
+    assert isinstance(read, do.ReadChainEntry)
+    [claim] = start.tell(ev.ChainEntryRead(record(2), read.path))
+    assert isinstance(claim, do.PutChainEntry)
     assert claim.record.checkpoint_id == 3
     assert claim.record.parent is not None
     assert claim.record.parent.checkpoint_id == 2
@@ -69,16 +69,19 @@ def test_latest_goes_on_with_the_newest_record_of_the_job_that_was_claimed_last(
 def test_latest_without_a_job_of_the_name_takes_its_id_from_the_mark() -> None:
     start = Start(**LATEST)
     assert start.tell(ev.JobsListed(())) == [do.ReadMark("b" * 32)]
-    [listing] = start.tell(ev.MarkFound("e" * 32))
-    assert isinstance(listing, do.ListRecords)
+    [listing] = start.tell(ev.MarkRead("e" * 32))
+    assert isinstance(listing, do.ListChainEntries)
     assert listing.job_id == start.machine.job_id
 
 
 def test_a_job_that_has_finished_has_nothing_to_do() -> None:
     start = Start(**LATEST)
-    finished = record(2, RecordKind.FINISHED)
+    finished = record(2, ChainEntryKind.FINISHED)
     assert (
-        start.tell(ev.JobsListed((), claimed_last="d" * 32), ev.RecordsListed((2,)), ev.RecordRead(finished, "")) == []
+        start.tell(
+            ev.JobsListed((), claimed_last="d" * 32), ev.ChainEntriesListed((2,)), ev.ChainEntryRead(finished, "")
+        )
+        == []
     )
     assert start.machine.already_ended is finished
     assert start.machine.phase is StartPhase.DONE
@@ -86,67 +89,67 @@ def test_a_job_that_has_finished_has_nothing_to_do() -> None:
 
 def test_a_claim_that_another_driver_has_taken_begins_anew() -> None:
     start = Start()
-    start.tell(ev.RecordsListed(()))
-    assert start.tell(ev.RecordTaken(record(1, RecordKind.TAKEOVER))) == [do.ListRecords("b" * 32)]
+    start.tell(ev.ChainEntriesListed(()))
+    assert start.tell(ev.ChainEntryTaken(record(1, ChainEntryKind.TAKEOVER))) == [do.ListChainEntries("b" * 32)]
     assert start.machine.phase is StartPhase.LISTING
 
 
 def test_a_claim_whose_outcome_is_unknown_is_put_again_under_the_same_mark() -> None:
     start = Start()
-    [first] = start.tell(ev.RecordsListed(()))
-    assert start.tell(ev.RecordUncertain(OSError())) == [first]
-    assert isinstance(first, do.PutRecord)
-    assert start.tell(ev.RecordTaken(first.record)) == [do.ListRecords("b" * 32)]
+    [first] = start.tell(ev.ChainEntriesListed(()))
+    assert start.tell(ev.ChainEntryUncertain(OSError())) == [first]
+    assert isinstance(first, do.PutChainEntry)
+    assert start.tell(ev.ChainEntryTaken(first.record)) == [do.ListChainEntries("b" * 32)]
 
 
 def test_a_claim_behind_this_one_wins() -> None:
     start = Start()
-    start.tell(ev.RecordsListed(()), ev.RecordStored())
-    assert start.tell(ev.RecordsListed((1, 2))) == [do.ListRecords("b" * 32)]
+    start.tell(ev.ChainEntriesListed(()), ev.ChainEntryStored())
+    assert start.tell(ev.ChainEntriesListed((1, 2))) == [do.ListChainEntries("b" * 32)]
 
 
 def test_the_driver_that_has_skipped_ids_yields() -> None:
     start = Start(execution_state__recovery_path="/elsewhere/chk-7")
-    start.tell(ev.RecordsListed(()), ev.RecordRead(record(7), "/elsewhere/chk-7"))
-    [second] = start.tell(ev.LaterFound(None), ev.RecordStored())
-    assert isinstance(second, do.PutRecord)
+    start.tell(ev.ChainEntriesListed(()), ev.ChainEntryRead(record(7), "/elsewhere/chk-7"))
+    [second] = start.tell(ev.LaterCheckpointFound(None), ev.ChainEntryStored())
+    assert isinstance(second, do.PutChainEntry)
     assert second.record.checkpoint_id == 8
-    start.tell(ev.RecordStored())
+    start.tell(ev.ChainEntryStored())
     with pytest.raises(FencedError):
-        start.tell(ev.RecordsListed((1, 2, 8)))
+        start.tell(ev.ChainEntriesListed((1, 2, 8)))
 
 
 def test_a_path_is_compared_with_what_its_job_has_completed_since() -> None:
     start = Start(execution_state__recovery_path="/elsewhere/chk-7")
-    assert start.tell(ev.RecordsListed(())) == [do.ReadRecord("/elsewhere/chk-7")]
-    [look] = start.tell(ev.RecordRead(record(7), "/elsewhere/chk-7"))
-    assert isinstance(look, do.FindLater)
-    start.tell(ev.LaterFound(9))
+    assert start.tell(ev.ChainEntriesListed(())) == [do.ReadChainEntry("/elsewhere/chk-7")]
+    [look] = start.tell(ev.ChainEntryRead(record(7), "/elsewhere/chk-7"))
+    assert isinstance(look, do.FindLaterCheckpoint)
+    start.tell(ev.LaterCheckpointFound(9))
     assert "checkpoints 8 to 9" in start.machine.remarks[0].text
 
 
-@pytest.mark.parametrize("phase_events", [(), (ev.RecordsListed(()),)])
+@pytest.mark.parametrize("phase_events", [(), (ev.ChainEntriesListed(()),)])
 def test_what_fails_ends_the_start_with_its_own_error(phase_events: tuple[ev.Event, ...]) -> None:
     start = Start()
     start.tell(*phase_events)
     error = CheckpointStorageError("/c", "no space")
     with pytest.raises(CheckpointStorageError) as raised:
-        start.tell(ev.StepFailed(error))
+        start.tell(ev.InstructionFailed(error))
     assert raised.value is error
 
 
 def test_a_damaged_newest_record_stops_only_a_start_that_wants_it() -> None:
     damaged = CorruptCheckpointError("/c", "not a record")
     start = Start(**LATEST)
-    start.tell(ev.JobsListed((), claimed_last="d" * 32), ev.RecordsListed((2,)))
+    start.tell(ev.JobsListed((), claimed_last="d" * 32), ev.ChainEntriesListed((2,)))
     with pytest.raises(CorruptCheckpointError):
-        start.tell(ev.StepFailed(damaged))
+        start.tell(ev.InstructionFailed(damaged))
     fresh = Start()
-    fresh.tell(ev.RecordsListed((2,)))
-    [claim] = fresh.tell(ev.StepFailed(damaged))
-    assert isinstance(claim, do.PutRecord)
+    fresh.tell(ev.ChainEntriesListed((2,)))
+    [claim] = fresh.tell(ev.InstructionFailed(damaged))
+    assert isinstance(claim, do.PutChainEntry)
 
 
 def test_an_event_out_of_its_turn_is_a_bug() -> None:
-    with pytest.raises(InternalError, match=r"A starting driver got RecordStored.* while LISTING"):
-        Start().tell(ev.RecordStored())
+    with pytest.raises(InternalError, match=r"A starting driver got ChainEntryStored.* while LISTING"):
+        Start().tell(ev.ChainEntryStored())

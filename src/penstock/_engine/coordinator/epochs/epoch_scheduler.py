@@ -11,28 +11,28 @@ from typing import TYPE_CHECKING, Final
 
 from penstock._engine.coordinator import instructions as do
 from penstock._engine.coordinator.epochs.checkpoint_coordinator import CheckpointCoordinator
-from penstock._engine.coordinator.epochs.epoch_watch import EpochWatch
+from penstock._engine.coordinator.epochs.epoch_watch import EpochMonitor
 from penstock._engine.coordinator.phases import RUNNING, Phase
 from penstock._engine.coordinator.scheduler import Scheduler
-from penstock._engine.protocol.control import Stop
+from penstock._engine.protocol.control import StopMode
 from penstock.errors import InternalError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from penstock._engine.coordinator import events as ev
-    from penstock._engine.coordinator.commits.commits import CommitCycle
-    from penstock._engine.coordinator.commits.handover import HandingOver
-    from penstock._engine.coordinator.context import Desk
+    from penstock._engine.coordinator.commits.commits import CommitScheduler
+    from penstock._engine.coordinator.commits.handover import OutputDelivery
+    from penstock._engine.coordinator.context import CoordinatorContext
     from penstock._engine.coordinator.epochs.acceptance import Subtask
     from penstock._engine.coordinator.epochs.job_state import JobState
     from penstock._engine.coordinator.life.requests import PendingRequests
     from penstock._engine.coordinator.life.savepoints import SavepointCopies
-    from penstock._engine.coordinator.life.stop import JobStop
+    from penstock._engine.coordinator.life.stop import StopWithSavepoint
     from penstock._engine.coordinator.scheduler import JobLife
     from penstock._engine.coordinator.settings import JobSettings
     from penstock._engine.protocol.control import SubtaskDispatch
-    from penstock._engine.protocol.metadata import Record
+    from penstock._engine.protocol.metadata import ChainEntry
 
 #: An epoch that is void or lost is run again at once, this often in a row; then it counts as a failure of the job.
 MAX_EPOCH_ATTEMPTS: Final = 10
@@ -42,7 +42,7 @@ class EpochScheduler(Scheduler):
     """Runs the epochs of one job.
 
     Args:
-        desk: The coordinator's desk.
+        context: The coordinator's context.
         state: What epochs work on.
         settings: Say when an epoch expires.
         life: The life of the job.
@@ -55,18 +55,18 @@ class EpochScheduler(Scheduler):
 
     def __init__(
         self,
-        desk: Desk,
+        context: CoordinatorContext,
         state: JobState,
         settings: JobSettings,
         life: JobLife,
         *,
         requests: PendingRequests,
         savepoints: SavepointCopies,
-        stop: JobStop,
-        commits: CommitCycle,
-        output: HandingOver,
+        stop: StopWithSavepoint,
+        commits: CommitScheduler,
+        output: OutputDelivery,
     ) -> None:
-        self._desk = desk
+        self._context = context
         self._state = state
         self._life = life
         self._requests = requests
@@ -75,18 +75,18 @@ class EpochScheduler(Scheduler):
         self._commits = commits
         self._output = output
         self._checkpoints = CheckpointCoordinator(
-            desk, state, requests=requests, savepoints=savepoints, stop=stop, commits=commits, output=output
+            context, state, requests=requests, savepoints=savepoints, stop=stop, commits=commits, output=output
         )
-        self._watch = EpochWatch(desk, settings, self._expire)
+        self._watch = EpochMonitor(context, settings, self._expire)
         self._attempt = 1
         self._rotation = 0
         #: Whether the job stops with the epoch at hand.
-        self._stops = Stop.NO
+        self._stops = StopMode.NO
 
     @property
     def has_pending_checkpoint(self) -> bool:
         """Whether an epoch is between its end and its commit point."""
-        return self._checkpoints.cut is not None
+        return self._checkpoints.pending is not None
 
     def reset(self) -> None:
         """Forget the epoch at hand."""
@@ -95,16 +95,16 @@ class EpochScheduler(Scheduler):
 
     def interrupt(self) -> None:
         """Interrupt the epoch at hand; one whose record is on its way may still complete."""
-        if self._desk.epoch_running:
-            self._desk.emit(do.CancelEpoch())
-        if self._desk.record is None:
+        if self._context.epoch_running:
+            self._context.emit(do.CancelEpoch())
+        if self._context.entry is None:
             self.reset()
 
     # --------------------------------------------------------------------------------------------------- the beginning
 
     def recover(self) -> None:
         """Take up the last completed checkpoint: first its output and commits, then its sources."""
-        self._desk.go(Phase.RECOVERING)
+        self._context.go(Phase.RECOVERING)
         self._state.reset()
         self._output.again()
         self._commits.start()
@@ -114,19 +114,21 @@ class EpochScheduler(Scheduler):
             self._open()
 
     def _open(self) -> None:
-        self._desk.go(Phase.OPENING)
+        self._context.go(Phase.OPENING)
         openings = {uid: source.opening for uid, source in self._state.sources.items()}
-        self._desk.call(do.OpenEnumerators({uid: opening for uid, opening in openings.items() if opening is not None}))
+        self._context.call(
+            do.StartEnumerators({uid: opening for uid, opening in openings.items() if opening is not None})
+        )
 
     # -------------------------------------------------------------------------------------------------- between epochs
 
     def assigned(self, assigned: ev.Assigned) -> None:
         """Take what enumerators assigned; a pause is over with that."""
-        if self._desk.phase not in RUNNING:
+        if self._context.phase not in RUNNING:
             return
         for uid, by_subtask in assigned.items():
             self._state.sources[uid].assigned(by_subtask)
-        if self._desk.phase is Phase.PAUSED and assigned:
+        if self._context.phase is Phase.PAUSED and assigned:
             self._run()
 
     def splits_assigned(self, event: ev.SplitsAssigned) -> None:
@@ -135,11 +137,11 @@ class EpochScheduler(Scheduler):
 
     def _settle(self, completed: int) -> None:
         """Let enumerators hear of a completed checkpoint, 0 for none, and of what their readers sent."""
-        self._desk.go(Phase.SETTLING)
+        self._context.go(Phase.SETTLING)
         deliveries = {uid: source.deliver() for uid, source in self._state.sources.items()}
         heard = {uid: delivery for uid, delivery in deliveries.items() if delivery is not None}
         if completed or heard:
-            self._desk.call(do.CallEnumerators(completed, heard))
+            self._context.call(do.CallEnumerators(completed, heard))
         else:
             self._next_epoch()
 
@@ -147,7 +149,7 @@ class EpochScheduler(Scheduler):
         """Go on once the enumerators have started, or have heard."""
         self._state.pace(backlog=event.backlog)
         self.assigned(event.assigned)
-        match self._desk.phase:
+        match self._context.phase:
             case Phase.OPENING:
                 self._settle(0)
             case Phase.SETTLING:
@@ -160,60 +162,60 @@ class EpochScheduler(Scheduler):
         if self._state.snapshot.finished:
             self._finish()
             return
-        pause_ms = self._state.pause_ms(self._desk.now)
+        pause_ms = self._state.pause_ms(self._context.now)
         if pause_ms and not self._requests.waiting:
-            self._desk.go(Phase.PAUSED)
-            self._desk.alarm(pause_ms, self.hurry)
+            self._context.go(Phase.PAUSED)
+            self._context.alarm(pause_ms, self.hurry)
         else:
             self._run()
 
     def hurry(self) -> None:
         """Run the next epoch now; splits may have come in between, or the job breaks off."""
-        if self._desk.phase is Phase.PAUSED:
+        if self._context.phase is Phase.PAUSED:
             self._run()
 
     # -------------------------------------------------------------------------------------------------------- an epoch
 
     def _run(self) -> None:
-        self._desk.go(Phase.EPOCH)
+        self._context.go(Phase.EPOCH)
         request = self._requests.stop
-        self._stops = request.stop if request else Stop.NO
+        self._stops = request.stop if request else StopMode.NO
         for_savepoint = self._requests.begun()
-        dispatches = self._state.dispatches(self._completed, self._desk.now.passed_ms, for_savepoint=for_savepoint)
-        self._desk.emit(self._begun(dispatches, self._stops))
+        dispatches = self._state.dispatches(self._completed, self._context.now.passed_ms, for_savepoint=for_savepoint)
+        self._context.emit(self._begun(dispatches, self._stops))
 
-    def _begun(self, dispatches: Mapping[Subtask, SubtaskDispatch], stop: Stop) -> do.RunEpoch:
-        desk = self._desk
-        desk.epoch_running = True
+    def _begun(self, dispatches: Mapping[Subtask, SubtaskDispatch], stop: StopMode) -> do.RunEpoch:
+        context = self._context
+        context.epoch_running = True
         self._rotation += 1
         self._watch.begin()
-        return do.RunEpoch(desk.chain.next_id, self._attempt, desk.job_attempt, self._rotation, stop, dispatches)
+        return do.RunEpoch(context.chain.next_id, self._attempt, context.job_attempt, self._rotation, stop, dispatches)
 
     @property
     def _completed(self) -> int:
-        parent = self._desk.chain.parent
+        parent = self._context.chain.parent
         return parent.checkpoint_id if parent else 0
 
     def observed(self, event: ev.EpochObserved) -> None:
         """Take note of how far the epoch has come."""
-        if self._desk.phase in {Phase.EPOCH, Phase.RELEASING}:
+        if self._context.phase in {Phase.EPOCH, Phase.RELEASING}:
             self._watch.observed(event)
         self._requests.observed(event.running)
 
     def _expire(self) -> None:
         """Give up the epoch at hand; how it goes on is decided once Spark has let go of it."""
         self._state.expired()
-        self._desk.emit(do.CancelEpoch())
+        self._context.emit(do.CancelEpoch())
 
     def epoch_ended(self, event: ev.EpochEnded) -> None:
         """Go on after an epoch that came to its end: it counts, or is run again, or fails the job."""
-        self._desk.epoch_running = False
-        outcome, checkpoint_id = event.outcome, self._desk.chain.next_id
+        self._context.epoch_running = False
+        outcome, checkpoint_id = event.outcome, self._context.chain.next_id
         if outcome.failures:
             self._life.fail(outcome.failures[0])
-        elif self._desk.phase is Phase.RELEASING:
+        elif self._context.phase is Phase.RELEASING:
             self._life.leave()
-        elif reason := self._state.why_void(checkpoint_id, outcome.acks):
+        elif reason := self._state.void_reason(checkpoint_id, outcome.acks):
             self._run_again(InternalError(f"Epoch {checkpoint_id} does not count: {reason}."))
         else:
             self._attempt = 1
@@ -222,33 +224,35 @@ class EpochScheduler(Scheduler):
 
     def epoch_lost(self, event: ev.EpochLost) -> None:
         """Run an epoch again that broke off, unless too many have expired."""
-        self._desk.epoch_running = False
+        self._context.epoch_running = False
         expired = self._watch.expired
         if expired is None or self._watch.is_tolerable:
             self._run_again(expired or event.error)
         else:
             self._life.fail(expired)
 
-    def epoch_broke(self, event: ev.EpochBroke) -> None:
+    def epoch_broke(self, event: ev.EpochFailed) -> None:
         """Break off because of an epoch that would not go better a second time."""
-        self._desk.epoch_running = False
+        self._context.epoch_running = False
         self._life.fail(event.error)
 
-    def epoch_let_go(self, _: ev.EpochEnded | ev.EpochLost | ev.EpochBroke) -> None:
+    def epoch_let_go(self, _: ev.EpochEnded | ev.EpochLost | ev.EpochFailed) -> None:
         """Take note that the epoch has ended of a job that breaks off."""
-        self._desk.epoch_running = False
+        self._context.epoch_running = False
         self._life.check_stopped()
 
     def _run_again(self, error: Exception) -> None:
         """Run an epoch again that Spark lost, or whose tasks disagree: nobody's fault, so no restart is counted."""
-        self._desk.retention.orphans_possible(self._desk.now.passed_ms)
+        self._context.retention.orphans_possible(self._context.now.passed_ms)
         self._attempt += 1
         if self._attempt > MAX_EPOCH_ATTEMPTS:
             self._life.fail(error)
             return
-        self._desk.note_failure(error, counted=False)
-        self._desk.emit(do.Log(f"Epoch {self._desk.chain.next_id} runs again, attempt {self._attempt}", error))
-        if self._desk.phase is Phase.RELEASING:
+        self._context.report_failure(error, counted=False)
+        self._context.emit(
+            do.LogMessage(f"Epoch {self._context.chain.next_id} runs again, attempt {self._attempt}", error)
+        )
+        if self._context.phase is Phase.RELEASING:
             self._release()
         else:
             self._run()
@@ -270,44 +274,44 @@ class EpochScheduler(Scheduler):
 
     def exported(self) -> None:
         """Put the record of the checkpoint that the job stops with."""
-        self._checkpoints.record()
+        self._checkpoints.entry()
 
     def go_on(self) -> None:
         """Make a normal checkpoint of the epoch that the job was to stop with."""
         self._checkpoints.go_on()
 
-    def record_stored(self, record: Record) -> None:
+    def record_stored(self, entry: ChainEntry) -> None:
         """Go on after the commit point of an epoch."""
-        self._checkpoints.completed(record)
-        if self._desk.is_stopping:
+        self._checkpoints.completed(entry)
+        if self._context.is_stopping:
             self._life.check_stopped()
         elif self._stop.checkpoint is not None:
             self._stop.save()
         else:
-            self._settle(record.checkpoint_id)
+            self._settle(entry.checkpoint_id)
 
     def record_lost(self) -> None:
         """Let go of the epoch whose record may or may not have arrived."""
         self._checkpoints.lost()
         self._attempt = 1
 
-    def record_found(self, record: Record) -> None:
+    def record_found(self, entry: ChainEntry) -> None:
         """Take up the checkpoint that is in the place of the record which was put, if it is the lost one."""
-        self._checkpoints.found(record)
+        self._checkpoints.found(entry)
         self._attempt = 1
 
     def commits_moved(self) -> None:
         """Go on with what waited for a commit."""
         if self._requests.wait_for_commits:
             self._savepoints.copy()
-        match self._desk.phase:
+        match self._context.phase:
             case Phase.AWAITING_ROOM:
-                self._checkpoints.record()
+                self._checkpoints.entry()
             case Phase.RECOVERING if not self._state.ledger:
                 self._open()
             case Phase.FINISHING:
                 self.check_finished()
-            case _ if self._desk.is_stopping:
+            case _ if self._context.is_stopping:
                 self._life.check_stopped()
             case _:
                 pass
@@ -317,13 +321,13 @@ class EpochScheduler(Scheduler):
     def saved(self) -> None:
         """Let enumerators hear of the checkpoint that the job stops with, unless they are gone."""
         if self._state.has_advanced:
-            self._desk.go(Phase.NOTIFYING)
-            self._desk.call(do.CallEnumerators(self._completed, {}))
+            self._context.go(Phase.NOTIFYING)
+            self._context.call(do.CallEnumerators(self._completed, {}))
         else:
             self._finish()
 
     def _finish(self) -> None:
-        self._desk.go(Phase.FINISHING)
+        self._context.go(Phase.FINISHING)
         if self._stop.checkpoint is None:
             self._requests.finish()
             if self._requests.wait_for_commits:
@@ -332,16 +336,16 @@ class EpochScheduler(Scheduler):
 
     def check_finished(self) -> None:
         """Go on with the end once all that the job has made is where it belongs."""
-        if self._desk.phase is not Phase.FINISHING:
+        if self._context.phase is not Phase.FINISHING:
             return
         if not (self._state.ledger or self._savepoints.copying or self._output.is_due):
             self._release()
 
     def _release(self) -> None:
         """Let functions hear of a checkpoint that no other epoch follows; who does that closes them, too."""
-        notices = self._state.notices(self._completed, going_on=False)
-        if notices:
-            self._desk.go(Phase.RELEASING)
-            self._desk.emit(do.NotifyListeners(self._begun(notices, Stop.NO)))
+        notifications = self._state.notifications(self._completed, going_on=False)
+        if notifications:
+            self._context.go(Phase.RELEASING)
+            self._context.emit(do.NotifyListeners(self._begun(notifications, StopMode.NO)))
         else:
             self._life.leave()

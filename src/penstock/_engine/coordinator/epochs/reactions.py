@@ -8,7 +8,7 @@ from penstock._engine.coordinator import events as ev
 from penstock._engine.coordinator.phases import STOPPING, Phase
 from penstock._engine.coordinator.reactions import CLAIMED, Rule
 
-_OVER: Final = (ev.EpochEnded, ev.EpochLost, ev.EpochBroke)
+_OVER: Final = (ev.EpochEnded, ev.EpochLost, ev.EpochFailed)
 _RUNS: Final = frozenset({Phase.EPOCH, Phase.RELEASING})
 
 #: The progress of a job by epochs.
@@ -22,9 +22,9 @@ EPOCHS: Final = (
     Rule("observed", (ev.EpochObserved,), CLAIMED),
     Rule("epoch_ended", (ev.EpochEnded,), _RUNS),
     Rule("epoch_lost", (ev.EpochLost,), _RUNS),
-    Rule("epoch_broke", (ev.EpochBroke,), _RUNS),
+    Rule("epoch_broke", (ev.EpochFailed,), _RUNS),
     Rule("epoch_let_go", _OVER, STOPPING),
-    Rule("accumulators_merged", (ev.AccumulatorsMerged,), frozenset({Phase.CUTTING})),
-    Rule("enumerators_snapshotted", (ev.EnumeratorsSnapshotted,), frozenset({Phase.CUTTING})),
+    Rule("accumulators_merged", (ev.AccumulatorsMerged,), frozenset({Phase.SNAPSHOTTING})),
+    Rule("enumerators_snapshotted", (ev.EnumeratorsSnapshotted,), frozenset({Phase.SNAPSHOTTING})),
     Rule("state_stored", (ev.StateStored,), frozenset({Phase.STORING})),
 )

@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING, Final
 
 from penstock._engine.coordinator import instructions as do
 from penstock._engine.coordinator.phases import RUNNING, Phase
-from penstock._engine.protocol.control import Stop
+from penstock._engine.protocol.control import StopMode
 from penstock.errors import CheckpointRequestError, SavepointError, StopIncompleteError, StopTimeoutError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from penstock._engine.coordinator.context import Desk
+    from penstock._engine.coordinator.context import CoordinatorContext
     from penstock._engine.coordinator.instructions import SavepointRequest
 
 #: The phases in which a job ends, with or without a stop.
@@ -30,13 +30,15 @@ class PendingRequests:
     """The requests that are not answered yet.
 
     Args:
-        desk: The coordinator's desk.
+        context: The coordinator's context.
         cancel: Called when the job has not stopped in the time that it was given.
         is_decided: Tells whether the stop has had its commit point, or may have had it.
     """
 
-    def __init__(self, desk: Desk, *, cancel: Callable[[], None], is_decided: Callable[[], bool]) -> None:
-        self._desk = desk
+    def __init__(
+        self, context: CoordinatorContext, *, cancel: Callable[[], None], is_decided: Callable[[], bool]
+    ) -> None:
+        self._context = context
         self._cancel = cancel
         self._is_decided = is_decided
         #: How the job is to stop, None while it is not.
@@ -64,7 +66,7 @@ class PendingRequests:
 
     def request_checkpoint(self, request_id: int) -> None:
         """Take up a request for a checkpoint, or refuse it."""
-        match self._desk.phase:
+        match self._context.phase:
             case Phase.EPOCH:
                 self._answered_by_epoch.append(request_id)
             case phase if phase in RUNNING - _NO_MORE:
@@ -74,20 +76,20 @@ class PendingRequests:
 
     def request_savepoint(self, request: SavepointRequest) -> None:
         """Take up a request for a savepoint, or refuse it."""
-        phase = self._desk.phase
+        phase = self._context.phase
         if phase in _NO_MORE or phase not in RUNNING:
             self.answer(request, self._why_not(phase, _NO_MORE))
         elif self.stop is not None:
             self.answer(request, f"the job is already stopping, into {self.stop.path}")
-        elif request.stop is Stop.NO:
+        elif request.stop is StopMode.NO:
             self._asked.append(request)
         else:
             self.stop = request
             if request.timeout_ms is not None:
-                self._desk.alarm(request.timeout_ms, partial(self._time_over, request))
+                self._context.alarm(request.timeout_ms, partial(self._time_over, request))
 
     def _why_not(self, phase: Phase, ending: frozenset[Phase]) -> str:
-        return "the job is ending" if phase in ending else f"the job is {self._desk.status.name}"
+        return "the job is ending" if phase in ending else f"the job is {self._context.status.name}"
 
     # ------------------------------------------------------------------------------------------------ a stop in time
 
@@ -95,14 +97,14 @@ class PendingRequests:
         if self._is_beyond(request):
             return
         self._late = request
-        if self._desk.phase is Phase.EPOCH:
-            self._desk.emit(do.ObserveEpoch())
+        if self._context.phase is Phase.EPOCH:
+            self._context.emit(do.ObserveEpoch())
         else:
             self._give_up_late(())
 
     def _is_beyond(self, request: SavepointRequest) -> bool:
         """Tell whether a stop can no longer be given up, or is none any more."""
-        return self.stop is not request or self._desk.phase in _ENDING or self._is_decided()
+        return self.stop is not request or self._context.phase in _ENDING or self._is_decided()
 
     def observed(self, running: tuple[str, ...]) -> None:
         """Take note of which subtasks run: a stop whose time is over waits for them."""
@@ -134,14 +136,14 @@ class PendingRequests:
 
     def answer_checkpoints(self, checkpoint_id: int) -> None:
         """Answer all that the epoch at hand covers, whose checkpoint has completed."""
-        self._desk.emit(*(do.AnswerCheckpoint(request_id, checkpoint_id) for request_id in self._answered_by_epoch))
+        self._context.emit(*(do.AnswerCheckpoint(request_id, checkpoint_id) for request_id in self._answered_by_epoch))
         self._answered_by_epoch.clear()
 
     def finish(self) -> None:
         """Let a job end that was to stop, but came to its own end first: a copy of its last checkpoint will do."""
         self._completed += self._asked
         self._asked.clear()
-        if self.stop is not None and self.stop.stop is not Stop.CANCEL:
+        if self.stop is not None and self.stop.stop is not StopMode.CANCEL:
             self._completed.append(self.stop)
             self.stop = None
 
@@ -182,7 +184,7 @@ class PendingRequests:
         if self.stop is not None:
             request, self.stop = self.stop, None
             reason = "another driver has taken the job over, and brings to its end what has had its commit point"
-            self._desk.emit(do.AnswerSavepoint(request, SavepointError(request.path, reason)))
+            self._context.emit(do.AnswerSavepoint(request, SavepointError(request.path, reason)))
 
     def stopped(self) -> None:
         """Answer that the job has stopped."""
@@ -199,17 +201,17 @@ class PendingRequests:
             complete: The savepoint is there all the same.
         """
         if reason is None:
-            self._desk.emit(do.AnswerSavepoint(request, None))
+            self._context.emit(do.AnswerSavepoint(request, None))
             return
         text = reason if isinstance(reason, str) else f"{type(reason).__name__}: {reason}"
         if complete:
-            self._desk.emit(do.AnswerSavepoint(request, StopIncompleteError(request.path, text)))
+            self._context.emit(do.AnswerSavepoint(request, StopIncompleteError(request.path, text)))
         else:
             self._refuse(request, SavepointError(request.path, text))
 
     def _refuse(self, request: SavepointRequest, error: SavepointError) -> None:
         """Answer that there is no savepoint, and leave nothing of it."""
-        self._desk.emit(do.AnswerSavepoint(request, error), do.DiscardSavepoint(request.path))
+        self._context.emit(do.AnswerSavepoint(request, error), do.DiscardSavepoint(request.path))
 
     def _refuse_checkpoint(self, request_id: int, reason: str) -> None:
-        self._desk.emit(do.AnswerCheckpoint(request_id, 0, CheckpointRequestError(reason)))
+        self._context.emit(do.AnswerCheckpoint(request_id, 0, CheckpointRequestError(reason)))

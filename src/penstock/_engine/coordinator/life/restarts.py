@@ -10,7 +10,7 @@ from collections import deque
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from penstock._engine.coordinator.settings import RestartSettings
+    from penstock._engine.coordinator.settings import RestartStrategySettings
 
 
 class RestartStrategy(ABC):
@@ -90,7 +90,7 @@ class FailureRate(RestartStrategy):
 class ExponentialDelay(RestartStrategy):
     """Each restart waits longer than the one before, until the job has run well for a while."""
 
-    def __init__(self, settings: RestartSettings) -> None:
+    def __init__(self, settings: RestartStrategySettings) -> None:
         self._settings = settings
         self._backoff_ms = float(settings.initial_backoff_ms)
         self._attempts = 0
@@ -119,7 +119,7 @@ class ExponentialDelay(RestartStrategy):
         return round(delay_ms)
 
 
-def restart_strategy(settings: RestartSettings) -> RestartStrategy:
+def restart_strategy(settings: RestartStrategySettings) -> RestartStrategy:
     """Make the strategy that the settings name."""
     match settings.strategy:
         case "fixed-delay":

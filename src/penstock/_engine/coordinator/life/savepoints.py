@@ -13,8 +13,8 @@ from penstock._engine.coordinator import instructions as do
 from penstock._engine.coordinator.checkpoints.snapshots import map_handles, state_files
 
 if TYPE_CHECKING:
-    from penstock._engine.coordinator.checkpoints.retention import Kept
-    from penstock._engine.coordinator.context import Desk
+    from penstock._engine.coordinator.checkpoints.retention import RetainedCheckpoint
+    from penstock._engine.coordinator.context import CoordinatorContext
     from penstock._engine.coordinator.epochs.job_state import JobState
     from penstock._engine.coordinator.instructions import SavepointRequest
     from penstock._engine.coordinator.life.requests import PendingRequests
@@ -26,17 +26,17 @@ class SavepointCopies:
     """The copies that are being written.
 
     Args:
-        desk: The coordinator's desk.
+        context: The coordinator's context.
         state: The state of the last checkpoint.
         requests: Who has asked.
     """
 
-    def __init__(self, desk: Desk, state: JobState, requests: PendingRequests) -> None:
-        self._desk = desk
+    def __init__(self, context: CoordinatorContext, state: JobState, requests: PendingRequests) -> None:
+        self._context = context
         self._state = state
         self._requests = requests
         #: By path: the request, and what stays for it meanwhile.
-        self._copying: dict[str, tuple[SavepointRequest, Kept]] = {}
+        self._copying: dict[str, tuple[SavepointRequest, RetainedCheckpoint]] = {}
 
     @property
     def copying(self) -> bool:
@@ -45,24 +45,24 @@ class SavepointCopies:
 
     def copy(self) -> None:
         """Copy the last checkpoint for those it was made for, as soon as nothing of it is outstanding."""
-        chain = self._desk.chain
+        chain = self._context.chain
         if self._state.ledger or chain.parent is None:
             return
         # What its committers have given up since the checkpoint is outstanding no more, and lost here as well.
         snapshot = replace(self._state.snapshot, outstanding=(), given_up=self._state.ledger.given_up)
         of = chain.parent.checkpoint_id
-        record = chain.savepoint(with_own_names(snapshot), self._desk.now.now_ms, of=of)
+        entry = chain.savepoint(with_own_names(snapshot), self._context.now.now_ms, of=of)
         for request in self._requests.take_completed():
-            pinned = self._desk.retention.pin(of, state_files(snapshot))
+            pinned = self._context.retention.pin(of, state_files(snapshot))
             self._copying[request.path] = request, pinned
-            self._desk.emit(do.WriteSavepoint(request.path, copies(snapshot), record))
+            self._context.emit(do.WriteSavepoint(request.path, copies(snapshot), entry))
 
     def copied(self, path: str, error: Exception | None) -> None:
         """Take note that a copy is complete, or has failed; the job goes on."""
         if path not in self._copying:
             return  # it is of a stop that was given up: the driver discards it
         request, pinned = self._copying.pop(path)
-        self._desk.delete(self._desk.retention.unpin(pinned))
+        self._context.delete(self._context.retention.unpin(pinned))
         self._requests.answer(request, error)
 
 

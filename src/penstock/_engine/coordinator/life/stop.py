@@ -19,19 +19,19 @@ from penstock._engine.coordinator.life.ending import text_of
 from penstock._engine.coordinator.life.savepoints import copies, with_own_names
 from penstock._engine.coordinator.life.start import DRAINED
 from penstock._engine.coordinator.phases import STOPPING, Phase
-from penstock._engine.protocol.control import Stop
-from penstock._engine.protocol.metadata import RecordKind
+from penstock._engine.protocol.control import StopMode
+from penstock._engine.protocol.metadata import ChainEntryKind
 from penstock.errors import SavepointError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from penstock._engine.coordinator.context import Desk
+    from penstock._engine.coordinator.context import CoordinatorContext
     from penstock._engine.coordinator.epochs.job_state import JobState
     from penstock._engine.coordinator.life.requests import PendingRequests
     from penstock._engine.coordinator.life.savepoints import SavepointCopies
     from penstock._engine.coordinator.scheduler import JobLife, Scheduler
-    from penstock._engine.protocol.metadata import JobSnapshot, Record
+    from penstock._engine.protocol.metadata import ChainEntry, JobSnapshot
 
 #: The phases of a stop whose savepoint is complete.
 _SAVED: Final = frozenset({Phase.NOTIFYING, Phase.FINISHING, Phase.RELEASING})
@@ -39,11 +39,11 @@ _SAVED: Final = frozenset({Phase.NOTIFYING, Phase.FINISHING, Phase.RELEASING})
 _MAX_TRIES: Final = 5
 
 
-class JobStop:
+class StopWithSavepoint:
     """Brings the stop of one job to its end.
 
     Args:
-        desk: The coordinator's desk.
+        context: The coordinator's context.
         state: What epochs work on.
         requests: Hold the request.
         savepoints: Those of a job that goes on.
@@ -53,7 +53,7 @@ class JobStop:
 
     def __init__(
         self,
-        desk: Desk,
+        context: CoordinatorContext,
         state: JobState,
         requests: PendingRequests,
         savepoints: SavepointCopies,
@@ -61,7 +61,7 @@ class JobStop:
         life: JobLife,
         scheduler: Callable[[], Scheduler],
     ) -> None:
-        self._desk = desk
+        self._context = context
         self._state = state
         self._requests = requests
         self._savepoints = savepoints
@@ -70,7 +70,7 @@ class JobStop:
         #: Times that the savepoint was to get its name.
         self._tries = 0
         #: The last completed checkpoint, when the job stops with it; from then on nothing else happens.
-        self.checkpoint: Record | None = None
+        self.checkpoint: ChainEntry | None = None
         #: Why the savepoint is not there.
         self._not_saved = SavepointError("", "")
 
@@ -84,18 +84,18 @@ class JobStop:
         """Whether the record that the job stops with is there, or may be: it is on its way, or got lost there."""
         if self.checkpoint is not None:
             return True
-        record = self._desk.record or self._desk.lost
-        if record is None or record.kind is not RecordKind.CHECKPOINT or record.savepoint is None:
+        entry = self._context.entry or self._context.lost
+        if entry is None or entry.kind is not ChainEntryKind.CHECKPOINT or entry.savepoint is None:
             return False
-        return record.checkpoint_id == self._desk.chain.next_id
+        return entry.checkpoint_id == self._context.chain.next_id
 
     @property
     def _is_saved(self) -> bool:
-        return self.checkpoint is not None and self._desk.phase in _SAVED
+        return self.checkpoint is not None and self._context.phase in _SAVED
 
-    def completed(self, record: Record) -> None:
+    def completed(self, entry: ChainEntry) -> None:
         """Take note of the completed checkpoint that the job stops with."""
-        self.checkpoint = record
+        self.checkpoint = entry
 
     def give_up(self, reason: str) -> None:
         """Answer all that savepoints were asked for, because the job breaks off.
@@ -113,68 +113,68 @@ class JobStop:
             document: What the next checkpoint holds: the state, and what is outstanding.
         """
         assert self._requests.stop is not None
-        chain = self._desk.chain
-        record = chain.savepoint(with_own_names(document), self._desk.now.now_ms, of=chain.next_id)
-        self._desk.emit(do.WriteSavepoint(self._requests.stop.path, copies(document), record, is_staged=True))
+        chain = self._context.chain
+        entry = chain.savepoint(with_own_names(document), self._context.now.now_ms, of=chain.next_id)
+        self._context.emit(do.WriteSavepoint(self._requests.stop.path, copies(document), entry, is_staged=True))
 
     def save(self) -> None:
         """Give the savepoint its name."""
         assert self.path is not None
-        self._desk.go(Phase.SAVING)
+        self._context.go(Phase.SAVING)
         self._tries = 0
         self._save(self.path)
 
     def _save(self, path: str) -> None:
-        chain, snapshot = self._desk.chain, self._state.snapshot
+        chain, snapshot = self._context.chain, self._state.snapshot
         assert chain.parent is not None
-        record = chain.savepoint(with_own_names(snapshot), self._desk.now.now_ms, of=chain.parent.checkpoint_id)
+        entry = chain.savepoint(with_own_names(snapshot), self._context.now.now_ms, of=chain.parent.checkpoint_id)
         self._tries += 1
-        self._desk.saving = True
-        self._desk.emit(do.CompleteSavepoint(path, copies(snapshot), record))
+        self._context.saving = True
+        self._context.emit(do.CompleteSavepoint(path, copies(snapshot), entry))
 
     def _save_again(self, path: str) -> bool:
         """Give the savepoint its name after a pause, and tell whether that was to be tried once more."""
         if self._tries == _MAX_TRIES:
             return False
-        self._desk.alarm(RECORD_PAUSE_MS << (self._tries - 1), partial(self._repeat, path))
+        self._context.alarm(RECORD_PAUSE_MS << (self._tries - 1), partial(self._repeat, path))
         return True
 
     def _repeat(self, path: str) -> None:
-        if self._desk.phase is Phase.SAVING and not self._desk.saving:  # else the job has broken off
+        if self._context.phase is Phase.SAVING and not self._context.saving:  # else the job has broken off
             self._save(path)
 
     def heard(self, event: ev.SavepointWritten | ev.SavepointFailed) -> None:
         """Go on after a savepoint was written, or could not be: that of the stop, or one of a job that goes on."""
         request, path = self._requests.stop, event.path
         if path == self.path:
-            self._desk.saving = False
-        match self._desk.phase, event:
+            self._context.saving = False
+        match self._context.phase, event:
             case Phase.EXPORTING, _ if request is not None and request.path == path:
                 self._exported(event, request.stop)
             case Phase.SAVING, _ if path == self.path:
                 self._named(event)
-            case _, ev.SavepointWritten() if self._desk.phase in STOPPING and path == self.path:
-                self._requests.give_up_stop(text_of(self._desk.error or "the job was cancelled"), complete=True)
-            case _ if self._desk.phase in STOPPING and path == self.path:
+            case _, ev.SavepointWritten() if self._context.phase in STOPPING and path == self.path:
+                self._requests.give_up_stop(text_of(self._context.error or "the job was cancelled"), complete=True)
+            case _ if self._context.phase in STOPPING and path == self.path:
                 pass  # the job goes on with the stop when it starts again
             case _, ev.SavepointFailed(_, error):
                 self._savepoints.copied(path, error)
             case _:
                 self._savepoints.copied(path, None)
 
-    def _exported(self, event: ev.SavepointWritten | ev.SavepointFailed, stop: Stop) -> None:
+    def _exported(self, event: ev.SavepointWritten | ev.SavepointFailed, stop: StopMode) -> None:
         if isinstance(event, ev.SavepointWritten):
             self._scheduler().exported()
             return
         self._requests.give_up_stop(event.error)
-        if stop is Stop.DRAIN:  # timers have fired and functions have finished: that epoch must not have been
+        if stop is StopMode.DRAIN:  # timers have fired and functions have finished: that epoch must not have been
             self._life.go_back()
         else:
             self._scheduler().go_on()
 
     def _named(self, event: ev.SavepointWritten | ev.SavepointFailed) -> None:
         if isinstance(event, ev.SavepointWritten):
-            self._desk.chain.resumes = False
+            self._context.chain.resumes = False
             self._scheduler().saved()
         elif not self._save_again(event.path):
             self._resume(event.path, event.error)
@@ -182,21 +182,21 @@ class JobStop:
     def _resume(self, path: str, error: Exception) -> None:
         """Put the record that the job goes on from the checkpoint with which it was to stop."""
         self._not_saved = SavepointError(path, text_of(error))
-        self._desk.go(Phase.RESUMING)
-        chain = self._desk.chain
+        self._context.go(Phase.RESUMING)
+        chain = self._context.chain
         chain.resumes = True
-        self._desk.put(chain.make(RecordKind.TAKEOVER, self._desk.now.now_ms))
+        self._context.put(chain.make(ChainEntryKind.TAKEOVER, self._context.now.now_ms))
 
     def resumed(self) -> None:
         """Go on from the checkpoint with which the job was to stop: what its savepoint lacks is all there."""
         assert self.checkpoint is not None
-        checkpoint, drained = self._desk.chain.parent, self._state.resume()
+        checkpoint, drained = self._context.chain.parent, self._state.resume()
         path = "" if checkpoint is None else checkpoint.path
         text = f"The job does not stop and goes on from checkpoint {path}. {self._not_saved}"
-        self._desk.emit(do.Log(text, unexpected=True))
+        self._context.emit(do.LogMessage(text, unexpected=True))
         if drained:
-            self._desk.emit(do.Log(DRAINED.format(path), unexpected=True))
+            self._context.emit(do.LogMessage(DRAINED.format(path), unexpected=True))
         self.checkpoint = None
-        if self._desk.phase not in STOPPING:  # else its end is the answer
+        if self._context.phase not in STOPPING:  # else its end is the answer
             self._requests.give_up_stop(self._not_saved.reason)
             self._life.go_back()

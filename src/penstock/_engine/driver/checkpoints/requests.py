@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from penstock._engine.coordinator import events as ev
 from penstock._engine.coordinator.instructions import SavepointRequest
-from penstock._engine.protocol.control import Stop
+from penstock._engine.protocol.control import StopMode
 from penstock._engine.storage.opening import absolute
 from penstock.errors import CheckpointRequestError, CheckpointStorageError, SavepointError
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from penstock._engine.coordinator import instructions as do
-    from penstock._engine.driver.background import Background
+    from penstock._engine.driver.background import BackgroundExecutor
     from penstock._engine.driver.checkpoints.savepoints import SavepointWriter
     from penstock._engine.driver.mailbox import Mailbox
 
@@ -35,7 +35,7 @@ class ClientRequests:
     """
 
     def __init__(
-        self, default: str | None, savepoints: SavepointWriter, mailbox: Mailbox, background: Background
+        self, default: str | None, savepoints: SavepointWriter, mailbox: Mailbox, background: BackgroundExecutor
     ) -> None:
         self.default = default
         self._savepoints = savepoints
@@ -83,9 +83,11 @@ class ClientRequests:
     def stopping(self) -> tuple[str, Future[str]] | None:
         """The stop that was asked for first and is not answered: its savepoint's path, and its future."""
         asked = list(self._asked.values())
-        return next(((request.path, future) for request, future in asked if request.stop is not Stop.NO), None)
+        return next(((request.path, future) for request, future in asked if request.stop is not StopMode.NO), None)
 
-    def savepoint(self, job_id: str, directory: str | None, stop: Stop, timeout_ms: int | None = None) -> Future[str]:
+    def savepoint(
+        self, job_id: str, directory: str | None, stop: StopMode, timeout_ms: int | None = None
+    ) -> Future[str]:
         """Ask for a savepoint, from any thread; the future has its path, or a SavepointError.
 
         Args:
@@ -111,7 +113,7 @@ class ClientRequests:
         if self._over is not None:
             self._fail(request, self._over)
             return future
-        if stop is not Stop.NO:
+        if stop is not StopMode.NO:
             with self._lock:
                 self._line.append(request)
         self._background.run(lambda: self._begin(request))
@@ -126,7 +128,7 @@ class ClientRequests:
             refusal = error
         with self._lock:
             self._looked_at[request.id] = refusal
-            if request.stop is Stop.NO:
+            if request.stop is StopMode.NO:
                 self._hand_in(request)
             while self._line and self._line[0].id in self._looked_at:  # the first of two stops wins
                 self._hand_in(self._line.popleft())
@@ -145,7 +147,7 @@ class ClientRequests:
         _, future = self._asked.pop(request.id)
         if instruction.error is not None:
             future.set_exception(instruction.error)
-        elif request.stop is Stop.NO:
+        elif request.stop is StopMode.NO:
             future.set_result(request.path)
         else:
             self._stopped.append(lambda: future.set_result(request.path))

@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from penstock._engine.coordinator import events as ev
-from penstock._engine.protocol.metadata import decode_record, encode_record
+from penstock._engine.protocol.metadata import decode_chain_entry, encode_chain_entry
 from penstock._engine.protocol.paths import METADATA, STAGED_METADATA
 from penstock._engine.storage.copying import copy_files
 from penstock._engine.storage.opening import above, open_storage
@@ -18,9 +18,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from penstock._engine.coordinator import instructions as do
-    from penstock._engine.driver.background import Background
+    from penstock._engine.driver.background import BackgroundExecutor
     from penstock._engine.driver.mailbox import Mailbox
-    from penstock._engine.protocol.metadata import JobSnapshot, Record
+    from penstock._engine.protocol.metadata import ChainEntry, JobSnapshot
     from penstock._engine.storage.checkpoint_storage import CheckpointStorage
 
 
@@ -35,7 +35,7 @@ class SavepointWriter:
     """
 
     def __init__(
-        self, storage: CheckpointStorage, options: dict[str, str], mailbox: Mailbox, background: Background
+        self, storage: CheckpointStorage, options: dict[str, str], mailbox: Mailbox, background: BackgroundExecutor
     ) -> None:
         self._storage = storage
         self._options = options
@@ -96,32 +96,32 @@ class SavepointWriter:
         target = open_storage(instruction.path, self._options)
         copy_files(self._storage, target, instruction.files)
         if instruction.is_staged:
-            target.put(STAGED_METADATA, encode_record(instruction.record))
+            target.put(STAGED_METADATA, encode_chain_entry(instruction.entry))
         else:
-            self._put(target, instruction.record)
+            self._put(target, instruction.entry)
             self.copied.add(instruction.path)
 
     def _complete(self, instruction: do.CompleteSavepoint) -> None:
-        target, record = open_storage(instruction.path, self._options), instruction.record
+        target, entry = open_storage(instruction.path, self._options), instruction.entry
         try:
             staged = target.find(STAGED_METADATA)
-            if staged is not None and not _is_same_state(staged, record):
+            if staged is not None and not _is_same_state(staged, entry):
                 target.delete([STAGED_METADATA])
             target.move(STAGED_METADATA, METADATA)
-            self._check_same(target, record)
+            self._check_same(target, entry)
         except PenstockError:
             copy_files(self._storage, target, instruction.files)
-            self._put(target, record)
+            self._put(target, entry)
 
-    def _put(self, target: CheckpointStorage, record: Record) -> None:
-        if not target.put_if_absent(METADATA, encode_record(record)):
-            self._check_same(target, record)
+    def _put(self, target: CheckpointStorage, entry: ChainEntry) -> None:
+        if not target.put_if_absent(METADATA, encode_chain_entry(entry)):
+            self._check_same(target, entry)
 
     @staticmethod
-    def _check_same(target: CheckpointStorage, record: Record) -> None:
+    def _check_same(target: CheckpointStorage, entry: ChainEntry) -> None:
         """Accept what an earlier try has left; raises CheckpointStorageError where it is something else."""
-        found = decode_record(target.read(METADATA), target.full_path(METADATA))
-        if (found.job_id, found.checkpoint_id) != (record.job_id, record.checkpoint_id):
+        found = decode_chain_entry(target.read(METADATA), target.full_path(METADATA))
+        if (found.job_id, found.checkpoint_id) != (entry.job_id, entry.checkpoint_id):
             raise CheckpointStorageError(
                 target.url, f"there is a savepoint of checkpoint {found.checkpoint_id} already"
             )
@@ -144,11 +144,11 @@ class SavepointWriter:
         self._discard(path)
 
 
-def _is_same_state(staged: bytes, record: Record) -> bool:
+def _is_same_state(staged: bytes, entry: ChainEntry) -> bool:
     """Tell whether a staged record holds what one is to hold; commits may have been done since it was written."""
-    found = decode_record(staged, STAGED_METADATA)
-    return (found.job_id, found.checkpoint_id) == (record.job_id, record.checkpoint_id) and (
-        found.snapshot is not None and record.snapshot is not None and _state(found.snapshot) == _state(record.snapshot)
+    found = decode_chain_entry(staged, STAGED_METADATA)
+    return (found.job_id, found.checkpoint_id) == (entry.job_id, entry.checkpoint_id) and (
+        found.snapshot is not None and entry.snapshot is not None and _state(found.snapshot) == _state(entry.snapshot)
     )
 
 
