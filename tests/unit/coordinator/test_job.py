@@ -35,7 +35,7 @@ def test_a_start_claims_the_job_and_runs_its_first_epoch() -> None:
         "ListChainEntries",
         "StoreClaim",
         "ChangeStatus ChangeStatus StartEnumerators",
-        "Wake RunEpoch",
+        "SetAlarm RunEpoch",
     ]
     assert job.phase is Phase.EPOCH
 
@@ -70,7 +70,7 @@ def test_commits_begin_behind_the_commit_point_and_the_second_checkpoint_after_w
 
 def test_an_epoch_whose_tasks_disagree_is_void_and_runs_again() -> None:
     job = Told(*STARTED)
-    assert job.names(ended(7)) == "ReportFailure Log RunEpoch"
+    assert job.names(ended(7)) == "ReportFailure LogMessage RunEpoch"
     assert job.phase is Phase.EPOCH
 
 
@@ -88,11 +88,11 @@ def test_a_failure_restarts_the_job_as_often_as_the_strategy_says(cause: TaskFai
     job = Told(*STARTED, **RESTARTS)
     in_a_task = isinstance(cause, TaskFailure)
     event = ev.EpochEnded(EpochOutcome((), (cause,)), 1) if in_a_task else ev.EpochFailed(cause)
-    assert job.names(event) == "ReportFailure Log ChangeStatus CloseEnumerators Wake"
+    assert job.names(event) == "ReportFailure LogMessage ChangeStatus CloseEnumerators SetAlarm"
     assert job.phase is Phase.BACKING_OFF
     assert job.names(ev.AlarmFired(2)) == "ChangeStatus StartEnumerators"
     job.tell(ev.EnumeratorsCalled({}))
-    assert job.names(ev.EpochFailed(ERROR)) == "ReportFailure Log ChangeStatus CloseEnumerators PutChainEntry"
+    assert job.names(ev.EpochFailed(ERROR)) == "ReportFailure LogMessage ChangeStatus CloseEnumerators PutChainEntry"
     assert job.tell(ev.ChainEntryStored())[-1] == do.EndDriver(JobStatus.FAILED, ERROR, None)
 
 
@@ -134,7 +134,7 @@ def test_a_stop_writes_its_savepoint_before_the_record_and_names_it_behind() -> 
     [put] = job.tell(ev.SavepointWritten("s"))
     assert isinstance(put, do.PutChainEntry)
     assert put.entry.savepoint == "s"
-    assert job.names(ev.ChainEntryStored()) == "Publish CompleteSavepoint"
+    assert job.names(ev.ChainEntryStored()) == "PublishProgress CompleteSavepoint"
     assert job.tell(ev.SavepointWritten("s")) == [do.CallEnumerators(3, {})]
     assert job.names(ev.EnumeratorsCalled({})) == "CloseEnumerators PutChainEntry"
     *_, answer, status, end = job.tell(ev.ChainEntryStored())
@@ -148,10 +148,10 @@ def test_a_savepoint_is_a_copy_of_the_next_checkpoint_once_all_of_it_is_committe
     job = Told(*STARTED, ended(2), SNAPSHOTS, ev.ChainEntryStored(), asked)
     for event in (ev.EnumeratorsCalled({}), ended(3, committable=b"x"), SNAPSHOTS):
         job.tell(event)
-    assert job.names(ev.ChainEntryStored()) == "Commit Publish CallEnumerators"
+    assert job.names(ev.ChainEntryStored()) == "Commit PublishProgress CallEnumerators"
     [write] = job.tell(ev.Committed("target"))
     assert isinstance(write, do.WriteSavepoint)
-    assert (write.path, write.record.checkpoint_id, write.is_staged) == ("s", 3, False)
+    assert (write.path, write.entry.checkpoint_id, write.is_staged) == ("s", 3, False)
 
 
 def test_a_checkpoint_that_is_asked_for_is_the_one_of_the_running_epoch() -> None:
@@ -199,7 +199,7 @@ def test_a_bug_leaves_the_coordinator_as_an_internal_error_with_the_last_events(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     job = Told(*STARTED)
-    monkeypatch.setattr(job.coordinator.state, "why_void", lambda *_: {}["missing"])
+    monkeypatch.setattr(job.coordinator.state, "void_reason", lambda *_: {}["missing"])
     with pytest.raises(InternalError, match=r"(?s)KeyError: 'missing'\n.*EPOCH: EpochEnded\(wall_ms=100\)") as raised:
         job.tell(ended(2))
     assert isinstance(raised.value.__cause__, KeyError)

@@ -58,7 +58,7 @@ def test_life_and_progress_share_no_reaction() -> None:
 
 def test_two_rules_for_one_event_in_one_phase_are_refused() -> None:
     rule = Rule("observed", (ev.AlarmFired,), frozenset({Phase.EPOCH}))
-    with pytest.raises(InternalError, match="Woken has two reactions in phase EPOCH"):
+    with pytest.raises(InternalError, match="AlarmFired has two reactions in phase EPOCH"):
         table_of(LIFE, [rule])
 
 

@@ -255,7 +255,7 @@ class JobCoordinator:
         """Break off because of what failed on the driver."""
         self.fail(event.error)
 
-    def woken(self, event: ev.AlarmFired) -> None:
+    def alarm_fired(self, event: ev.AlarmFired) -> None:
         """Do what an alarm was set for."""
         self._context.ring(event.alarm)
 
@@ -264,7 +264,7 @@ class JobCoordinator:
         if self._commits.answered(event):
             self._scheduler.commits_moved()
 
-    def handed_over(self, _: ev.OutputsDelivered) -> None:
+    def outputs_delivered(self, _: ev.OutputsDelivered) -> None:
         """Go on once the program has its output."""
         self._output.done()
         self._scheduler.check_finished()
@@ -294,7 +294,7 @@ class JobCoordinator:
 
     # -------------------------------------------------------------------------------------------------------- records
 
-    def record_answered(self, event: ev.ChainEntryStored | ev.ChainEntryTaken | ev.ChainEntryUncertain) -> None:
+    def entry_answered(self, event: ev.ChainEntryStored | ev.ChainEntryTaken | ev.ChainEntryUncertain) -> None:
         """Go on after a record was put: a checkpoint, that the job goes on, or its end."""
         entry = self._context.entry
         if entry is None:
@@ -310,7 +310,7 @@ class JobCoordinator:
                 self._context.chain.stored(entry)
                 match entry.kind:
                     case ChainEntryKind.CHECKPOINT:
-                        self._scheduler.record_stored(entry)
+                        self._scheduler.entry_stored(entry)
                     case ChainEntryKind.TAKEOVER:
                         self._stop.resumed()
                         self.check_stopped()
@@ -320,7 +320,7 @@ class JobCoordinator:
     def _entry_uncertain(self, error: Exception) -> None:
         if self._context.put_again():
             return
-        self._scheduler.record_lost()
+        self._scheduler.entry_lost()
         if self._context.phase is Phase.CLOSING:
             text = "The end of the job could not be recorded; a start with 'latest' would resume it"
             self._context.emit(do.LogMessage(text, error))
@@ -342,7 +342,7 @@ class JobCoordinator:
             return
         # A write of our own that was given up as uncertain had arrived: that one is the checkpoint.
         self._context.chain.stored(existing)
-        self._scheduler.record_found(existing)
+        self._scheduler.entry_found(existing)
         if self._context.phase is Phase.CLOSING:
             self._termination.put_entry()
         elif self._context.is_stopping:

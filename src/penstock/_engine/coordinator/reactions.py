@@ -64,15 +64,15 @@ LIFE: Final = (
     Rule("state_copied", (ev.StateCopied,), frozenset({Phase.CREATED})),
     Rule("call_failed", (ev.InstructionFailed, ev.MergeFailed), RUNNING | {Phase.CREATED}),
     Rule("call_let_go", CALL_ANSWERS, STOPPING),
-    Rule("record_answered", _RECORDS, STOPPING | {Phase.RECORDING, Phase.RESUMING, Phase.CLOSING}),
+    Rule("entry_answered", _RECORDS, STOPPING | {Phase.RECORDING, Phase.RESUMING, Phase.CLOSING}),
     Rule("driver_failed", (ev.DriverFailed,), LIVE),
     Rule("cancel_requested", (ev.CancelRequested,), LIVE),
     Rule("checkpoint_requested", (ev.CheckpointRequested,), LIVE),
     Rule("savepoint_requested", (ev.SavepointRequested,), LIVE),
     Rule("savepoint_answered", (ev.SavepointWritten, ev.SavepointFailed), CLAIMED),
-    Rule("handed_over", (ev.OutputsDelivered,), CLAIMED),
+    Rule("outputs_delivered", (ev.OutputsDelivered,), CLAIMED),
     Rule("commit_answered", (ev.Committed, ev.CommitFailed), CLAIMED),
-    Rule("woken", (ev.AlarmFired,), CLAIMED),
+    Rule("alarm_fired", (ev.AlarmFired,), CLAIMED),
 )
 
 

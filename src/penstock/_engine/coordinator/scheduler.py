@@ -65,15 +65,15 @@ class Scheduler(ABC):
     # -------------------------------------------------------------------------------- the records of its checkpoints
 
     @abstractmethod
-    def record_stored(self, entry: ChainEntry) -> None:
+    def entry_stored(self, entry: ChainEntry) -> None:
         """Go on after the commit point of a checkpoint."""
 
     @abstractmethod
-    def record_lost(self) -> None:
+    def entry_lost(self) -> None:
         """Let go of a checkpoint whose record was given up as uncertain; it may be found to have arrived."""
 
     @abstractmethod
-    def record_found(self, entry: ChainEntry) -> None:
+    def entry_found(self, entry: ChainEntry) -> None:
         """Take note that a record of this driver was in the place of the one that was put."""
 
     @abstractmethod

@@ -46,7 +46,7 @@ def test_a_fresh_start_has_an_id_of_its_own_and_claims_the_first_record() -> Non
     assert start.first == [do.ListChainEntries("b" * 32)]
     [claim] = start.tell(ev.ChainEntriesListed(()))
     assert isinstance(claim, do.PutChainEntry)
-    assert (claim.record.kind, claim.record.checkpoint_id, claim.record.parent) == (ChainEntryKind.TAKEOVER, 1, None)
+    assert (claim.entry.kind, claim.entry.checkpoint_id, claim.entry.parent) == (ChainEntryKind.TAKEOVER, 1, None)
     assert start.tell(ev.ChainEntryStored()) == [do.ListChainEntries("b" * 32)]
     assert start.tell(ev.ChainEntriesListed((1,))) == [do.StoreClaim("numbers", "b" * 32)]
     assert start.tell(ev.ClaimStored()) == []
@@ -61,9 +61,9 @@ def test_latest_goes_on_with_the_newest_record_of_the_job_that_was_claimed_last(
     assert isinstance(read, do.ReadChainEntry)
     [claim] = start.tell(ev.ChainEntryRead(record(2), read.path))
     assert isinstance(claim, do.PutChainEntry)
-    assert claim.record.checkpoint_id == 3
-    assert claim.record.parent is not None
-    assert claim.record.parent.checkpoint_id == 2
+    assert claim.entry.checkpoint_id == 3
+    assert claim.entry.parent is not None
+    assert claim.entry.parent.checkpoint_id == 2
 
 
 def test_latest_without_a_job_of_the_name_takes_its_id_from_the_mark() -> None:
@@ -99,7 +99,7 @@ def test_a_claim_whose_outcome_is_unknown_is_put_again_under_the_same_mark() -> 
     [first] = start.tell(ev.ChainEntriesListed(()))
     assert start.tell(ev.ChainEntryUncertain(OSError())) == [first]
     assert isinstance(first, do.PutChainEntry)
-    assert start.tell(ev.ChainEntryTaken(first.record)) == [do.ListChainEntries("b" * 32)]
+    assert start.tell(ev.ChainEntryTaken(first.entry)) == [do.ListChainEntries("b" * 32)]
 
 
 def test_a_claim_behind_this_one_wins() -> None:
@@ -113,7 +113,7 @@ def test_the_driver_that_has_skipped_ids_yields() -> None:
     start.tell(ev.ChainEntriesListed(()), ev.ChainEntryRead(record(7), "/elsewhere/chk-7"))
     [second] = start.tell(ev.LaterCheckpointFound(None), ev.ChainEntryStored())
     assert isinstance(second, do.PutChainEntry)
-    assert second.record.checkpoint_id == 8
+    assert second.entry.checkpoint_id == 8
     start.tell(ev.ChainEntryStored())
     with pytest.raises(FencedError):
         start.tell(ev.ChainEntriesListed((1, 2, 8)))

@@ -231,7 +231,7 @@ class EpochScheduler(Scheduler):
         else:
             self._life.fail(expired)
 
-    def epoch_broke(self, event: ev.EpochFailed) -> None:
+    def epoch_failed(self, event: ev.EpochFailed) -> None:
         """Break off because of an epoch that would not go better a second time."""
         self._context.epoch_running = False
         self._life.fail(event.error)
@@ -274,13 +274,13 @@ class EpochScheduler(Scheduler):
 
     def exported(self) -> None:
         """Put the record of the checkpoint that the job stops with."""
-        self._checkpoints.entry()
+        self._checkpoints.put_entry()
 
     def go_on(self) -> None:
         """Make a normal checkpoint of the epoch that the job was to stop with."""
         self._checkpoints.go_on()
 
-    def record_stored(self, entry: ChainEntry) -> None:
+    def entry_stored(self, entry: ChainEntry) -> None:
         """Go on after the commit point of an epoch."""
         self._checkpoints.completed(entry)
         if self._context.is_stopping:
@@ -290,12 +290,12 @@ class EpochScheduler(Scheduler):
         else:
             self._settle(entry.checkpoint_id)
 
-    def record_lost(self) -> None:
+    def entry_lost(self) -> None:
         """Let go of the epoch whose record may or may not have arrived."""
         self._checkpoints.lost()
         self._attempt = 1
 
-    def record_found(self, entry: ChainEntry) -> None:
+    def entry_found(self, entry: ChainEntry) -> None:
         """Take up the checkpoint that is in the place of the record which was put, if it is the lost one."""
         self._checkpoints.found(entry)
         self._attempt = 1
@@ -306,7 +306,7 @@ class EpochScheduler(Scheduler):
             self._savepoints.copy()
         match self._context.phase:
             case Phase.AWAITING_ROOM:
-                self._checkpoints.entry()
+                self._checkpoints.put_entry()
             case Phase.RECOVERING if not self._state.ledger:
                 self._open()
             case Phase.FINISHING:

@@ -22,7 +22,7 @@ EPOCHS: Final = (
     Rule("observed", (ev.EpochObserved,), CLAIMED),
     Rule("epoch_ended", (ev.EpochEnded,), _RUNS),
     Rule("epoch_lost", (ev.EpochLost,), _RUNS),
-    Rule("epoch_broke", (ev.EpochFailed,), _RUNS),
+    Rule("epoch_failed", (ev.EpochFailed,), _RUNS),
     Rule("epoch_let_go", _OVER, STOPPING),
     Rule("accumulators_merged", (ev.AccumulatorsMerged,), frozenset({Phase.SNAPSHOTTING})),
     Rule("enumerators_snapshotted", (ev.EnumeratorsSnapshotted,), frozenset({Phase.SNAPSHOTTING})),
