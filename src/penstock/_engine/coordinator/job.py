@@ -163,7 +163,7 @@ class JobCoordinator:
 
     @property
     def chain(self) -> ChainWriter:
-        """The job's place on its chain of records, once it is claimed."""
+        """The writer of the job's chain, once its next id is claimed."""
         return self._context.chain
 
     @property
@@ -254,7 +254,7 @@ class JobCoordinator:
         self.fail(event.failure if isinstance(event, ev.MergeFailed) else event.error)
 
     def call_let_go(self, _: ev.Event) -> None:
-        """Take note that an instruction is done of a job that breaks off."""
+        """Note that an instruction is done of a job that breaks off."""
         self.check_stopped()
 
     def driver_failed(self, event: ev.DriverFailed) -> None:
@@ -298,10 +298,10 @@ class JobCoordinator:
         self.check_stopped()
         self._scheduler.check_finished()
 
-    # -------------------------------------------------------------------------------------------------------- records
+    # -------------------------------------------------------------------------------------------------------- entries
 
     def entry_answered(self, event: ev.ChainEntryStored | ev.ChainEntryTaken | ev.ChainEntryUncertain) -> None:
-        """Go on after a record was put: a checkpoint, that the job goes on, or its end."""
+        """Go on after an entry was put: a checkpoint, that the job goes on, or its end."""
         entry = self._context.entry
         if entry is None:
             raise InternalError(f"A job in phase {self._context.phase.name} has put no record.")
@@ -337,7 +337,7 @@ class JobCoordinator:
             self.fail(error)
 
     def _other_entry(self, existing: ChainEntry) -> None:
-        """React to another record in the place of ours."""
+        """React to another entry in the place of ours."""
         if existing.run_id != self._identity.run_id:
             error = FencedError(
                 self._context.chain.job_id, existing.checkpoint_id, self._identity.run_id, existing.run_id

@@ -74,7 +74,7 @@ class Scheduler(ABC):
 
     @abstractmethod
     def entry_found(self, entry: ChainEntry) -> None:
-        """Take note that a record of this driver was in the place of the one that was put."""
+        """Note that a record of this driver was in the place of the one that was put."""
 
     @abstractmethod
     def commits_moved(self) -> None:

@@ -63,7 +63,7 @@ class CheckpointCoordinator:
         self._lost_pending: PendingCheckpoint | None = None
 
     def reset(self) -> None:
-        """Forget the epoch at hand."""
+        """Forget the running epoch."""
         self.pending = None
 
     # ---------------------------------------------------------------------------------------- up to the commit point

@@ -80,7 +80,7 @@ class EpochScheduler(Scheduler):
         self._watch = EpochMonitor(context, settings, self._expire)
         self._attempt = 1
         self._rotation = 0
-        #: Whether the job stops with the epoch at hand.
+        #: Whether the job stops with the running epoch.
         self._stops = StopMode.NO
 
     @property
@@ -89,12 +89,12 @@ class EpochScheduler(Scheduler):
         return self._checkpoints.pending is not None
 
     def reset(self) -> None:
-        """Forget the epoch at hand."""
+        """Forget the running epoch."""
         self._checkpoints.reset()
         self._attempt = 1
 
     def interrupt(self) -> None:
-        """Interrupt the epoch at hand; one whose record is on its way may still complete."""
+        """Cancel the running epoch; a checkpoint whose entry is being written may still complete."""
         if self._context.epoch_running:
             self._context.emit(do.CancelEpoch())
         if self._context.entry is None:
@@ -136,7 +136,7 @@ class EpochScheduler(Scheduler):
         self.assigned(event.assigned)
 
     def _settle(self, completed: int) -> None:
-        """Let enumerators hear of a completed checkpoint, 0 for none, and of what their readers sent."""
+        """Notify the enumerators of a completed checkpoint, 0 for none, and deliver what their readers sent."""
         self._context.go(Phase.SETTLING)
         deliveries = {uid: source.deliver() for uid, source in self._state.sources.items()}
         heard = {uid: delivery for uid, delivery in deliveries.items() if delivery is not None}
@@ -146,7 +146,7 @@ class EpochScheduler(Scheduler):
             self._next_epoch()
 
     def enumerators_called(self, event: ev.EnumeratorsCalled) -> None:
-        """Go on once the enumerators have started, or have heard."""
+        """Go on once the enumerators have started, or were notified."""
         self._state.pace(backlog=event.backlog)
         self.assigned(event.assigned)
         match self._context.phase:
@@ -197,13 +197,13 @@ class EpochScheduler(Scheduler):
         return parent.checkpoint_id if parent else 0
 
     def observed(self, event: ev.EpochObserved) -> None:
-        """Take note of how far the epoch has come."""
+        """Note how far the epoch has come."""
         if self._context.phase in {Phase.EPOCH, Phase.RELEASING}:
             self._watch.observed(event)
         self._requests.observed(event.running)
 
     def _expire(self) -> None:
-        """Give up the epoch at hand; how it goes on is decided once Spark has let go of it."""
+        """Cancel the running epoch; what follows is decided once Spark has ended it."""
         self._state.expired()
         self._context.emit(do.CancelEpoch())
 
@@ -237,12 +237,12 @@ class EpochScheduler(Scheduler):
         self._life.fail(event.error)
 
     def epoch_let_go(self, _: ev.EpochEnded | ev.EpochLost | ev.EpochFailed) -> None:
-        """Take note that the epoch has ended of a job that breaks off."""
+        """Note that the epoch has ended of a job that breaks off."""
         self._context.epoch_running = False
         self._life.check_stopped()
 
     def _run_again(self, error: Exception) -> None:
-        """Run an epoch again that Spark lost, or whose tasks disagree: nobody's fault, so no restart is counted."""
+        """Run an epoch again that Spark lost, or whose tasks disagree; it counts as no restart."""
         self._context.retention.orphans_possible(self._context.now.passed_ms)
         self._attempt += 1
         if self._attempt > MAX_EPOCH_ATTEMPTS:
@@ -319,7 +319,7 @@ class EpochScheduler(Scheduler):
     # --------------------------------------------------------------------------------------------------------- the end
 
     def saved(self) -> None:
-        """Let enumerators hear of the checkpoint that the job stops with, unless they are gone."""
+        """Notify the enumerators of the checkpoint that the job stops with, unless they are closed."""
         if self._state.has_advanced:
             self._context.go(Phase.NOTIFYING)
             self._context.call(do.CallEnumerators(self._completed, {}))
@@ -342,7 +342,7 @@ class EpochScheduler(Scheduler):
             self._release()
 
     def _release(self) -> None:
-        """Let functions hear of a checkpoint that no other epoch follows; who does that closes them, too."""
+        """Notify the checkpoint listeners of the last checkpoint; the same Spark job closes all functions."""
         notifications = self._state.notifications(self._completed, going_on=False)
         if notifications:
             self._context.go(Phase.RELEASING)

@@ -1,4 +1,4 @@
-"""How a job breaks off, because of an error or a cancel: what runs is ended, and a restart or the job's end follows.
+"""Failures and cancels of a job: what runs is ended, and a restart or the job's end follows.
 
 A job that breaks off waits for all that is on its way: then nothing of it can come late.
 """
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 
 class ExecutionFailureHandler:
-    """Ends what runs of one job.
+    """Ends what runs of one job, then restarts or ends the job.
 
     Args:
         context: The coordinator's context.

@@ -107,7 +107,7 @@ class PendingRequests:
         return self.stop is not request or self._context.phase in _ENDING or self._is_decided()
 
     def observed(self, running: tuple[str, ...]) -> None:
-        """Take note of which subtasks run: a stop whose time is over waits for them."""
+        """Note which subtasks run: a stop whose time is over waits for them."""
         if self._late is not None:
             self._give_up_late(running)
 
@@ -122,7 +122,7 @@ class PendingRequests:
     # ------------------------------------------------------------------------------------------------------- epochs
 
     def begun(self) -> bool:
-        """Take note that an epoch begins, and tell whether a savepoint is to be made of its checkpoint."""
+        """Note that an epoch begins, and tell whether a savepoint is to be made of its checkpoint."""
         self._answered_by_epoch += self._waiting
         self._waiting.clear()
         self._covered += self._asked
@@ -130,12 +130,12 @@ class PendingRequests:
         return bool(self._covered) or self.stop is not None
 
     def completed(self) -> None:
-        """Take note that the checkpoint of the epoch at hand has completed: savepoints are to be copies of it."""
+        """Note that the checkpoint of the running epoch has completed: savepoints are to be copies of it."""
         self._completed += self._covered
         self._covered.clear()
 
     def answer_checkpoints(self, checkpoint_id: int) -> None:
-        """Answer all that the epoch at hand covers, whose checkpoint has completed."""
+        """Answer all that the running epoch covers, whose checkpoint has completed."""
         self._context.emit(*(do.AnswerCheckpoint(request_id, checkpoint_id) for request_id in self._answered_by_epoch))
         self._answered_by_epoch.clear()
 

@@ -58,7 +58,7 @@ class SavepointCopies:
             self._context.emit(do.WriteSavepoint(request.path, copies(snapshot), entry))
 
     def copied(self, path: str, error: Exception | None) -> None:
-        """Take note that a copy is complete, or has failed; the job goes on."""
+        """Note that a copy is complete, or has failed; the job goes on."""
         if path not in self._copying:
             return  # it is of a stop that was given up: the driver discards it
         request, pinned = self._copying.pop(path)

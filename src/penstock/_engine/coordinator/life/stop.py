@@ -1,9 +1,9 @@
 """The stop of a job with a savepoint (FLIP-34): the savepoint is written, and gets its name behind the commit point.
 
-A job that stops runs one epoch more, in which nothing is read, and stops with its checkpoint. Before the record of
+A job that stops runs one epoch more, in which nothing is read, and stops with its checkpoint. Before the entry of
 that, which names the savepoint, all bytes of the savepoint are safe; behind it the savepoint only gets its name. That
-record is the commit point of the stop: a driver that finds it brings the stop to its end. Where the name cannot be
-given, another record says that the job goes on from the checkpoint, which has all that it needs for that (decision 7).
+entry is the commit point of the stop: a driver that finds it brings the stop to its end. Where the name cannot be
+given, another entry says that the job goes on from the checkpoint, which has all that it needs for that (decision 7).
 Until one of the two is there, a request for the stop gets no answer: there may be a savepoint yet.
 """
 
@@ -48,7 +48,7 @@ class StopWithSavepoint:
         requests: Hold the request.
         savepoints: Those of a job that goes on.
         life: The life of the job.
-        scheduler: Returns what puts the record of the checkpoint, and goes on once the savepoint is there.
+        scheduler: Returns what puts the entry of the checkpoint, and goes on once the savepoint is there.
     """
 
     def __init__(
@@ -81,7 +81,7 @@ class StopWithSavepoint:
 
     @property
     def is_decided(self) -> bool:
-        """Whether the record that the job stops with is there, or may be: it is on its way, or got lost there."""
+        """Whether the chain entry that the job stops with is stored, or may be: its answer is open, or got lost."""
         if self.checkpoint is not None:
             return True
         entry = self._context.entry or self._context.lost
@@ -94,7 +94,7 @@ class StopWithSavepoint:
         return self.checkpoint is not None and self._context.phase in _SAVED
 
     def completed(self, entry: ChainEntry) -> None:
-        """Take note of the completed checkpoint that the job stops with."""
+        """Note the completed checkpoint that the job stops with."""
         self.checkpoint = entry
 
     def give_up(self, reason: str) -> None:
@@ -107,7 +107,7 @@ class StopWithSavepoint:
         self._requests.give_up(reason, complete=saved, is_open=self.is_decided and not saved)
 
     def export(self, document: JobSnapshot) -> None:
-        """Write the savepoint, all but the name of its record.
+        """Write the savepoint, all but the name of its entry.
 
         Args:
             document: What the next checkpoint holds: the state, and what is outstanding.
@@ -180,7 +180,7 @@ class StopWithSavepoint:
             self._resume(event.path, event.error)
 
     def _resume(self, path: str, error: Exception) -> None:
-        """Put the record that the job goes on from the checkpoint with which it was to stop."""
+        """Put the chain entry which says that the job goes on from the checkpoint that it was to stop with."""
         self._not_saved = SavepointError(path, text_of(error))
         self._context.go(Phase.RESUMING)
         chain = self._context.chain

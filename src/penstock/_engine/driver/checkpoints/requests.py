@@ -66,7 +66,7 @@ class ClientRequests:
         return future
 
     def answer_checkpoint(self, instruction: do.AnswerCheckpoint) -> None:
-        """Tell whoever asked."""
+        """Answer the request."""
         if instruction.error is not None:
             self._fail_checkpoint(instruction.request_id, instruction.error)
         else:
@@ -142,7 +142,7 @@ class ClientRequests:
             self._background.run(lambda: self._savepoints.abandon(request.path))
 
     def answer_savepoint(self, instruction: do.AnswerSavepoint) -> None:
-        """Tell whoever asked."""
+        """Answer the request."""
         request = instruction.request
         _, future = self._asked.pop(request.id)
         if instruction.error is not None:

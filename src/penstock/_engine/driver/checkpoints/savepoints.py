@@ -61,7 +61,7 @@ class SavepointWriter:
         self._in_background(instruction.path, lambda: self._fill(instruction))
 
     def complete(self, instruction: do.CompleteSavepoint) -> None:
-        """Give the record of a staged savepoint its name in the background."""
+        """Give the entry of a staged savepoint its name in the background."""
         self._in_background(instruction.path, lambda: self._complete(instruction))
 
     def discard(self, instruction: do.DiscardSavepoint) -> None:
@@ -85,7 +85,7 @@ class SavepointWriter:
         self._background.run(run)
 
     def _has_ended_with(self, path: str) -> bool:
-        """Take note that a directory is being written to no more, and tell whether it is to be discarded."""
+        """Note that a directory is being written to no more, and tell whether it is to be discarded."""
         with self._lock:
             self._writing.discard(path)
             is_unwanted = path in self._unwanted
@@ -145,7 +145,7 @@ class SavepointWriter:
 
 
 def _is_same_state(staged: bytes, entry: ChainEntry) -> bool:
-    """Tell whether a staged record holds what one is to hold; commits may have been done since it was written."""
+    """Tell whether a staged entry holds what one is to hold; commits may have been done since it was written."""
     found = decode_chain_entry(staged, STAGED_METADATA)
     return (found.job_id, found.checkpoint_id) == (entry.job_id, entry.checkpoint_id) and (
         found.snapshot is not None and entry.snapshot is not None and _state(found.snapshot) == _state(entry.snapshot)
