@@ -111,7 +111,7 @@ def test_a_claim_behind_this_one_wins() -> None:
 def test_the_driver_that_has_skipped_ids_yields() -> None:
     start = Start(execution_state__recovery_path="/elsewhere/chk-7")
     start.tell(ev.ChainEntriesListed(()), ev.ChainEntryRead(record(7), "/elsewhere/chk-7"))
-    [second] = start.tell(ev.LaterCheckpointFound(None), ev.ChainEntryStored())
+    [second] = start.tell(ev.LaterCheckpointFound(None, "chk-7"), ev.ChainEntryStored())
     assert isinstance(second, do.PutChainEntry)
     assert second.entry.checkpoint_id == 8
     start.tell(ev.ChainEntryStored())
@@ -124,7 +124,7 @@ def test_a_path_is_compared_with_what_its_job_has_completed_since() -> None:
     assert start.tell(ev.ChainEntriesListed(())) == [do.ReadChainEntry("/elsewhere/chk-7")]
     [look] = start.tell(ev.ChainEntryRead(record(7), "/elsewhere/chk-7"))
     assert isinstance(look, do.FindLaterCheckpoint)
-    start.tell(ev.LaterCheckpointFound(9))
+    start.tell(ev.LaterCheckpointFound(9, "chk-7"))
     assert "checkpoints 8 to 9" in start.machine.remarks[0].text
 
 
