@@ -1,4 +1,4 @@
-"""From what failed to the error that the program gets.
+"""Makes the error that the program gets from the failure of a task or of the driver.
 
 Of a damaged file the error says which checkpoint can be restored in place of its own.
 """

@@ -137,7 +137,7 @@ class CommitLedger:
 
 
 class CommitScheduler:
-    """Has the commits of one job done, each sink's in their order.
+    """Starts the commits of one job, those of each sink in their order.
 
     Args:
         context: The coordinator's context.
@@ -155,7 +155,7 @@ class CommitScheduler:
         self._fail = fail
 
     def start(self) -> None:
-        """Begin what may be committed now; a job that breaks off because of an error leaves that to its next start."""
+        """Start the commits that may run now; a failed job leaves them to its next start."""
         if self._context.phase not in {Phase.TEARDOWN, Phase.FAILING}:
             self._context.emit(*(Commit(*begun) for begun in self._state.ledger.start()))
 

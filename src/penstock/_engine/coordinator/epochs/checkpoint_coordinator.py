@@ -78,7 +78,7 @@ class CheckpointCoordinator:
             self._context.call(do.SnapshotEnumerators(self._context.chain.next_id))
 
     def merged(self, event: ev.AccumulatorsMerged) -> None:
-        """Go on with what has been counted."""
+        """Go on with the merged accumulators."""
         assert self.pending is not None
         self.pending = replace(self.pending, accumulators=event.accumulators)
         self._context.call(do.SnapshotEnumerators(self._context.chain.next_id))

@@ -123,7 +123,7 @@ class EpochScheduler(Scheduler):
     # -------------------------------------------------------------------------------------------------- between epochs
 
     def assigned(self, assigned: ev.Assigned) -> None:
-        """Take what enumerators assigned; a pause is over with that."""
+        """Note what enumerators assigned; this ends a pause."""
         if self._context.phase not in RUNNING:
             return
         for uid, by_subtask in assigned.items():
@@ -170,7 +170,7 @@ class EpochScheduler(Scheduler):
             self._run()
 
     def hurry(self) -> None:
-        """Run the next epoch now; splits may have come in between, or the job breaks off."""
+        """Run the next epoch now, unless splits have come in between or the job has failed."""
         if self._context.phase is Phase.PAUSED:
             self._run()
 
@@ -260,7 +260,7 @@ class EpochScheduler(Scheduler):
     # -------------------------------------------------------------------------------------------------- its checkpoint
 
     def accumulators_merged(self, event: ev.AccumulatorsMerged) -> None:
-        """Go on with what has been counted."""
+        """Go on with the merged accumulators."""
         self._checkpoints.merged(event)
 
     def enumerators_snapshotted(self, event: ev.EnumeratorsSnapshotted) -> None:
