@@ -10,7 +10,7 @@ class CommandError(PenstockError):
 
 
 @declared
-class JobBetweenProcessesError(CommandError):
+class JobRestartingError(CommandError):
     """A job of a supervised program has no process that could be asked: the last one broke down."""
 
     job: str  #: the job, by name and id

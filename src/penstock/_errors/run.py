@@ -42,7 +42,7 @@ class JobCancelledError(JobRunError):
 
 
 @dataclass(frozen=True, slots=True)
-class FailurePlace:
+class FailureLocation:
     """Where in a job a user's function failed; what a task knows when it reports the failure."""
 
     operator_name: str  #: the operator whose function raised
@@ -65,7 +65,7 @@ class JobExecutionError(JobRunError):
     """The job failed; when a user's function raised, ``__cause__`` is that exception.
 
     Example:
-        >>> place = FailurePlace("ratio", "ratio-1", 3, "prices.py:12", "(7, 0)")
+        >>> place = FailureLocation("ratio", "ratio-1", 3, "prices.py:12", "(7, 0)")
         >>> print(JobExecutionError("0" * 32, "prices", "ZeroDivisionError: division by zero", place))
         Job 'prices' (00000000000000000000000000000000) failed: ZeroDivisionError: division by zero
           in operator 'ratio' (uid 'ratio-1'), subtask 3
@@ -78,7 +78,7 @@ class JobExecutionError(JobRunError):
     reason: str  #: type and text of what went wrong, on one line
     #: the operator, subtask, line and record; None when no user function is to blame. Its traceback is shown where
     #: ``__cause__`` was lost on the way through another process.
-    place: FailurePlace | None = None
+    place: FailureLocation | None = None
 
     def __str__(self) -> str:
         headline = f"Job {self.job_name!r} ({self.job_id}) failed: {self.reason}"
