@@ -50,7 +50,7 @@ class FailureLocation:
     subtask_index: int  #: the subtask, counted from 0
     #: the user's file and line, ``"job.py:12"``; None when no line of the user's is in the traceback
     location: str | None = None
-    record: str | None = None  #: the repr of the record at hand, shortened; None outside of records, as in ``open()``
+    record: str | None = None  #: the repr of the current record, shortened; None outside of records, as in ``open()``
     traceback: str | None = None  #: the traceback of the user's exception as text
 
     def __str__(self) -> str:

@@ -88,7 +88,7 @@ class CoProcessFunction(TwoInputFunction, Generic[IN1, IN2, OUT]):
     """
 
     class Context(ABC):
-        """What a function can ask about the record at hand."""
+        """What a function can ask about the current record."""
 
         @abstractmethod
         def timer_service(self) -> TimerService:
@@ -136,7 +136,7 @@ class KeyedCoProcessFunction(TwoInputFunction, Generic[KEY, IN1, IN2, OUT]):
     """
 
     class Context(ABC):
-        """What a function can ask about the record at hand."""
+        """What a function can ask about the current record."""
 
         @abstractmethod
         def get_current_key(self) -> Any:
@@ -151,7 +151,7 @@ class KeyedCoProcessFunction(TwoInputFunction, Generic[KEY, IN1, IN2, OUT]):
             """Return the timestamp of the record or timer in milliseconds since the epoch; -2**63 without one."""
 
     class OnTimerContext(Context):
-        """What a function can ask about the timer at hand."""
+        """What a function can ask about the current timer."""
 
         @abstractmethod
         def time_domain(self) -> TimeDomain:

@@ -34,7 +34,7 @@ class ProcessFunction(Function, Generic[IN, OUT]):
     """
 
     class Context(ABC):
-        """What a function can ask about the record at hand."""
+        """What a function can ask about the current record."""
 
         @abstractmethod
         def timer_service(self) -> TimerService:
@@ -74,7 +74,7 @@ class KeyedProcessFunction(Function, Generic[KEY, IN, OUT]):
     """
 
     class Context(ABC):
-        """What a function can ask about the record at hand."""
+        """What a function can ask about the current record."""
 
         @abstractmethod
         def get_current_key(self) -> Any:
@@ -89,7 +89,7 @@ class KeyedProcessFunction(Function, Generic[KEY, IN, OUT]):
             """Return the timestamp of the record or timer in milliseconds since the epoch; -2**63 without one."""
 
     class OnTimerContext(Context):
-        """What a function can ask about the timer at hand."""
+        """What a function can ask about the current timer."""
 
         @abstractmethod
         def time_domain(self) -> TimeDomain:
