@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from penstock._api.checkpoint_config import CheckpointConfig
 from penstock._api.connectors.source import Boundedness, Source
@@ -45,6 +45,8 @@ if TYPE_CHECKING:
     from penstock.common.job_listener import JobListener
 
 __all__ = ["StreamExecutionEnvironment"]
+
+T = TypeVar("T")
 
 _JOB_NAME = "Flink Streaming Job"
 _COLLECT_JOB_NAME = "DataStream Collect"
@@ -219,7 +221,7 @@ class StreamExecutionEnvironment:
 
     # ------------------------------------------------------------------------------------------------------- sources
 
-    def from_collection(self, collection: Iterable[Any], type_info: TypeInformation | None = None) -> DataStream:
+    def from_collection(self, collection: Iterable[T], type_info: TypeInformation | None = None) -> DataStream[T]:
         """Make a stream of the records of a collection; it has one subtask and comes to an end.
 
         Args:
@@ -240,11 +242,11 @@ class StreamExecutionEnvironment:
 
     def from_source(
         self,
-        source: Source[Any, Any, Any],
+        source: Source[T, Any, Any],
         watermark_strategy: WatermarkStrategy,
         source_name: str,
         type_info: TypeInformation | None = None,
-    ) -> DataStream:
+    ) -> DataStream[T]:
         """Make a stream of the records of a source.
 
         Args:
@@ -419,7 +421,7 @@ class StreamExecutionEnvironment:
         type_info: TypeInformation | None,
         *,
         conform: bool,
-    ) -> DataStream:
+    ) -> DataStream[Any]:
         bounded = source.get_boundedness() is Boundedness.BOUNDED
         members = {"source": source, "watermark_strategy": watermark_strategy}
         node = self._pipeline.add_source(f"Source: {name}", members, bounded=bounded)
