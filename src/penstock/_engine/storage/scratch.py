@@ -16,6 +16,8 @@ import tempfile
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Final
 
+from penstock.errors import LocalDirectoryError
+
 if TYPE_CHECKING:
     from types import TracebackType
 
@@ -28,11 +30,17 @@ class ScratchDirectory:
 
     Args:
         prefix: Of its name.
+
+    Raises:
+        LocalDirectoryError: It cannot be made.
     """
 
     def __init__(self, prefix: str) -> None:
-        self.path = Path(tempfile.mkdtemp(prefix=prefix))
-        self._lock = Hold(self.path)
+        try:
+            self.path = Path(tempfile.mkdtemp(prefix=prefix))
+            self._lock = Hold(self.path)
+        except OSError as error:
+            raise LocalDirectoryError(tempfile.gettempdir(), error.strerror or str(error)) from error
 
     @property
     def is_there(self) -> bool:
