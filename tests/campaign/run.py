@@ -116,6 +116,12 @@ def cases(seed: int) -> list[Case]:
         [*pytest, "tests/compat/test_conformance.py"],
         {"PENSTOCK_CONFORMANCE": "all"},
     )
+    flights = Case(
+        "flights-crash",
+        "the demo, killed on the way and resumed: the flights of the whole year as DuckDB has them",
+        [*pytest, "tests/examples/test_flights.py"],
+        {"PENSTOCK_FLIGHTS_CRASH": "1"},
+    )
     sharing = Case(
         "sharing",
         "records that share an object: each operator, habit and type of records",
@@ -199,7 +205,8 @@ def cases(seed: int) -> list[Case]:
         and subprocess.run([python, "--version"], capture_output=True, check=False).returncode == 0
     ]
     tests = [properties, restores, restores_on_spark, lives, starved, clock_lives, orders]
-    return [*points, sigterms, spark, matrix, conformance, sharing, *kills, *chaos, hostile, *tests, mutants, *pythons]
+    whole = [conformance, sharing, flights]  # of which make test runs a part
+    return [*points, sigterms, spark, matrix, *whole, *kills, *chaos, hostile, *tests, mutants, *pythons]
 
 
 def code_version() -> str:
