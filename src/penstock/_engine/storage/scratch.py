@@ -38,7 +38,7 @@ class ScratchDirectory:
     def __init__(self, prefix: str) -> None:
         try:
             self.path = Path(tempfile.mkdtemp(prefix=prefix))
-            self._lock = Hold(self.path)
+            self._lock = DirectoryLock(self.path)
         except OSError as error:
             raise LocalDirectoryError(tempfile.gettempdir(), error.strerror or str(error)) from error
 
@@ -61,7 +61,7 @@ class ScratchDirectory:
         self.remove()
 
 
-class Hold:
+class DirectoryLock:
     """A directory that is locked for as long as this process lives, or until it is let go.
 
     Args:
@@ -133,7 +133,7 @@ def is_dead(directory: Path) -> bool:
     if sys.platform == "win32" or not (directory / LOCK).is_file():
         return False
     try:
-        Hold(directory).close()
+        DirectoryLock(directory).close()
     except OSError:
         return False
     return True
