@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from penstock._engine.coordinator import events as ev
 from penstock._engine.coordinator import instructions as do
 from penstock._engine.coordinator.checkpoints.retention import CheckpointRetention
+from penstock._engine.coordinator.checkpoints.splits import unread_splits
 from penstock._engine.coordinator.commits.commit_cycle import CommitScheduler
 from penstock._engine.coordinator.commits.handover import OutputDelivery
 from penstock._engine.coordinator.context import CoordinatorContext
@@ -98,7 +99,7 @@ class JobCoordinator:
             ending=self._termination,
             recover=self._recover,
         )
-        #: The epoch of a record that got lost, which may be found to have arrived.
+        #: The epoch of an entry that got lost, which may be found to have arrived.
         self._lost_pending: PendingCheckpoint | None = None
 
     # ---------------------------------------------------------------------------------------------------- the outside
@@ -144,7 +145,7 @@ class JobCoordinator:
 
     @property
     def chain(self) -> ChainWriter:
-        """The job's place on its chain of records, once it is claimed."""
+        """The writer of the job's chain, once its next id is claimed."""
         return self._context.chain
 
     @property
@@ -158,6 +159,11 @@ class JobCoordinator:
         """What its sinks' committers have given up, oldest first."""
         ended = self._start.already_ended
         return self._state.given_up if ended is None else ended.given_up or ()
+
+    @property
+    def unread_splits(self) -> Mapping[str, int]:
+        """How many splits readers have left that have finished, by the uid of the source."""
+        return unread_splits(self._state.snapshot)
 
     @property
     def restored(self) -> RestoredCheckpoint | None:
@@ -369,7 +375,7 @@ class JobCoordinator:
                 self._fail(error)
 
     def _other_entry(self, existing: ChainEntry) -> None:
-        """React to another record in the place of ours."""
+        """React to another entry in the place of ours."""
         if existing.run_id != self._identity.run_id:
             error = FencedError(
                 self._context.chain.job_id, existing.checkpoint_id, self._identity.run_id, existing.run_id

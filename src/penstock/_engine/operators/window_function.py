@@ -1,4 +1,4 @@
-"""What a fired window gives: what its panes hold, or what the user's window function makes of it."""
+"""The results of a fired window: the values of its panes, or what the user's window function returns for them."""
 
 from __future__ import annotations
 
@@ -39,17 +39,17 @@ class WindowResults:
         """Turn to a window."""
 
     def leave_keys(self) -> None:
-        """Have no key at hand."""
+        """Unset the current key."""
 
     def emit(self, entries: Iterable[Entry], out: SideOutputs, timestamp: int) -> None:
-        """Put out the results of (normal key, key, value) entries, all with one timestamp."""
+        """Emit the results of (normal key, key, value) entries, all with one timestamp."""
         result, given = self._result, out.given
         results = [given(value if result is None else result(value)) for _, _, value in entries]
         out.main.records.extend(results)
         out.main.timestamps.extend([timestamp] * len(results))
 
     def clear(self, entries: Iterable[Entry]) -> None:
-        """See the end of a window for the keys of these entries."""
+        """End a window for the keys of these entries."""
 
 
 class FunctionResults(WindowResults):
@@ -94,7 +94,7 @@ class FunctionResults(WindowResults):
 
 
 class WindowContext(ProcessWindowFunction.Context[TimeWindow]):
-    """The context of the window and key at hand."""
+    """The context of the current window and key."""
 
     def __init__(self, context: OperatorContext, store: MemoryStore) -> None:
         self._clock = context.clock
@@ -106,7 +106,7 @@ class WindowContext(ProcessWindowFunction.Context[TimeWindow]):
         self.watermark = 0
 
     def turn_to(self, normal: NormalKey, key: Any) -> None:
-        """Make a key the one at hand."""
+        """Make a key the current one."""
         self._store.turn_to(normal)
         self.key.normal, self.key.key = normal, key
 
@@ -126,14 +126,14 @@ class WindowContext(ProcessWindowFunction.Context[TimeWindow]):
         return EngineRuntimeContext(self._runtime, self._store, self.key)
 
     def stored_for_window(self, descriptor: StateDescriptor, kind: str) -> StoredValueState:
-        """Return a value of the key at hand in the window at hand."""
+        """Return a value of the current key in the current window."""
         refuse_time_to_live(descriptor)
         table = self._store.table(descriptor.get_name(), kind=declared(kind, descriptor.type_info))
         return StoredValueState(table, self.key, (self.at.start, self.at.end))
 
 
 class _WindowRuntimeContext(EngineRuntimeContext):
-    """State of the key at hand in the window at hand."""
+    """State of the current key in the current window."""
 
     def __init__(self, context: WindowContext) -> None:
         self._window = context

@@ -1,4 +1,4 @@
-"""The sending end of an edge: routes a subtask's records, turns what waits into rows, and closes its channels."""
+"""The sending end of an edge: routes a subtask's records, turns buffered records into rows, and closes its channels."""
 
 from __future__ import annotations
 
@@ -78,6 +78,8 @@ class EdgeWriter:
         if batch.records:
             self._be_stamped(batch.timestamps is not None)
             self._record_bytes = self._record_bytes or len(encode_batch(Batch(batch.records[:1])))
+            for outlet in self._outlets:
+                outlet.expect(batch.shape)
         stamps, start = batch.timestamps, 0
         for position, watermark in batch.watermarks:
             if start < position:
@@ -104,7 +106,7 @@ class EdgeWriter:
             outlet.timestamps = [] if stamped else None
 
     def flush(self) -> None:
-        """Send all that waits."""
+        """Send all buffered records."""
         for place in range(len(self._outlets)):
             self._send(place)
 

@@ -1,4 +1,4 @@
-"""Errors of user functions: found out which operator, line and record, and told to the driver as a row.
+"""Errors of user functions, described with operator, line and record, and sent to the driver as a row.
 
 A user error never leaves a task as a Spark failure: Spark would run the function again, with its side effects.
 """
@@ -42,7 +42,7 @@ def describe_failure(
     Args:
         error: What was raised.
         node: The operator; None when the engine itself failed.
-        record: The record in hand, as text.
+        record: The current record, as text.
         place: Vertex and subtask.
     """
     frames = traceback.extract_tb(linked(own_lines(error.__traceback__)))

@@ -63,11 +63,8 @@ class _Node:
     #: By side output tag, None for the main output: positions in the chain, and edges.
     children: dict[str | None, list[int]] = field(default_factory=dict[str | None, list[int]])
     edges: dict[str | None, list[EdgeWriter]] = field(default_factory=dict[str | None, list[EdgeWriter]])
-
-    @property
-    def parts_tagged(self) -> bool:
-        """Whether what comes out has to be searched for records of side outputs, which the program asks for."""
-        return not self.operator.parts_tagged and any(tag is not None for tag in chain(self.children, self.edges))
+    #: Whether what comes out has to be searched for records of side outputs, which the program asks for.
+    parts_tagged: bool = False
 
 
 class SubtaskRuntime:
@@ -116,7 +113,7 @@ class SubtaskRuntime:
         return self._owner(self._running).name
 
     def _owner(self, position: int) -> OperatorNode:
-        """Return the operator that the program made: of a declared type the one whose output it is."""
+        """Return the operator that the user made: for a cast, the operator whose output is cast."""
         node = self.vertex.operators[position]
         is_type = node.kind is OperatorKind.CONFORM and node.parent is not None
         return self.vertex.operators[cast("int", node.parent)] if is_type else node
@@ -129,6 +126,9 @@ class SubtaskRuntime:
             writer = EdgeWriter(self._plan, edge, self.place[1])
             self._nodes[edge.source_operator].edges.setdefault(edge.output_tag, []).append(writer)
             self.edges.append(writer)
+        for node in self._nodes:
+            has_sides = any(tag is not None for tag in chain(node.children, node.edges))
+            node.parts_tagged = has_sides and not node.operator.parts_tagged
 
     def open(self, dispatch: LevelDispatch) -> None:
         """Open all operators and edges; `close` is due also when this fails."""
@@ -143,7 +143,7 @@ class SubtaskRuntime:
             edge.open(EngineRuntimeContext(context, counts=False))
 
     def _renew(self, position: int) -> Operator:
-        """Put a new operator in the place of one that cannot go on from where it was."""
+        """Replace an operator that cannot run another epoch by a new one."""
         node = self._nodes[position]
         context = node.operator.context
         try:
@@ -223,7 +223,7 @@ class SubtaskRuntime:
         self._busy += time.perf_counter() - start
 
     def notify_last(self, level: LevelDispatch, dispatch: SubtaskDispatch) -> None:
-        """Tell those who listen of the last checkpoint of the subtask or of the job; nothing but `close` may follow.
+        """Notify the checkpoint listeners of the last checkpoint of the subtask or the job; only `close` may follow.
 
         Where the one that took part in it is not at hand, a function is made anew for that from its state. A reader is
         not: it would begin to read.
@@ -306,7 +306,7 @@ class SubtaskRuntime:
         self._busy += time.perf_counter() - start
 
     def _time_of_senders(self) -> float:
-        """Return for how long all senders could have read; one that counts as idle holds nobody up."""
+        """Return for how long all senders could have read; idle ones are left out."""
         known = [self._read_ms[channel] for channel in self.valve.open_channels() if channel in self._read_ms]
         active = [read_ms for idle, read_ms in known if not idle]
         return min(active or [read_ms for _, read_ms in known], default=0.0)
@@ -431,14 +431,14 @@ class SubtaskRuntime:
             yield from self._forward(position, tag, out)
 
     def _forward(self, position: int, tag: str | None, batch: Batch) -> Iterator[None]:
-        """Hand a batch to all that follow; yields so that the task can let go of finished rows."""
+        """Hand a batch to all operators and edges that follow; yields so that the task can pass on finished rows."""
         if not batch.records and not batch.watermarks:
             return
         node = self._nodes[position]
         children, edges = node.children.get(tag, ()), node.edges.get(tag, ())
         last = None if edges or not children else children[-1]
         for child in children:
-            # Each may change its records. The edges, which do not, share the ones that nobody in the chain has.
+            # Each may change its records. The edges, which do not, share the ones that no operator in the chain has.
             yield from self._push(child, batch if child is last else self._apart(batch), 0)
         for edge in edges:
             try:
@@ -452,8 +452,9 @@ class SubtaskRuntime:
 
     def _apart(self, batch: Batch) -> Batch:
         """Return a batch for one of several that get it."""
-        records = batch.records if self._object_reuse else own_all(batch.records)
-        return Batch(records, batch.timestamps, batch.watermarks)
+        as_they_are = self._object_reuse or batch.shape is not None
+        records = batch.records if as_they_are else own_all(batch.records)
+        return Batch(records, batch.timestamps, batch.watermarks, batch.shape)
 
     def _watermark_sides(self, node: _Node, position: int, watermark: int) -> Iterator[None]:
         """Let side outputs follow the main output's watermark."""
@@ -462,15 +463,22 @@ class SubtaskRuntime:
 
     def _outputs(self, position: int, run: Callable[..., Iterable[Output]], *arguments: Any) -> Iterator[Output]:
         """Iterate an operator's outputs, naming the operator in what it raises."""
-        self._call(position, self._nodes[position].operator.make_room)
-        outputs = iter(self._call(position, run, *arguments))
-        step: Callable[[], Output | None] = partial(next, outputs, None)
-        parts_tagged = self._nodes[position].parts_tagged
-        while (output := self._guard(position, step)) is not None:
-            if parts_tagged and output[0] is None:
+        node = self._nodes[position]
+        outputs: Iterable[Output] = self._call(position, _with_room, node.operator, run, *arguments)
+        kind: object = type(outputs)
+        if kind is not tuple:  # then more of the operator runs between them
+            outputs = self._steps(position, outputs)
+        for output in outputs:
+            if node.parts_tagged and output[0] is None:
                 yield from parted(output[1])
             else:
                 yield output
+
+    def _steps(self, position: int, outputs: Iterable[Output]) -> Iterator[Output]:
+        """Iterate outputs that come by and by."""
+        step: Callable[[], Output | None] = partial(next, iter(outputs), None)
+        while (output := self._guard(position, step)) is not None:
+            yield output
 
     def _call(self, position: int, run: Callable[..., T], *arguments: Any) -> T:
         """Call an operator that has no record in hand yet."""
@@ -484,6 +492,11 @@ class SubtaskRuntime:
         except (Exception, SystemExit) as error:  # Spark would take an exit for the loss of its worker, and try again
             has_record, record = self._nodes[position].operator.record_in_hand()
             raise OperatorError(self._owner(position), has_record=has_record, record=record) from error
+
+
+def _with_room(operator: Operator, run: Callable[..., T], *arguments: Any) -> T:
+    operator.make_room()
+    return run(*arguments)
 
 
 def _create(node: OperatorNode) -> Operator:

@@ -1,4 +1,4 @@
-"""What dead jobs left behind: found first, with the reason why it is dead, and removed only when somebody says so.
+"""What dead jobs left behind: found first, with the reason why it is dead, and removed only on request.
 
 Nothing is listed that a job which runs, or can be resumed, may need. What cannot be told is not listed as dead, but
 said. In checkpoint directories only jobs that have ended are looked at: a job that goes on cleans up after itself.
@@ -170,6 +170,10 @@ class _Search:
         jobs = [chain for chain in self._chains if chain.job_id.startswith(prefix)]
         if not jobs:
             reason = "it has no metadata, but its job is in none of the checkpoint directories"
+            self._unclear.append(UnclearLeftover(path, reason))
+        elif any(not chain.has_ended and chain.job_id not in self._places.ended_jobs for chain in jobs):
+            # All of its files may be there while the job waits for commits, and its record has yet to name it.
+            reason = "it has no metadata, but its job has not ended and may be about to write it"
             self._unclear.append(UnclearLeftover(path, reason))
         elif not any(same_place(path, place) for chain in jobs for place in chain.start()):
             size, modified_ms = sum(file.size for file in files), max(file.modified_ms for file in files)

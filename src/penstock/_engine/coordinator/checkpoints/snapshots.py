@@ -1,4 +1,4 @@
-"""The state of a job between two epochs: how it begins, how an epoch moves it on, and the dispatch that it gives.
+"""The state of a job between two epochs: the fresh state, the state after an epoch, and the dispatch made of it.
 
 A checkpoint holds exactly this state, so a restart is nothing but taking the last one up again.
 """
@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 from msgspec import UNSET
 
 from penstock._engine.coordinator.checkpoints.operator_state import visible_state
-from penstock._engine.coordinator.checkpoints.splits import left_unread
+from penstock._engine.coordinator.checkpoints.splits import left_by_writer, left_unread
 from penstock._engine.protocol.control import OperatorRestore, SubtaskDispatch
 from penstock._engine.protocol.metadata import (
     JobSnapshot,
@@ -36,6 +36,8 @@ MAX_DELTAS: Final = 16
 #: Chains with fewer bytes of deltas are cut by their length alone.
 _SMALL_CHAIN: Final = 1 << 20
 
+#: What is kept of the state of a subtask that has finished.
+_Left: TypeAlias = Callable[[bytes | None], bytes | None]
 #: Events for the reader of (source uid, subtask).
 ReaderEvents: TypeAlias = Callable[[str, int], tuple[bytes, ...]]
 
@@ -72,7 +74,7 @@ def _edge_signature(graph: JobGraph, edge: JobEdge) -> str:
 
 
 def with_renamed_sender(signature: str, uid: str, new_uid: str) -> str:
-    """Return what a channel means when the operator that sends has got another uid; the same for other operators."""
+    """Return an edge signature in which one operator has got another uid."""
     number, _, rest = signature.partition(": ")
     output, *way = rest.rsplit(" ", 4)
     if output != uid and not output.startswith(f"{uid}:"):
@@ -98,9 +100,10 @@ def advance(
     *,
     drain: bool = False,
     kept: frozenset[str] = frozenset(),
+    writers: frozenset[str] = frozenset(),
     accumulators: Mapping[str, dict[str, StoredAccumulator]] | None = None,
 ) -> JobSnapshot:
-    """Return the state after an epoch that counts.
+    """Return the state after an accepted epoch.
 
     Args:
         snapshot: The state before it.
@@ -109,6 +112,7 @@ def advance(
         outstanding: All commits that are not known to be done, those of this epoch last.
         drain: What finished in the epoch did so because the job was drained.
         kept: The uids of operators that keep their state when they have finished.
+        writers: The uids of sinks.
         accumulators: By operator uid: accumulators that have changed in the epoch.
     """
     vertices = [list(vertex.subtasks) for vertex in snapshot.vertices]
@@ -120,8 +124,9 @@ def advance(
             ack.watermark, ack.channels, ack.finished, ack.next_timer_ms, drain and ack.finished
         )
         for uid in snapshot.vertices[ack.vertex].operators:
+            left = left_unread if uid in enumerators else left_by_writer if uid in writers else _nothing
             operators[uid][ack.subtask] = _advance_operator(
-                operators[uid][ack.subtask], ack, uid, drain=drain, keep=uid in kept, is_source=uid in enumerators
+                operators[uid][ack.subtask], ack, uid, drain=drain, keep=uid in kept, left=left
             )
     return replace(
         snapshot,
@@ -162,16 +167,20 @@ def _without_needless(operator: OperatorMetadata, *, keep: bool) -> OperatorMeta
     return replace(operator, subtasks=tuple(OperatorSubtaskState(state=state, finished=True) for state in unread))
 
 
+def _nothing(state: bytes | None) -> None:
+    """Leave nothing of a state."""
+    del state
+
+
 def _advance_operator(
-    before: OperatorSubtaskState, ack: SubtaskAck, uid: str, *, drain: bool, keep: bool, is_source: bool
+    before: OperatorSubtaskState, ack: SubtaskAck, uid: str, *, drain: bool, keep: bool, left: _Left
 ) -> OperatorSubtaskState:
     part, drained = ack.operators.get(uid), drain and ack.finished
     if part is None:
         return replace(before, finished=ack.finished, drained=drained)
     operator_state = () if part.operator_state is None else (part.operator_state,)
-    if ack.finished and not (drained or keep):  # what others may still need of it: lists, broadcast maps, and splits
-        unread = left_unread(part.state) if is_source else None
-        return OperatorSubtaskState(state=unread, finished=True, operator_state=operator_state)
+    if ack.finished and not (drained or keep):  # what others may still need of it
+        return OperatorSubtaskState(state=left(part.state), finished=True, operator_state=operator_state)
     lineage = _extend(before.lineage, part.keyed_state)
     return OperatorSubtaskState(lineage, part.state, ack.finished, drained, operator_state)
 
@@ -239,7 +248,7 @@ def dispatch(
 def notification(
     snapshot: JobSnapshot, ack: SubtaskAck, history: tuple[tuple[int, int], ...], completed_checkpoint: int
 ) -> SubtaskDispatch:
-    """Return what those of a subtask get who listen, where no epoch follows that would tell them.
+    """Return the dispatch that notifies the checkpoint listeners of a subtask which runs no further epoch.
 
     Args:
         snapshot: The state of the checkpoint that they hear of.

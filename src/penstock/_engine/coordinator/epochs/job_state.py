@@ -1,4 +1,4 @@
-"""What a job's epochs work on: the state of the last checkpoint, and what has happened since.
+"""The state of a job in its driver: that of the last checkpoint, and what has happened since.
 
 Everything beyond the last completed checkpoint is dropped by `reset`: a restart needs no undoing.
 """
@@ -26,6 +26,7 @@ from penstock._engine.coordinator.epochs.sources import EnumeratorSnapshot, Sour
 from penstock._engine.coordinator.instructions import AccumulatorUpdate, OperatorOutput
 from penstock._engine.coordinator.restore.reopening import at_and_behind
 from penstock._engine.gateway.progress import JobProgress
+from penstock._engine.graph.job_graph import OperatorKind
 from penstock._engine.protocol.control import StopMode
 from penstock._engine.protocol.metadata import late_records
 from penstock._engine.protocol.paths import shared_path
@@ -49,7 +50,7 @@ _HISTORY: Final = 16
 
 @dataclass(frozen=True, slots=True)
 class PendingCheckpoint:
-    """An epoch that counts, on its way to its checkpoint."""
+    """An accepted epoch whose checkpoint is not written yet."""
 
     acks: tuple[SubtaskAck, ...]
     wall_ms: int
@@ -80,6 +81,8 @@ class JobState:
         self._settings = settings
         #: The operators that keep their state when they have finished.
         self._kept = at_and_behind(topology.graph, settings.reopened_sources)
+        operators = topology.graph.operators.items()
+        self._writers = frozenset(uid for uid, node in operators if node.kind is OperatorKind.SINK_WRITER)
         self._planner = BudgetPlanner(settings.epoch_ms, self._source_vertices)
         #: The state at the last completed checkpoint.
         self.snapshot = fresh_snapshot(topology.graph)
@@ -124,7 +127,7 @@ class JobState:
 
     @property
     def sources(self) -> Mapping[str, SourceCoordinator]:
-        """The coordination of each source, by uid."""
+        """The coordinator of each source, by uid."""
         return self._sources
 
     # ------------------------------------------------------------------------------------------------------ an epoch
@@ -158,7 +161,7 @@ class JobState:
         return result
 
     def notifications(self, completed_checkpoint: int, *, going_on: bool) -> dict[Subtask, SubtaskDispatch]:
-        """Return what those subtasks get that hear of the last checkpoint but run no epoch after it.
+        """Return the notifications of the last checkpoint for subtasks that run no epoch after it.
 
         Args:
             completed_checkpoint: The checkpoint.
@@ -178,7 +181,7 @@ class JobState:
         return bool(self._last)
 
     def expired(self) -> None:
-        """Take note of an epoch that took too long: the next one reads less."""
+        """Note an epoch that took too long: the next one reads less."""
         self._planner.expired()
 
     def void_reason(self, checkpoint_id: int, acks: tuple[SubtaskAck, ...]) -> str | None:
@@ -187,7 +190,7 @@ class JobState:
         return void_reason(checkpoint_id, acks, expected)
 
     def accept(self, acks: tuple[SubtaskAck, ...], wall_ms: int, stop: StopMode) -> PendingCheckpoint:
-        """Take note of an epoch that counts."""
+        """Note an accepted epoch."""
         self._planner.accepted(acks, epoch_cost(acks, wall_ms, self._topology.levels, self._slots))
         for uid, source in self._sources.items():
             vertex = self._sources_by_uid[uid]
@@ -211,7 +214,14 @@ class JobState:
         known = {uid: state for uid, state in states.items() if state is not None}
         drain = pending.stop is StopMode.DRAIN
         state = advance(
-            self.snapshot, pending.acks, known, (), drain=drain, kept=self._kept, accumulators=pending.accumulators
+            self.snapshot,
+            pending.acks,
+            known,
+            (),
+            drain=drain,
+            kept=self._kept,
+            writers=self._writers,
+            accumulators=pending.accumulators,
         )
         state, files = _spill(state, job_id, checkpoint_id)
         return replace(pending, snapshot=state, commits=commits_of(checkpoint_id, pending.acks)), files
@@ -223,7 +233,7 @@ class JobState:
         return replace(pending.snapshot, outstanding=outstanding, given_up=self.ledger.given_up)
 
     def lost(self, given_up: tuple[GivenUp, ...]) -> None:
-        """Take note of what a committer has given up."""
+        """Note what a committer has given up."""
         self.ledger.lost(given_up)
         self.progress = replace(self.progress, given_up=self.ledger.lost_count)
 
@@ -233,7 +243,7 @@ class JobState:
         return () if self.ledger.given_up is UNSET else self.ledger.given_up
 
     def completed(self, pending: PendingCheckpoint, document: JobSnapshot, checkpoint_id: int) -> None:
-        """Take note that an epoch's checkpoint has completed."""
+        """Note that an epoch's checkpoint has completed."""
         self.snapshot = document
         self.ledger.add(pending.commits)
         self._write_all = False
@@ -244,7 +254,7 @@ class JobState:
         self.progress = self._progress(pending, checkpoint_id)
 
     def contributions(self, acks: tuple[SubtaskAck, ...]) -> tuple[AccumulatorUpdate, ...]:
-        """Return what an epoch has counted."""
+        """Return the accumulator updates of an epoch."""
         return tuple(
             AccumulatorUpdate(uid, ack.subtask, part.all_accumulators)
             for ack in sorted(acks, key=lambda ack: (ack.vertex, ack.subtask))
@@ -274,7 +284,7 @@ class JobState:
         self._planner.interval_ms = self._settings.backlog_epoch_ms if backlog else self._settings.epoch_ms
 
     def pause_ms(self, now: Moment) -> int:
-        """Return how long to wait with the next epoch: not at all as long as there is work at hand."""
+        """Return how long to wait with the next epoch, in milliseconds: 0 as long as there is work."""
         reading = [ack for ack in self._last if ack.vertex in self._source_vertices]
         if self._work_at_hand(reading):
             return 0

@@ -1,4 +1,4 @@
-"""What each source's enumerator has decided and heard: the driver's half of FLIP-27 without the enumerator itself.
+"""The exchange between each source's enumerator and its readers (FLIP-27), without the enumerator itself.
 
 The enumerator is user code that the driver runs; here stands what must be in a checkpoint beside its own snapshot.
 Assignments travel with the next dispatch and stay here until the epoch that delivered them counts. What readers sent
@@ -48,7 +48,7 @@ class EnumeratorStart:
 
 @dataclass(frozen=True, slots=True)
 class EnumeratorDelivery:
-    """What an enumerator is to hear."""
+    """What an enumerator gets between two epochs."""
 
     messages: tuple[ReaderMessages, ...]
     #: By subtask: how many split requests to answer while the enumerator has splits, at least the reader's own.
@@ -58,7 +58,7 @@ class EnumeratorDelivery:
 
 
 class SourceCoordinator:
-    """One source: what is on the way between its enumerator and its readers.
+    """One source: the events on their way between its enumerator and its readers.
 
     Args:
         parallelism: Number of subtasks.
@@ -100,17 +100,17 @@ class SourceCoordinator:
 
     @property
     def has_pending(self) -> bool:
-        """Whether a reader is to hear something with the next dispatch."""
+        """Whether the next dispatch has events for a reader."""
         return any(self._pending.values())
 
     def assigned(self, events: Mapping[int, tuple[bytes, ...]]) -> None:
-        """Take note of what the enumerator decided for its readers."""
+        """Note what the enumerator decided for its readers."""
         for subtask, added in events.items():
             self._pending.setdefault(subtask, []).extend(added)
         self._take_back(self._finished.intersection(events))
 
     def _take_back(self, subtasks: Iterable[int]) -> None:
-        """Let splits return that are on the way to readers which have finished; nothing else means anything to them."""
+        """Return the splits that are on their way to finished readers to the enumerator; other events are dropped."""
         for subtask in sorted(subtasks):
             self._returned += on_the_way(subtask, self._pending.pop(subtask, ()))
 
@@ -121,7 +121,7 @@ class SourceCoordinator:
         return events
 
     def accepted(self, acks: Mapping[int, OperatorAck], finished: Iterable[int] = ()) -> None:
-        """Take note that an epoch counts: what it delivered is with the readers, what they sent is to be heard.
+        """Note that an epoch counts: the readers have its events, and the enumerator is to get theirs.
 
         Args:
             acks: By subtask: what its reader answered.
@@ -144,7 +144,7 @@ class SourceCoordinator:
             self._grants[subtask] = min(2 * self._grants.get(subtask, 0) or 1, _MAX_GRANT) if used_up else 0
 
     def end_input(self) -> None:
-        """Let the readers end that have not finished."""
+        """Send the end of input to all readers that have not finished."""
         for subtask in set(self._readers).difference(self._finished):
             self._pending.setdefault(subtask, []).append(encode_event(EndOfInputEvent()))
 
@@ -162,7 +162,7 @@ class SourceCoordinator:
         )
 
     def deliver(self) -> EnumeratorDelivery | None:
-        """Return what the enumerator is to hear now and count it as heard; None when there is nothing."""
+        """Return what the enumerator gets now and count it as delivered; None when there is nothing."""
         unseen, self._unseen = self._unseen, ()
         returned, self._returned = tuple(self._returned), []
         if not (unseen or returned):

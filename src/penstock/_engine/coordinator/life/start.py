@@ -67,6 +67,13 @@ _PUBLISHED: Final = (
     "newest checkpoint, or as that job with execution.state-recovery.path: latest."
 )
 
+#: Said where a job starts from what others go on from.
+_GO_ON_TOO: Final = (
+    "{path} is what job {jobs} may go on from, too: as far as records say, it has not ended. What comes behind that "
+    "checkpoint is then published by each of them, and where they write to one place it is there twice. Let this job "
+    "write elsewhere, or cancel the other one first."
+)
+
 _BY_RANK: Final = (
     "{} does not say where operators without a uid stood in the program, as an older version wrote it. Each takes the "
     "state of its rank among those of its kind on its input; that is another one's if the program has changed there: {}"
@@ -93,10 +100,10 @@ class StartPhase(Enum):
     #: There is no job of that name yet.
     NAMING_JOB = auto()
     LISTING = auto()
-    #: The newest record of the chain: it says what a job owns that goes on from there.
+    #: The newest entry of the chain: it says what a job owns that goes on from there.
     LOOKING = auto()
     READING = auto()
-    #: What its job has completed behind the checkpoint that somebody has named.
+    #: What its job has completed after the checkpoint that the user has named.
     COMPARING = auto()
     CLAIMING = auto()
     VERIFYING = auto()
@@ -106,7 +113,7 @@ class StartPhase(Enum):
 
 
 class StartMachine:
-    """Leads from nothing to a claimed job.
+    """Starts a driver: finds the job, reads the state to restore, and claims the next id.
 
     Args:
         settings: The job's settings.
@@ -122,11 +129,11 @@ class StartMachine:
         self.job_id = settings.job_id or ""
         #: What the job goes on from; None for a fresh start.
         self.restored: RestoredCheckpoint | None = None
-        #: The record that says that there is nothing to do, as it was found.
+        #: The entry that says that there is nothing to do, as it was found.
         self.already_ended: ChainEntry | None = None
         self.chain: ChainWriter | None = None
         self._ids: tuple[int, ...] = ()
-        #: What the newest records say of the job: whether it goes on where it was to stop, and whether it has finished.
+        #: What the newest entries say of the job: whether it goes on where it was to stop, and whether it has finished.
         self._resumes = self._finished = False
         self._newest: ChainEntry | None = None
         #: Claims of this driver that are on the chain, and the one that is on its way there.
@@ -212,7 +219,7 @@ class StartMachine:
 
     def _read(self, event: ChainEntryRead | LaterCheckpointFound, now_ms: int) -> list[Instruction]:
         if isinstance(event, LaterCheckpointFound):
-            return self._compared(event.checkpoint_id, now_ms)
+            return self._compared(event, now_ms)
         entry = event.entry
         if entry is None:
             reason = _LEFT_NOTHING if self._finished else "there is no checkpoint metadata at that path"
@@ -244,7 +251,7 @@ class StartMachine:
         if entry.snapshot is None:
             raise CorruptCheckpointError(path, "its metadata says that it is a checkpoint, but holds no state")
         ignore = self._settings.ignore_unclaimed_state
-        # A stop that was under way comes to its end, unless it was given up or somebody wants that checkpoint itself.
+        # A stop that was under way comes to its end, unless it was given up or the user wants that checkpoint itself.
         stopping = entry.savepoint if self._settings.latest and not self._resumes else None
         stored = resumable(entry.snapshot) if stopping is None else entry.snapshot
         again = reopen(stored, self._graph, self._settings.reopened_sources if stopping is None else ())
@@ -259,16 +266,19 @@ class StartMachine:
         if self._settings.latest:
             return self._claim(now_ms)
         self.phase = StartPhase.COMPARING
-        return [FindLaterCheckpoint(path, entry)]
+        return [FindLaterCheckpoint(path, entry, self._settings.job_name, self.job_id)]
 
-    def _compared(self, later: int | None, now_ms: int) -> list[Instruction]:
-        restored = self.restored
+    def _compared(self, found: LaterCheckpointFound, now_ms: int) -> list[Instruction]:
+        restored, later = self.restored, found.checkpoint_id
         assert restored is not None
+        if found.others:
+            text = _GO_ON_TOO.format(path=found.path, jobs=" and ".join(found.others))
+            restored = self.restored = replace(restored, remarks=(LogMessage(text, unexpected=True), *restored.remarks))
         if later is not None:
             first, job_id = restored.entry.checkpoint_id + 1, restored.entry.job_id
             one = first == later
             text = _PUBLISHED.format(
-                path=restored.path,
+                path=found.path,
                 job_id=job_id,
                 checkpoints=f"checkpoint {first}" if one else f"checkpoints {first} to {later}",
                 them="it" if one else "them",

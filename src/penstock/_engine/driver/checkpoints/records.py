@@ -1,4 +1,4 @@
-"""Performs the instructions about checkpoint storage: the chain of records, state files, and cleaning up."""
+"""Performs the instructions about checkpoint storage: the chain of entries, state files, and cleaning up."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ class CheckpointStore:
     Args:
         storage: The directory.
         options: Options to open other directories of the same kind with.
-        background: Runs what nobody waits for.
+        background: Runs what is not waited for.
         clock: Tells the age of files.
     """
 
@@ -73,7 +73,7 @@ class CheckpointStore:
         self._clock = clock
 
     def list_jobs(self, instruction: do.ListJobs) -> ev.Event:
-        """Look up the job of a name that was claimed last; all jobs by their newest readable record without any."""
+        """Look up the job of a name that was claimed last; all jobs by their newest readable entry without any."""
         for job_id in claimed_jobs(self._storage, instruction.job_name):
             newest = self._newest(job_id)
             if newest.job_name == instruction.job_name if newest is not None else self._has_entries(job_id):
@@ -108,7 +108,7 @@ class CheckpointStore:
 
     def _newest(self, job_id: str) -> ChainEntry | None:
         entries = (readable(self._storage, checkpoint_path(job_id, number)) for number in reversed(self._ids(job_id)))
-        # A damaged one is left out: its job is known by an older record, and whoever restores this one hears of it.
+        # A damaged one is left out: its job is known by an older entry, and a restore of this one raises.
         return next(filter(None, entries), None)
 
     def _ids(self, job_id: str) -> tuple[int, ...]:
@@ -123,7 +123,7 @@ class CheckpointStore:
         return ev.ChainEntriesListed(ids)
 
     def read_entry(self, instruction: do.ReadChainEntry) -> ev.Event:
-        """Read a record by the path of its checkpoint or metadata."""
+        """Read an entry by the path of its checkpoint or metadata."""
         path = instruction.path.rstrip("/").removesuffix(f"/{METADATA}")
         storage, inner = self._locate(path)
         shown = inner if storage is self._storage else storage.full_path(inner)
@@ -140,17 +140,42 @@ class CheckpointStore:
         return ev.ChainEntryRead(entry, shown if entry is not None else storage.full_path(inner))
 
     def find_later(self, instruction: do.FindLaterCheckpoint) -> ev.Event:
-        """Look up the last checkpoint of a job; that it cannot be read keeps no job from its start."""
+        """Look up the last checkpoint of a job, and who goes on; that it cannot be read keeps no job from its start."""
         entry = instruction.entry
+        path, others = instruction.path, tuple[str, ...]()
         # A savepoint does not say where its job keeps checkpoints; it is looked for where this job keeps its own.
         is_savepoint = entry.kind is ChainEntryKind.SAVEPOINT
         try:
-            storage = self._storage if is_savepoint else self._locate(instruction.path)[0]
+            storage, inner = (self._storage, path) if is_savepoint else self._locate(path)
+            path = path if is_savepoint else storage.full_path(inner)
             last = last_checkpoint(storage, entry.job_id, entry.checkpoint_id)
+            others = self._going_on(instruction, storage)
         except (PenstockError, OSError) as error:
             _log.debug("What job %s has completed behind %s is not known: %s", entry.job_id, instruction.path, error)
             last = None
-        return ev.LaterCheckpointFound(last)
+        return ev.LaterCheckpointFound(last, path, others)
+
+    def _going_on(self, start: do.FindLaterCheckpoint, storage: CheckpointStorage) -> tuple[str, ...]:
+        """Return jobs that have not ended: that of a checkpoint, and those of the same name that began with it."""
+        own = start.job_id
+        # A savepoint was made to start from; its job goes on with what is its own.
+        first = [start.entry.job_id] if start.entry.kind is not ChainEntryKind.SAVEPOINT else []
+        jobs = [job for job in first if job != own and self._goes_on(storage, job)]
+        for job in claimed_jobs(self._storage, start.job_name):
+            newest = None if job in {own, *first} else self._newest(job)
+            if newest is None or newest.is_terminal:
+                continue
+            begun = readable(self._storage, checkpoint_path(job, newest.begins))
+            if begun is not None and begun.parent is not None and begun.parent.path == start.path:
+                jobs.append(job)
+        return tuple(jobs)
+
+    def _goes_on(self, storage: CheckpointStorage, job_id: str) -> bool:
+        for number in reversed(checkpoint_ids(storage.names(job_id))):
+            entry = readable(storage, checkpoint_path(job_id, number))
+            if entry is not None:
+                return not entry.is_terminal
+        return False
 
     def _locate(self, path: str) -> tuple[CheckpointStorage, str]:
         """Return the checkpoint directory that a checkpoint is in, and its path there."""
@@ -168,14 +193,14 @@ class CheckpointStore:
         return open_storage(root or "/", self._options), "/".join(filter(None, (job, name)))
 
     def put_entry(self, instruction: do.PutChainEntry) -> ev.Event:
-        """Put a record unless its id is taken; the commit point of an epoch."""
+        """Put an entry unless its id is taken; the commit point of an epoch."""
         entry = instruction.entry
         path = metadata_path(entry.job_id, entry.checkpoint_id)
         try:
             if self._storage.put_if_absent(path, encode_chain_entry(entry)):
                 return ev.ChainEntryStored()
             existing = decode_chain_entry(self._storage.read(path), self._storage.full_path(path))
-        except Exception as error:  # noqa: BLE001 - whatever went wrong, the record may be there or not
+        except Exception as error:  # noqa: BLE001 - whatever went wrong, the entry may be there or not
             return ev.ChainEntryUncertain(error)
         return ev.ChainEntryTaken(existing)
 
@@ -215,7 +240,7 @@ class CheckpointStore:
         self._in_background(sweep)
 
     def _orphans(self, instruction: do.SweepOrphans) -> tuple[Sequence[str], Sequence[str]]:
-        """Return the records to delete, and what goes when they are gone."""
+        """Return the entries to delete, and what goes when they are gone."""
         job_id, begins, before = instruction.job_id, instruction.begins, instruction.before
         unneeded = [number for number in self._ids(job_id) if begins <= number < before]
         unneeded = [number for number in unneeded if number not in instruction.checkpoints]
@@ -249,7 +274,7 @@ class CheckpointStore:
         return [file for file in garbage.files if file not in needed]
 
     def _is_checkpoint(self, job_id: str, checkpoint_id: int) -> bool:
-        """Tell a checkpoint from the records that stay for good; a damaged one stays, too, to be looked at."""
+        """Tell a checkpoint from the entries that stay for good; a damaged one stays, too, to be looked at."""
         path = metadata_path(job_id, checkpoint_id)
         try:
             data = self._storage.find(path)
@@ -268,7 +293,7 @@ class CheckpointStore:
 
 
 def _as_seen_from_elsewhere(parent: ParentCheckpoint, job_id: str, storage: CheckpointStorage) -> ParentCheckpoint:
-    """Return the parent of a record of another directory, whose own checkpoints are named without it."""
+    """Return the parent of an entry of another directory, whose own checkpoints are named without it."""
     if parent.path != checkpoint_path(job_id, parent.checkpoint_id):
         return parent
     return replace(parent, path=storage.full_path(parent.path))

@@ -1,4 +1,4 @@
-"""Looks on while the loop works, and keeps the job's view for other threads up to date.
+"""Observes the loop, and keeps the job's view for other threads up to date.
 
 It sees each instruction before it is performed. Nothing that the job does depends on it; its cost is per epoch, never
 per record.
@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from penstock._engine.coordinator import events as ev
 from penstock._engine.coordinator import instructions as do
+from penstock._engine.coordinator.checkpoints.splits import unread_splits
 from penstock._engine.driver.epochs.accumulators import totals
 from penstock._engine.driver.monitor.checkpoint_history import CheckpointStatsTracker
 from penstock._engine.gateway.checkpoint_view import RestoredView
@@ -38,7 +39,7 @@ if TYPE_CHECKING:
 
 
 class JobMonitor:
-    """Makes the views of one job: a `JobListener`.
+    """Makes the views of one job: a `JobStatusListener`.
 
     Args:
         coordinator: Says what the job's id is, what it was restored from and what is to be committed.
@@ -77,7 +78,7 @@ class JobMonitor:
         now = self._last_epoch = clock()
         #: Set as soon as the job has its id, or has ended without one.
         self.named = threading.Event()
-        #: Told when it has its id, and when it has ended and nobody has got the result yet; both on the loop's thread.
+        #: Called when it has its id, and when it has ended, before its result is set; both on the loop's thread.
         self.on_named: list[Callable[[JobView], None]] = []
         self.on_end: list[Callable[[JobView], None]] = []
         self._reactions: dict[type[Any], Callable[[Any], None]] = {
@@ -110,24 +111,24 @@ class JobMonitor:
     # --------------------------------------------------------------------------------- what the loop tells, its thread
 
     def saw(self, instruction: do.Instruction) -> None:
-        """Take note of what is about to be performed."""
+        """Note an instruction before it is performed."""
         react = self._reactions.get(type(instruction))
         if react is not None:
             react(instruction)
 
     def heard(self, event: ev.Event) -> None:
-        """Take note of what has happened, before the coordinator hears of it."""
+        """Note an event before the coordinator handles it."""
         if isinstance(event, ev.EpochEnded):
             self._checkpoints.acked(self._clock())
 
     def turned(self) -> None:
-        """Take note that all that followed from an event is done."""
+        """Note that all instructions which followed from an event are performed."""
         pending = self._pending_commits()
         if pending != self.view.pending_commits:
             self._show(pending_commits=pending)
 
     def on_status(self, status: JobStatus) -> None:
-        """Take note of a new status; a terminal one shows when the job's result is there as well."""
+        """Note a new status; a terminal one shows when the job's result is there as well."""
         now = self._clock()
         if self._coordinator.job_id and not self.named.is_set():
             self._show(job_id=self._coordinator.job_id)
@@ -139,7 +140,7 @@ class JobMonitor:
         if status is JobStatus.RUNNING:
             self._note_restore(now.now_ms)
             self._show_accumulators(self._coordinator.accumulators)
-            self._show(given_up=self._coordinator.given_up)
+            self._show(given_up=self._coordinator.given_up, unread_splits=self._coordinator.unread_splits)
             self._running_since = self._last_epoch = now
         elif self._running_since is not None:
             running_ms = self.view.running_ms + now.since(self._last_epoch)
@@ -148,7 +149,7 @@ class JobMonitor:
         self._show(status=status, status_times={**self.view.status_times, status: now})
 
     def on_progress(self, progress: JobProgress) -> None:
-        """Leave it to `saw`, which sees the acks as well."""
+        """Do nothing: `saw` gets the acks as well."""
 
     def on_failure(self, failure: JobFailure) -> None:
         """Keep a failure."""
@@ -164,6 +165,7 @@ class JobMonitor:
         self._show_accumulators(self._coordinator.accumulators)
         self._show(
             given_up=self._coordinator.given_up,
+            unread_splits=self._coordinator.unread_splits,
             status=status,
             status_times={**self.view.status_times, status: now},
             ended=now,
@@ -192,6 +194,7 @@ class JobMonitor:
             subtasks=self._advanced(instruction.acks, now),
             last_interval_ms=interval_ms,
             running_ms=self.view.running_ms + interval_ms,
+            unread_splits=unread_splits(instruction.snapshot),
         )
         self._show_accumulators(instruction.snapshot.all_accumulators)
 
@@ -265,7 +268,7 @@ class JobMonitor:
         return dict(pending)
 
     def _note_restore(self, now_ms: int) -> None:
-        """Take note of the checkpoint that the job takes up as it begins to run, or to run again."""
+        """Note the checkpoint that the job takes up as it begins to run, or to run again."""
         restored, last = self._coordinator.restored, self.view.progress.checkpoint_id
         if last:
             self._checkpoints.restored(RestoredView(last, now_ms, is_savepoint=False, path=self._checkpoint_path(last)))

@@ -36,12 +36,12 @@ _LAST_DATE_MS = 253_402_300_799_999
 
 
 class ProgressBar:
-    """Shows a job's progress on standard error: a `JobListener`.
+    """Shows a job's progress on standard error: a `JobStatusListener`.
 
     Args:
         job_name: The job.
         console: Where to draw; standard error when left out.
-        splits_left: Returns how many splits are not read to their end, None where nobody knows; only of bounded jobs.
+        splits_left: Returns how many splits are not read to their end, None where it is unknown; only of bounded jobs.
     """
 
     def __init__(
