@@ -121,7 +121,7 @@ def loaded(program: str) -> set[str]:
     return set(subprocess.run(command, capture_output=True, text=True, check=True, env=environment).stdout.split())
 
 
-@pytest.mark.parametrize("package", ["datastream", "testing", "state", "_engine.cli.main", "_engine.spark.session"])
+@pytest.mark.parametrize("package", ["datastream", "testing", "savepoint", "_engine.cli.main", "_engine.spark.session"])
 def test_what_the_text_of_a_module_says_is_what_is_imported(package: str, needed: dict[str, set[str]]) -> None:
     module = f"penstock.{package}"
     assert loaded(module) & MODULES.keys() == closure(needed, module) | {module}
