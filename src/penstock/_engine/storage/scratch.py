@@ -28,10 +28,11 @@ class ScratchDirectory:
 
     Args:
         prefix: Of its name.
+        parent: Where to make it; None for the temporary directory.
     """
 
-    def __init__(self, prefix: str) -> None:
-        self.path = Path(tempfile.mkdtemp(prefix=prefix))
+    def __init__(self, prefix: str, parent: Path | None = None) -> None:
+        self.path = Path(tempfile.mkdtemp(prefix=prefix, dir=parent))
         self._lock = Hold(self.path)
 
     @property
