@@ -6,7 +6,14 @@ import logging
 from typing import TYPE_CHECKING
 
 from penstock._connectors.files.opening import filesystem_of
-from penstock._connectors.files.staging import FileCommittable, FinishedPart, list_segments, run_of, sink_name
+from penstock._connectors.files.staging import (
+    FileCommittable,
+    FinishedPart,
+    list_segments,
+    not_written,
+    run_of,
+    sink_name,
+)
 from penstock.datastream.connectors.base import Committer
 from penstock.errors import LostCommittableError, SinkFileError
 
@@ -44,7 +51,7 @@ class FileCommitter(Committer[FileCommittable]):
         """Publish parts in their order.
 
         Raises:
-            SinkFileError: Another file has the name of a part.
+            SinkFileError: Another file has the name of a part, or the disk does not take it.
             LostCommittableError: What was staged of a part is gone before its first try.
         """
         checkpoint_id, held = 0, frozenset[str]()
@@ -61,14 +68,17 @@ class FileCommitter(Committer[FileCommittable]):
 
     def _publish(self, request: CommitRequest[FileCommittable], part: FinishedPart) -> None:
         filesystem = filesystem_of(part.target)
-        if filesystem.size_of(part.target) is None:
-            self._check_staged(request, part)
-        if not filesystem.publish(part.segments, part.target):
-            self._check_published(request, part)
-            request.signal_already_committed()
-        for segment in part.segments:
-            if run_of(segment) in self._runs:
-                filesystem.delete(segment)
+        try:
+            if filesystem.size_of(part.target) is None:
+                self._check_staged(request, part)
+            if not filesystem.publish(part.segments, part.target):
+                self._check_published(request, part)
+                request.signal_already_committed()
+            for segment in part.segments:
+                if run_of(segment) in self._runs:
+                    filesystem.delete(segment)
+        except OSError as error:  # as from a full disk, where joined segments need room
+            raise not_written(part.target, error) from error
 
     def _check_staged(self, request: CommitRequest[FileCommittable], part: FinishedPart) -> None:
         """Make sure that all bytes of a part are there; what an earlier try may have published need not be."""

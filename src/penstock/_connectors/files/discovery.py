@@ -12,6 +12,8 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from penstock._connectors.files.filesystem import NotThereError
+from penstock._connectors.files.followed import Followed, state_of, take_new_names
+from penstock._connectors.files.growing import tail_of
 from penstock._connectors.files.opening import FoundFile, filesystem_of
 from penstock.datastream.connectors._file_system.lines import end_of_lines
 from penstock.datastream.connectors._file_system.parts import cut_evenly
@@ -50,6 +52,8 @@ class NewFile:
 
     status: FileStatus
     start: int = 0
+    #: The file that was followed under this name before, where that is nowhere any more.
+    in_place_of: FileStatus | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,10 +121,16 @@ class FileSet:
         status, start = new.status, new.start
         found = FoundFile.of(status, may_grow=self.may_grow)
         wanted = part_size if self.splittable else max(status.size, 1)
-        if not self.follows(status):
+        if not self.grows(status):
             return status, self.file_format.cut(found, wanted)
-        end = end_of_lines(found, start)
-        return replace(status, size=end), cut_evenly(start, end, wanted)
+        follows = self.follows(status)
+        end = end_of_lines(found, start) if follows else status.size
+        if status.inode is not None:
+            with found.open() as stream:
+                status = replace(status, tail=tail_of(stream, end))
+        if follows:
+            return replace(status, size=end), cut_evenly(start, end, wanted)
+        return status, self.file_format.cut(replace(found, status=status), wanted)
 
     def grows(self, status: FileStatus) -> bool:
         """Tell whether a file may be longer than it was."""
@@ -156,10 +166,14 @@ class KnownFiles:
         """
         passed_ms = 0 if self._looked_ms is None else max(0, listing.begun_ms - self._looked_ms)
         self._looked_ms = listing.ended_ms
+        followed = [status for status in listing.files if self._files.follows(status)]
+        passed_over = take_new_names(self.taken, followed)
         new: list[NewFile] = []
         before = self.waiting.copy()
         self.waiting.clear()
         for status in listing.files:
+            if status.path in passed_over:
+                continue
             if status.path in self.taken:
                 new += self._appended(status)
             elif (waits := self._waits(status, before.get(status.path), passed_ms)) is not None:
@@ -171,8 +185,10 @@ class KnownFiles:
     def _appended(self, status: FileStatus) -> list[NewFile]:
         """Return what is to be read of a file that was taken before: nothing, or what was appended."""
         taken = self.taken[status.path]
-        if taken is None:
+        if taken is None or (taken.inode is None and taken == replace(status, inode=None)):
             self.taken[status.path] = status
+        elif self._files.follows(status) and (found := state_of(status, taken)) is not Followed.THERE:
+            return [NewFile(status, in_place_of=taken)] if found is Followed.REPLACED else []
         elif self._files.grows(status) and status.size >= taken.size:
             if self._files.follows(status) and status.size > taken.size:
                 return [NewFile(status, taken.size)]

@@ -27,10 +27,16 @@ class FileStatus:
     modified_ms: int
     #: The store's name for these very bytes; None on disks, and in checkpoints of versions that did not keep it.
     etag: str | None = None
+    #: What its disk tells it by, whatever its name is; None in stores, and in checkpoints of versions that did not
+    #: keep it.
+    inode: int | None = None
+    #: Of a file that others append to: a digest of the bytes before ``size`` (`growing`).
+    tail: bytes | None = None
 
     def __setstate__(self, state: list[Any]) -> None:
-        # Checkpoints of earlier versions hold no etag.
-        for name, value in zip(("path", "size", "modified_ms", "etag"), [*state, None], strict=False):
+        # Checkpoints of earlier versions hold fewer fields.
+        names = ("path", "size", "modified_ms", "etag", "inode", "tail")
+        for name, value in zip(names, [*state, None, None, None], strict=False):
             object.__setattr__(self, name, value)
 
     def differs_from(self, found: FileStatus) -> str | None:
@@ -78,6 +84,14 @@ class FileSystem(Protocol):
 
         Raises:
             FileNotFoundError: It is gone; NotThereError where there is something else.
+        """
+        ...
+
+    def open_again(self, found: FileStatus) -> BinaryIO:
+        """Open a file to which others append, also where it was renamed in its folder since it was found.
+
+        Raises:
+            FileNotFoundError: It is gone; NotThereError where there is another one in its place.
         """
         ...
 

@@ -12,7 +12,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 
-from penstock._connectors.files.filesystem import FileStatus, pass_over
+from penstock._connectors.files.filesystem import FileStatus, NotThereError, pass_over
+from penstock._connectors.files.growing import is_copy
 from penstock._connectors.files.walking import check_kind, find_files, status_of
 
 if TYPE_CHECKING:
@@ -48,6 +49,26 @@ class LocalFileSystem:
         except BaseException:
             os.close(descriptor)
             raise
+
+    def open_again(self, found: FileStatus) -> BinaryIO:
+        """Open a file that others append to: by its inode, under the name that it has in its folder now."""
+        asked = _local(found.path)
+        try:
+            stream = self.open(str(asked))
+        except FileNotFoundError:
+            if found.inode is None:
+                raise
+        else:
+            if found.inode in {None, os.fstat(stream.fileno()).st_ino} or is_copy(stream, found):
+                return stream
+            stream.close()
+        for name in _names_of(asked.parent, found.inode):
+            with contextlib.suppress(OSError):  # it is renamed or deleted while we look
+                stream = self.open(name)
+                if os.fstat(stream.fileno()).st_ino == found.inode:
+                    return stream
+                stream.close()
+        raise NotThereError(errno.ENOENT, "no file of its folder is the one that it was", found.path)
 
     def create(self, path: str) -> BinaryIO:
         """Open a new file for writing."""
@@ -148,6 +169,14 @@ class LocalFileSystem:
                 yield FileStatus(str(path), stat.st_size, stat.st_mtime_ns // 1_000_000)
 
 
+def _names_of(folder: Path, inode: int | None) -> list[str]:
+    try:
+        with os.scandir(folder) as entries:
+            return [entry.path for entry in entries if entry.inode() == inode]
+    except OSError:
+        return []
+
+
 def _names_in(folder: Path) -> list[str]:
     return [entry.name for entry in folder.iterdir()]
 
@@ -159,12 +188,16 @@ def _joined_prefix(final: Path) -> str:
 def _concatenate(sources: list[Path], final: Path) -> Path:
     # The random part keeps apart two drivers that commit the same part at the same time.
     joined = final.with_name(f"{_joined_prefix(final)}{uuid.uuid4().hex}")
-    with joined.open("xb") as out:
-        for source in sources:
-            with source.open("rb") as part:
-                shutil.copyfileobj(part, out, 1024 * 1024)
-        out.flush()
-        os.fsync(out.fileno())
+    try:
+        with joined.open("xb") as out:
+            for source in sources:
+                with source.open("rb") as part:
+                    shutil.copyfileobj(part, out, 1024 * 1024)
+            out.flush()
+            os.fsync(out.fileno())
+    except OSError:  # on a full disk it would be in its own way
+        joined.unlink(missing_ok=True)
+        raise
     return joined
 
 

@@ -91,6 +91,10 @@ class ObjectFileSystem:
         root, key = _split(path)
         return cast("BinaryIO", io.BufferedReader(_RawObject(obstore.open_reader(_store(root), key)), _READ_BYTES))
 
+    def open_again(self, found: FileStatus) -> BinaryIO:
+        """Open the object: stores rename none."""
+        return self.open(found.path)
+
     def create(self, path: str) -> BinaryIO:
         """Open a new object for writing; nothing is there before ``finish``."""
         del path

@@ -80,7 +80,8 @@ class FoundFile:
             SourceFileError: It cannot be opened.
         """
         with self._telling():
-            stream = filesystem_of(self.path).open(self.path)
+            filesystem = filesystem_of(self.path)
+            stream = filesystem.open_again(self.status) if self.may_grow else filesystem.open(self.path)
         try:
             self.check()
         except BaseException:
@@ -101,8 +102,17 @@ class FoundFile:
         filesystem = filesystem_of(self.path)
         if while_reading and not filesystem.status_is_cheap:
             return
+        # Under its name there may be another one by now. What is open is the one that was found.
+        renamed = self.may_grow and self.status.inode is not None
         with self._telling():
-            now = filesystem.status(self.path)
+            try:
+                now = filesystem.status(self.path)
+            except FileNotFoundError:
+                if renamed:
+                    return
+                raise
+        if renamed and now.inode != self.status.inode:
+            return
         change = None if self.may_grow and now.size >= self.size else now.differs_from(self.status)
         if change is not None:
             raise SourceFileChangedError(self.path, f"{change}: it has changed since the job found it; {_WAY_OUT}")

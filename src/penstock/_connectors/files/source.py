@@ -44,8 +44,9 @@ class FileSourceSplit(SourceSplit):
     skip: int = 0
 
     def split_id(self) -> str:
-        """Return path and start of the part."""
-        return f"{self.file.path}@{self.part.start}"
+        """Return path and start of the part; of files that others append to, several may have had one path."""
+        inode = "" if self.file.tail is None else f"#{self.file.inode}"
+        return f"{self.file.path}{inode}@{self.part.start}"
 
 
 class FileEnumerator(SplitQueueEnumerator[FileSourceSplit, FileCheckpoint]):
@@ -66,6 +67,7 @@ class FileEnumerator(SplitQueueEnumerator[FileSourceSplit, FileCheckpoint]):
         #: What the last look has skipped: each file is told once.
         self._skipped: Mapping[str, str] = {}
         self._skipped_files = context.metric_group.counter("skippedFiles")
+        self._replaced_files = context.metric_group.counter("replacedFiles")
         context.metric_group.gauge("waitingFiles", lambda: len(self._known.waiting))
         super().__init__(context, state.splits, complete=files.monitoring is None)
         if checkpoint is None:
@@ -106,6 +108,13 @@ class FileEnumerator(SplitQueueEnumerator[FileSourceSplit, FileCheckpoint]):
             self._known.wait(new.status)
             return []
         self._known.take(status)
+        if new.in_place_of is not None:
+            self._replaced_files.inc()
+            _LOG.warning(
+                "%s is another file now, and is read from its beginning. The one that was followed is nowhere among "
+                "the source's paths: what was appended to it behind byte %d is not read",
+                *(path, new.in_place_of.size),
+            )
         return [FileSourceSplit(status, part) for part in parts]
 
     def _part_size(self, total: int) -> int:

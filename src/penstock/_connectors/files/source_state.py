@@ -48,8 +48,8 @@ class FileCheckpointSerializer(SimpleVersionedSerializer[FileCheckpoint]):
     """Writes statuses as columns: there may be many, and each checkpoint has all of them."""
 
     def get_version(self) -> int:
-        """Return 2; 1 is read."""
-        return 2
+        """Return 3; 1 is read, and 2, which has neither inodes nor tails."""
+        return 3
 
     def serialize(self, obj: FileCheckpoint) -> bytes:
         """Return the bytes of a checkpoint."""
@@ -90,7 +90,9 @@ def _names_now(path: str) -> tuple[str, ...]:
 
 
 def _columns(statuses: Iterable[FileStatus]) -> tuple[list[Any], ...]:
-    rows = [(status.path, status.size, status.modified_ms, status.etag) for status in statuses]
+    rows = [
+        (status.path, status.size, status.modified_ms, status.etag, status.inode, status.tail) for status in statuses
+    ]
     return tuple(map(list, zip(*rows, strict=True)))
 
 

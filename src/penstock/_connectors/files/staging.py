@@ -9,10 +9,13 @@ from __future__ import annotations
 
 import hashlib
 import re
+import tempfile
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeAlias
 
 from penstock._connectors.files.opening import filesystem_of
+from penstock.common.paths import scheme_of
+from penstock.errors import SinkFileError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -102,3 +105,10 @@ def list_segments(base_path: str) -> Iterator[StagedSegment]:
                 int(match["checkpoint_id"]),
                 match["token"],
             )
+
+
+def not_written(path: str, error: OSError) -> SinkFileError:
+    """Return what is to be said of a file that an operating system or a store does not take."""
+    is_local = scheme_of(path) in {"", "file"}
+    room = "the space left" if is_local else f"the space left in {tempfile.gettempdir()}, where it waits for its upload"
+    return SinkFileError(path, f"{error.strerror or error}; check the sink's path, its permissions and {room}")

@@ -184,7 +184,7 @@ def _look(path: str) -> os.stat_result | str:
 
 
 def _status(path: str, status: os.stat_result) -> FileStatus:
-    return FileStatus(path, status.st_size, status.st_mtime_ns // 1_000_000)
+    return FileStatus(path, status.st_size, status.st_mtime_ns // 1_000_000, inode=status.st_ino)
 
 
 def _other_kind(status: os.stat_result) -> str:

@@ -7,6 +7,8 @@ Where a run that this one does not go on from has staged segments of the state, 
 
 from __future__ import annotations
 
+import contextlib
+import errno
 import time
 import uuid
 from dataclasses import dataclass, replace
@@ -17,6 +19,7 @@ from penstock._connectors.files.opening import copy_file, filesystem_of
 from penstock._connectors.files.staging import (
     FinishedPart,
     HeldAttempts,
+    not_written,
     run_of,
     segment_name,
     sink_name,
@@ -25,7 +28,7 @@ from penstock._connectors.files.staging import (
 from penstock.common.serialization import BulkWriterFactory, Encoder
 from penstock.datastream.connectors._file_system.policies import PartFileInfo
 from penstock.datastream.connectors.base import CommittingSinkWriter, StatefulSinkWriter
-from penstock.errors import BucketNameError, SinkFileError, StagedFileError
+from penstock.errors import BucketNameError, StagedFileError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Sequence
@@ -37,6 +40,9 @@ if TYPE_CHECKING:
 
 # The rolling policy is asked before each block of this many records.
 _BLOCK = 1000
+
+#: What a disk says that takes no more bytes.
+_OF_THE_DISK = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EFBIG, errno.EIO})
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,10 +83,15 @@ class _Segment:
         return self._stream.tell() if self._parked_at is None else self._parked_at
 
     def write(self, elements: list[Any]) -> None:
-        if self._encoder is not None:
-            self._encoder.encode_all(elements, self._stream)
-        elif self._bulk is not None:
-            self._bulk.add_elements(elements)
+        try:
+            if self._encoder is not None:
+                self._encoder.encode_all(elements, self._stream)
+            elif self._bulk is not None:
+                self._bulk.add_elements(elements)
+        except OSError as error:
+            if error.errno not in _OF_THE_DISK:  # of what else an encoder opens
+                raise
+            raise not_written(self.path, error) from error
 
     def park(self) -> bool:
         """Let go of the open file until the next record; False where the segment has to be finished instead.
@@ -88,8 +99,11 @@ class _Segment:
         What a bulk format has begun cannot be gone on with.
         """
         size = self.size
-        if self._bulk is not None or not self._filesystem.park(self._stream):
-            return False
+        try:
+            if self._bulk is not None or not self._filesystem.park(self._stream):
+                return False
+        except OSError as error:
+            raise not_written(self.path, error) from error
         self._parked_at = size
         return True
 
@@ -100,20 +114,24 @@ class _Segment:
         try:
             self._stream = self._filesystem.unpark(self.path, self._stream, self._parked_at)
         except OSError as error:
-            raise _not_written(self.path, error) from error
+            raise not_written(self.path, error) from error
         self._parked_at = None
 
     def finish(self) -> int:
         """Make the segment durable and return its length in bytes."""
         self.unpark()
-        if self._bulk is not None:
-            self._bulk.finish()
-        size = self._stream.tell()
-        self._filesystem.finish(self.path, self._stream)
+        try:
+            if self._bulk is not None:
+                self._bulk.finish()
+            size = self._stream.tell()
+            self._filesystem.finish(self.path, self._stream)
+        except OSError as error:
+            raise not_written(self.path, error) from error
         return size
 
     def abandon(self) -> None:
-        self._stream.close()
+        with contextlib.suppress(OSError):  # what was not written yet has no room; the file goes in any case
+            self._stream.close()
 
 
 class _Part:
@@ -211,7 +229,7 @@ class FileWriter(StatefulSinkWriter[Any, FileWriterState], CommittingSinkWriter[
         except FileNotFoundError:
             raise StagedFileError(segment) from None
         except OSError as error:
-            raise _not_written(path, error) from error
+            raise not_written(path, error) from error
         return path
 
     def write(self, element: Any, context: SinkWriterContext) -> None:
@@ -292,7 +310,7 @@ class FileWriter(StatefulSinkWriter[Any, FileWriterState], CommittingSinkWriter[
         try:
             return _Segment(path, self._options.encoding)
         except OSError as error:
-            raise _not_written(path, error) from error
+            raise not_written(path, error) from error
 
     def _new_path(self, bucket_id: str) -> str:
         name = self._segment_name(self._segments_made)
@@ -369,8 +387,3 @@ class FileWriter(StatefulSinkWriter[Any, FileWriterState], CommittingSinkWriter[
         for path in self._unclaimed:
             filesystem_of(path).delete(path)
         self._unclaimed.clear()
-
-
-def _not_written(path: str, error: OSError) -> SinkFileError:
-    reason = f"{error.strerror or error}; check the sink's path, its permissions and the space left"
-    return SinkFileError(path, reason)

@@ -105,7 +105,7 @@ class RunDirectory:
         if takes_sockets(self.path):
             return self.path
         for base in (None, _SHORT_BASE):
-            with contextlib.suppress(LocalDirectoryError, OSError):
+            with contextlib.suppress(LocalDirectoryError):
                 parent = user_directory(base)
                 _sweep(parent)
                 directory = ScratchDirectory(_RUN_PREFIX, parent)

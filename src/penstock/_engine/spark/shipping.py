@@ -17,6 +17,8 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from penstock.errors import LocalDirectoryError
+
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
@@ -42,6 +44,9 @@ def ship(spark: SparkHandle, modules: Mapping[str, Path]) -> None:
     Args:
         spark: The session; all tasks of its SparkContext can import them from now on.
         modules: By top-level name: the file of a module, or the folder of a package.
+
+    Raises:
+        LocalDirectoryError: The temporary directory does not take them.
     """
     content = zipped(modules)
     if content is None:
@@ -50,8 +55,11 @@ def ship(spark: SparkHandle, modules: Mapping[str, Path]) -> None:
     # By its content: Spark takes a name once, and a job that is started again brings the same modules.
     name = f"penstock-modules-{hashlib.sha256(content).hexdigest()[:16]}.zip"
     if name not in (context._python_includes or ()):
-        path = _folder() / name
-        path.write_bytes(content)
+        try:
+            path = _folder() / name
+            path.write_bytes(content)
+        except OSError as error:
+            raise LocalDirectoryError(tempfile.gettempdir(), error.strerror or str(error)) from error
         context.addPyFile(str(path))
         log.info("Shipped to the workers: %s.", ", ".join(modules))
 

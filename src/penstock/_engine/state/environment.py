@@ -8,7 +8,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
+import shutil
 import stat
 import threading
 from pathlib import Path
@@ -38,6 +40,7 @@ class Environment:
     """An open environment with two databases; made by `open_environment`."""
 
     def __init__(self, path: Path) -> None:
+        self._path = path
         self._readers: WeakSet[lmdb.Transaction] = WeakSet()
         # No sync: a lost page costs a restore from the checkpoint, which is where the truth is.
         self._env = lmdb.open(
@@ -64,7 +67,11 @@ class Environment:
         return reader
 
     def write(self, action: Callable[[lmdb.Transaction], T]) -> T:
-        """Run `action` in a write transaction, and again in a larger map when this one is full."""
+        """Run `action` in a write transaction, and again in a larger map when this one is full.
+
+        Raises:
+            LocalStateError: The disk does not take it.
+        """
         self._env.reader_check()
         while True:
             try:
@@ -74,6 +81,8 @@ class Environment:
                 self._resize(2 * int(self._env.info()["map_size"]))
             except lmdb.MapResizedError:
                 self._resize(0)
+            except lmdb.Error as error:  # it says "Input/output error" of a disk that is full
+                raise not_usable(self._path, error) from error
 
     def _resize(self, map_bytes: int) -> None:
         # Somebody may have forgotten a reader in a failed epoch: let it fail rather than read what is not mapped.
@@ -103,6 +112,14 @@ def open_environment(path: Path) -> Environment:
                 raise lmdb.Error(f"{path}: one of its two files is gone")
             environment = _opened[key] = Environment(path)
         return environment
+
+
+def not_usable(path: Path, error: Exception) -> LocalStateError:
+    """Return what is to be said of a directory that the disk does not let be written."""
+    reason = str(error)
+    with contextlib.suppress(OSError):
+        reason += f", and its disk has {shutil.disk_usage(path).free} bytes left"
+    return LocalStateError(str(path), reason)
 
 
 def is_in_use(path: Path) -> bool:

@@ -25,7 +25,7 @@ from penstock._engine.protocol.key_groups import key_group
 from penstock._engine.protocol.keys import NormalKey, encode_normal
 from penstock._engine.state import pickles
 from penstock._engine.state.entries import GROUP, PANE_ID, PREFIX, changes, locate, stored, value_of
-from penstock._engine.state.environment import Environment, open_environment
+from penstock._engine.state.environment import Environment, not_usable, open_environment
 from penstock._engine.state.table import ABSENT, Namespace, Pane
 from penstock._engine.state.timers import Entry, Timers, split
 
@@ -292,13 +292,20 @@ def new_version(directory: Path, key_groups: range, max_parallelism: int) -> Loc
     """Make an empty version, and remove old ones but the last used.
 
     A process that still uses a removed one goes on in the unlinked files.
+
+    Raises:
+        LocalStateError: The disk does not take it.
     """
     old = sorted(directory.glob("version-*"), key=_last_use)
     for path in old[:-1]:
         shutil.rmtree(path, ignore_errors=True)
     path = directory / f"version-{uuid4().hex[:16]}"
-    path.mkdir(mode=0o700)
-    return LocalVersion(open_environment(path), key_groups, max_parallelism)
+    try:
+        path.mkdir(mode=0o700)
+        environment = open_environment(path)
+    except (lmdb.Error, OSError) as error:
+        raise not_usable(directory, error) from error
+    return LocalVersion(environment, key_groups, max_parallelism)
 
 
 def _last_use(path: Path) -> float:

@@ -16,6 +16,8 @@ import tempfile
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Final
 
+from penstock.errors import LocalDirectoryError
+
 if TYPE_CHECKING:
     from types import TracebackType
 
@@ -29,11 +31,18 @@ class ScratchDirectory:
     Args:
         prefix: Of its name.
         parent: Where to make it; None for the temporary directory.
+
+    Raises:
+        LocalDirectoryError: It cannot be made.
     """
 
     def __init__(self, prefix: str, parent: Path | None = None) -> None:
-        self.path = Path(tempfile.mkdtemp(prefix=prefix, dir=parent))
-        self._lock = Hold(self.path)
+        place = parent or Path(tempfile.gettempdir())
+        try:
+            self.path = Path(tempfile.mkdtemp(prefix=prefix, dir=place))
+            self._lock = Hold(self.path)
+        except OSError as error:
+            raise LocalDirectoryError(str(place), error.strerror or str(error)) from error
 
     @property
     def is_there(self) -> bool:
