@@ -32,7 +32,7 @@ from figures import Figures
 from measure import Run, RunError, run
 from workloads import keyed_state, tally
 
-from penstock._engine.coordinator.snapshots import needs_snapshot
+from penstock._engine.coordinator.checkpoints.snapshots import needs_snapshot
 from penstock._engine.state.keyed_store import KeyedStore
 
 if TYPE_CHECKING:

@@ -26,8 +26,8 @@ from tests.unit.driver.by_hand import CLOCK, Threads
 from penstock._connectors.files.staging import segment_name, sink_name
 from penstock._engine.coordinator import events as ev
 from penstock._engine.coordinator import instructions as do
-from penstock._engine.driver import epochs
 from penstock._engine.driver.assembly import Surroundings, assemble
+from penstock._engine.driver.epochs import execution as epochs
 from penstock._engine.graph.chaining import build_job_graph
 from penstock._engine.graph.job_graph import OperatorKind
 from penstock._engine.graph.stream_graph import Chaining

@@ -23,7 +23,7 @@ from tests.fault.job import SteadyRunner, assembled, counting_graph
 from tests.fault.points import Points
 
 from penstock._connectors.files.committer import FileCommitter
-from penstock._engine.coordinator import job_state
+from penstock._engine.coordinator.epochs import job_state
 from penstock._engine.protocol.control import Stop
 from penstock.errors import PenstockError
 

@@ -11,7 +11,7 @@ from tests.lifecycle.jobs import RESTARTS, Jobs
 from tests.lifecycle.subjects import GATE, NUMBERS, RECORDS, SHORT, GatedSource, Place, one_input
 
 from penstock._engine.coordinator import instructions as do
-from penstock._engine.driver import enumerators
+from penstock._engine.driver.epochs import enumerators
 from penstock.common.job_status import JobStatus
 from penstock.common.watermark_strategy import WatermarkStrategy
 from penstock.datastream.functions import CheckpointedFunction, CheckpointListener, MapFunction

@@ -17,7 +17,7 @@ from tests.property.sabotage import CrashError, Lines, Saboteur, UnreliableSink,
 from tests.unit.driver.world import World, numbers_job, published
 
 from penstock._engine.coordinator import instructions as do
-from penstock._engine.coordinator.snapshots import state_files
+from penstock._engine.coordinator.checkpoints.snapshots import state_files
 from penstock._engine.protocol.control import Stop
 from penstock._engine.protocol.metadata import Record, RecordKind, decode_record
 from penstock._engine.protocol.paths import checkpoint_ids, metadata_path
@@ -59,7 +59,7 @@ def nothing_is_logged() -> Iterator[None]:
 @pytest.fixture(autouse=True)
 def all_state_lies_in_files(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let no state be so small that it stands in the metadata."""
-    monkeypatch.setattr("penstock._engine.coordinator.job_state._MAX_INLINE", 0)
+    monkeypatch.setattr("penstock._engine.coordinator.epochs.job_state._MAX_INLINE", 0)
 
 
 @pytest.fixture(scope="module")

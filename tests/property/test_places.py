@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from penstock._engine.coordinator.restore import fit_snapshot
-from penstock._engine.coordinator.snapshots import fresh_snapshot
+from penstock._engine.coordinator.checkpoints.snapshots import fresh_snapshot
+from penstock._engine.coordinator.restore.state_assignment import fit_snapshot
 from penstock._engine.graph.chaining import build_job_graph
 from penstock._engine.protocol.metadata import EnumeratorRecord, JobSnapshot
 from penstock._engine.protocol.state_handle import StateHandle

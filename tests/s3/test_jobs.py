@@ -11,7 +11,7 @@ from tests.fault.support import Driver, run, run_here
 from tests.services.proxy import UNAVAILABLE, Proxy
 from tests.services.s3 import S3Server
 
-from penstock._engine.driver import epochs
+from penstock._engine.driver.epochs import execution as epochs
 from penstock._engine.storage import object_store
 from penstock.common.job_status import JobStatus
 from penstock.errors import CheckpointStorageError

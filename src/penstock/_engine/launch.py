@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from penstock._engine.driver.assembly import Surroundings, assemble, check_settings
-from penstock._engine.driver.client import JobHandle
-from penstock._engine.driver.logs import set_up_log
-from penstock._engine.driver.resumption import resumption
+from penstock._engine.driver.client.job_client import JobHandle
+from penstock._engine.driver.client.logs import set_up_log
+from penstock._engine.driver.client.resumption import resumption
 from penstock._engine.graph.pickling import script_directory, user_modules
 from penstock._engine.rest.server import RestServer
 from penstock._engine.rest.settings import RestSettings, metrics_are_wanted

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from penstock._engine.coordinator.operator_state import redistribute, visible_state
+from penstock._engine.coordinator.checkpoints.operator_state import redistribute, visible_state
 from penstock._engine.protocol.metadata import OperatorSubtask
 from penstock._engine.protocol.rows import MIN_WATERMARK
 from penstock._engine.protocol.state_handle import rescale

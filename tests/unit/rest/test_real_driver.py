@@ -11,7 +11,7 @@ from tests.unit.driver.world import World, numbers_job, published
 from tests.unit.rest.fakes import Api
 
 from penstock._engine.coordinator import instructions as do
-from penstock._engine.driver.client import DriverJobClient
+from penstock._engine.driver.client.job_client import DriverJobClient
 from penstock._engine.rest.archive import archive
 from penstock._engine.savepoints.disposal import dispose
 from penstock.common.job_status import JobStatus

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from penstock._engine.coordinator.acceptance import why_void
-from penstock._engine.coordinator.snapshots import advance, dispatch, fresh_snapshot, unfinished
-from penstock._engine.coordinator.topology import topology_of
+from penstock._engine.coordinator.checkpoints.snapshots import advance, dispatch, fresh_snapshot, unfinished
+from penstock._engine.coordinator.epochs.acceptance import why_void
+from penstock._engine.coordinator.epochs.topology import topology_of
 from penstock._engine.graph.chaining import build_job_graph
 from penstock._engine.graph.job_graph import OperatorKind
 from penstock._engine.plan.epoch_plan import EpochOutcome, EpochPlan

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from tests.unit.runtime.jobs import Job, Program, run
 
-from penstock._engine.coordinator.restore import fit_snapshot
-from penstock._engine.coordinator.snapshots import state_files
+from penstock._engine.coordinator.checkpoints.snapshots import state_files
+from penstock._engine.coordinator.restore.state_assignment import fit_snapshot
 from penstock._engine.protocol.state_handle import StateMode
 from penstock._engine.state.operator_state import OperatorState
 from penstock._engine.storage.opening import open_storage

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, TypeAlias
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from penstock._engine.coordinator.epochs.sources import EnumeratorSnapshot
     from penstock._engine.coordinator.instructions import SavepointRequest
-    from penstock._engine.coordinator.sources import EnumeratorSnapshot
     from penstock._engine.plan.epoch_plan import EpochOutcome
     from penstock._engine.protocol.control import Failure
     from penstock._engine.protocol.metadata import AccumulatorRecord, Committable, GivenUp, Record

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from penstock._engine.coordinator.retention import Garbage
-    from penstock._engine.coordinator.sources import SourceDelivery, SourceOpening
+    from penstock._engine.coordinator.checkpoints.retention import Garbage
+    from penstock._engine.coordinator.epochs.sources import SourceDelivery, SourceOpening
     from penstock._engine.gateway.progress import JobProgress
     from penstock._engine.graph.job_graph import JobGraph
     from penstock._engine.protocol.control import Failure, Stop, SubtaskAck, SubtaskDispatch

@@ -10,21 +10,21 @@ from typing import TYPE_CHECKING
 
 from penstock._engine.coordinator import events as ev
 from penstock._engine.coordinator import instructions as do
-from penstock._engine.coordinator.breaking_off import BreakingOff
-from penstock._engine.coordinator.checkpoint_requests import CheckpointRequests
-from penstock._engine.coordinator.commit_cycle import CommitCycle
-from penstock._engine.coordinator.cycle import Cause, EpochCycle
-from penstock._engine.coordinator.desk import Desk
-from penstock._engine.coordinator.ending import JobEnding
-from penstock._engine.coordinator.handover import HandingOver
-from penstock._engine.coordinator.invariants import check
-from penstock._engine.coordinator.job_state import JobState
-from penstock._engine.coordinator.origin import take_up
+from penstock._engine.coordinator.checkpoints.retention import Retention
+from penstock._engine.coordinator.commits.commit_cycle import CommitCycle
+from penstock._engine.coordinator.commits.handover import HandingOver
+from penstock._engine.coordinator.context import Desk
+from penstock._engine.coordinator.epochs.job_state import JobState
+from penstock._engine.coordinator.epochs.scheduler import Cause, EpochCycle
+from penstock._engine.coordinator.life.breaking_off import BreakingOff
+from penstock._engine.coordinator.life.checkpoint_requests import CheckpointRequests
+from penstock._engine.coordinator.life.ending import JobEnding
+from penstock._engine.coordinator.life.invariants import check
+from penstock._engine.coordinator.life.savepoints import Savepoints
+from penstock._engine.coordinator.life.start import StartMachine, StartPhase
+from penstock._engine.coordinator.life.stop import JobStop
 from penstock._engine.coordinator.phases import STOPPING, Phase
-from penstock._engine.coordinator.retention import Retention
-from penstock._engine.coordinator.savepoints import Savepoints
-from penstock._engine.coordinator.start import StartMachine, StartPhase
-from penstock._engine.coordinator.stop import JobStop
+from penstock._engine.coordinator.restore.origin import take_up
 from penstock._engine.protocol.metadata import RecordKind
 from penstock.common.job_status import JobStatus
 from penstock.errors import FencedError, InternalError, PenstockError
@@ -32,11 +32,11 @@ from penstock.errors import FencedError, InternalError, PenstockError
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from penstock._engine.coordinator.chain import Chain, Identity
-    from penstock._engine.coordinator.job_state import Cut
-    from penstock._engine.coordinator.restore import Restored
+    from penstock._engine.coordinator.checkpoints.chain import Chain, Identity
+    from penstock._engine.coordinator.epochs.job_state import Cut
+    from penstock._engine.coordinator.epochs.topology import Topology
+    from penstock._engine.coordinator.restore.state_assignment import Restored
     from penstock._engine.coordinator.settings import JobSettings
-    from penstock._engine.coordinator.topology import Topology
     from penstock._engine.protocol.clocks import Moment
     from penstock._engine.protocol.metadata import AccumulatorRecord, GivenUp, Record
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from penstock._engine.coordinator.restarts import RestartSettings
+from penstock._engine.coordinator.life.restarts import RestartSettings
 from penstock.common import option_table
 
 if TYPE_CHECKING:

@@ -9,28 +9,28 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from penstock import __version__
-from penstock._engine.coordinator.chain import Identity
+from penstock._engine.coordinator.checkpoints.chain import Identity
+from penstock._engine.coordinator.epochs.topology import topology_of
 from penstock._engine.coordinator.job import JobCoordinator
 from penstock._engine.coordinator.settings import LATEST, JobSettings
-from penstock._engine.coordinator.topology import topology_of
-from penstock._engine.driver.accumulators import AccumulatorMerger
 from penstock._engine.driver.background import Threads
-from penstock._engine.driver.checkpoint_requests import CheckpointRequests
-from penstock._engine.driver.committers import Committers
+from penstock._engine.driver.checkpoints.checkpoint_requests import CheckpointRequests
+from penstock._engine.driver.checkpoints.records import RecordKeeper
+from penstock._engine.driver.checkpoints.savepoints import Savepoints
+from penstock._engine.driver.client.results import Results
 from penstock._engine.driver.driver import JobDriver
-from penstock._engine.driver.enumerators import Enumerators
-from penstock._engine.driver.epochs import EpochPlanner, Epochs
-from penstock._engine.driver.local_state import LocalStateDirectory
+from penstock._engine.driver.epochs.accumulators import AccumulatorMerger
+from penstock._engine.driver.epochs.committers import Committers
+from penstock._engine.driver.epochs.enumerators import Enumerators
+from penstock._engine.driver.epochs.execution import EpochPlanner, Epochs
+from penstock._engine.driver.epochs.local_state import LocalStateDirectory
+from penstock._engine.driver.epochs.program import Program
 from penstock._engine.driver.loop import JobLoop
 from penstock._engine.driver.mailbox import Mailbox, SystemClock
-from penstock._engine.driver.program import Program
-from penstock._engine.driver.progress_bar import ProgressBar
-from penstock._engine.driver.records import RecordKeeper
-from penstock._engine.driver.results import Results
-from penstock._engine.driver.savepoints import Savepoints
-from penstock._engine.driver.splits_left import splits_left
-from penstock._engine.driver.views import checkpoint_settings, plan_view
-from penstock._engine.driver.watch import JobWatch
+from penstock._engine.driver.monitor.job_monitor import JobWatch
+from penstock._engine.driver.monitor.progress_bar import ProgressBar
+from penstock._engine.driver.monitor.splits_left import splits_left
+from penstock._engine.driver.monitor.views import checkpoint_settings, plan_view
 from penstock._engine.plan.levels import build_plan
 from penstock._engine.protocol.paths import blob_path
 from penstock._engine.storage.opening import open_storage, storage_options

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 from penstock import __version__
 from penstock._engine.coordinator.events import CancelRequested
-from penstock._engine.driver.accumulators import values
+from penstock._engine.driver.client.interruption import Interruption
+from penstock._engine.driver.epochs.accumulators import values
 from penstock._engine.driver.failures import job_error
-from penstock._engine.driver.interruption import Interruption
 from penstock._engine.driver.loop import Ending
 from penstock._engine.gateway.losses import note_given_up
 from penstock._engine.protocol.control import Stop
@@ -23,12 +23,12 @@ from penstock.errors import CheckpointStorageError, JobCancelledError
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from penstock._engine.driver.checkpoint_requests import CheckpointRequests
+    from penstock._engine.driver.checkpoints.checkpoint_requests import CheckpointRequests
+    from penstock._engine.driver.checkpoints.savepoints import Savepoints
+    from penstock._engine.driver.client.results import Results
     from penstock._engine.driver.loop import JobLoop
     from penstock._engine.driver.mailbox import Mailbox
-    from penstock._engine.driver.results import Results
-    from penstock._engine.driver.savepoints import Savepoints
-    from penstock._engine.driver.watch import JobWatch
+    from penstock._engine.driver.monitor.job_monitor import JobWatch
     from penstock._engine.gateway.job_view import JobView
     from penstock._engine.gateway.progress import JobFailure, JobProgress
     from penstock._engine.protocol.metadata import GivenUp

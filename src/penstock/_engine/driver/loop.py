@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from penstock._engine.coordinator import events as ev
 from penstock._engine.coordinator import instructions as do
 from penstock._engine.driver.failures import job_error
-from penstock._engine.driver.jumps import JumpWatch
+from penstock._engine.driver.monitor.jumps import JumpWatch
 from penstock._engine.gateway.progress import JobFailure
 from penstock.common.job_status import JobStatus
 from penstock.errors import JobExecutionError
@@ -22,17 +22,17 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from penstock._engine.coordinator.job import JobCoordinator
-    from penstock._engine.driver.accumulators import AccumulatorMerger
     from penstock._engine.driver.background import Background
-    from penstock._engine.driver.checkpoint_requests import CheckpointRequests
-    from penstock._engine.driver.committers import Committers
-    from penstock._engine.driver.enumerators import Enumerators
-    from penstock._engine.driver.epochs import Epochs
+    from penstock._engine.driver.checkpoints.checkpoint_requests import CheckpointRequests
+    from penstock._engine.driver.checkpoints.records import RecordKeeper
+    from penstock._engine.driver.checkpoints.savepoints import Savepoints
+    from penstock._engine.driver.client.results import Results
+    from penstock._engine.driver.epochs.accumulators import AccumulatorMerger
+    from penstock._engine.driver.epochs.committers import Committers
+    from penstock._engine.driver.epochs.enumerators import Enumerators
+    from penstock._engine.driver.epochs.execution import Epochs
     from penstock._engine.driver.mailbox import Mailbox
-    from penstock._engine.driver.records import RecordKeeper
-    from penstock._engine.driver.results import Results
-    from penstock._engine.driver.savepoints import Savepoints
-    from penstock._engine.driver.watch import JobWatch
+    from penstock._engine.driver.monitor.job_monitor import JobWatch
     from penstock._engine.gateway.progress import JobListener, JobProgress
     from penstock._engine.protocol.clocks import Moment
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from penstock._engine.coordinator.snapshots import state_files
+from penstock._engine.coordinator.checkpoints.snapshots import state_files
 from penstock._engine.protocol.metadata import Record, RecordKind, decode_record
 from penstock._engine.protocol.paths import METADATA, checkpoint_ids, checkpoint_path, is_job_directory, metadata_path
 from penstock._engine.storage.opening import local_path

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from penstock._engine.coordinator.snapshots import state_files
+from penstock._engine.coordinator.checkpoints.snapshots import state_files
 from penstock._engine.protocol.metadata import RecordKind
 from penstock._engine.protocol.paths import METADATA, STAGED_METADATA, checkpoint_of
 from penstock._engine.savepoints.chains import read_chains, same_place

@@ -10,8 +10,8 @@ import uuid
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
-from penstock._engine.coordinator.places import renamed
-from penstock._engine.coordinator.snapshots import with_other_sender
+from penstock._engine.coordinator.checkpoints.snapshots import with_other_sender
+from penstock._engine.coordinator.restore.places import renamed
 from penstock._engine.protocol.metadata import (
     JobSnapshot,
     OperatorRecord,

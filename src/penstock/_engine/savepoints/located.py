@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
-from penstock._engine.coordinator.snapshots import map_handles
+from penstock._engine.coordinator.checkpoints.snapshots import map_handles
 from penstock._engine.protocol.metadata import Record, RecordKind, decode_record, document_format
 from penstock._engine.protocol.paths import METADATA
 from penstock._engine.state.integrity import check_intact

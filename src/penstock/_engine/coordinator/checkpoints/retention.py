@@ -1,0 +1,127 @@
+"""Which files of a job may go: checkpoints beyond the newest, state that no kept checkpoint names, orphans.
+
+Takeover and terminal records stay for good: an older driver that wakes up must find the id taken that it wants.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from penstock._engine.coordinator.checkpoints.snapshots import state_files
+
+if TYPE_CHECKING:
+    from penstock._engine.protocol.metadata import JobSnapshot, Record
+
+#: A losing attempt may still be writing for seconds; what it wrote is removed after this time.
+ORPHAN_AGE_MS: Final = 60_000
+
+
+@dataclass(frozen=True, slots=True)
+class Garbage:
+    """What may be deleted."""
+
+    #: Ids of checkpoints of this job.
+    checkpoints: tuple[int, ...] = ()
+    #: Paths of files in the job's shared directory.
+    files: tuple[str, ...] = ()
+    #: Paths of checkpoints and savepoints from elsewhere that the job has claimed.
+    claimed: tuple[str, ...] = ()
+
+    def __bool__(self) -> bool:
+        """Tell whether there is anything."""
+        return bool(self.checkpoints or self.files or self.claimed)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Kept:
+    """A checkpoint that stays, and the files that it names."""
+
+    #: None for one that is not on the chain as a checkpoint that the job owns.
+    checkpoint_id: int | None
+    files: frozenset[str]
+    #: Where one from elsewhere is that the job has claimed.
+    claimed: str | None = None
+
+
+class Retention:
+    """Keeps the newest checkpoints of one job.
+
+    Args:
+        retained: How many.
+        passed_ms: When the job started, by the time that passes: drivers before this one may have left something.
+        claimed: What the job has claimed from elsewhere.
+    """
+
+    def __init__(self, retained: int, passed_ms: int, claimed: tuple[str, ...] = ()) -> None:
+        self._retained = retained
+        #: Oldest first.
+        self._kept = [Kept(None, frozenset(), path) for path in claimed]
+        #: What is being copied or handed over.
+        self._pinned: list[Kept] = []
+        #: When orphans are to be looked for, rising.
+        self._sweeps_ms = deque([passed_ms, passed_ms + ORPHAN_AGE_MS])
+
+    @property
+    def files(self) -> frozenset[str]:
+        """The files that kept checkpoints name."""
+        return frozenset[str]().union(*(kept.files for kept in (*self._pinned, *self._kept)))
+
+    @property
+    def checkpoints(self) -> frozenset[int]:
+        """The ids of the kept checkpoints."""
+        ids = (kept.checkpoint_id for kept in (*self._pinned, *self._kept))
+        return frozenset(checkpoint_id for checkpoint_id in ids if checkpoint_id is not None)
+
+    def keep(self, record: Record) -> None:
+        """Count a checkpoint of this job as the newest one."""
+        self._kept.append(_kept(record))
+
+    def keep_origin(self, snapshot: JobSnapshot) -> None:
+        """Keep the files that a job begins with whose checkpoint is not its own, until newer ones are there."""
+        self._kept.append(Kept(None, state_files(snapshot)))
+
+    def pin(self, checkpoint_id: int, files: frozenset[str]) -> Kept:
+        """Keep a checkpoint and files of its epoch until they are unpinned."""
+        self._pinned.append(Kept(checkpoint_id, files))
+        return self._pinned[-1]
+
+    def unpin(self, pinned: Kept) -> Garbage:
+        """Let a pinned checkpoint go as any other, and return what only it still named."""
+        self._pinned.remove(pinned)
+        return Garbage((), tuple(sorted(pinned.files - self.files)))
+
+    def drop(self) -> Garbage:
+        """Let go of all that is older than the newest checkpoints, and return what is of no use any more."""
+        own = [place for place, kept in enumerate(self._kept) if kept.checkpoint_id is not None]
+        return self._let_go(own[-self._retained] if len(own) >= self._retained else 0)
+
+    def drop_all(self) -> Garbage:
+        """Let go of all that this job owns, at the end of one that leaves nothing."""
+        return self._let_go(len(self._kept))
+
+    def _let_go(self, count: int) -> Garbage:
+        dropped, self._kept = self._kept[:count], self._kept[count:]
+        files = frozenset[str]().union(*(kept.files for kept in dropped))
+        return Garbage(
+            tuple(kept.checkpoint_id for kept in dropped if kept.checkpoint_id is not None),
+            tuple(sorted(files - self.files)),
+            tuple(kept.claimed for kept in dropped if kept.claimed is not None),
+        )
+
+    def orphans_possible(self, passed_ms: int) -> None:
+        """Take note that an attempt was given up, which may have left files behind and still write some."""
+        if not self._sweeps_ms or self._sweeps_ms[-1] < passed_ms + ORPHAN_AGE_MS // 2:
+            self._sweeps_ms.append(passed_ms + ORPHAN_AGE_MS)
+
+    def sweep_due(self, passed_ms: int) -> bool:
+        """Tell whether orphans are to be looked for now, and count them as looked for."""
+        due = bool(self._sweeps_ms) and passed_ms >= self._sweeps_ms[0]
+        while self._sweeps_ms and passed_ms >= self._sweeps_ms[0]:
+            self._sweeps_ms.popleft()
+        return due
+
+
+def _kept(record: Record) -> Kept:
+    return Kept(record.checkpoint_id, frozenset() if record.snapshot is None else state_files(record.snapshot))

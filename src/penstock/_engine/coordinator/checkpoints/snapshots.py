@@ -1,0 +1,318 @@
+"""The state of a job between two epochs: how it begins, how an epoch moves it on, and the dispatch that it gives.
+
+A checkpoint holds exactly this state, so a restart is nothing but taking the last one up again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Final, TypeAlias
+
+from msgspec import UNSET
+
+from penstock._engine.coordinator.checkpoints.operator_state import visible_state
+from penstock._engine.coordinator.checkpoints.splits import left_unread
+from penstock._engine.protocol.control import OperatorRestore, SubtaskDispatch
+from penstock._engine.protocol.metadata import (
+    AccumulatorRecord,
+    EnumeratorRecord,
+    JobSnapshot,
+    OperatorRecord,
+    OperatorSubtask,
+    OutstandingCommit,
+    VertexRecord,
+    VertexSubtask,
+)
+
+if TYPE_CHECKING:
+    from penstock._engine.coordinator.epochs.acceptance import Inputs, Subtask
+    from penstock._engine.graph.job_graph import JobEdge, JobGraph
+    from penstock._engine.protocol.control import SubtaskAck
+    from penstock._engine.protocol.state_handle import Lineage, StateHandle
+
+#: A chain of deltas is cut by a snapshot at this length, or once it has half the snapshot's bytes.
+MAX_DELTAS: Final = 16
+#: Chains with fewer bytes of deltas are cut by their length alone.
+_SMALL_CHAIN: Final = 1 << 20
+
+#: Events for the reader of (source uid, subtask).
+ReaderEvents: TypeAlias = Callable[[str, int], tuple[bytes, ...]]
+
+
+def fresh_snapshot(graph: JobGraph) -> JobSnapshot:
+    """Return the state of a job that starts without a checkpoint."""
+    vertices = tuple(
+        VertexRecord(
+            vertex.name,
+            tuple(operator.uid for operator in vertex.operators),
+            tuple(VertexSubtask() for _ in range(vertex.parallelism)),
+            tuple(_meaning(graph, edge) for edge in graph.inputs(vertex.id)),
+        )
+        for vertex in graph.vertices
+    )
+    operators = {
+        operator.uid: OperatorRecord(
+            operator.name,
+            position,
+            vertex.parallelism,
+            vertex.max_parallelism,
+            tuple(OperatorSubtask() for _ in range(vertex.parallelism)),
+        )
+        for position, vertex in enumerate(graph.vertices)
+        for operator in vertex.operators
+    }
+    return JobSnapshot(vertices, operators, places=graph.places or UNSET)
+
+
+def _meaning(graph: JobGraph, edge: JobEdge) -> str:
+    sender = graph.vertices[edge.source].operators[edge.source_operator].uid
+    output = sender if edge.output_tag is None else f"{sender}:{edge.output_tag}"
+    return f"{edge.id}: {output} {edge.partitioner} to input {edge.input_index}"
+
+
+def with_other_sender(meaning: str, uid: str, new_uid: str) -> str:
+    """Return what a channel means when the operator that sends has got another uid; the same for other operators."""
+    number, _, rest = meaning.partition(": ")
+    output, *way = rest.rsplit(" ", 4)
+    if output != uid and not output.startswith(f"{uid}:"):
+        return meaning
+    return " ".join((f"{number}:", new_uid + output[len(uid) :], *way))
+
+
+def unfinished(snapshot: JobSnapshot) -> list[Subtask]:
+    """Return the subtasks that the next epoch runs."""
+    return [
+        (position, index)
+        for position, vertex in enumerate(snapshot.vertices)
+        for index, subtask in enumerate(vertex.subtasks)
+        if not subtask.finished
+    ]
+
+
+def advance(
+    snapshot: JobSnapshot,
+    acks: Sequence[SubtaskAck],
+    enumerators: Mapping[str, EnumeratorRecord],
+    outstanding: tuple[OutstandingCommit, ...],
+    *,
+    drain: bool = False,
+    kept: frozenset[str] = frozenset(),
+    counted: Mapping[str, dict[str, AccumulatorRecord]] | None = None,
+) -> JobSnapshot:
+    """Return the state after an epoch that counts.
+
+    Args:
+        snapshot: The state before it.
+        acks: One ack of each subtask that it ran.
+        enumerators: By source uid: its coordination after the epoch.
+        outstanding: All commits that are not known to be done, those of this epoch last.
+        drain: What finished in the epoch did so because the job was drained.
+        kept: The uids of operators that keep their state when they have finished.
+        counted: By operator uid: accumulators that have changed in the epoch.
+    """
+    vertices = [list(vertex.subtasks) for vertex in snapshot.vertices]
+    operators = {uid: list(operator.subtasks) for uid, operator in snapshot.operators.items()}
+    listening = {uid for ack in acks for uid in ack.listeners}
+    accumulators = counted or {}
+    for ack in acks:
+        vertices[ack.vertex][ack.subtask] = VertexSubtask(
+            ack.watermark, ack.channels, ack.finished, ack.next_timer_ms, drain and ack.finished
+        )
+        for uid in snapshot.vertices[ack.vertex].operators:
+            operators[uid][ack.subtask] = _advance_operator(
+                operators[uid][ack.subtask], ack, uid, drain=drain, keep=uid in kept, is_source=uid in enumerators
+            )
+    return replace(
+        snapshot,
+        vertices=tuple(
+            replace(vertex, subtasks=tuple(subtasks))
+            for vertex, subtasks in zip(snapshot.vertices, vertices, strict=True)
+        ),
+        operators={
+            uid: _without_needless(
+                replace(
+                    operator,
+                    subtasks=tuple(operators[uid]),
+                    enumerator=enumerators.get(uid),
+                    accumulators=accumulators.get(uid, operator.accumulators),
+                ),
+                keep=uid in kept or uid in listening,
+            )
+            for uid, operator in snapshot.operators.items()
+        },
+        outstanding=outstanding,
+    )
+
+
+def _without_needless(operator: OperatorRecord, *, keep: bool) -> OperatorRecord:
+    """Drop the state of an operator that will never run again; one that was drained goes on from a savepoint.
+
+    Splits that were not read stay: a start may let the source go on.
+
+    Args:
+        operator: The operator.
+        keep: It may run again, or its functions are still to hear of this checkpoint, perhaps as objects that start
+            from that state.
+    """
+    if keep or not operator.finished or operator.drained:
+        return operator
+    is_source = operator.enumerator is not None
+    unread = [left_unread(part.state) if is_source else None for part in operator.subtasks]
+    return replace(operator, subtasks=tuple(OperatorSubtask(state=state, finished=True) for state in unread))
+
+
+def _advance_operator(
+    before: OperatorSubtask, ack: SubtaskAck, uid: str, *, drain: bool, keep: bool, is_source: bool
+) -> OperatorSubtask:
+    part, drained = ack.operators.get(uid), drain and ack.finished
+    if part is None:
+        return replace(before, finished=ack.finished, drained=drained)
+    operator_state = () if part.operator_state is None else (part.operator_state,)
+    if ack.finished and not (drained or keep):  # what others may still need of it: lists, broadcast maps, and splits
+        unread = left_unread(part.state) if is_source else None
+        return OperatorSubtask(state=unread, finished=True, operator_state=operator_state)
+    lineage = _extend(before.lineage, part.keyed_state)
+    return OperatorSubtask(lineage, part.state, ack.finished, drained, operator_state)
+
+
+def _extend(lineage: Lineage, handle: StateHandle | None) -> Lineage:
+    if handle is None:
+        return lineage
+    return (handle,) if handle.kind == "snapshot" else (*lineage, handle)
+
+
+def needs_snapshot(lineage: Lineage) -> bool:
+    """Tell whether a chain has grown so long that a new snapshot is cheaper than reading it."""
+    deltas = [handle.size for handle in lineage if handle.kind == "delta"]
+    base = sum(handle.size for handle in lineage if handle.kind == "snapshot")
+    return len(deltas) >= MAX_DELTAS or (base > 0 and sum(deltas) > max(base // 2, _SMALL_CHAIN))
+
+
+def dispatch(
+    snapshot: JobSnapshot,
+    subtask: Subtask,
+    inputs: Inputs,
+    events: ReaderEvents,
+    *,
+    history: tuple[tuple[int, int], ...],
+    completed_checkpoint: int,
+) -> SubtaskDispatch:
+    """Return one subtask's part of the next epoch, without a budget.
+
+    Args:
+        snapshot: The state that the epoch starts from.
+        subtask: The subtask.
+        inputs: Its channels.
+        events: Gives the events for a source reader.
+        history: Accepted (checkpoint id, token) pairs of this run.
+        completed_checkpoint: The job's last checkpoint, 0 at a fresh start.
+    """
+    position, index = subtask
+    vertex = snapshot.vertices[position]
+    channels = vertex.subtasks[index].channels
+    heard = {channel for channel, status in channels.items() if status.ended}
+    ending = [
+        channel
+        for channel, (sender, number) in inputs.items()
+        if channel not in heard and snapshot.vertices[sender].subtasks[number].finished
+    ]
+    parts = {uid: snapshot.operators[uid].subtasks[index] for uid in vertex.operators}
+    restores = {
+        uid: OperatorRestore(
+            part.lineage, part.state, events(uid, index), visible_state(snapshot.operators[uid].subtasks, index)
+        )
+        for uid, part in parts.items()
+    }
+    return SubtaskDispatch(
+        vertex=position,
+        subtask=index,
+        history=history,
+        operators=restores,
+        channels=channels,
+        ending=tuple(ending),
+        full_snapshot=any(needs_snapshot(part.lineage) for part in parts.values()),
+        completed_checkpoint=completed_checkpoint,
+    )
+
+
+def notice(
+    snapshot: JobSnapshot, ack: SubtaskAck, history: tuple[tuple[int, int], ...], completed_checkpoint: int
+) -> SubtaskDispatch:
+    """Return what those of a subtask get who listen, where no epoch follows that would tell them.
+
+    Args:
+        snapshot: The state of the checkpoint that they hear of.
+        ack: The subtask's part in it.
+        history: Accepted (checkpoint id, token) pairs of this run.
+        completed_checkpoint: The checkpoint.
+    """
+    operators: dict[str, OperatorRestore] = {}
+    for uid in ack.listeners:
+        subtasks = snapshot.operators[uid].subtasks
+        part = subtasks[ack.subtask]
+        operators[uid] = OperatorRestore(part.lineage, part.state, (), visible_state(subtasks, ack.subtask))
+    return SubtaskDispatch(
+        vertex=ack.vertex,
+        subtask=ack.subtask,
+        history=history,
+        operators=operators,
+        completed_checkpoint=completed_checkpoint,
+        is_notice=True,
+    )
+
+
+def resumable(snapshot: JobSnapshot) -> JobSnapshot:
+    """Return a state in which what was drained goes on from where it stood, with new watermarks."""
+    return replace(
+        snapshot,
+        vertices=tuple(
+            replace(
+                vertex,
+                subtasks=tuple(VertexSubtask() if subtask.drained else subtask for subtask in vertex.subtasks),
+            )
+            for vertex in snapshot.vertices
+        ),
+        operators={
+            uid: replace(
+                operator,
+                subtasks=tuple(
+                    replace(subtask, finished=False, drained=False) if subtask.drained else subtask
+                    for subtask in operator.subtasks
+                ),
+            )
+            for uid, operator in snapshot.operators.items()
+        },
+    )
+
+
+def state_files(snapshot: JobSnapshot) -> frozenset[str]:
+    """Return the paths of all files that a checkpoint names."""
+    return frozenset(
+        handle.path
+        for operator in snapshot.operators.values()
+        for subtask in operator.subtasks
+        for handle in (*subtask.lineage, *subtask.operator_state)
+        if handle.path is not None
+    )
+
+
+def map_handles(snapshot: JobSnapshot, change: Callable[[StateHandle], StateHandle]) -> JobSnapshot:
+    """Return the state with every handle replaced by what a function makes of it."""
+    return replace(
+        snapshot,
+        operators={
+            uid: replace(
+                operator,
+                subtasks=tuple(
+                    replace(
+                        subtask,
+                        lineage=tuple(map(change, subtask.lineage)),
+                        operator_state=tuple(map(change, subtask.operator_state)),
+                    )
+                    for subtask in operator.subtasks
+                ),
+            )
+            for uid, operator in snapshot.operators.items()
+        },
+    )

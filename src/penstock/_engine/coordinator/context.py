@@ -1,0 +1,145 @@
+"""The phase of a job, what its coordinator has told the driver, and what of that has not been answered yet."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from penstock._engine.coordinator.instructions import (
+    ChangeStatus,
+    Delete,
+    Instruction,
+    NoteFailure,
+    PutRecord,
+    SweepOrphans,
+    Wake,
+)
+from penstock._engine.coordinator.phases import MOVES, STATUS, Phase
+from penstock._engine.protocol.clocks import Moment
+from penstock.errors import InternalError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from penstock._engine.coordinator.checkpoints.chain import Chain
+    from penstock._engine.coordinator.checkpoints.retention import Garbage, Retention
+    from penstock._engine.protocol.control import Failure
+    from penstock._engine.protocol.metadata import Record
+    from penstock.common.job_status import JobStatus
+
+#: A record whose outcome is unknown is put again this often, each time after twice the pause.
+MAX_RECORD_TRIES: Final = 5
+RECORD_PAUSE_MS: Final = 200
+
+
+class Desk:
+    """Where a job's coordinator works: its phase, outgoing instructions, alarms, and what is unanswered.
+
+    The unanswered is at most one *call* (an instruction that the driver answers before it takes the next event), one
+    epoch, one record, and the name of one savepoint.
+    """
+
+    #: Set once the job is claimed.
+    chain: Chain
+    retention: Retention
+
+    def __init__(self) -> None:
+        self.phase = Phase.STARTING
+        self.status: JobStatus = STATUS[Phase.STARTING]
+        #: When the event at hand came.
+        self.now = Moment(0, 0)
+        #: Times that the job was restarted.
+        self.job_attempt = 0
+        #: Why the job is failing or restarting, None while it is not.
+        self.error: Failure | Exception | None = None
+        self._instructions: list[Instruction] = []
+        self._alarms: dict[int, Callable[[], None]] = {}
+        self._next_alarm = 1
+        #: An instruction that the driver answers before it takes the next event.
+        self.calling = False
+        self.epoch_running = False
+        #: The savepoint that the job stops into is getting its name.
+        self.saving = False
+        #: The record between `put` and its answer.
+        self.record: Record | None = None
+        #: The last record that was given up because no answer came; it may be found to have arrived.
+        self.lost: Record | None = None
+        self._record_tries = 0
+
+    @property
+    def awaiting(self) -> bool:
+        """Whether an answer is still to come."""
+        return self.calling or self.epoch_running or self.saving or self.record is not None
+
+    def go(self, phase: Phase) -> None:
+        """Move on to a phase; raises InternalError when it cannot follow."""
+        if phase not in MOVES[self.phase]:
+            raise InternalError(f"A job cannot go from phase {self.phase.name} to {phase.name}.")
+        self.phase = phase
+        self.show(STATUS.get(phase, self.status))
+
+    def show(self, status: JobStatus) -> None:
+        """Show a status, when it is a new one."""
+        if status is not self.status:
+            self.status = status
+            self.emit(ChangeStatus(status))
+
+    def emit(self, *instructions: Instruction) -> None:
+        """Give instructions."""
+        self._instructions += instructions
+
+    def note_failure(self, cause: Failure | Exception, *, counted: bool) -> None:
+        """Have a failure of the epoch at hand kept."""
+        self.emit(NoteFailure(cause, self.chain.next_id, self.job_attempt, counted))
+
+    def delete(self, garbage: Garbage) -> None:
+        """Have deleted what is of no use any more."""
+        if garbage:
+            self.chain.claimed = tuple(path for path in self.chain.claimed if path not in garbage.claimed)
+            self.emit(Delete(self.chain.job_id, garbage, self.chain.begins))
+
+    def sweep(self) -> None:
+        """Have deleted what drivers and attempts before left behind."""
+        chain, retention = self.chain, self.retention
+        before = chain.next_id - 1
+        self.emit(SweepOrphans(chain.job_id, before, retention.checkpoints, retention.files, chain.begins))
+
+    def call(self, instruction: Instruction) -> None:
+        """Give an instruction whose answer the job waits for."""
+        self.calling = True
+        self._instructions.append(instruction)
+
+    def taken(self) -> list[Instruction]:
+        """Return what was given since the last time."""
+        taken, self._instructions = self._instructions, []
+        return taken
+
+    def alarm(self, delay_ms: int, react: Callable[[], None]) -> None:
+        """Call a function after a time."""
+        self._alarms[self._next_alarm] = react
+        self._instructions.append(Wake(self._next_alarm, delay_ms))
+        self._next_alarm += 1
+
+    def ring(self, alarm: int) -> None:
+        """Call what an alarm was set for."""
+        self._alarms.pop(alarm)()
+
+    def put(self, record: Record) -> None:
+        """Put a record."""
+        self.record, self._record_tries = record, 1
+        self._instructions.append(PutRecord(record))
+
+    def put_again(self) -> bool:
+        """Put the record again after a pause, and tell whether that was to be tried once more.
+
+        It keeps its mark: if it had arrived after all, it is found there and known.
+        """
+        if self._record_tries == MAX_RECORD_TRIES:
+            self.lost, self.record = self.record, None
+            return False
+        self.alarm(RECORD_PAUSE_MS << (self._record_tries - 1), self._repeat)
+        self._record_tries += 1
+        return True
+
+    def _repeat(self) -> None:
+        assert self.record is not None
+        self._instructions.append(PutRecord(self.record))

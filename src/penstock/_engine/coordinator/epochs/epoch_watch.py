@@ -1,0 +1,82 @@
+"""Watches over a running epoch: without progress for too long, it expires.
+
+Source: Flink's ``CheckpointFailureManager`` for what is tolerated. The timeout counts time without progress here: an
+epoch that expires is read again, which must not happen to a slow but healthy one.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from penstock._engine.coordinator import instructions as do
+from penstock.errors import CheckpointExpiredError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from penstock._engine.coordinator.context import Desk
+    from penstock._engine.coordinator.events import EpochObserved
+    from penstock._engine.coordinator.settings import JobSettings
+
+#: Looks at an epoch within the time in which it would expire.
+_LOOKS: Final = 5
+
+
+class EpochWatch:
+    """Looks at the epoch at hand from time to time.
+
+    Args:
+        desk: The coordinator's desk.
+        settings: Have the timeout, and how many epochs in a row may expire.
+        expire: Called when the epoch has expired.
+    """
+
+    def __init__(self, desk: Desk, settings: JobSettings, expire: Callable[[], None]) -> None:
+        self._desk = desk
+        self._timeout_ms = settings.timeout_ms
+        self._tolerable = settings.tolerable_failures
+        self._expire = expire
+        #: Why the epoch at hand was given up, None when it was not.
+        self.expired: CheckpointExpiredError | None = None
+        self._in_a_row = 0
+        self._tasks_done = 0
+        self._progress_ms = 0
+        self._alarm_is_set = False
+
+    @property
+    def is_tolerable(self) -> bool:
+        """Whether the job goes on although its last epochs expired."""
+        return self._in_a_row <= self._tolerable
+
+    def begin(self) -> None:
+        """Watch over a new epoch."""
+        self.expired = None
+        self._tasks_done, self._progress_ms = 0, self._desk.now.passed_ms
+        if not self._alarm_is_set:  # one alarm for all epochs: most are over long before it rings
+            self._set_alarm()
+
+    def succeeded(self) -> None:
+        """Take note of an epoch that counts."""
+        self._in_a_row = 0
+
+    def observed(self, event: EpochObserved) -> None:
+        """Take note of how far the epoch has come."""
+        passed_ms = self._desk.now.passed_ms
+        if self.expired is not None:
+            return
+        if event.tasks_done != self._tasks_done:
+            self._tasks_done, self._progress_ms = event.tasks_done, passed_ms
+        elif passed_ms - self._progress_ms >= self._timeout_ms:
+            self._in_a_row += 1
+            self.expired = CheckpointExpiredError(self._desk.chain.next_id, self._timeout_ms, event.running)
+            self._expire()
+
+    def _set_alarm(self) -> None:
+        self._alarm_is_set = True
+        self._desk.alarm(max(1, self._timeout_ms // _LOOKS), self._look)
+
+    def _look(self) -> None:
+        self._alarm_is_set = False
+        if self._desk.epoch_running:
+            self._desk.emit(do.ObserveEpoch())
+            self._set_alarm()

@@ -1,0 +1,342 @@
+"""What a job's epochs work on: the state of the last checkpoint, and what has happened since.
+
+Everything beyond the last completed checkpoint is dropped by `reset`: a restart needs no undoing.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Final
+
+from msgspec import UNSET
+
+from penstock._engine.coordinator.checkpoints.snapshots import (
+    advance,
+    dispatch,
+    fresh_snapshot,
+    map_handles,
+    notice,
+    resumable,
+    unfinished,
+)
+from penstock._engine.coordinator.commits.ledger import CommitLedger, commits_of
+from penstock._engine.coordinator.epochs.acceptance import Subtask, why_void
+from penstock._engine.coordinator.epochs.budget import BudgetPlanner, epoch_cost
+from penstock._engine.coordinator.epochs.sources import EnumeratorSnapshot, SourceCoordination
+from penstock._engine.coordinator.instructions import Contribution, Output
+from penstock._engine.coordinator.restore.reopening import at_and_behind
+from penstock._engine.gateway.progress import JobProgress
+from penstock._engine.protocol.control import Stop
+from penstock._engine.protocol.metadata import late_records
+from penstock._engine.protocol.paths import shared_path
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from penstock._engine.coordinator.epochs.topology import Topology
+    from penstock._engine.coordinator.settings import JobSettings
+    from penstock._engine.protocol.clocks import Moment
+    from penstock._engine.protocol.control import SubtaskAck, SubtaskDispatch
+    from penstock._engine.protocol.metadata import AccumulatorRecord, GivenUp, JobSnapshot, OutstandingCommit
+    from penstock._engine.protocol.state_handle import StateHandle
+
+#: Most bytes of keyed state that are stored in the metadata of one checkpoint.
+_MAX_INLINE: Final = 1 << 20
+#: Accepted attempts of a subtask that a dispatch names: a Python process that has not had the subtask for longer
+#: has nothing left of it.
+_HISTORY: Final = 16
+
+
+@dataclass(frozen=True, slots=True)
+class Cut:
+    """An epoch that counts, on its way to its checkpoint."""
+
+    acks: tuple[SubtaskAck, ...]
+    wall_ms: int
+    #: Whether the job stops with it.
+    stop: Stop = Stop.NO
+    #: By operator uid: accumulators, with what the epoch has added.
+    counted: Mapping[str, dict[str, AccumulatorRecord]] | None = None
+    #: The state after it, without the commits that are outstanding.
+    snapshot: JobSnapshot | None = None
+    #: Its own commits.
+    commits: tuple[OutstandingCommit, ...] = ()
+
+
+class JobState:
+    """The state of one job in one driver.
+
+    Args:
+        topology: The job.
+        settings: Its settings.
+        slots: Tasks that run at the same time.
+    """
+
+    def __init__(self, topology: Topology, settings: JobSettings, slots: int) -> None:
+        self._topology = topology
+        self._slots = slots
+        self._sources_by_uid = topology.sources
+        self._source_vertices = frozenset(self._sources_by_uid.values())
+        self._settings = settings
+        #: The operators that keep their state when they have finished.
+        self._kept = at_and_behind(topology.graph, settings.reopened_sources)
+        self._planner = BudgetPlanner(settings.epoch_ms, self._source_vertices)
+        #: The state at the last completed checkpoint.
+        self.snapshot = fresh_snapshot(topology.graph)
+        self.ledger = CommitLedger()
+        self.progress = JobProgress(subtasks=len(unfinished(self.snapshot)))
+        self._sources: dict[str, SourceCoordination] = {}
+        self._write_all = False
+        self._history: dict[Subtask, tuple[tuple[int, int], ...]] = {}
+        self._started_ms = 0
+        self._last: tuple[SubtaskAck, ...] = ()
+
+    # ------------------------------------------------------------------------------------------- start and restart
+
+    def restore(self, snapshot: JobSnapshot, *, write_all: bool) -> None:
+        """Take up the state of a checkpoint.
+
+        Args:
+            snapshot: The state.
+            write_all: The next checkpoint is to name none of its files.
+        """
+        self.snapshot = snapshot
+        self._write_all = write_all
+        self.ledger = CommitLedger(snapshot.outstanding, snapshot.given_up)
+        self.progress = replace(self.progress, given_up=self.ledger.lost_count)
+
+    def reset(self) -> None:
+        """Go back to the last completed checkpoint; commits that are done since then stay done."""
+        self._history.clear()
+        self._last = ()
+        self._sources = {uid: self._source(uid) for uid in self._sources_by_uid}
+
+    def resume(self) -> bool:
+        """Go on from a checkpoint that was to be the last before a stop, and tell whether that was a drain."""
+        drained = any(operator.drained for operator in self.snapshot.operators.values())
+        self.snapshot = resumable(self.snapshot)
+        return drained
+
+    def _source(self, uid: str) -> SourceCoordination:
+        operator = self.snapshot.operators[uid]
+        finished = [index for index, subtask in enumerate(operator.subtasks) if subtask.finished]
+        return SourceCoordination(operator.parallelism, operator.enumerator, finished)
+
+    @property
+    def sources(self) -> Mapping[str, SourceCoordination]:
+        """The coordination of each source, by uid."""
+        return self._sources
+
+    # ------------------------------------------------------------------------------------------------------ an epoch
+
+    def dispatches(
+        self, completed_checkpoint: int, passed_ms: int, *, for_savepoint: bool
+    ) -> dict[Subtask, SubtaskDispatch]:
+        """Return what each subtask of the next epoch gets, which begins when so many milliseconds have passed."""
+        self._started_ms = passed_ms
+
+        def events(uid: str, index: int) -> tuple[bytes, ...]:
+            source = self._sources.get(uid)
+            return source.dispatch(index) if source else ()
+
+        result = self.notices(completed_checkpoint, going_on=True)
+        for subtask in unfinished(self.snapshot):
+            part = dispatch(
+                self.snapshot,
+                subtask,
+                self._topology.inputs.get(subtask, {}),
+                events,
+                history=self._history.get(subtask, ()),
+                completed_checkpoint=completed_checkpoint,
+            )
+            if subtask[0] in self._source_vertices:
+                budget = self._planner.budget(subtask[0])
+                budget = budget.shortened() if for_savepoint else budget
+                part = replace(part, max_records=budget.records, max_bytes=budget.bytes, max_time_ms=budget.time_ms)
+            part = replace(part, full_snapshot=True, write_all=True) if self._write_all else part
+            result[subtask] = replace(part, for_savepoint=True) if for_savepoint else part
+        return result
+
+    def notices(self, completed_checkpoint: int, *, going_on: bool) -> dict[Subtask, SubtaskDispatch]:
+        """Return what those subtasks get that hear of the last checkpoint but run no epoch after it.
+
+        Args:
+            completed_checkpoint: The checkpoint.
+            going_on: An epoch follows, so only those are meant that have finished.
+        """
+        return {
+            (ack.vertex, ack.subtask): notice(
+                self.snapshot, ack, self._history[ack.vertex, ack.subtask], completed_checkpoint
+            )
+            for ack in self._last
+            if ack.listeners and (ack.finished or not going_on)
+        }
+
+    @property
+    def has_advanced(self) -> bool:
+        """Whether a checkpoint has completed since the job was started or restarted."""
+        return bool(self._last)
+
+    def expired(self) -> None:
+        """Take note of an epoch that took too long: the next one reads less."""
+        self._planner.expired()
+
+    def why_void(self, checkpoint_id: int, acks: tuple[SubtaskAck, ...]) -> str | None:
+        """Say why an epoch does not count, None when it does."""
+        expected = {subtask: self._topology.inputs.get(subtask, {}) for subtask in unfinished(self.snapshot)}
+        return why_void(checkpoint_id, acks, expected)
+
+    def accept(self, acks: tuple[SubtaskAck, ...], wall_ms: int, stop: Stop) -> Cut:
+        """Take note of an epoch that counts."""
+        self._planner.accepted(acks, epoch_cost(acks, wall_ms, self._topology.levels, self._slots))
+        for uid, source in self._sources.items():
+            vertex = self._sources_by_uid[uid]
+            own = [ack for ack in acks if ack.vertex == vertex]
+            finished = [ack.subtask for ack in own if ack.finished]
+            source.accepted({ack.subtask: ack.operators[uid] for ack in own}, finished)
+        if any(part.ends_input for ack in acks for part in ack.operators.values()):
+            for source in self._sources.values():
+                source.end_input()
+        return Cut(acks, wall_ms, stop)
+
+    def snapshotted(
+        self, cut: Cut, job_id: str, checkpoint_id: int, enumerators: Mapping[str, EnumeratorSnapshot]
+    ) -> tuple[Cut, tuple[tuple[str, bytes], ...]]:
+        """Add the enumerators' snapshots.
+
+        Returns:
+            The cut with its state, and the files that have to be written because it is too much for the metadata.
+        """
+        records = {uid: source.record(enumerators.get(uid)) for uid, source in self._sources.items()}
+        known = {uid: record for uid, record in records.items() if record is not None}
+        drain = cut.stop is Stop.DRAIN
+        state = advance(self.snapshot, cut.acks, known, (), drain=drain, kept=self._kept, counted=cut.counted)
+        state, files = _spill(state, job_id, checkpoint_id)
+        return replace(cut, snapshot=state, commits=commits_of(checkpoint_id, cut.acks)), files
+
+    def document(self, cut: Cut) -> JobSnapshot:
+        """Return what the metadata is to hold: the state, and all commits that are not known to be done."""
+        assert cut.snapshot is not None
+        outstanding = (*self.ledger.outstanding, *cut.commits)
+        return replace(cut.snapshot, outstanding=outstanding, given_up=self.ledger.given_up)
+
+    def lost(self, given_up: tuple[GivenUp, ...]) -> None:
+        """Take note of what a committer has given up."""
+        self.ledger.lost(given_up)
+        self.progress = replace(self.progress, given_up=self.ledger.lost_count)
+
+    @property
+    def given_up(self) -> tuple[GivenUp, ...]:
+        """What committers have given up, of all runs that led here."""
+        return () if self.ledger.given_up is UNSET else self.ledger.given_up
+
+    def completed(self, cut: Cut, document: JobSnapshot, checkpoint_id: int) -> None:
+        """Take note that an epoch's checkpoint has completed."""
+        self.snapshot = document
+        self.ledger.add(cut.commits)
+        self._write_all = False
+        self._last = cut.acks
+        for ack in cut.acks:
+            subtask = (ack.vertex, ack.subtask)
+            self._history[subtask] = (*self._history.get(subtask, ())[1 - _HISTORY :], (checkpoint_id, ack.token))
+        self.progress = self._progress(cut, checkpoint_id)
+
+    def contributions(self, acks: tuple[SubtaskAck, ...]) -> tuple[Contribution, ...]:
+        """Return what an epoch has counted."""
+        return tuple(
+            Contribution(uid, ack.subtask, part.counted)
+            for ack in sorted(acks, key=lambda ack: (ack.vertex, ack.subtask))
+            for uid, part in ack.operators.items()
+            if part.counted
+        )
+
+    def outputs(self, acks: tuple[SubtaskAck, ...]) -> tuple[Output, ...]:
+        """Return what an epoch printed and collected, by operator and subtask."""
+        found: list[Output] = []
+        for uid in self._topology.collectors:
+            for ack in sorted(acks, key=lambda ack: ack.subtask):
+                part = ack.operators.get(uid)
+                if part is not None and (part.outputs or part.outputs_path):
+                    found.append(Output(uid, ack.subtask, part.outputs, part.outputs_path))
+        return tuple(found)
+
+    # ------------------------------------------------------------------------------------------------------- the pace
+
+    @property
+    def epoch_ms(self) -> int | None:
+        """The length that epochs are to have in milliseconds; None where it follows from their cost."""
+        return self._planner.interval_ms
+
+    def pace(self, *, backlog: bool) -> None:
+        """Set the length that epochs are to have from the next one on."""
+        self._planner.interval_ms = self._settings.backlog_epoch_ms if backlog else self._settings.epoch_ms
+
+    def pause_ms(self, now: Moment) -> int:
+        """Return how long to wait with the next epoch: not at all as long as there is work at hand."""
+        reading = [ack for ack in self._last if ack.vertex in self._source_vertices]
+        if self._work_at_hand(reading):
+            return 0
+        if any(ack.records_in for ack in reading):
+            pause_ms = self._started_ms + (self._planner.interval_ms or 0) - now.passed_ms
+        else:
+            pause_ms = self._planner.idle()
+        timers = [
+            subtask.next_timer_ms - now.now_ms
+            for vertex in self.snapshot.vertices
+            for subtask in vertex.subtasks
+            if subtask.next_timer_ms is not None and not subtask.finished
+        ]
+        return max(0, min([pause_ms, *timers]))
+
+    def _work_at_hand(self, reading: list[SubtaskAck]) -> bool:
+        more = any(part.more_available for ack in reading for part in ack.operators.values())
+        events = any(source.has_pending for source in self._sources.values())
+        return not self._last or more or events or all(ack.finished for ack in reading)
+
+    def _progress(self, cut: Cut, checkpoint_id: int) -> JobProgress:
+        before = self.progress
+        read = sum(ack.records_in for ack in cut.acks if ack.vertex in self._source_vertices)
+        ends = [subtask for id_ in self._topology.ends for subtask in self.snapshot.vertices[id_].subtasks]
+        return JobProgress(
+            checkpoint_id=checkpoint_id,
+            epochs=before.epochs + 1,
+            restarts=before.restarts,
+            records=before.records + read,
+            epoch_records=read,
+            epoch_ms=cut.wall_ms,
+            watermark=min(subtask.watermark for subtask in ends),
+            late_records=sum(late_records(self.snapshot.counted).values()),
+            given_up=self.ledger.lost_count,
+            finished_subtasks=before.subtasks - len(unfinished(self.snapshot)),
+            subtasks=before.subtasks,
+        )
+
+
+def _spill(snapshot: JobSnapshot, job_id: str, checkpoint_id: int) -> tuple[JobSnapshot, tuple[tuple[str, bytes], ...]]:
+    """Move inline state to files, largest first, until what is left fits the metadata."""
+    inline = [
+        (handle, uid, index)
+        for uid, operator in snapshot.operators.items()
+        for index, subtask in enumerate(operator.subtasks)
+        for handle in (*subtask.lineage, *subtask.operator_state)
+        if handle.inline is not None
+    ]
+    excess = sum(handle.size for handle, _, _ in inline) - _MAX_INLINE
+    moved: dict[StateHandle, str] = {}
+    files: list[tuple[str, bytes]] = []
+    for handle, uid, index in sorted(inline, key=lambda item: item[0].size, reverse=True):
+        if excess <= 0:
+            break
+        if handle in moved or handle.inline is None:
+            continue
+        suffix = ".operator" if handle.kind == "operator" else ".inline"
+        moved[handle] = shared_path(job_id, uid, index, checkpoint_id, handle.token, suffix=suffix)
+        files.append((moved[handle], handle.inline))
+        excess -= handle.size
+    if not moved:
+        return snapshot, ()
+
+    def change(handle: StateHandle) -> StateHandle:
+        return replace(handle, path=moved[handle], inline=None) if handle in moved else handle
+
+    return map_handles(snapshot, change), tuple(files)

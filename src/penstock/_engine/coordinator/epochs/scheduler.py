@@ -1,0 +1,273 @@
+"""Epoch after epoch: what a running job does between two breaks.
+
+settle → run → accept → cut → record, and again. The record's answer arrives at the job's coordinator, which knows
+whether the job still runs by then. What became of a checkpoint is told with the next epoch; after the last one follows
+an epoch that does nothing else, where somebody listens.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Final, TypeAlias
+
+from penstock._engine.coordinator import events as ev
+from penstock._engine.coordinator import instructions as do
+from penstock._engine.coordinator.epochs.epoch_watch import EpochWatch
+from penstock._engine.coordinator.phases import RUNNING, Phase
+from penstock._engine.protocol.control import Failure, Stop
+from penstock._engine.protocol.metadata import RecordKind
+from penstock.errors import InternalError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from penstock._engine.coordinator.context import Desk
+    from penstock._engine.coordinator.epochs.acceptance import Subtask
+    from penstock._engine.coordinator.epochs.job_state import Cut, JobState
+    from penstock._engine.coordinator.life.checkpoint_requests import CheckpointRequests
+    from penstock._engine.coordinator.life.savepoints import Savepoints
+    from penstock._engine.coordinator.settings import JobSettings
+    from penstock._engine.protocol.control import SubtaskDispatch
+
+#: What failed: a user's function in a task, or an exception on the driver.
+Cause: TypeAlias = Failure | Exception
+
+#: An epoch that is void or lost is run again at once, this often in a row; then it counts as a failure of the job.
+MAX_EPOCH_ATTEMPTS: Final = 10
+
+
+class EpochCycle:
+    """Runs the epochs of one job.
+
+    Args:
+        desk: The coordinator's desk.
+        state: What epochs work on.
+        settings: Say when an epoch expires.
+        savepoints: Say whether the job stops, and what waits for commits.
+        requests: Who waits for a checkpoint.
+        fail: Called when the job has to break off.
+        finish: Called when all subtasks have finished, or the job stops.
+        leave: Called when all is committed and those who listen have heard of the last checkpoint.
+    """
+
+    def __init__(
+        self,
+        desk: Desk,
+        state: JobState,
+        settings: JobSettings,
+        *,
+        savepoints: Savepoints,
+        requests: CheckpointRequests,
+        fail: Callable[[Cause], None],
+        finish: Callable[[], None],
+        leave: Callable[[], None],
+    ) -> None:
+        self._desk = desk
+        self._state = state
+        self._savepoints = savepoints
+        self._requests = requests
+        self._fail = fail
+        self._finish = finish
+        self._leave = leave
+        self._watch = EpochWatch(desk, settings, self._expire)
+        #: The epoch between its end and its commit point.
+        self.cut: Cut | None = None
+        self._attempt = 1
+        self._rotation = 0
+        #: Whether the job stops with the epoch at hand.
+        self._stop = Stop.NO
+
+    def reset(self) -> None:
+        """Forget the epoch at hand; called when the job breaks off."""
+        self.cut = None
+        self._attempt = 1
+
+    def assigned(self, assigned: ev.Assigned) -> None:
+        """Take what enumerators assigned; a pause is over with that."""
+        if self._desk.phase not in RUNNING:
+            return
+        for uid, by_subtask in assigned.items():
+            self._state.sources[uid].assigned(by_subtask)
+        if self._desk.phase is Phase.PAUSED and assigned:
+            self._run()
+
+    def settle(self, completed: int) -> None:
+        """Let enumerators hear of a completed checkpoint, 0 for none, and of what their readers sent."""
+        self._desk.go(Phase.SETTLING)
+        deliveries = {uid: source.deliver() for uid, source in self._state.sources.items()}
+        heard = {uid: delivery for uid, delivery in deliveries.items() if delivery is not None}
+        if completed or heard:
+            self._desk.call(do.CallEnumerators(completed, heard))
+        else:
+            self.next_epoch()
+
+    def heard(self, event: ev.EnumeratorsCalled) -> None:
+        """Go on once the enumerators have started, or have heard."""
+        self._state.pace(backlog=event.backlog)
+        self.assigned(event.assigned)
+        match self._desk.phase:
+            case Phase.OPENING:
+                self.settle(0)
+            case Phase.SETTLING:
+                self.next_epoch()
+            case _:
+                self._finish()
+
+    def next_epoch(self) -> None:
+        """Begin the next epoch, now or when there is something to do, or find that there is none."""
+        if self._state.snapshot.finished:
+            self._finish()
+            return
+        pause_ms = self._state.pause_ms(self._desk.now)
+        if pause_ms and not self._savepoints.waiting and not self._requests.waiting:
+            self._desk.go(Phase.PAUSED)
+            self._desk.alarm(pause_ms, self.end_pause)
+        else:
+            self._run()
+
+    def end_pause(self) -> None:
+        """Run the next epoch now; splits may have come in between, or the job breaks off."""
+        if self._desk.phase is Phase.PAUSED:
+            self._run()
+
+    def _run(self) -> None:
+        self._desk.go(Phase.EPOCH)
+        request = self._savepoints.stop
+        self._stop = request.stop if request else Stop.NO
+        self._requests.begun()
+        for_savepoint = self._savepoints.begun()
+        dispatches = self._state.dispatches(self._completed, self._desk.now.passed_ms, for_savepoint=for_savepoint)
+        self._desk.emit(self._begun(dispatches, self._stop))
+
+    def _begun(self, dispatches: Mapping[Subtask, SubtaskDispatch], stop: Stop) -> do.RunEpoch:
+        desk = self._desk
+        desk.epoch_running = True
+        self._rotation += 1
+        self._watch.begin()
+        return do.RunEpoch(desk.chain.next_id, self._attempt, desk.job_attempt, self._rotation, stop, dispatches)
+
+    @property
+    def _completed(self) -> int:
+        parent = self._desk.chain.parent
+        return parent.checkpoint_id if parent else 0
+
+    def stopped(self) -> None:
+        """Let enumerators hear of the checkpoint that the job stops with, unless they are gone."""
+        if self._state.has_advanced:
+            self._desk.go(Phase.NOTIFYING)
+            self._desk.call(do.CallEnumerators(self._completed, {}))
+        else:
+            self._finish()
+
+    def release(self) -> None:
+        """Let functions hear of a checkpoint that no other epoch follows; who does that closes them, too."""
+        notices = self._state.notices(self._completed, going_on=False)
+        if notices:
+            self._desk.go(Phase.RELEASING)
+            self._desk.emit(do.NotifyListeners(self._begun(notices, Stop.NO)))
+        else:
+            self._leave()
+
+    def observed(self, event: ev.EpochObserved) -> None:
+        """Take note of how far the epoch has come."""
+        if self._desk.phase in {Phase.EPOCH, Phase.RELEASING}:
+            self._watch.observed(event)
+
+    def _expire(self) -> None:
+        """Give up the epoch at hand; how it goes on is decided once Spark has let go of it."""
+        self._state.expired()
+        self._desk.emit(do.CancelEpoch())
+
+    def over(self, event: ev.EpochEnded | ev.EpochLost | ev.EpochBroke) -> None:
+        """Go on after an epoch: it counts, or is run again, or fails the job."""
+        match event:
+            case ev.EpochLost() if (expired := self._watch.expired) is not None:
+                if self._watch.is_tolerable:
+                    self._run_again(expired)
+                else:
+                    self._fail(expired)
+            case ev.EpochLost(error):
+                self._run_again(error)
+            case ev.EpochBroke(error):
+                self._fail(error)
+            case ev.EpochEnded(outcome) if outcome.failures:
+                self._fail(outcome.failures[0])
+            case ev.EpochEnded() if self._desk.phase is Phase.RELEASING:
+                self._leave()
+            case ev.EpochEnded(outcome, wall_ms):
+                checkpoint_id = self._desk.chain.next_id
+                if reason := self._state.why_void(checkpoint_id, outcome.acks):
+                    self._run_again(InternalError(f"Epoch {checkpoint_id} does not count: {reason}."))
+                else:
+                    self._attempt = 1
+                    self._watch.succeeded()
+                    self.cut = self._state.accept(outcome.acks, wall_ms, self._stop)
+                    self._desk.go(Phase.CUTTING)
+                    if added := self._state.contributions(outcome.acks):
+                        self._desk.call(do.MergeAccumulators(self._state.snapshot.counted, added))
+                    else:
+                        self._desk.call(do.SnapshotEnumerators(checkpoint_id))
+
+    def _run_again(self, error: Exception) -> None:
+        """Run an epoch again that Spark lost, or whose tasks disagree: nobody's fault, so no restart is counted."""
+        self._desk.retention.orphans_possible(self._desk.now.passed_ms)
+        self._attempt += 1
+        if self._attempt > MAX_EPOCH_ATTEMPTS:
+            self._fail(error)
+            return
+        self._desk.note_failure(error, counted=False)
+        self._desk.emit(do.Log(f"Epoch {self._desk.chain.next_id} runs again, attempt {self._attempt}", error))
+        if self._desk.phase is Phase.RELEASING:
+            self.release()
+        else:
+            self._run()
+
+    def merged(self, event: ev.AccumulatorsMerged) -> None:
+        """Go on with what has been counted."""
+        assert self.cut is not None
+        self.cut = replace(self.cut, counted=event.counted)
+        self._desk.call(do.SnapshotEnumerators(self._desk.chain.next_id))
+
+    def snapshotted(self, event: ev.EnumeratorsSnapshotted) -> None:
+        """Go on with the enumerators' snapshots."""
+        assert self.cut is not None
+        self.assigned(event.assigned)
+        chain = self._desk.chain
+        self.cut, files = self._state.snapshotted(self.cut, chain.job_id, chain.next_id, event.snapshots)
+        if files:
+            self._desk.go(Phase.STORING)
+            self._desk.call(do.StoreState(files))
+        else:
+            self.stored()
+
+    def stored(self) -> None:
+        """Go on once all state of the epoch is in files or in the metadata to be."""
+        assert self.cut is not None
+        assert self.cut.snapshot is not None
+        if self.cut.stop is Stop.NO:
+            self.record()
+        else:
+            self._desk.go(Phase.EXPORTING)
+            self._savepoints.export(self._state.document(self.cut))
+
+    def go_on(self) -> None:
+        """Make a normal checkpoint of the epoch that the job was to stop with."""
+        assert self.cut is not None
+        self.cut = replace(self.cut, stop=Stop.NO)
+        self.record()
+
+    def record(self) -> None:
+        """Put the record, once no sink has more than one checkpoint outstanding."""
+        ledger = self._state.ledger
+        if (self._savepoints.wait_for_commits and ledger) or not ledger.has_room:
+            if self._desk.phase is not Phase.AWAITING_ROOM:
+                self._desk.go(Phase.AWAITING_ROOM)
+            return
+        assert self.cut is not None
+        self._desk.go(Phase.RECORDING)
+        document = self._state.document(self.cut)
+        request = self._savepoints.stop if self.cut.stop is not Stop.NO else None
+        record = self._desk.chain.make(RecordKind.CHECKPOINT, self._desk.now.now_ms, document)
+        if request is not None:
+            record = replace(record, savepoint=request.path, cancels=request.stop is Stop.CANCEL)
+        self._desk.put(record)

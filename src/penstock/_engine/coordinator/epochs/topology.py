@@ -1,0 +1,58 @@
+"""What decisions need to know of a job's plan."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from penstock._engine.graph.job_graph import OperatorKind
+from penstock._engine.protocol.rows import channel_number
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from penstock._engine.coordinator.epochs.acceptance import Inputs, Subtask
+    from penstock._engine.graph.job_graph import JobGraph
+    from penstock._engine.plan.levels import ExecutionPlan
+
+
+@dataclass(frozen=True, slots=True)
+class Topology:
+    """A job graph with its levels and channels."""
+
+    graph: JobGraph
+    #: By vertex.
+    levels: Mapping[int, int]
+    #: By receiving subtask; those without inputs may be left out.
+    inputs: Mapping[Subtask, Inputs]
+
+    @property
+    def sources(self) -> dict[str, int]:
+        """The vertex of each source, by the source's uid."""
+        return {vertex.operators[0].uid: vertex.id for vertex in self.graph.vertices if vertex.is_source}
+
+    @property
+    def collectors(self) -> list[str]:
+        """The uids of the operators whose output goes to the program, in graph order."""
+        nodes = (operator for vertex in self.graph.vertices for operator in vertex.operators)
+        return [operator.uid for operator in nodes if operator.kind is OperatorKind.COLLECT]
+
+    @property
+    def ends(self) -> list[int]:
+        """The vertices that feed no other one."""
+        feeding = {edge.source for edge in self.graph.edges}
+        return [vertex.id for vertex in self.graph.vertices if vertex.id not in feeding]
+
+
+def topology_of(plan: ExecutionPlan) -> Topology:
+    """Return what decisions need to know of a plan."""
+    inputs = {
+        (vertex.id, subtask): {
+            channel_number(edge.id, sender): (edge.source, sender)
+            for edge in plan.graph.inputs(vertex.id)
+            for sender in plan.senders(edge, subtask)
+        }
+        for vertex in plan.graph.vertices
+        for subtask in range(vertex.parallelism)
+    }
+    return Topology(plan.graph, dict(enumerate(plan.level_of)), inputs)

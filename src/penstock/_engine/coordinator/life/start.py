@@ -1,0 +1,360 @@
+"""How a driver begins: find the job, choose what to restore, claim the next id.
+
+The claim comes before anything else that changes the world. From then on an older driver of the same job can complete
+nothing any more: it wants the id that is taken now.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from enum import Enum, auto
+from typing import TYPE_CHECKING, Final
+
+from penstock._engine.coordinator.checkpoints.chain import Chain, Identity
+from penstock._engine.coordinator.checkpoints.snapshots import resumable
+from penstock._engine.coordinator.events import (
+    ClaimNoted,
+    Event,
+    JobsListed,
+    LaterFound,
+    MarkFound,
+    RecordRead,
+    RecordsListed,
+    RecordStored,
+    RecordTaken,
+    RecordUncertain,
+    StepFailed,
+)
+from penstock._engine.coordinator.instructions import (
+    FindLater,
+    Instruction,
+    ListJobs,
+    ListRecords,
+    Log,
+    NoteClaim,
+    PutRecord,
+    ReadMark,
+    ReadRecord,
+)
+from penstock._engine.coordinator.restore.origin import possessions
+from penstock._engine.coordinator.restore.reopening import Reopened, reopen
+from penstock._engine.coordinator.restore.state_assignment import Fitted, Restored, fit_snapshot
+from penstock._engine.protocol.metadata import Parent, Record, RecordKind
+from penstock._engine.protocol.paths import checkpoint_path, job_id_of_name
+from penstock.errors import CorruptCheckpointError, FencedError, InternalError, NoCheckpointError
+
+if TYPE_CHECKING:
+    from penstock._engine.coordinator.settings import JobSettings
+    from penstock._engine.graph.job_graph import JobGraph
+
+#: A claim whose outcome is unknown is put again this often.
+_CLAIM_TRIES: Final = 5
+
+_LEFT_NOTHING: Final = (
+    "the job has finished and left no checkpoint, as jobs do that end without penstock.restart-finished-sources"
+)
+
+#: Said where a job goes on from what a drain has left.
+DRAINED: Final = (
+    "{} was drained: windows and event-time timers have fired, and do not fire again. What still arrives for a window "
+    "that was open then makes a second result of it. Suspend a job (stop without drain) to go on without a seam."
+)
+
+#: Said where a job starts from what its job, or that of another id, has gone on from already.
+_PUBLISHED: Final = (
+    "{path} is not the newest state of job {job_id}, which has completed {checkpoints} behind it. What sinks have "
+    "published with {them} is published again, and so is what was printed. To repeat nothing, start from that job's "
+    "newest checkpoint, or as that job with execution.state-recovery.path: latest."
+)
+
+_BY_RANK: Final = (
+    "{} does not say where operators without a uid stood in the program, as an older version wrote it. Each takes the "
+    "state of its rank among those of its kind on its input; that is another one's if the program has changed there: {}"
+)
+
+
+_ANEW: Final = (
+    "Job {} begins anew, although an earlier run of that id has left checkpoints. They stay where they are, until you "
+    "remove them (`penstock clean --retained`); with execution.state-recovery.path: latest the job goes on from them."
+)
+
+
+_NAMELESS: Final = (
+    "none of its records can be read, so it may be job {!r}, and latest would begin that anew; where it is another "
+    "one, move it away, or set penstock.job-id for this one"
+)
+
+
+class StartPhase(Enum):
+    """What a starting driver waits for."""
+
+    NEW = auto()
+    FINDING_JOB = auto()
+    #: There is no job of that name yet.
+    NAMING_JOB = auto()
+    LISTING = auto()
+    #: The newest record of the chain: it says what a job owns that goes on from there.
+    LOOKING = auto()
+    READING = auto()
+    #: What its job has completed behind the checkpoint that somebody has named.
+    COMPARING = auto()
+    CLAIMING = auto()
+    VERIFYING = auto()
+    #: The claim gets its place behind those of other jobs of the name.
+    NOTING = auto()
+    DONE = auto()
+
+
+class StartMachine:
+    """Leads from nothing to a claimed job.
+
+    Args:
+        settings: The job's settings.
+        identity: This driver.
+        graph: The job; a checkpoint that does not fit it is refused before the claim.
+    """
+
+    def __init__(self, settings: JobSettings, identity: Identity, graph: JobGraph) -> None:
+        self._settings = settings
+        self._identity = identity
+        self._graph = graph
+        self.phase = StartPhase.NEW
+        self.job_id = settings.job_id or ""
+        #: What the job goes on from; None for a fresh start.
+        self.restored: Restored | None = None
+        #: The record that says that there is nothing to do, as it was found.
+        self.already_ended: Record | None = None
+        self.chain: Chain | None = None
+        self._ids: tuple[int, ...] = ()
+        #: What the newest records say of the job: whether it goes on where it was to stop, and whether it has finished.
+        self._resumes = self._finished = False
+        self._newest: Record | None = None
+        #: Claims of this driver that are on the chain, and the one that is on its way there.
+        self._claims: list[Record] = []
+        self._claim_record: Record | None = None
+        self._tries = 0
+
+    def begin(self) -> list[Instruction]:
+        """Return the first instructions."""
+        if self._settings.latest and not self.job_id:
+            self.phase = StartPhase.FINDING_JOB
+            return [ListJobs(self._settings.job_name)]
+        self.job_id = self.job_id or self._identity.fresh_job_id
+        return self._list()
+
+    def handle(self, event: Event, now_ms: int) -> list[Instruction]:
+        """Go on after the answer to an instruction.
+
+        Raises:
+            PenstockError: The job cannot start; the error says why.
+        """
+        match self.phase, event:
+            case ((StartPhase.FINDING_JOB | StartPhase.NAMING_JOB), (JobsListed() | MarkFound())):
+                return self._found(event)
+            case StartPhase.LISTING, RecordsListed(ids):
+                self._ids = ids
+                return self._choose(now_ms)
+            case StartPhase.LOOKING, RecordRead() | StepFailed():
+                return self._looked(event, now_ms)
+            case (StartPhase.READING, RecordRead()) | (StartPhase.COMPARING, LaterFound()):
+                return self._read(event, now_ms)
+            case StartPhase.CLAIMING, RecordStored() | RecordTaken() | RecordUncertain():
+                return self._answered(event, now_ms)
+            case (StartPhase.VERIFYING, RecordsListed()) | (StartPhase.NOTING, ClaimNoted()):
+                return self._verify(event)
+            case _, StepFailed(error):
+                raise error
+            case _:
+                raise InternalError(f"A starting driver got {event} while {self.phase.name}.")
+
+    def _found(self, event: JobsListed | MarkFound) -> list[Instruction]:
+        if isinstance(event, MarkFound):
+            self.job_id = job_id_of_name(self._settings.job_name, event.mark)
+            return self._list()
+        if event.claimed_last is not None:
+            self.job_id = event.claimed_last
+            return self._list()
+        named = [job for job in event.jobs if job.job_name == self._settings.job_name]
+        if named:
+            self.job_id = max(named, key=lambda job: job.created_ms).job_id
+            return self._list()
+        if event.nameless:  # one of them may be this job, which would begin anew
+            raise CorruptCheckpointError(event.nameless[0], _NAMELESS.format(self._settings.job_name))
+        self.phase = StartPhase.NAMING_JOB
+        return [ReadMark(self._identity.fresh_job_id)]
+
+    def _list(self) -> list[Instruction]:
+        self.phase = StartPhase.LISTING
+        self.restored, self._newest, self._resumes, self._finished = None, None, False, False
+        return [ListRecords(self.job_id)]
+
+    def _choose(self, now_ms: int) -> list[Instruction]:
+        if not self._ids:
+            return self._go_on(None, now_ms)
+        self.phase = StartPhase.LOOKING
+        return [ReadRecord(checkpoint_path(self.job_id, self._ids[-1]))]
+
+    def _looked(self, event: RecordRead | StepFailed, now_ms: int) -> list[Instruction]:
+        if isinstance(event, RecordRead):
+            self._newest = event.record
+            return self._go_on(event, now_ms)
+        # Who starts from elsewhere may do so because the newest is damaged.
+        if self._settings.latest or not isinstance(event.error, CorruptCheckpointError):
+            raise event.error
+        return self._go_on(None, now_ms)
+
+    def _go_on(self, newest: RecordRead | None, now_ms: int) -> list[Instruction]:
+        path = self._settings.recovery_path
+        if path is None or (self._settings.latest and newest is None):
+            return self._claim(now_ms)
+        self.phase = StartPhase.READING
+        return self._read(newest, now_ms) if newest is not None and self._settings.latest else [ReadRecord(path)]
+
+    def _read(self, event: RecordRead | LaterFound, now_ms: int) -> list[Instruction]:
+        if isinstance(event, LaterFound):
+            return self._compared(event.checkpoint_id, now_ms)
+        record = event.record
+        if record is None:
+            reason = _LEFT_NOTHING if self._finished else "there is no checkpoint metadata at that path"
+            raise NoCheckpointError(event.path, self._job, reason)
+        match record.kind:
+            case RecordKind.CHECKPOINT | RecordKind.SAVEPOINT:
+                return self._restore(record, event.path, now_ms)
+            case RecordKind.FINISHED | RecordKind.DRAINED if self._settings.latest and not self._reopens:
+                self.already_ended = record
+                self.phase = StartPhase.DONE
+                return []
+            case RecordKind.SUSPENDED | RecordKind.DRAINED | RecordKind.CANCELED if record.savepoint is not None:
+                return [ReadRecord(record.savepoint)]
+            case RecordKind.TAKEOVER | RecordKind.FAILED if record.parent is None and self._settings.latest:
+                return self._claim(now_ms)  # nothing was committed yet, so it begins at the beginning
+            case _ if record.parent is not None:
+                self._resumes = self._resumes or record.resumes or record.kind is RecordKind.CANCELED
+                self._finished = self._finished or record.kind is RecordKind.FINISHED
+                return [ReadRecord(record.parent.path)]
+            case _:
+                reason = f"the job ended ({record.kind.value}) before its first checkpoint"
+                if record.kind is RecordKind.TAKEOVER:
+                    reason = "that is the record of a start, and the job had no checkpoint before it"
+                raise NoCheckpointError(event.path, self._job, reason)
+
+    def _restore(self, record: Record, path: str, now_ms: int) -> list[Instruction]:
+        if record.snapshot is None:
+            raise CorruptCheckpointError(path, "its metadata says that it is a checkpoint, but holds no state")
+        ignore = self._settings.ignore_unclaimed_state
+        # A stop that was under way comes to its end, unless it was given up or somebody wants that checkpoint itself.
+        stopping = record.savepoint if self._settings.latest and not self._resumes else None
+        stored = resumable(record.snapshot) if stopping is None else record.snapshot
+        again = reopen(stored, self._graph, self._settings.reopened_sources if stopping is None else ())
+        fitted = fit_snapshot(again.snapshot, self._graph, path, ignore_unclaimed=ignore, stops=stopping is not None)
+        drained = stopping is None and any(operator.drained for operator in record.snapshot.operators.values())
+        remarks = (Log(DRAINED.format(path), unexpected=True),) if drained else ()
+        if fitted.by_rank:
+            remarks = (*remarks, Log(_BY_RANK.format(path, ", ".join(fitted.by_rank)), unexpected=True))
+        self.restored = Restored(record, path, fitted, stopping, (*remarks, *_remarks(fitted, again)))
+        if self._settings.latest:
+            return self._claim(now_ms)
+        self.phase = StartPhase.COMPARING
+        return [FindLater(path, record)]
+
+    def _compared(self, later: int | None, now_ms: int) -> list[Instruction]:
+        restored = self.restored
+        assert restored is not None
+        if later is not None:
+            first, job_id = restored.record.checkpoint_id + 1, restored.record.job_id
+            one = first == later
+            text = _PUBLISHED.format(
+                path=restored.path,
+                job_id=job_id,
+                checkpoints=f"checkpoint {first}" if one else f"checkpoints {first} to {later}",
+                them="it" if one else "them",
+            )
+            said = Log(text, unexpected=True)
+            self.restored = replace(restored, later=later, remarks=(said, *restored.remarks))
+        return self._claim(now_ms)
+
+    def _claim(self, now_ms: int) -> list[Instruction]:
+        """Claim the next id of the chain."""
+        self.phase = StartPhase.CLAIMING
+        self._claims.clear()
+        next_id = self._ids[-1] + 1 if self._ids else 1
+        parent = self.restored and Parent(self.restored.record.checkpoint_id, self.restored.path)
+        own = possessions(self._newest, self.restored, self._settings, next_id, self._identity.run_id)
+        name = self._settings.job_name
+        resumes = self.restored is not None and self.restored.resumes
+        self.chain = Chain(
+            self._identity, self.job_id, name, next_id, parent, own.claimed, own.begins, own.runs, resumes
+        )
+        return self._put_claim(self.chain, now_ms)
+
+    def _put_claim(self, chain: Chain, now_ms: int) -> list[Instruction]:
+        self._tries = 0
+        self._claim_record = chain.make(RecordKind.TAKEOVER, now_ms)
+        return [PutRecord(self._claim_record)]
+
+    def _answered(self, event: RecordStored | RecordTaken | RecordUncertain, now_ms: int) -> list[Instruction]:
+        claim, chain = self._claim_record, self.chain
+        assert claim is not None and chain is not None  # noqa: PT018 - set together
+        if isinstance(event, RecordUncertain):
+            self._tries += 1
+            if self._tries >= _CLAIM_TRIES:
+                raise event.error
+            return [PutRecord(claim)]
+        if isinstance(event, RecordTaken) and not claim.same_write(event.existing):
+            return self._list()
+        self._claims.append(claim)
+        chain.stored(claim)
+        restored = self.restored
+        if restored is not None and restored.record.checkpoint_id >= chain.next_id:
+            # From elsewhere: ids also rise beyond its own, because committers remember the last one.
+            chain.next_id = restored.record.checkpoint_id + 1
+            return self._put_claim(chain, now_ms)
+        self.phase = StartPhase.VERIFYING
+        return [ListRecords(self.job_id)]
+
+    def _verify(self, event: RecordsListed | ClaimNoted) -> list[Instruction]:
+        """Check that no other driver has claimed an id beyond the first claim of this one.
+
+        That can only be where one of them skipped ids, for a checkpoint from elsewhere; the one that skipped yields.
+        """
+        if isinstance(event, ClaimNoted):
+            self.phase = StartPhase.DONE
+            return []
+        own = {record.checkpoint_id for record in self._claims}
+        others = [number for number in event.ids if number > min(own) and number not in own]
+        if others and len(own) > 1:
+            raise FencedError(self.job_id, others[-1], self._identity.run_id, "of a driver started at the same time")
+        if others:
+            return self._list()
+        self.phase = StartPhase.NOTING
+        return [NoteClaim(self._settings.job_name, self.job_id)]
+
+    @property
+    def remarks(self) -> tuple[Log, ...]:
+        """What a person wants to know of the start."""
+        if self.restored is not None:
+            return self.restored.remarks
+        newest = self._newest
+        if newest is None or self._settings.latest or (newest.is_terminal and not newest.keeps_checkpoints):
+            return ()
+        return (Log(_ANEW.format(self._job), unexpected=True),)
+
+    @property
+    def _job(self) -> str:
+        return f"{self._settings.job_name!r} ({self.job_id})"
+
+    @property
+    def _reopens(self) -> bool:
+        """Whether a job that has come to its end may go on."""
+        return bool(self._settings.reopened_sources)
+
+
+def _remarks(fitted: Fitted, again: Reopened) -> tuple[Log, ...]:
+    return (
+        *(Log(f"The state of operator {name} is dropped") for name in fitted.dropped),
+        *(Log(f"Source {uid!r} had finished and looks for new input") for uid in again.sources),
+        *(
+            Log(f"penstock.restart-finished-sources has no effect on {uid!r}, which has not finished", unexpected=True)
+            for uid in again.unfinished
+        ),
+    )

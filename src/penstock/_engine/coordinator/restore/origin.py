@@ -1,0 +1,146 @@
+"""The checkpoint that a job starts from: whose it is from then on, and which of its files the job needs as its own."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass, replace
+from pathlib import PurePath
+from typing import TYPE_CHECKING, Final
+
+from penstock._engine.coordinator.checkpoints.snapshots import map_handles
+from penstock._engine.protocol.metadata import JobSnapshot, RecordKind
+from penstock._engine.protocol.paths import shared_directory, shared_path
+
+if TYPE_CHECKING:
+    from penstock._engine.coordinator.checkpoints.chain import Chain
+    from penstock._engine.coordinator.checkpoints.retention import Retention
+    from penstock._engine.coordinator.restore.state_assignment import Restored
+    from penstock._engine.coordinator.settings import JobSettings
+    from penstock._engine.protocol.metadata import OperatorRecord, Record
+    from penstock._engine.protocol.state_handle import StateHandle
+
+
+#: Runs that a record names: those before them have been cleared away, or are left to `penstock clean`.
+_MOST_RUNS: Final = 16
+
+
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """What a job begins with."""
+
+    snapshot: JobSnapshot
+    #: Files to be copied first, from and to.
+    copies: tuple[tuple[str, str], ...]
+    #: The first checkpoint is to name none of the files that are there: subtasks write all of their state anew.
+    write_all: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Possessions:
+    """What a job owns of what it finds; all records of the chain say so, for later starts with `latest` (`Record`)."""
+
+    claimed: tuple[str, ...]
+    begins: int
+    runs: tuple[str, ...]
+
+
+def possessions(
+    newest: Record | None, restored: Restored | None, settings: JobSettings, chain_id: int, run_id: str
+) -> Possessions:
+    """Return what a job owns that starts now.
+
+    With `latest` it goes on from the runs before it, and owns what they owned. Any other start owns what it claims and
+    what comes: checkpoints that an earlier run of the same id has left are the user's.
+
+    Args:
+        newest: The newest record of the chain.
+        restored: What the job starts from.
+        settings: Say whether the job owns that.
+        chain_id: The id that the job claims.
+        run_id: The run that claims it.
+    """
+    if settings.latest and newest is not None:
+        return Possessions(newest.claimed, newest.begins, (*newest.runs, run_id)[-_MOST_RUNS:])
+    claimed = (restored.path,) if restored is not None and settings.claim and not settings.latest else ()
+    return Possessions(claimed, chain_id, (run_id,))
+
+
+def take_up(restored: Restored, chain: Chain, retention: Retention) -> Origin:
+    """Return the state of a checkpoint with files of this job, and have kept what it needs until there are others.
+
+    What this job does not own is left alone, and later checkpoints need nothing of it. One from elsewhere is copied. Of
+    one of its own the files are read where they are, until the first checkpoint has all of the state anew.
+
+    Args:
+        restored: The checkpoint.
+        chain: Of this job; says whether it owns the checkpoint.
+        retention: Of this job.
+    """
+    record, job_id = restored.record, chain.job_id
+    snapshot, copies = own_files(restored.fitted.snapshot, job_id, inside=_is_inside(restored))
+    is_own = _is_own(restored, job_id)
+    if is_own and record.checkpoint_id >= chain.begins:
+        retention.keep(record)
+        return Origin(snapshot, copies)
+    write_all = is_own and restored.path not in chain.claimed
+    if write_all:
+        snapshot, more = _copies_of_what_nobody_writes(snapshot, job_id, chain.next_id)
+        copies = (*copies, *more)
+    retention.keep_origin(snapshot)
+    return Origin(snapshot, copies, write_all)
+
+
+def _is_inside(restored: Restored) -> bool:
+    """Tell whether it is a checkpoint below the job's checkpoint directory."""
+    is_below = "://" not in restored.path and not PurePath(restored.path).is_absolute()
+    return is_below and restored.record.kind is not RecordKind.SAVEPOINT
+
+
+def _is_own(restored: Restored, job_id: str) -> bool:
+    return _is_inside(restored) and restored.record.job_id == job_id
+
+
+def _copies_of_what_nobody_writes(
+    snapshot: JobSnapshot, job_id: str, next_id: int
+) -> tuple[JobSnapshot, tuple[tuple[str, str], ...]]:
+    """Give the files of finished subtasks, which run in no epoch, new names."""
+    copies: dict[str, str] = {}
+
+    def change(handle: StateHandle) -> StateHandle:
+        if handle.path is None:
+            return handle
+        token = int(hashlib.sha256(f"{next_id} {handle.path}".encode()).hexdigest()[:16], 16)
+        copies[handle.path] = shared_path(job_id, "kept", 0, handle.checkpoint_id, token, suffix=".operator")
+        return replace(handle, path=copies[handle.path])
+
+    def finished(operator: OperatorRecord) -> OperatorRecord:
+        parts = (
+            replace(part, operator_state=tuple(map(change, part.operator_state))) if part.finished else part
+            for part in operator.subtasks
+        )
+        return replace(operator, subtasks=tuple(parts))
+
+    operators = {uid: finished(operator) for uid, operator in snapshot.operators.items()}
+    return replace(snapshot, operators=operators), tuple(copies.items())
+
+
+def own_files(snapshot: JobSnapshot, job_id: str, *, inside: bool) -> tuple[JobSnapshot, tuple[tuple[str, str], ...]]:
+    """Give files of another job or directory names below this job's directory.
+
+    Args:
+        snapshot: The state, which names the files.
+        job_id: This job.
+        inside: Whether the checkpoint is in this job's checkpoint directory; else all its files are elsewhere.
+
+    Returns:
+        The state with the new names, and the (old, new) paths.
+    """
+    copies: dict[str, str] = {}
+
+    def change(handle: StateHandle) -> StateHandle:
+        if handle.path is None or (inside and handle.path.startswith(f"{job_id}/")):
+            return handle
+        copies[handle.path] = f"{shared_directory(job_id)}/{handle.path.rpartition('/')[2]}"
+        return replace(handle, path=copies[handle.path])
+
+    return map_handles(snapshot, change), tuple(copies.items())

@@ -1,0 +1,86 @@
+"""Sources that had finished and are to read what is new (``penstock.restart-finished-sources``).
+
+Nothing before a finished operator may run, so with such a source everything after it runs again. As long as the
+key names the source, what finishes there keeps its state, so that sums and open sets go on where they were.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from penstock._engine.coordinator.checkpoints.splits import splits_of
+from penstock._engine.protocol.metadata import OperatorSubtask, VertexSubtask
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from penstock._engine.graph.job_graph import JobGraph
+    from penstock._engine.protocol.metadata import EnumeratorRecord, JobSnapshot, OperatorRecord, ReturnedSplits
+
+
+@dataclass(frozen=True, slots=True)
+class Reopened:
+    """A checkpoint's state in which sources go on that had finished."""
+
+    snapshot: JobSnapshot
+    #: The uids of these sources, and of those that were named but had not finished.
+    sources: tuple[str, ...]
+    unfinished: tuple[str, ...]
+
+
+def at_and_behind(graph: JobGraph, sources: Iterable[str]) -> frozenset[str]:
+    """Return the uids of all operators that get records of these sources, and of the operators chained to them."""
+    wanted = set(sources)
+    reached = {vertex.id for vertex in graph.vertices if wanted & {operator.uid for operator in vertex.operators}}
+    waiting = list(reached)
+    while waiting:
+        sender = waiting.pop()
+        found = {edge.target for edge in graph.edges if edge.source == sender} - reached
+        reached |= found
+        waiting += found
+    return frozenset(operator.uid for id_ in reached for operator in graph.vertices[id_].operators)
+
+
+def reopen(stored: JobSnapshot, graph: JobGraph, sources: Iterable[str]) -> Reopened:
+    """Return a checkpoint's state in which finished sources, and all operators after them, go on with new watermarks.
+
+    Args:
+        stored: What the checkpoint holds.
+        graph: The job.
+        sources: The uids of sources of the job that are to go on if they have finished.
+    """
+    named = tuple(sources)
+    finished = tuple(uid for uid in named if uid in stored.operators and stored.operators[uid].finished)
+    left = tuple(uid for uid in named if uid not in finished)
+    if not finished:
+        return Reopened(stored, (), left)
+    again = at_and_behind(graph, finished)
+    operators = {uid: _going_on(one) if uid in again else one for uid, one in stored.operators.items()}
+    operators.update((uid, _reading_on(operators[uid])) for uid in finished)
+    vertices = tuple(
+        replace(vertex, subtasks=(VertexSubtask(),) * len(vertex.subtasks))
+        if again.intersection(vertex.operators)
+        else vertex
+        for vertex in stored.vertices
+    )
+    return Reopened(replace(stored, vertices=vertices, operators=operators), finished, left)
+
+
+def _going_on(operator: OperatorRecord) -> OperatorRecord:
+    return replace(operator, subtasks=tuple(replace(part, finished=False) for part in operator.subtasks))
+
+
+def _reading_on(source: OperatorRecord) -> OperatorRecord:
+    """Begin with new readers: the old ones were told that no split would follow.
+
+    What they have not read is handed out again.
+    """
+    enumerator = source.enumerator and _looking(source.enumerator, splits_of(source))
+    return replace(source, subtasks=(OperatorSubtask(),) * source.parallelism, enumerator=enumerator)
+
+
+def _looking(record: EnumeratorRecord, unread: tuple[ReturnedSplits, ...]) -> EnumeratorRecord:
+    events = tuple(replace(messages, split_requests=0) for messages in record.unseen if messages.events)
+    returned = (*record.returned, *unread)
+    return replace(record, undelivered={}, unseen=events, returned=returned, reopened=True)

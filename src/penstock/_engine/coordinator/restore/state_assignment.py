@@ -1,0 +1,248 @@
+"""Fitting the state of a checkpoint to the job that starts from it.
+
+Operators are matched by uid. Keyed state follows its key groups to any parallelism, operator state and the states of
+writers are shared out anew, splits go back to the enumerator, and watermarks begin anew. What has finished stays so; of
+an operator that has finished in part all subtasks run again. They share what those that had finished have left unused:
+list items, and splits that were not read to their end.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from msgspec import UNSET
+
+from penstock._engine.coordinator.checkpoints.operator_state import redistribute
+from penstock._engine.coordinator.checkpoints.snapshots import fresh_snapshot
+from penstock._engine.coordinator.checkpoints.splits import splits_of
+from penstock._engine.coordinator.restore.finished import Extent, extents
+from penstock._engine.coordinator.restore.max_parallelism import take_over_max_parallelism
+from penstock._engine.coordinator.restore.places import differences
+from penstock._engine.graph.job_graph import OperatorKind
+from penstock._engine.protocol.control import decode, encode
+from penstock._engine.protocol.events import EndOfInput, SourceEvent, decode_event, encode_event
+from penstock._engine.protocol.key_groups import key_group_range
+from penstock._engine.protocol.metadata import (
+    EnumeratorRecord,
+    JobSnapshot,
+    OperatorRecord,
+    OperatorSubtask,
+    RecordKind,
+    VertexRecord,
+    VertexSubtask,
+)
+from penstock._engine.protocol.rows import MAX_WATERMARK
+from penstock._engine.protocol.state_handle import rescale
+from penstock.errors import MovedOperatorError, RestoreError, UnclaimedStateError
+
+if TYPE_CHECKING:
+    from collections.abc import Collection
+
+    from penstock._engine.coordinator.instructions import Log
+    from penstock._engine.graph.job_graph import JobGraph, OperatorNode
+    from penstock._engine.protocol.metadata import Record
+
+
+@dataclass(frozen=True, slots=True)
+class Fitted:
+    """A checkpoint's state as the state of a job."""
+
+    snapshot: JobSnapshot
+    #: The job, with the max parallelism of the state where the program has set none.
+    graph: JobGraph
+    #: The operators whose state was dropped, by name and uid.
+    dropped: tuple[str, ...] = ()
+    #: Operators without a uid that took state by their rank alone, as the checkpoint does not say where they stood.
+    by_rank: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Restored:
+    """The checkpoint that a job goes on from."""
+
+    record: Record
+    #: Below the checkpoint directory, or a URL when it is outside of it.
+    path: str
+    #: Its state, fitted to the job.
+    fitted: Fitted
+    #: The savepoint that the job was stopping into when its driver ended; what is left of that is to be done first.
+    stopping: str | None = None
+    #: What whoever starts the job should know of it.
+    remarks: tuple[Log, ...] = ()
+    #: The last checkpoint that its job has completed behind it: what is published up to there is published again.
+    later: int | None = None
+
+    @property
+    def resumes(self) -> bool:
+        """Whether the job was to stop with this checkpoint, and goes on from it instead."""
+        return self.stopping is None and self.record.kind is RecordKind.CHECKPOINT and self.record.savepoint is not None
+
+
+def fit_snapshot(stored: JobSnapshot, graph: JobGraph, path: str, *, ignore_unclaimed: bool, stops: bool) -> Fitted:
+    """Return a checkpoint's state as the state of a job.
+
+    Args:
+        stored: What the checkpoint holds.
+        graph: The job.
+        path: The checkpoint, for messages.
+        ignore_unclaimed: Drop the state of operators that the job does not have.
+        stops: The job was stopping with this checkpoint: only what is left of that is to be done.
+
+    Raises:
+        MovedOperatorError: An operator without a uid of its own is not where the one was whose state is there.
+        UnclaimedStateError: The job lacks an operator whose state is there.
+        RestoreError: The job has changed in a way that the state does not fit.
+    """
+    nodes = graph.operators
+    unclaimed = _unclaimed(stored, graph)
+    if unclaimed and not ignore_unclaimed:
+        raise _refusal(stored, graph, path, *next(iter(unclaimed.items())))
+    dropped = tuple(f"{stored.operators[uid].name!r} (uid {uid!r})" for uid in unclaimed)
+    stored = _without(stored, unclaimed)
+    graph = take_over_max_parallelism(stored, graph, path)
+    fresh = fresh_snapshot(graph)
+    if not unclaimed and _shape(stored) == _shape(fresh):
+        renamed = {uid: replace(stored.operators[uid], name=new.name) for uid, new in fresh.operators.items()}
+        return Fitted(replace(stored, operators=renamed, places=fresh.places), graph, by_rank=_by_rank(stored, graph))
+    if stops:
+        raise RestoreError(
+            f"{path} is the checkpoint with which this job was stopping when its process ended, and the job has "
+            "changed since. Start it once as it was, with 'latest': that only brings the stop to its end. Then start "
+            "it from the savepoint in its new form."
+        )
+    found = extents(stored, graph, path)
+    vertices = tuple(map(_placed, fresh.vertices, found))
+    operators = {
+        uid: _fit(nodes[uid], stored.operators.get(uid), wanted, found[wanted.vertex])
+        for uid, wanted in fresh.operators.items()
+    }
+    kept = replace(fresh, outstanding=stored.outstanding, given_up=stored.given_up)
+    snapshot = replace(kept, vertices=vertices, operators=operators)
+    return Fitted(snapshot, graph, dropped, _by_rank(stored, graph))
+
+
+def _shape(snapshot: JobSnapshot) -> object:
+    """Return what must be equal for channels and subtasks to keep their meaning."""
+    ordered = [snapshot.operators[uid] for vertex in snapshot.vertices for uid in vertex.operators]
+    sizes = [(operator.vertex, operator.parallelism, operator.max_parallelism) for operator in ordered]
+    return [(vertex.operators, vertex.inputs) for vertex in snapshot.vertices], sizes
+
+
+def _unclaimed(stored: JobSnapshot, graph: JobGraph) -> dict[str, str]:
+    """Return the uids of the operators whose state no operator of the job may have, each with the reason."""
+    nodes = graph.operators
+    moved = {} if stored.places is UNSET else differences(stored.places, graph.places)
+    outstanding = {commit.uid for commit in stored.outstanding}
+    unclaimed: dict[str, str] = {}
+    for uid, operator in stored.operators.items():
+        keeps = uid in outstanding or _has_state(operator)
+        if uid not in nodes and keeps:
+            unclaimed[uid] = "no operator is at that place"
+        elif uid in moved and (keeps or any(part.finished for part in operator.subtasks)):
+            unclaimed[uid] = moved[uid]
+    return unclaimed
+
+
+def _refusal(stored: JobSnapshot, graph: JobGraph, path: str, uid: str, reason: str) -> RestoreError:
+    """Return the error about state that no operator may have."""
+    nodes = graph.operators
+    place = None if stored.places is UNSET else stored.places.get(uid)
+    if uid not in nodes and (place is None or place.has_own_uid):
+        return UnclaimedStateError(path, uid, tuple(nodes))
+    kind = place and place.kind
+    alike = (node for node in nodes.values() if node.kind == kind and not node.explicit_uid)
+    now = (nodes[uid],) if uid in nodes else tuple(node for node in alike if node.uid not in stored.operators)
+    return MovedOperatorError(path, (stored.operators[uid].name, uid), tuple(map(str, now)), reason)
+
+
+def _without(stored: JobSnapshot, uids: Collection[str]) -> JobSnapshot:
+    operators = {uid: operator for uid, operator in stored.operators.items() if uid not in uids}
+    outstanding = tuple(commit for commit in stored.outstanding if commit.uid in operators)
+    return replace(stored, operators=operators, outstanding=outstanding)
+
+
+def _by_rank(stored: JobSnapshot, graph: JobGraph) -> tuple[str, ...]:
+    """Return the operators that are known by their rank alone, as the checkpoint does not say where they stood."""
+    placed = {} if stored.places is UNSET else stored.places
+    return tuple(
+        str(node)
+        for uid, node in graph.operators.items()
+        if not node.explicit_uid and uid in graph.places and uid not in placed
+        if uid in stored.operators and _has_state(stored.operators[uid])
+    )
+
+
+def _has_state(operator: OperatorRecord) -> bool:
+    parts = operator.subtasks
+    whole = operator.enumerator is not None or bool(operator.counted)
+    return whole or any(part.lineage or part.state or part.operator_state for part in parts)
+
+
+def _placed(vertex: VertexRecord, extent: Extent) -> VertexRecord:
+    """Return where the subtasks of a vertex stand: at their beginning, or at their end."""
+    if extent is not Extent.FINISHED:
+        return vertex
+    return replace(vertex, subtasks=(VertexSubtask(MAX_WATERMARK, finished=True),) * len(vertex.subtasks))
+
+
+def _fit(node: OperatorNode, found: OperatorRecord | None, wanted: OperatorRecord, extent: Extent) -> OperatorRecord:
+    """Return one operator's state at the parallelism that the job has now."""
+    if found is None:
+        return wanted
+    wanted = replace(wanted, accumulators=found.accumulators)
+    enumerator = found.enumerator and _for_readers_anew(found, found.enumerator, wanted.parallelism)
+    if extent is Extent.FINISHED:  # nobody is left who would hear of an event
+        enumerator = enumerator and replace(enumerator, undelivered={}, unseen=())
+        return replace(wanted, subtasks=(OperatorSubtask(finished=True),) * wanted.parallelism, enumerator=enumerator)
+    if extent is Extent.RUNNING and found.parallelism == wanted.parallelism:
+        return replace(wanted, subtasks=found.subtasks, enumerator=found.enumerator)
+    # A reader's splits go back to the enumerator, and watermarks begin anew; what is left are writers.
+    states = _deal(found, wanted.parallelism) if node.kind is OperatorKind.SINK_WRITER else [None] * wanted.parallelism
+    lineages = [part.lineage for part in found.subtasks]
+    subtasks = tuple(
+        OperatorSubtask(
+            rescale(lineages, key_group_range(index, wanted.parallelism, wanted.max_parallelism)),
+            state=states[index],
+            operator_state=operator_state,
+        )
+        for index, operator_state in enumerate(redistribute(found.subtasks, wanted.parallelism))
+    )
+    return replace(wanted, subtasks=subtasks, enumerator=enumerator)
+
+
+def _for_readers_anew(source: OperatorRecord, enumerator: EnumeratorRecord, parallelism: int) -> EnumeratorRecord:
+    """Return what an enumerator goes on with whose readers all begin anew; what ends the input ends theirs, too.
+
+    Splits of readers, and on the way to them, go back to the enumerator, and readers ask for splits anew. Source events
+    on the way are kept, in their order: those from and to a subtask that is no more are from and to its heir.
+    """
+    end = encode_event(EndOfInput())
+    ends = any(end in events for events in enumerator.undelivered.values())
+    undelivered: dict[int, tuple[bytes, ...]] = {}
+    for subtask, events in sorted(enumerator.undelivered.items()):
+        kept = tuple(event for event in events if isinstance(decode_event(event), SourceEvent))
+        if kept:
+            heir = _heir(subtask, parallelism)
+            undelivered[heir] = (*undelivered.get(heir, ()), *kept)
+    if ends:
+        undelivered = {subtask: (*undelivered.get(subtask, ()), end) for subtask in range(parallelism)}
+    unseen = tuple(
+        replace(messages, subtask=_heir(messages.subtask, parallelism), split_requests=0)
+        for messages in enumerator.unseen
+        if messages.events
+    )
+    returned = (*enumerator.returned, *splits_of(source))
+    return replace(enumerator, undelivered=undelivered, unseen=unseen, returned=returned)
+
+
+def _heir(subtask: int, parallelism: int) -> int:
+    """Return who takes the place of a subtask: itself where it is still there."""
+    return subtask % parallelism
+
+
+def _deal(found: OperatorRecord, parallelism: int) -> list[bytes | None]:
+    """Return the states of writers for each new subtask, dealt in turn (FLIP-143); None where nothing is left."""
+    states = [part.state for part in found.subtasks if part.state is not None]
+    items = [item for state in states for item in decode(state, list[bytes])]
+    return [encode(items[index::parallelism]) if items[index:] else None for index in range(parallelism)]

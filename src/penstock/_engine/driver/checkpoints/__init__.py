@@ -1,0 +1,1 @@
+"""Performs what concerns checkpoint storage: records, savepoints, what is deleted."""

@@ -1,0 +1,268 @@
+"""Performs the instructions about checkpoint storage: the chain of records, state files, and cleaning up."""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from penstock._engine.coordinator import events as ev
+from penstock._engine.coordinator.checkpoints.retention import ORPHAN_AGE_MS
+from penstock._engine.coordinator.checkpoints.snapshots import state_files
+from penstock._engine.driver.checkpoints.claim_order import claimed_jobs, note_claim
+from penstock._engine.driver.checkpoints.claimed import delete_claimed
+from penstock._engine.driver.checkpoints.damage import metadata_damage, read, readable
+from penstock._engine.protocol.metadata import Parent, Record, RecordKind, decode_record, encode_record
+from penstock._engine.protocol.paths import (
+    MARK,
+    METADATA,
+    checkpoint_ids,
+    checkpoint_of,
+    checkpoint_path,
+    is_job_directory,
+    is_mark,
+    metadata_path,
+    shared_directory,
+)
+from penstock._engine.savepoints.chains import last_checkpoint
+from penstock._engine.savepoints.located import rebased
+from penstock._engine.storage.copying import copy_files
+from penstock._engine.storage.opening import above, open_storage
+from penstock.errors import CheckpointStorageError, CorruptCheckpointError, PenstockError, UnsupportedFormatError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from penstock._engine.coordinator import instructions as do
+    from penstock._engine.coordinator.checkpoints.retention import Garbage
+    from penstock._engine.driver.background import Background
+    from penstock._engine.driver.mailbox import Clock
+    from penstock._engine.storage.checkpoint_storage import CheckpointStorage
+
+_log = logging.getLogger(__name__)
+
+_DAMAGED_MARK: Final = (
+    "it does not hold the 32 hexadecimal digits that make up the ids of new jobs there. Delete it, and a new one is "
+    "made; jobs that are in the directory keep their ids"
+)
+
+
+class RecordKeeper:
+    """Reads and writes below one checkpoint directory.
+
+    Args:
+        storage: The directory.
+        options: Options to open other directories of the same kind with.
+        background: Runs what nobody waits for.
+        clock: Tells the age of files.
+    """
+
+    def __init__(
+        self, storage: CheckpointStorage, options: dict[str, str], background: Background, clock: Clock
+    ) -> None:
+        self._storage = storage
+        self._options = options
+        self._background = background
+        self._clock = clock
+
+    def list_jobs(self, instruction: do.ListJobs) -> ev.Event:
+        """Look up the job of a name that was claimed last; all jobs by their newest readable record without any."""
+        for job_id in claimed_jobs(self._storage, instruction.job_name):
+            newest = self._newest(job_id)
+            if newest.job_name == instruction.job_name if newest is not None else self._has_records(job_id):
+                return ev.JobsListed((), job_id)
+        found = {name: self._newest(name) for name in self._storage.names("") if is_job_directory(name)}
+        jobs = (ev.JobEntry(record.job_id, record.job_name, record.created_ms) for record in found.values() if record)
+        nameless = (name for name, record in found.items() if record is None and self._has_records(name))
+        return ev.JobsListed(tuple(jobs), nameless=tuple(map(self._storage.full_path, nameless)))
+
+    def note_claim(self, instruction: do.NoteClaim) -> ev.Event:
+        """Write down which job of a name was claimed last."""
+        note_claim(self._storage, instruction.job_name, instruction.job_id)
+        return ev.ClaimNoted()
+
+    def _has_records(self, job_id: str) -> bool:
+        return any(METADATA in self._storage.names(checkpoint_path(job_id, number)) for number in self._ids(job_id))
+
+    def read_mark(self, instruction: do.ReadMark) -> ev.Event:
+        """Read the mark of the directory; of several drivers that find none, all take that of the first to put one.
+
+        Raises:
+            CorruptCheckpointError: The file is damaged.
+        """
+        data = self._storage.find(MARK)
+        if data is None:
+            self._storage.put_if_absent(MARK, f"{instruction.fresh}\n".encode())
+            data = self._storage.read(MARK)
+        text = data.decode("ascii", "replace")
+        if not (text.endswith("\n") and is_mark(text[:-1])):
+            raise CorruptCheckpointError(self._storage.full_path(MARK), _DAMAGED_MARK)
+        return ev.MarkFound(text[:-1])
+
+    def _newest(self, job_id: str) -> Record | None:
+        records = (readable(self._storage, checkpoint_path(job_id, number)) for number in reversed(self._ids(job_id)))
+        # A damaged one is left out: its job is known by an older record, and whoever restores this one hears of it.
+        return next(filter(None, records), None)
+
+    def _ids(self, job_id: str) -> tuple[int, ...]:
+        return checkpoint_ids(self._storage.names(job_id))
+
+    def list_records(self, instruction: do.ListRecords) -> ev.Event:
+        """Look up the ids of a chain. A directory without metadata is no record: a driver died before its commit."""
+        job_id = instruction.job_id
+        ids = self._ids(job_id)
+        while ids and METADATA not in self._storage.names(checkpoint_path(job_id, ids[-1])):
+            ids = ids[:-1]
+        return ev.RecordsListed(ids)
+
+    def read_record(self, instruction: do.ReadRecord) -> ev.Event:
+        """Read a record by the path of its checkpoint or metadata."""
+        path = instruction.path.rstrip("/").removesuffix(f"/{METADATA}")
+        storage, inner = self._locate(path)
+        shown = inner if storage is self._storage else storage.full_path(inner)
+        try:
+            record = read(storage, inner)
+        except UnsupportedFormatError:
+            raise
+        except CorruptCheckpointError as error:
+            raise metadata_damage(error, storage, inner) from None
+        if record is not None and record.kind is RecordKind.SAVEPOINT:
+            record = rebased(record, inner)
+        elif record is not None and record.parent is not None and storage is not self._storage:
+            record = replace(record, parent=_as_seen_from_elsewhere(record.parent, record.job_id, storage))
+        return ev.RecordRead(record, shown if record is not None else storage.full_path(inner))
+
+    def find_later(self, instruction: do.FindLater) -> ev.Event:
+        """Look up the last checkpoint of a job; that it cannot be read keeps no job from its start."""
+        record = instruction.record
+        # A savepoint does not say where its job keeps checkpoints; it is looked for where this job keeps its own.
+        is_savepoint = record.kind is RecordKind.SAVEPOINT
+        try:
+            storage = self._storage if is_savepoint else self._locate(instruction.path)[0]
+            last = last_checkpoint(storage, record.job_id, record.checkpoint_id)
+        except (PenstockError, OSError) as error:
+            _log.debug("What job %s has completed behind %s is not known: %s", record.job_id, instruction.path, error)
+            last = None
+        return ev.LaterFound(last)
+
+    def _locate(self, path: str) -> tuple[CheckpointStorage, str]:
+        """Return the checkpoint directory that a checkpoint is in, and its path there."""
+        if "://" not in path and not Path(path).is_absolute():
+            return self._storage, path
+        for root in (self._storage.full_path(""), self._storage.url):
+            if path.startswith(f"{root.rstrip('/')}/"):
+                return self._storage, path[len(root.rstrip("/")) + 1 :]
+        if "://" not in path and self._storage.url.startswith("file:"):  # the same place may be spelt by way of links
+            place, root = Path(path).resolve(), Path(self._storage.full_path("")).resolve()
+            if place.is_relative_to(root):
+                return self._storage, place.relative_to(root).as_posix()
+        directory, name = above(path)
+        root, job = above(directory)
+        return open_storage(root or "/", self._options), "/".join(filter(None, (job, name)))
+
+    def put_record(self, instruction: do.PutRecord) -> ev.Event:
+        """Put a record unless its id is taken; the commit point of an epoch."""
+        record = instruction.record
+        path = metadata_path(record.job_id, record.checkpoint_id)
+        try:
+            if self._storage.put_if_absent(path, encode_record(record)):
+                return ev.RecordStored()
+            existing = decode_record(self._storage.read(path), self._storage.full_path(path))
+        except Exception as error:  # noqa: BLE001 - whatever went wrong, the record may be there or not
+            return ev.RecordUncertain(error)
+        return ev.RecordTaken(existing)
+
+    def copy_state(self, instruction: do.CopyState) -> ev.Event:
+        """Copy state files of another job or directory into this one."""
+        source, _ = self._locate(instruction.checkpoint)
+        copy_files(source, self._storage, instruction.files)
+        return ev.StateCopied()
+
+    def store_state(self, instruction: do.StoreState) -> ev.Event:
+        """Write small state to files."""
+        for path, data in instruction.files:
+            self._storage.put(path, data)
+        return ev.StateStored()
+
+    def delete(self, instruction: do.Delete) -> None:
+        """Delete checkpoints, and then the files that only they named."""
+        garbage, job_id = instruction.garbage, instruction.job_id
+        records = [metadata_path(job_id, number) for number in garbage.checkpoints]
+
+        def delete() -> None:
+            files = self._without_those_of_others(job_id, instruction.begins, garbage)
+            for path in garbage.claimed:  # before the files that it shares with this job's checkpoints
+                delete_claimed(*self._locate(path), job_id)
+            self._storage.delete(records)
+            self._storage.delete(files)
+
+        self._in_background(delete)
+
+    def sweep_orphans(self, instruction: do.SweepOrphans) -> None:
+        """Delete what drivers and attempts before left behind."""
+
+        def sweep() -> None:
+            for orphans in self._orphans(instruction):
+                self._storage.delete(orphans)
+
+        self._in_background(sweep)
+
+    def _orphans(self, instruction: do.SweepOrphans) -> tuple[Sequence[str], Sequence[str]]:
+        """Return the records to delete, and what goes when they are gone."""
+        job_id, begins, before = instruction.job_id, instruction.begins, instruction.before
+        unneeded = [number for number in self._ids(job_id) if begins <= number < before]
+        unneeded = [number for number in unneeded if number not in instruction.checkpoints]
+        records = [metadata_path(job_id, number) for number in unneeded if self._is_checkpoint(job_id, number)]
+        oldest_ms = self._clock.now().now_ms - ORPHAN_AGE_MS  # as files have theirs
+        files = [
+            file.path
+            for file in self._storage.files(shared_directory(job_id))
+            if file.modified_ms <= oldest_ms
+            and file.path not in instruction.files
+            and begins <= (checkpoint_of(file.path) or 0) <= before
+        ]
+        return records, files
+
+    def _without_those_of_others(self, job_id: str, begins: int, garbage: Garbage) -> Sequence[str]:
+        """Return the files that no checkpoint of others names; no older ones where one of these is damaged."""
+        older = [file for file in garbage.files if (checkpoint_of(file) or 0) < begins]
+        if not older:
+            return garbage.files
+        needed: set[str] = set()
+        others = (checkpoint_path(job_id, number) for number in self._ids(job_id) if number < begins)
+        for path in (path for path in others if path not in garbage.claimed):
+            try:
+                record = read(self._storage, path)
+            except CorruptCheckpointError as error:
+                _log.warning("Keeping files that checkpoint %s, which belongs to you, may need: %s", path, error)
+                needed.update(older)
+                break
+            if record is not None and record.snapshot is not None:
+                needed |= state_files(record.snapshot)
+        return [file for file in garbage.files if file not in needed]
+
+    def _is_checkpoint(self, job_id: str, checkpoint_id: int) -> bool:
+        """Tell a checkpoint from the records that stay for good; a damaged one stays, too, to be looked at."""
+        path = metadata_path(job_id, checkpoint_id)
+        try:
+            data = self._storage.find(path)
+            return data is not None and decode_record(data, path).kind is RecordKind.CHECKPOINT
+        except CorruptCheckpointError:
+            return False
+
+    def _in_background(self, work: Callable[[], None]) -> None:
+        def run() -> None:
+            try:
+                work()
+            except CheckpointStorageError as error:
+                _log.warning("Cleaning up failed; it is tried again after the next start: %s", error)
+
+        self._background.run(run)
+
+
+def _as_seen_from_elsewhere(parent: Parent, job_id: str, storage: CheckpointStorage) -> Parent:
+    """Return the parent of a record of another directory, whose own checkpoints are named without it."""
+    if parent.path != checkpoint_path(job_id, parent.checkpoint_id):
+        return parent
+    return replace(parent, path=storage.full_path(parent.path))

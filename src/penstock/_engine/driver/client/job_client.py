@@ -1,0 +1,124 @@
+"""What a program holds of a job that it has started."""
+
+from __future__ import annotations
+
+import math
+import time
+from concurrent import futures
+from concurrent.futures import Future
+from typing import TYPE_CHECKING, Any
+
+from penstock._engine.driver.client.interruption import HEARS_S
+from penstock._engine.driver.client.signals import ending_on_signals
+from penstock._engine.protocol.control import Stop
+from penstock.common.completable_future import CompletableFuture
+from penstock.common.job_client import JobClient
+from penstock.common.job_id import JobID
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from penstock._engine.driver.driver import JobDriver
+    from penstock.common.job_execution_result import JobExecutionResult
+    from penstock.common.job_status import JobStatus
+    from penstock.common.time import Duration
+
+
+class JobHandle:
+    """A job that was submitted."""
+
+    def __init__(self, driver: JobDriver) -> None:
+        self._driver = driver
+        self.client: JobClient = DriverJobClient(driver)
+
+    def results(self, uid: str) -> Iterator[Any]:
+        """Yield the records of a collecting operator, each epoch's after its checkpoint has completed.
+
+        Raises:
+            JobExecutionError: The job has failed; raised after the records that came before.
+            JobCancelledError: It was cancelled.
+        """
+        while True:
+            with ending_on_signals(self._driver):  # only while waiting: between two records the program has Ctrl-C
+                block = self._driver.results.next_block(uid)
+            if block is None:
+                return
+            yield from block
+
+
+class DriverJobClient(JobClient):
+    """The client of a job that runs in this process."""
+
+    def __init__(self, driver: JobDriver) -> None:
+        self._driver = driver
+
+    def get_job_id(self) -> JobID:
+        """Return the id of the job."""
+        return JobID(self._driver.job_id)
+
+    def get_job_status(self) -> CompletableFuture[JobStatus]:
+        """Ask where the job stands."""
+        return CompletableFuture.completed(self._driver.status)
+
+    def cancel(self) -> CompletableFuture[None]:
+        """Ask for the job to be cancelled; the answer comes when it has ended, however it has."""
+        ended: Future[None] = Future()
+
+        def answer(_: Future[JobExecutionResult]) -> None:
+            if ended.set_running_or_notify_cancel():
+                ended.set_result(None)
+
+        self._driver.result.add_done_callback(answer)
+        self._driver.cancel()
+        return CompletableFuture(ended)
+
+    def stop_with_savepoint(
+        self,
+        advance_to_end_of_event_time: bool,
+        savepoint_directory: str | None = None,
+        *,
+        timeout: Duration | None = None,
+    ) -> CompletableFuture[str]:
+        """Ask for the job to stop; the answer, the savepoint's path, comes when it has."""
+        stop = Stop.DRAIN if advance_to_end_of_event_time else Stop.SUSPEND
+        timeout_ms = None if timeout is None else timeout.to_millis()
+        return CompletableFuture(self._driver.savepoint(savepoint_directory, stop, timeout_ms))
+
+    def cancel_with_savepoint(self, savepoint_directory: str | None = None) -> CompletableFuture[str]:
+        """Ask for the job to stop and to end as cancelled; the answer comes when it has."""
+        return CompletableFuture(self._driver.cancel_with_savepoint(savepoint_directory))
+
+    def trigger_checkpoint(self) -> CompletableFuture[int]:
+        """Ask for a checkpoint now; the answer, its id, comes when it has completed."""
+        return CompletableFuture(self._driver.trigger_checkpoint())
+
+    def trigger_savepoint(self, savepoint_directory: str | None = None) -> CompletableFuture[str]:
+        """Ask for a savepoint; the answer, its path, comes when it is complete. The job goes on."""
+        return CompletableFuture(self._driver.savepoint(savepoint_directory, Stop.NO))
+
+    def get_accumulators(self) -> CompletableFuture[dict[str, Any]]:
+        """Return the values of the accumulators so far."""
+        return CompletableFuture.completed(self._driver.accumulators())
+
+    def get_job_execution_result(self) -> CompletableFuture[JobExecutionResult]:
+        """Ask for the result; the answer comes when the job has ended."""
+        return _JobResult(self._driver)
+
+
+class _JobResult(CompletableFuture["JobExecutionResult"]):
+    """A job's result; while the main thread waits for it, Ctrl-C ends the job."""
+
+    def __init__(self, driver: JobDriver) -> None:
+        super().__init__(driver.result)
+        self._driver = driver
+
+    def result(self, timeout: float | None = None) -> JobExecutionResult:
+        """Wait for the job to end, and return its result."""
+        with ending_on_signals(self._driver):
+            self._wait(math.inf if timeout is None else timeout)
+            return super().result(0)
+
+    def _wait(self, timeout_s: float) -> None:
+        end_s = time.monotonic() + timeout_s
+        while not self.done() and (left_s := end_s - time.monotonic()) > 0:
+            futures.wait([self._driver.result], min(left_s, HEARS_S))

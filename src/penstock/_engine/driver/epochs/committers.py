@@ -1,0 +1,165 @@
+"""Runs the sinks' committers, which are user code, beside the main loop."""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from penstock._engine.coordinator import events as ev
+from penstock._engine.driver.failures import driver_code_error
+from penstock._engine.protocol.metadata import GivenUp
+from penstock._engine.protocol.versioned import pack, unpack
+from penstock.common.short_repr import short_repr
+from penstock.metrics.in_memory import InMemoryMetricGroup
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from penstock._engine.coordinator import instructions as do
+    from penstock._engine.coordinator.checkpoints.chain import Chain
+    from penstock._engine.driver.background import Background
+    from penstock._engine.driver.mailbox import Mailbox
+    from penstock._engine.protocol.metadata import Committable, OutstandingCommit
+    from penstock.datastream.connectors.base import Committer, SupportsCommitter
+    from penstock.metrics.metricbase import MetricGroup
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class CommitterContext:
+    """What a committer can see: ``CommitterInitContext`` of the connectors."""
+
+    metric_group: MetricGroup
+    job_id: str
+    operator_uid: str
+    restored_checkpoint_id: int | None
+    run_id: str
+    earlier_runs: tuple[str, ...]
+
+
+class Request:
+    """One committable in a committer's hands: ``CommitRequest`` of the connectors."""
+
+    def __init__(self, checkpoint_id: int, committable: Any, retries: int, *, may_be_committed: bool) -> None:
+        self.checkpoint_id = checkpoint_id
+        self.may_be_committed = may_be_committed
+        self.put_off = False
+        self.changed = False
+        self.unknown_failure: BaseException | None = None
+        self.known_failure: BaseException | None = None
+        self._committable = committable
+        self._retries = retries
+
+    def get_committable(self) -> Any:
+        """Return the committable."""
+        return self._committable
+
+    def get_number_of_retries(self) -> int:
+        """Return how often it was put off."""
+        return self._retries
+
+    def signal_failed_with_known_reason(self, error: BaseException) -> None:
+        """Give it up."""
+        self.known_failure = error
+
+    def signal_failed_with_unknown_reason(self, error: BaseException) -> None:
+        """Fail the job."""
+        self.unknown_failure = error
+
+    def retry_later(self) -> None:
+        """Put it off."""
+        self.put_off = True
+
+    def update_and_retry_later(self, committable: Any) -> None:
+        """Put off a part of it."""
+        self._committable = committable
+        self.put_off = self.changed = True
+
+    def signal_already_committed(self) -> None:
+        """Count as success, which is what a request left alone does."""
+        self.put_off = False
+
+
+class Committers:
+    """Performs the commits.
+
+    Args:
+        sinks: By uid: its name and the sink; those without a committer may be left out.
+        mailbox: Takes the answers.
+        background: Runs the committers.
+    """
+
+    def __init__(
+        self, sinks: Mapping[str, tuple[str, SupportsCommitter[Any]]], mailbox: Mailbox, background: Background
+    ) -> None:
+        self._sinks = sinks
+        self._mailbox = mailbox
+        self._background = background
+        self._committers: dict[str, Committer[Any]] = {}
+
+    def commit(self, instruction: do.Commit, chain: Chain, restored_checkpoint_id: int | None) -> None:
+        """Have one checkpoint of one sink published in the background."""
+        commit, metrics, uid = instruction.commit, InMemoryMetricGroup(), instruction.commit.uid
+        *earlier, run_id = chain.runs
+        context = CommitterContext(metrics, chain.job_id, uid, restored_checkpoint_id, run_id, tuple(earlier))
+
+        def work() -> None:
+            try:
+                retry, given_up = self._commit(commit, context, may_be_done=instruction.may_be_done)
+            except Exception as error:  # noqa: BLE001 - whatever the committer raises fails the job
+                name, _ = self._sinks[commit.uid]
+                where = f"the committer of {name!r} (uid {commit.uid!r}), checkpoint {commit.checkpoint_id}"
+                self._mailbox.post(ev.CommitFailed(commit.uid, driver_code_error(where, error)))
+            else:
+                self._mailbox.post(ev.Committed(commit.uid, retry, given_up))
+
+        self._background.run(work)
+
+    def _commit(
+        self, commit: OutstandingCommit, context: CommitterContext, *, may_be_done: bool
+    ) -> tuple[tuple[Committable, ...], tuple[GivenUp, ...]]:
+        """Call the committer, and return what it put off and what it gave up."""
+        name, sink = self._sinks[commit.uid]
+        if commit.uid not in self._committers:
+            self._committers[commit.uid] = sink.create_committer(context)
+        serializer = sink.get_committable_serializer()
+        requests = [
+            Request(
+                commit.checkpoint_id,
+                serializer.deserialize(*unpack(item.payload)),
+                item.retries,
+                may_be_committed=may_be_done,
+            )
+            for item in commit.committables
+        ]
+        self._committers[commit.uid].commit(requests)
+        put_off: list[Committable] = []
+        given_up: list[GivenUp] = []
+        for item, request in zip(commit.committables, requests, strict=True):
+            if request.unknown_failure is not None:
+                raise request.unknown_failure
+            if request.known_failure is not None:
+                number, reason = commit.checkpoint_id, short_repr(request.known_failure)
+                given_up.append(GivenUp(commit.uid, name, number, number, 1, reason))
+            elif request.put_off:
+                payload = item.payload
+                if request.changed:
+                    payload = pack(serializer.get_version(), serializer.serialize(request.get_committable()))
+                put_off.append(replace(item, payload=payload, retries=item.retries + 1))
+        if given_up:
+            _log.error(
+                "The committer of sink %r (uid %r) gave up %d of %d committables of checkpoint %d for good; their "
+                "records are in no output: %s",
+                *(name, commit.uid, len(given_up), len(requests), commit.checkpoint_id, given_up[0].reason),
+            )
+        return tuple(put_off), tuple(given_up)
+
+    def close(self) -> None:
+        """Close all committers at the end of the driver."""
+        for uid, committer in self._committers.items():
+            try:
+                committer.close()
+            except Exception:  # noqa: BLE001 - the job has ended, and the others are to be closed, too
+                _log.warning("The committer of %r failed to close", self._sinks[uid][0], exc_info=True)

@@ -1,0 +1,1 @@
+"""Looks on while a job runs, and shows it."""

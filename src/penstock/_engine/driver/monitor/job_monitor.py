@@ -1,0 +1,300 @@
+"""Looks on while the loop works, and keeps the job's view for other threads up to date.
+
+It sees each instruction before it is performed. Nothing that the job does depends on it; its cost is per epoch, never
+per record.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import Counter, deque
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from penstock._engine.coordinator import events as ev
+from penstock._engine.coordinator import instructions as do
+from penstock._engine.driver.epochs.accumulators import totals
+from penstock._engine.driver.monitor.checkpoint_history import CheckpointHistory
+from penstock._engine.gateway.checkpoint_view import RestoredView
+from penstock._engine.gateway.job_view import JobView, SubtaskView
+from penstock._engine.gateway.progress import JobProgress
+from penstock._engine.protocol.metadata import LATE_RECORDS, RecordKind, late_records
+from penstock._engine.protocol.paths import checkpoint_path
+from penstock._engine.protocol.rows import MAX_WATERMARK
+from penstock.common.job_status import JobStatus
+from penstock.errors import JobExecutionError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping
+
+    from penstock._engine.coordinator.job import JobCoordinator
+    from penstock._engine.coordinator.restore.state_assignment import Restored
+    from penstock._engine.gateway.checkpoint_view import CheckpointSettings
+    from penstock._engine.gateway.job_view import PlanView
+    from penstock._engine.gateway.progress import JobFailure
+    from penstock._engine.protocol.clocks import Moment
+    from penstock._engine.protocol.control import SubtaskAck
+    from penstock._engine.protocol.metadata import AccumulatorRecord
+
+
+class JobWatch:
+    """Makes the views of one job: a `JobListener`.
+
+    Args:
+        coordinator: Says what the job's id is, what it was restored from and what is to be committed.
+        job_name: The job.
+        run_id: This driver of it.
+        plan: Its plan.
+        clock: Returns the moment.
+        settings: How it makes checkpoints.
+        configuration: Its configuration, for people.
+        failures_kept: How many of its last failures can be asked for.
+        full_path: Turns a path below the checkpoint directory into one for people; None where that directory goes
+            with the job.
+    """
+
+    def __init__(
+        self,
+        coordinator: JobCoordinator,
+        job_name: str,
+        run_id: str,
+        plan: PlanView,
+        clock: Callable[[], Moment],
+        *,
+        settings: CheckpointSettings,
+        configuration: Mapping[str, str],
+        failures_kept: int,
+        full_path: Callable[[str], str] | None,
+    ) -> None:
+        self._coordinator = coordinator
+        self._clock = clock
+        self._full_path = full_path
+        self._checkpoints = CheckpointHistory(settings, self._checkpoint_path)
+        self._failures: deque[JobFailure] = deque(maxlen=failures_kept)
+        self._failure_count = 0
+        #: Since when the job is RUNNING, None while it is not; and the end of its last epoch that counted.
+        self._running_since: Moment | None = None
+        now = self._last_epoch = clock()
+        #: Set as soon as the job has its id, or has ended without one.
+        self.named = threading.Event()
+        #: Told when it has its id, and when it has ended and nobody has got the result yet; both on the loop's thread.
+        self.on_named: list[Callable[[JobView], None]] = []
+        self.on_end: list[Callable[[JobView], None]] = []
+        self._reactions: dict[type[Any], Callable[[Any], None]] = {
+            do.RunEpoch: self._run_epoch,
+            do.Publish: self._epoch_counts,
+            do.ShowGivenUp: self._show_given_up,
+            do.Commit: self._commit,
+            do.Delete: self._delete,
+            do.WriteSavepoint: self._write_savepoint,
+            do.AnswerSavepoint: self._answer_savepoint,
+        }
+        #: The job as it is now: replaced as a whole, so that other threads read it without a lock.
+        self.view = JobView(
+            job_id="",
+            run_id=run_id,
+            name=job_name,
+            status=JobStatus.INITIALIZING,
+            status_times={JobStatus.INITIALIZING: now},
+            started=now,
+            ended=None,
+            plan=plan,
+            subtasks=tuple((SubtaskView(),) * vertex.parallelism for vertex in plan.vertices),
+            progress=JobProgress(subtasks=sum(vertex.parallelism for vertex in plan.vertices)),
+            last_interval_ms=0,
+            running_ms=0,
+            checkpoints=self._checkpoints.view,
+            configuration=configuration,
+        )
+
+    # --------------------------------------------------------------------------------- what the loop tells, its thread
+
+    def saw(self, instruction: do.Instruction) -> None:
+        """Take note of what is about to be performed."""
+        react = self._reactions.get(type(instruction))
+        if react is not None:
+            react(instruction)
+
+    def heard(self, event: ev.Event) -> None:
+        """Take note of what has happened, before the coordinator hears of it."""
+        if isinstance(event, ev.EpochEnded):
+            self._checkpoints.acked(self._clock())
+
+    def turned(self) -> None:
+        """Take note that all that followed from an event is done."""
+        pending = self._pending_commits()
+        if pending != self.view.pending_commits:
+            self._show(pending_commits=pending)
+
+    def on_status(self, status: JobStatus) -> None:
+        """Take note of a new status; a terminal one shows when the job's result is there as well."""
+        now = self._clock()
+        if self._coordinator.job_id and not self.named.is_set():
+            self._show(job_id=self._coordinator.job_id)
+            self.named.set()
+            for tell in self.on_named:
+                tell(self.view)
+        if status.is_terminal_state():
+            return
+        if status is JobStatus.RUNNING:
+            self._note_restore(now.now_ms)
+            self._show_counted(self._coordinator.counted)
+            self._show(given_up=self._coordinator.given_up)
+            self._running_since = self._last_epoch = now
+        elif self._running_since is not None:
+            running_ms = self.view.running_ms + now.since(self._last_epoch)
+            self._running_since = None
+            self._show(running_ms=running_ms)
+        self._show(status=status, status_times={**self.view.status_times, status: now})
+
+    def on_progress(self, progress: JobProgress) -> None:
+        """Leave it to `saw`, which sees the acks as well."""
+
+    def on_failure(self, failure: JobFailure) -> None:
+        """Keep a failure."""
+        self._failures.append(failure)
+        self._failure_count += 1
+        self._checkpoints.failed(failure.checkpoint_id, failure.reason, failure.time)
+        self._show(failures=tuple(self._failures), failures_dropped=self._failure_count - len(self._failures))
+
+    def ended(self, status: JobStatus, error: Exception | None) -> None:
+        """Show the last status, for good; an error is what the program gets."""
+        now = self._clock()
+        self._checkpoints.job_ended(f"the job is {status.name}", now)
+        self._show_counted(self._coordinator.counted)
+        self._show(
+            given_up=self._coordinator.given_up,
+            status=status,
+            status_times={**self.view.status_times, status: now},
+            ended=now,
+            error=error if error is None else _headline(error),
+            error_text=error if error is None else str(error),
+            pending_commits=self._pending_commits(),
+        )
+        self.named.set()
+        for tell in self.on_end:
+            tell(self.view)
+
+    # --------------------------------------------------------------------------------------------------- instructions
+
+    def _run_epoch(self, instruction: do.RunEpoch) -> None:
+        subtasks = sum(not part.is_notice for part in instruction.dispatches.values())
+        self._checkpoints.begun(instruction.checkpoint_id, instruction.stop, subtasks, self._clock())
+        self._show()
+
+    def _epoch_counts(self, instruction: do.Publish) -> None:
+        now, progress = self._clock(), instruction.progress
+        self._checkpoints.completed(progress.checkpoint_id, instruction.acks, instruction.snapshot, now)
+        interval_ms = now.since(self._last_epoch)
+        self._last_epoch = now
+        self._show(
+            progress=progress,
+            subtasks=self._advanced(instruction.acks, now),
+            last_interval_ms=interval_ms,
+            running_ms=self.view.running_ms + interval_ms,
+        )
+        self._show_counted(instruction.snapshot.counted)
+
+    def _show_given_up(self, instruction: do.ShowGivenUp) -> None:
+        self._show(given_up=instruction.given_up, progress=instruction.progress)
+
+    def _commit(self, _: do.Commit) -> None:
+        self._show(pending_commits=self._pending_commits())
+
+    def _delete(self, instruction: do.Delete) -> None:
+        self._checkpoints.discarded(instruction.garbage.checkpoints)
+        self._show()
+
+    def _write_savepoint(self, instruction: do.WriteSavepoint) -> None:
+        if not instruction.is_staged:  # else it is the one of the stop, which shows as its checkpoint
+            self._checkpoints.savepoint_begun(instruction.path, instruction.record.checkpoint_id, self._clock())
+            self._show()
+
+    def _answer_savepoint(self, instruction: do.AnswerSavepoint) -> None:
+        error = instruction.error
+        reason = None if error is None else str(error)
+        self._checkpoints.savepoint_ended(instruction.request.path, instruction.request.stop, reason, self._clock())
+        self._show()
+
+    # -------------------------------------------------------------------------------------------------------- figures
+
+    def _advanced(self, acks: Iterable[SubtaskAck], now: Moment) -> tuple[tuple[SubtaskView, ...], ...]:
+        """Return the figures of all subtasks after an epoch; one that did not run in it did nothing."""
+        rows = [[_idle(subtask) for subtask in vertex] for vertex in self.view.subtasks]
+        for ack in acks:
+            before = rows[ack.vertex][ack.subtask]
+            rows[ack.vertex][ack.subtask] = SubtaskView(
+                records_in=before.records_in + ack.records_in,
+                records_out=before.records_out + ack.records_out,
+                bytes_in=before.bytes_in + ack.bytes_in,
+                bytes_out=before.bytes_out + ack.bytes_out,
+                busy_ms=before.busy_ms + ack.busy_ms,
+                last_records_in=ack.records_in,
+                last_records_out=ack.records_out,
+                last_bytes_in=ack.bytes_in,
+                last_bytes_out=ack.bytes_out,
+                last_busy_ms=ack.busy_ms,
+                input_watermark=min(
+                    (MAX_WATERMARK if channel.ended else channel.watermark for channel in ack.channels.values()),
+                    default=ack.watermark,
+                ),
+                output_watermark=ack.watermark,
+                finished=ack.finished,
+                finished_at=now if ack.finished else None,
+                metrics={uid: part.metrics for uid, part in ack.operators.items() if part.metrics},
+            )
+        return tuple(tuple(row) for row in rows)
+
+    def _show_counted(self, counted: Mapping[str, Mapping[str, AccumulatorRecord]]) -> None:
+        late = late_records(counted)
+        if not counted and not self.view.accumulators and late == self.view.late_records:
+            return
+        own = {
+            uid: {name: record for name, record in records.items() if name != LATE_RECORDS}
+            for uid, records in counted.items()
+        }
+        of_vertices = {
+            vertex.id: totals(own.get(node.uid, {}) for node in vertex.operators) for vertex in self.view.plan.vertices
+        }
+        self._show(accumulators=totals(own.values()), vertex_accumulators=of_vertices, late_records=late)
+
+    def _pending_commits(self) -> dict[str, int]:
+        pending: Counter[str] = Counter()
+        for commit in self._coordinator.state.ledger.outstanding:
+            pending[commit.uid] += len(commit.committables)
+        return dict(pending)
+
+    def _note_restore(self, now_ms: int) -> None:
+        """Take note of the checkpoint that the job takes up as it begins to run, or to run again."""
+        restored, last = self._coordinator.restored, self.view.progress.checkpoint_id
+        if last:
+            self._checkpoints.restored(RestoredView(last, now_ms, is_savepoint=False, path=self._checkpoint_path(last)))
+        elif restored is not None:
+            record = restored.record
+            is_savepoint = record.kind is RecordKind.SAVEPOINT
+            path = self._restored_path(restored)
+            view = RestoredView(
+                record.checkpoint_id, now_ms, is_savepoint=is_savepoint, path=path, later=restored.later
+            )
+            self._checkpoints.restored(view)
+
+    def _restored_path(self, restored: Restored) -> str | None:
+        if "://" in restored.path or restored.path.startswith("/"):
+            return restored.path
+        return self._full_path and self._full_path(restored.path)
+
+    def _checkpoint_path(self, checkpoint_id: int) -> str | None:
+        return self._full_path and self._full_path(checkpoint_path(self._coordinator.job_id, checkpoint_id))
+
+    def _show(self, **changes: Any) -> None:
+        self.view = replace(self.view, checkpoints=self._checkpoints.view, **changes)
+
+
+def _headline(error: Exception) -> str:
+    return error.reason if isinstance(error, JobExecutionError) else f"{type(error).__name__}: {error}"
+
+
+def _idle(subtask: SubtaskView) -> SubtaskView:
+    if not subtask.last_busy_ms and not subtask.last_records_in and not subtask.last_records_out:
+        return subtask
+    return replace(subtask, last_records_in=0, last_records_out=0, last_bytes_in=0, last_bytes_out=0, last_busy_ms=0)

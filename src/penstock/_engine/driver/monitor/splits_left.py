@@ -1,0 +1,38 @@
+"""How many splits a bounded job has still to read: what its progress bar goes by.
+
+A split is with the enumerator, on its way or with a reader. Enumerators tell how many wait by a gauge, as Flink's do;
+the rest is in the last checkpoint.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from penstock._engine.protocol.control import decode
+from penstock._engine.protocol.events import AddSplits, ReaderState, decode_event
+
+if TYPE_CHECKING:
+    from penstock._engine.driver.epochs.enumerators import Enumerators
+    from penstock._engine.protocol.metadata import EnumeratorRecord, JobSnapshot, OperatorRecord
+
+
+def splits_left(enumerators: Enumerators, snapshot: JobSnapshot) -> int | None:
+    """Return the number of splits that are not read to their end; None where an enumerator does not say.
+
+    Args:
+        enumerators: Those of the job.
+        snapshot: The job's last checkpoint.
+    """
+    waiting = enumerators.unassigned_splits()
+    if waiting is None:
+        return None
+    sources = ((operator, operator.enumerator) for operator in snapshot.operators.values())
+    return waiting + sum(_held(operator, record) for operator, record in sources if record is not None)
+
+
+def _held(operator: OperatorRecord, record: EnumeratorRecord) -> int:
+    """Return how many splits of a source are with its readers or on their way there."""
+    readers = (decode(part.state, ReaderState) for part in operator.subtasks if part.state and not part.finished)
+    events = (decode_event(data) for events in record.undelivered.values() for data in events)
+    on_the_way = sum(len(event.splits) for event in events if isinstance(event, AddSplits))
+    return on_the_way + sum(len(reader.splits) for reader in readers)

@@ -1,0 +1,86 @@
+from __future__ import annotations
+
+from penstock._engine.coordinator.checkpoints.retention import ORPHAN_AGE_MS, Garbage, Retention
+from penstock._engine.protocol.metadata import (
+    JobSnapshot,
+    OperatorRecord,
+    OperatorSubtask,
+    Record,
+    RecordKind,
+)
+from penstock._engine.protocol.state_handle import StateHandle
+
+
+def checkpoint(checkpoint_id: int, *files: str) -> Record:
+    lineage = tuple(StateHandle(checkpoint_id, 1, "delta", file, None, 1, 1, 0, (0, 127)) for file in files)
+    operators = {"op": OperatorRecord("op", 0, 1, 128, (OperatorSubtask(lineage),))}
+    return Record(
+        RecordKind.CHECKPOINT, "j", "job", checkpoint_id, "run", "n", 0, "0", None, JobSnapshot((), operators)
+    )
+
+
+def test_newest_checkpoints_stay_and_files_go_with_the_last_that_names_them() -> None:
+    retention = Retention(2, 0)
+    retention.keep(checkpoint(1, "a"))
+    retention.keep(checkpoint(2, "a", "b"))
+    assert not retention.drop()
+    retention.keep(checkpoint(3, "b", "c"))
+    assert retention.drop() == Garbage((1,), ())
+    retention.keep(checkpoint(4, "c"))
+    assert retention.drop() == Garbage((2,), ("a",))
+    assert retention.checkpoints == {3, 4}
+    assert retention.files == {"b", "c"}
+
+
+def test_files_that_are_being_copied_stay_with_whoever_else_needs_them() -> None:
+    retention = Retention(1, 0)
+    first = checkpoint(1, "a", "b")
+    retention.keep(first)
+    one, other = (retention.pin(1, frozenset({"a", "b"})) for _ in range(2))
+    assert not retention.unpin(one)
+    retention.keep(checkpoint(2, "b"))
+    assert retention.drop() == Garbage((1,))
+    assert retention.unpin(other) == Garbage((), ("a",))
+
+
+def test_files_that_a_job_begins_with_stay_until_newer_ones_are_there() -> None:
+    retention = Retention(1, 0)
+    origin = checkpoint(1, "copy").snapshot
+    assert origin is not None
+    retention.keep_origin(origin)
+    assert not retention.unpin(retention.pin(1, frozenset({"copy"})))
+    retention.keep(checkpoint(2, "a"))
+    assert retention.drop() == Garbage((), ("copy",))
+
+
+def test_orphans_are_looked_for_at_the_start_and_a_while_later() -> None:
+    retention = Retention(1, 1_000)
+    assert retention.sweep_due(1_000)
+    assert not retention.sweep_due(2_000)
+    assert retention.sweep_due(1_000 + ORPHAN_AGE_MS)
+    assert not retention.sweep_due(10**9)
+
+
+def test_orphans_are_looked_for_a_while_after_an_epoch_was_given_up() -> None:
+    retention = Retention(1, 0)
+    assert retention.sweep_due(ORPHAN_AGE_MS)
+    for at in range(100_000, 100_100):  # many in a row are one reason to look
+        retention.orphans_possible(at)
+    assert not retention.sweep_due(100_000 + ORPHAN_AGE_MS - 1)
+    assert retention.sweep_due(100_099 + ORPHAN_AGE_MS)
+    assert not retention.sweep_due(10**9)
+
+
+def test_claimed_checkpoint_goes_when_as_many_newer_ones_are_there_as_are_retained() -> None:
+    retention = Retention(2, 0, ("/savepoints/one",))
+    copies = checkpoint(1, "copy").snapshot
+    assert copies is not None
+    retention.keep_origin(copies)
+    assert (retention.checkpoints, retention.files) == (frozenset(), {"copy"})
+    retention.keep(checkpoint(3, "copy", "a"))
+    assert not retention.drop()
+    retention.keep(checkpoint(4, "copy", "b"))
+    assert retention.drop() == Garbage((), (), ("/savepoints/one",))
+    retention.keep(checkpoint(5, "b"))
+    retention.keep(checkpoint(6, "b"))
+    assert retention.drop() == Garbage((3, 4), ("a", "copy"))

@@ -1,0 +1,92 @@
+"""When a job's commits begin, and when no more do."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from penstock._engine.coordinator import events as ev
+from penstock._engine.coordinator import instructions as do
+from penstock._engine.coordinator.commits.commit_cycle import CommitCycle
+from penstock._engine.coordinator.commits.ledger import CommitLedger
+from penstock._engine.coordinator.context import Desk
+from penstock._engine.coordinator.phases import Phase
+from penstock._engine.protocol.metadata import Committable, OutstandingCommit
+
+COMMITS = [("a", 2), ("b", 2), ("a", 3)]
+
+
+class Commits:
+    """A job with two checkpoints of one sink and one of another, all of which are to be committed."""
+
+    def __init__(self) -> None:
+        self.desk, self.errors = Desk(), list[Exception]()
+        self.desk.phase = Phase.EPOCH
+        outstanding = [OutstandingCommit(uid, number, (Committable(0, b""),)) for uid, number in COMMITS]
+        state: Any = SimpleNamespace(ledger=CommitLedger(outstanding))
+        self.cycle = CommitCycle(self.desk, state, 3, fail=self.errors.append, moved=lambda: None)
+        self.cycle.start()
+        assert self.begun() == [("a", 2), ("b", 2)]
+
+    def begun(self) -> list[tuple[str, int]]:
+        """Return the commits that were begun since the last look."""
+        told = self.desk.taken()
+        self.alarms = [step.alarm for step in told if isinstance(step, do.Wake)]
+        return [(step.commit.uid, step.commit.checkpoint_id) for step in told if isinstance(step, do.Commit)]
+
+    def done(self, uid: str, retry: tuple[Committable, ...] = ()) -> list[tuple[str, int]]:
+        self.cycle.answered(ev.Committed(uid, retry))
+        return self.begun()
+
+
+def test_next_one_of_a_sink_begins_when_the_one_before_is_done() -> None:
+    commits = Commits()
+    assert commits.done("b") == []
+    assert commits.done("a") == [("a", 3)]
+
+
+@pytest.mark.parametrize("phase", [Phase.TEARDOWN, Phase.FAILING])
+def test_none_begins_while_a_job_breaks_off_because_of_an_error(phase: Phase) -> None:
+    commits = Commits()
+    commits.desk.phase = phase
+    assert commits.done("a") == []
+    commits.desk.phase = Phase.RECOVERING
+    commits.cycle.start()
+    assert commits.begun() == [("a", 3)]
+
+
+def test_one_that_failed_while_the_job_is_cancelled_is_not_tried_again_by_it() -> None:
+    commits = Commits()
+    commits.desk.phase = Phase.CANCELLING
+    commits.cycle.answered(ev.CommitFailed("a", OSError("gone")))
+    assert [str(error) for error in commits.errors] == ["gone"]
+    assert commits.done("b") == []
+
+
+@pytest.mark.parametrize(("phase", "again"), [(Phase.PAUSED, [("a", 2)]), (Phase.CANCELLING, []), (Phase.CLOSING, [])])
+def test_one_that_was_put_off_is_tried_again_while_the_job_runs(phase: Phase, again: list[tuple[str, int]]) -> None:
+    commits = Commits()
+    assert commits.done("a", (Committable(0, b"", 1),)) == []
+    [alarm] = commits.alarms
+    commits.desk.phase = phase
+    commits.desk.ring(alarm)
+    assert commits.begun() == again
+
+
+def test_outstanding_ones_are_told_oldest_checkpoint_first() -> None:
+    ledger = CommitLedger(OutstandingCommit(uid, number, ()) for uid, number in COMMITS)
+    assert [(commit.uid, commit.checkpoint_id) for commit in ledger.outstanding] == COMMITS
+
+
+def test_only_what_this_driver_has_completed_and_not_begun_is_known_not_to_be_done() -> None:
+    ledger = CommitLedger([OutstandingCommit("a", 1, ())])
+    ledger.add([OutstandingCommit("a", 2, ()), OutstandingCommit("b", 2, ())])
+    assert [(commit.uid, may_be_done) for commit, may_be_done in ledger.start()] == [("a", True), ("b", False)]
+    ledger.failed("b")
+    ledger.done("a")
+    assert [(commit.uid, may_be_done) for commit, may_be_done in ledger.start()] == [("a", False), ("b", True)]
+    ledger.put_off("a", ())
+    ledger.retry("a")
+    assert [may_be_done for _, may_be_done in ledger.start()] == [True]

@@ -1,0 +1,111 @@
+from __future__ import annotations
+
+import itertools
+
+import pytest
+from tests.unit.coordinator.acks import ack
+
+from penstock._engine.coordinator.epochs.budget import FIRST_MS, FIRST_RECORDS, BudgetPlanner, EpochCost, epoch_cost
+
+
+def simulate(
+    planner: BudgetPlanner, *, epochs: int, source_per_s: float, sink_per_s: float, fixed_ms: int = 300
+) -> list[float]:
+    """Run epochs of a source that always has more, and a slower or faster level behind it; returns their lengths."""
+    lengths: list[float] = []
+    for _ in range(epochs):
+        budget = planner.budget(0)
+        records = max(1, min(budget.records, int(source_per_s * budget.time_ms / 1000)))
+        reading, writing = records / source_per_s * 1000, records / sink_per_s * 1000
+        wall = round(fixed_ms + reading + writing)
+        acks = [
+            ack(0, 0, records_in=records, bytes_out=records, busy_ms=round(reading)),
+            ack(1, 0, records_in=records, busy_ms=round(writing)),
+        ]
+        planner.accepted(acks, epoch_cost(acks, wall, {0: 0, 1: 1}, 2))
+        lengths.append(wall)
+    return lengths
+
+
+def test_first_epoch_is_small() -> None:
+    budget = BudgetPlanner(None, [0]).budget(0)
+    assert (budget.records, budget.time_ms) == (FIRST_RECORDS, FIRST_MS)
+
+
+def test_fast_source_before_a_slow_level_never_makes_an_endless_epoch() -> None:
+    planner = BudgetPlanner(None, [0])
+    lengths = simulate(planner, epochs=20, source_per_s=5_000_000, sink_per_s=100)
+    assert lengths[0] < 11_000  # 1,000 records at 10 ms each
+    assert max(lengths[1:]) < 6_500
+
+
+def test_without_an_interval_the_fixed_cost_falls_to_a_tenth() -> None:
+    planner = BudgetPlanner(None, [0])
+    lengths = simulate(planner, epochs=20, source_per_s=1_000_000, sink_per_s=2_000_000, fixed_ms=300)
+    assert 0.05 < 300 / lengths[-1] < 0.13
+
+
+def test_without_an_interval_an_epoch_stays_below_five_seconds_or_so() -> None:
+    planner = BudgetPlanner(None, [0])
+    lengths = simulate(planner, epochs=30, source_per_s=1_000_000, sink_per_s=2_000_000, fixed_ms=3_000)
+    assert max(lengths) < 3_000 + 5_000 * 1.4
+
+
+@pytest.mark.parametrize("interval_ms", [1_000, 10_000])
+def test_epoch_comes_to_the_length_of_the_interval(interval_ms: int) -> None:
+    planner = BudgetPlanner(interval_ms, [0])
+    lengths = simulate(planner, epochs=30, source_per_s=200_000, sink_per_s=100_000, fixed_ms=300)
+    assert interval_ms * 0.75 < lengths[-1] < interval_ms * 1.3
+
+
+def test_epoch_time_at_most_doubles() -> None:
+    planner = BudgetPlanner(60_000, [0])
+    lengths = simulate(planner, epochs=12, source_per_s=1_000_000, sink_per_s=1_000_000, fixed_ms=0)
+    assert all(after <= 2.6 * before for before, after in itertools.pairwise(lengths[1:]))
+
+
+def test_expired_epoch_halves_the_budget() -> None:
+    planner = BudgetPlanner(None, [0])
+    simulate(planner, epochs=10, source_per_s=1_000_000, sink_per_s=1_000_000)
+    before = planner.budget(0)
+    planner.expired()
+    after = planner.budget(0)
+    assert (after.records, after.bytes, after.time_ms) == (
+        before.records // 2,
+        before.bytes // 2,
+        before.time_ms // 2,
+    )
+
+
+def test_budget_never_falls_below_one_record() -> None:
+    planner = BudgetPlanner(None, [0])
+    for _ in range(40):
+        planner.expired()
+    budget = planner.budget(0)
+    assert min(budget.records, budget.bytes, budget.time_ms) >= 1
+
+
+def test_epoch_that_read_little_takes_nothing_away() -> None:
+    planner = BudgetPlanner(1_000, [0])
+    simulate(planner, epochs=10, source_per_s=1_000_000, sink_per_s=1_000_000)
+    before = planner.budget(0).records
+    trickle = [ack(0, 0, records_in=3, busy_ms=2), ack(1, 0, records_in=3, busy_ms=1)]
+    planner.accepted(trickle, EpochCost(300, (2.0, 1.0)))
+    assert planner.budget(0).records >= before
+
+
+def test_idle_job_looks_less_and_less_often() -> None:
+    planner = BudgetPlanner(None, [0])
+    assert [planner.idle() for _ in range(5)] == [200, 400, 800, 1_000, 1_000]
+
+
+def test_idle_job_looks_at_least_once_an_interval() -> None:
+    planner = BudgetPlanner(300, [0])
+    assert [planner.idle() for _ in range(3)] == [200, 300, 300]
+
+
+def test_cost_of_levels_is_shared_by_the_slots() -> None:
+    acks = [ack(0, index, busy_ms=100) for index in range(4)] + [ack(1, 0, busy_ms=50)]
+    cost = epoch_cost(acks, 600, {0: 0, 1: 1}, 2)
+    assert cost.levels_ms == (200, 50)
+    assert cost.fixed_ms == 350

@@ -1,0 +1,159 @@
+"""What a job prints and collects reaches the program once, or the program hears that it does not."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from tests.unit.driver.by_hand import CLOCK, Threads
+
+from penstock._engine.coordinator import instructions as do
+from penstock._engine.driver.assembly import Surroundings, assemble
+from penstock._engine.driver.client.job_client import JobHandle
+from penstock._engine.graph.chaining import build_job_graph
+from penstock._engine.graph.job_graph import OperatorKind
+from penstock.common import Configuration, WatermarkStrategy
+from penstock.common.job_status import JobStatus
+from penstock.datastream import StreamExecutionEnvironment
+from penstock.errors import JobExecutionError, UnreadableOutputError
+from penstock.testing.failing_storage import FailingStorage
+from penstock.testing.in_process import InProcessEpochRunner
+from penstock.testing.sources import ListSource
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from penstock._engine.driver.driver import JobDriver
+    from penstock._engine.driver.loop import JobLoop
+
+#: Too much for an ack, so that their output is a file.
+LONG = [f"{number} " + "x" * 500 for number in range(300)]
+
+
+def job(place: Path, records: list[Any], *, as_text: bool = False, **settings: str) -> tuple[JobDriver, JobLoop]:
+    """Return the driver of a job that prints or collects records, half of them in each of two epochs."""
+    configuration = Configuration()
+    for key, value in {
+        "execution.checkpointing.dir": str(place / "checkpoints"),
+        "execution.checkpointing.interval": "1 s",
+        "restart-strategy.type": "fixed-delay",
+        "restart-strategy.fixed-delay.attempts": "3",
+        "restart-strategy.fixed-delay.delay": "5 min",
+        **settings,
+    }.items():
+        configuration.set_string(key, value)
+    env = StreamExecutionEnvironment.get_execution_environment(configuration).set_parallelism(1)
+    half = len(records) // 2
+    source = ListSource(records[:half], records[half:], happened_in=str(place))
+    stream = env.from_source(source, WatermarkStrategy.no_watermarks(), "records")
+    stream._add(OperatorKind.COLLECT, "out", {"type_info": None, "as_text": as_text, "prefix": None}, keep_size=True)
+    graph = build_job_graph(env._stream_graph("results"))
+    threads = Threads()
+    runner = InProcessEpochRunner(clock=CLOCK.now_ms)
+    surroundings = Surroundings(runner, 2, place / "state", (), threads, threads)
+    return assemble(graph, configuration, None, surroundings)
+
+
+def uid_of(driver: JobDriver) -> str:
+    return next(iter(driver.results._collectors))
+
+
+def failing_reads(driver: JobDriver) -> FailingStorage:
+    """Return what stands before the storage that outputs are read from."""
+    storage = FailingStorage(driver.results._storage)
+    driver.results._storage = storage
+    return storage
+
+
+def collected(driver: JobDriver) -> list[Any]:
+    return list(JobHandle(driver).results(uid_of(driver)))
+
+
+def output_files(place: Path) -> list[Path]:
+    return list((place / "checkpoints").rglob("*.out"))
+
+
+@pytest.mark.parametrize("failures", [1, 3])
+def test_output_that_cannot_be_read_for_a_while_is_collected_once_after_the_restart(
+    tmp_path: Path, failures: int
+) -> None:
+    driver, loop = job(tmp_path, LONG)
+    failing_reads(driver).refuse("find", paths="*.out", times=failures)
+    driver.run(loop)
+    assert driver.status is JobStatus.FINISHED
+    assert driver.progress.restarts == failures
+    assert collected(driver) == LONG
+    assert output_files(tmp_path) == []
+
+
+def test_output_that_is_never_read_ends_the_iterator_with_an_error_that_names_it(tmp_path: Path) -> None:
+    driver, loop = job(tmp_path, LONG)
+    failing_reads(driver).refuse("find", paths="*.out", times=None)
+    driver.run(loop)
+    with pytest.raises(JobExecutionError, match=rf"operator 'out' \(uid '{uid_of(driver)}'\).*out of order") as raised:
+        collected(driver)
+    assert isinstance(raised.value.__cause__, UnreadableOutputError)
+    assert driver.status is JobStatus.FAILED
+
+
+@pytest.mark.parametrize("damage", [lambda file: file.unlink(), lambda file: file.write_bytes(b"\x91\xc4")])
+def test_output_that_is_gone_or_damaged_ends_the_job_at_once(tmp_path: Path, damage: Callable[[Path], None]) -> None:
+    driver, loop = job(tmp_path, LONG)
+    perform = loop.perform
+
+    def watched(instruction: do.Instruction) -> None:
+        if isinstance(instruction, do.HandOver):
+            for file in output_files(tmp_path):
+                damage(file)
+        perform(instruction)
+
+    loop.perform = watched
+    driver.run(loop)
+    assert driver.progress.restarts == 0
+    with pytest.raises(JobExecutionError, match=r"it is (gone|damaged)"):
+        collected(driver)
+
+
+class Choking(io.StringIO):
+    """Standard output that fails at its second write."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._writes = 0
+
+    def write(self, text: str, /) -> int:
+        self._writes += 1
+        if self._writes == 2:
+            raise OSError("the terminal is gone")
+        return super().write(text)
+
+
+def test_lines_that_could_not_be_printed_are_printed_after_the_restart(tmp_path: Path) -> None:
+    driver, loop = job(tmp_path, LONG, as_text=True)
+    shown = Choking()
+    with contextlib.redirect_stdout(shown):
+        driver.run(loop)
+    assert driver.status is JobStatus.FINISHED
+    assert driver.progress.restarts == 1
+    assert shown.getvalue().splitlines() == LONG
+
+
+def test_same_output_of_two_epochs_is_collected_twice(tmp_path: Path) -> None:
+    driver, loop = job(tmp_path, [1, 1])
+    driver.run(loop)
+    assert collected(driver) == [1, 1]
+
+
+def test_fault_of_ours_at_the_end_of_a_job_reaches_the_program(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    driver, loop = job(tmp_path, ["a", "b"])
+
+    def refuse(*_: object) -> None:
+        raise ValueError("a view that cannot be made")
+
+    monkeypatch.setattr(driver.watch, "ended", refuse)
+    driver.run(loop)
+    with pytest.raises(JobExecutionError, match="a view that cannot be made"):
+        driver.result.result(timeout=0)

@@ -1,0 +1,239 @@
+"""What SIGINT, SIGTERM and SIGHUP do to a job, by the number of times that they come."""
+
+from __future__ import annotations
+
+import errno
+import io
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from concurrent.futures import Future
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from penstock._engine.driver.client.interruption import Interruption
+from penstock._engine.driver.client.job_client import JobHandle
+from penstock._engine.driver.client.results import Results
+from penstock._engine.driver.client.signals import ending_on_signals
+from penstock._engine.protocol.control import Stop
+from penstock._engine.storage.opening import open_storage
+from penstock.errors import JobCancelledError, SavepointError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+
+
+class Driver:
+    """Takes note of what is asked of a job."""
+
+    job_name = "prices"
+
+    def __init__(self, directory: str | None, checkpoint: str | None = None) -> None:
+        self.savepoint_directory, self.checkpoint = directory, checkpoint
+        self.stops: list[Future[str]] = []
+        #: A stop that somebody else has asked for.
+        self.stopping: tuple[str, Future[str]] | None = None
+        self.cancelled = 0
+        self.now_s = 0.0
+        self.interruption = Interruption(self.job_name, self, lambda: self.now_s)  # type: ignore[arg-type]
+
+    def savepoint(self, directory: str | None, stop: Stop) -> Future[str]:
+        assert (directory, stop) == (None, Stop.SUSPEND)
+        self.stops.append(Future())
+        return self.stops[-1]
+
+    def cancel(self) -> None:
+        self.cancelled += 1
+
+
+def get(number: int) -> None:
+    os.kill(os.getpid(), number)
+
+
+def wait(driver: Any, *happenings: Callable[[], None]) -> None:
+    """Wait for a job, while this and that happens."""
+    with ending_on_signals(driver):
+        for happening in happenings:
+            happening()
+
+
+def interrupt() -> None:
+    get(signal.SIGINT)
+
+
+def end_cancelled() -> None:
+    raise JobCancelledError("0" * 32, "prices")
+
+
+@pytest.fixture(autouse=True)
+def handlers_as_before() -> Iterator[None]:
+    before = {number: signal.getsignal(number) for number in ENDING}
+    yield
+    for number, handler in before.items():
+        signal.signal(number, handler)
+
+
+def test_signal_during_a_stop_says_where_it_goes_and_begins_no_other(capfd: pytest.CaptureFixture[str]) -> None:
+    driver = Driver("/savepoints")
+    driver.stopping = "/savepoints/savepoint-7", (stop := Future[str]())
+    with pytest.raises(SystemExit) as exit_:
+        wait(driver, interrupt, lambda: stop.set_result("/savepoints/savepoint-7"))
+    assert exit_.value.code == 128 + signal.SIGINT
+    assert (driver.stops, driver.cancelled) == ([], 0)
+    first, last = capfd.readouterr().err.splitlines()
+    assert "is stopping already, into /savepoints/savepoint-7; once more cancels it" in first
+    assert last.endswith("/savepoints/savepoint-7")
+
+
+@pytest.mark.parametrize("number", ENDING)
+def test_first_signal_stops_with_a_savepoint_and_the_last_line_names_it(
+    capfd: pytest.CaptureFixture[str], number: int
+) -> None:
+    driver = Driver("/savepoints")
+    with pytest.raises(SystemExit) as exit_:
+        wait(driver, lambda: get(number), lambda: driver.stops[0].set_result("/savepoints/savepoint-1"))
+    assert exit_.value.code == 128 + number
+    assert driver.cancelled == 0
+    assert capfd.readouterr().err.splitlines()[-1].endswith("/savepoints/savepoint-1")
+
+
+def in_another_thread(driver: Driver, result: Future[None]) -> None:
+    """Take a signal as the kernel may hand it over, and end the job as soon as its main thread has heard it."""
+    while sys._current_frames()[threading.main_thread().ident or 0].f_code.co_name != "wait":
+        time.sleep(0.001)
+    time.sleep(0.05)  # from its frame on to its lock
+    signal.pthread_kill(threading.get_ident(), signal.SIGTERM)
+    deadline = time.monotonic() + 10
+    while not driver.cancelled and time.monotonic() < deadline:
+        time.sleep(0.01)
+    result.set_exception(JobCancelledError("0" * 32, "prices") if driver.cancelled else TimeoutError("not heard"))
+
+
+@pytest.mark.parametrize("waits_for", ["the job's end", "its records"])
+def test_signal_that_another_thread_gets_is_heard_while_the_main_thread_waits(waits_for: str) -> None:
+    driver: Any = Driver(None)
+    driver.result, driver.results = Future(), Results({"records": ("Collect", False)}, open_storage("memory://signals"))
+    driver.result.add_done_callback(lambda result: driver.results.end(result.exception()))
+    handle = JobHandle(driver)
+    other = threading.Thread(target=in_another_thread, args=(driver, driver.result))
+    ends = {
+        "the job's end": handle.client.get_job_execution_result().result,
+        "its records": handle.results("records").__next__,
+    }
+    with pytest.raises(SystemExit) as exit_:
+        wait(driver, other.start, ends[waits_for])
+    other.join()
+    assert exit_.value.code == 128 + signal.SIGTERM
+
+
+def test_first_signal_cancels_where_no_savepoint_has_a_place_to_go(capfd: pytest.CaptureFixture[str]) -> None:
+    driver = Driver(None, checkpoint="/checkpoints/chk-7")
+    with pytest.raises(SystemExit):
+        wait(driver, interrupt, end_cancelled)
+    assert (driver.stops, driver.cancelled) == ([], 1)
+    assert capfd.readouterr().err.splitlines()[-1].endswith("/checkpoints/chk-7")
+
+
+def test_second_signal_cancels_a_job_that_is_stopping_also_between_two_waits() -> None:
+    driver = Driver("/savepoints")
+    wait(driver, interrupt)
+    driver.now_s += 1
+    with pytest.raises(SystemExit):
+        wait(driver, interrupt, end_cancelled)
+    assert (len(driver.stops), driver.cancelled) == (1, 1)
+
+
+@pytest.mark.parametrize("first", ENDING)
+@pytest.mark.parametrize("second", ENDING)
+def test_two_signals_within_a_second_are_one(first: int, second: int) -> None:
+    driver = Driver("/savepoints")
+    wait(driver, lambda: get(first))
+    driver.now_s += 0.9
+    with pytest.raises(SystemExit) as exit_:
+        wait(driver, lambda: get(second), lambda: driver.stops[0].set_result("/savepoints/savepoint-1"))
+    assert exit_.value.code == 128 + first
+    assert (len(driver.stops), driver.cancelled) == (1, 0)
+
+
+def test_second_signal_in_the_middle_of_the_handler_of_the_first_is_the_same_one() -> None:
+    class Interrupted(Driver):
+        def savepoint(self, directory: str | None, stop: Stop) -> Future[str]:
+            get(signal.SIGTERM)
+            return super().savepoint(directory, stop)
+
+    driver = Interrupted("/savepoints")
+    wait(driver, lambda: get(signal.SIGTERM))
+    assert (len(driver.stops), driver.cancelled) == (1, 0)
+
+
+def test_signal_that_comes_within_the_second_and_after_the_end_of_the_job_does_not_disturb_the_exit() -> None:
+    driver = Driver("/savepoints")
+    with pytest.raises(SystemExit):
+        wait(driver, interrupt, lambda: driver.stops[0].set_result("/savepoints/savepoint-1"))
+    interrupt()  # else this would be a KeyboardInterrupt
+    assert (len(driver.stops), driver.cancelled) == (1, 0)
+
+
+def test_signal_that_the_process_ignores_stays_ignored() -> None:
+    signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    driver = Driver("/savepoints")
+    wait(driver, lambda: get(signal.SIGHUP))
+    assert driver.stops == []
+    assert signal.getsignal(signal.SIGHUP) is signal.SIG_IGN
+
+
+def test_what_a_job_prints_after_its_terminal_was_closed_goes_nowhere(tmp_path: Path) -> None:
+    terminal, its_end = os.openpty()
+    program = (
+        "import sys, time\n"
+        "from penstock._engine.driver.client.interruption import leave_closed_terminal\n"
+        "sys.stdin.readline()\n"
+        "leave_closed_terminal()\n"
+        "print('nobody reads this', flush=True)\n"
+    )
+    environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[4] / "src")}
+    with (
+        (tmp_path / "errors").open("wb") as errors,
+        subprocess.Popen(
+            [sys.executable, "-c", program], stdin=subprocess.PIPE, stdout=its_end, stderr=errors, env=environment
+        ) as process,
+    ):
+        os.close(its_end)
+        os.close(terminal)
+        process.communicate(b"closed\n")
+    assert (process.returncode, (tmp_path / "errors").read_text()) == (0, "")
+
+
+def test_last_words_into_a_terminal_that_was_closed_do_not_stand_in_the_way(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Closed(io.StringIO):
+        def write(self, _: str) -> int:
+            raise OSError(errno.EIO, "Input/output error")
+
+    driver = Driver("/savepoints")
+    monkeypatch.setattr(sys, "stderr", Closed())
+    with pytest.raises(SystemExit):
+        wait(driver, lambda: get(signal.SIGHUP), lambda: driver.stops[0].set_result("/savepoints/savepoint-1"))
+    assert len(driver.stops) == 1
+
+
+def test_job_that_cannot_stop_goes_on_and_says_why(capfd: pytest.CaptureFixture[str]) -> None:
+    driver = Driver("/savepoints")
+    error = SavepointError("/savepoints/savepoint-1", "the disk is full")
+    wait(driver, interrupt, lambda: driver.stops[0].set_exception(error))
+    assert driver.cancelled == 0
+    assert "the disk is full" in capfd.readouterr().err
+
+
+def test_handlers_of_the_program_are_back_afterwards() -> None:
+    before = signal.getsignal(signal.SIGINT)
+    seen: list[object] = []
+    wait(Driver(None), lambda: seen.append(signal.getsignal(signal.SIGINT)))
+    assert seen != [before]
+    assert signal.getsignal(signal.SIGINT) is before

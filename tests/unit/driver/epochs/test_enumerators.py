@@ -1,0 +1,296 @@
+"""Enumerators on the driver: what they may do, what they are told, and that nothing of it is lost."""
+
+from __future__ import annotations
+
+import itertools
+import pickle
+from random import Random
+from typing import Any, ClassVar
+
+import pytest
+from tests.unit.driver.world import Numbers, NumbersEnumerator, World, numbers_job, published
+
+from penstock._engine.coordinator import instructions as do
+from penstock._engine.coordinator.epochs.sources import SourceDelivery, SourceOpening
+from penstock._engine.driver.epochs.enumerators import Enumerators
+from penstock._engine.driver.mailbox import Mailbox
+from penstock._engine.protocol.events import AddSplits, NoMoreSplits, SourceEvent, decode_event
+from penstock._engine.protocol.metadata import ReaderMessages
+from penstock.common.job_status import JobStatus
+from penstock.datastream.connectors import base
+from penstock.errors import DriverCodeError, JobExecutionError
+
+_names = itertools.count()
+
+
+@pytest.fixture
+def name() -> str:
+    return f"enumerators-{next(_names)}"
+
+
+class Scripted(Numbers):
+    """A source whose enumerator is whatever a test makes of it."""
+
+    def __init__(self, kind: type[NumbersEnumerator]) -> None:
+        super().__init__(40, 5)
+        self.kind = kind
+
+    def create_enumerator(self, enum_context: Any) -> NumbersEnumerator:
+        return self.kind(enum_context, super().create_enumerator(enum_context).splits)
+
+    def restore_enumerator(self, enum_context: Any, checkpoint: Any) -> NumbersEnumerator:
+        return self.kind(enum_context, checkpoint)
+
+
+def opened(kind: type[NumbersEnumerator], *, readers: int = 2) -> tuple[Enumerators, dict, World, Mailbox]:
+    """Return enumerators that have just started, with what they decided."""
+    world = World(numbers_job("unused"))
+    mailbox = Mailbox(world)
+    enumerators = Enumerators({"numbers": ("Source: numbers", Scripted(kind))}, mailbox, world)
+    answer = enumerators.open(do.OpenEnumerators({"numbers": SourceOpening(readers, tuple(range(readers)))}))
+    return enumerators, answer.assigned, world, mailbox
+
+
+def decided(assigned: Any) -> dict[int, list]:
+    return {
+        subtask: [decode_event(event) for event in events] for subtask, events in assigned.get("numbers", {}).items()
+    }
+
+
+def test_readers_register_after_the_start_and_in_order() -> None:
+    calls: list[object] = []
+
+    class Watched(NumbersEnumerator):
+        def start(self) -> None:
+            calls.append(("start", dict(self.context.registered_readers)))
+
+        def add_reader(self, subtask_id: int) -> None:
+            calls.append(("add_reader", subtask_id, subtask_id in self.context.registered_readers))
+
+    opened(Watched)
+    assert calls == [("start", {}), ("add_reader", 0, True), ("add_reader", 1, True)]
+
+
+def test_assigning_to_an_unregistered_reader_raises_and_assigns_nothing() -> None:
+    class Wrong(NumbersEnumerator):
+        def add_reader(self, subtask_id: int) -> None:
+            self.context.assign_splits(base.SplitsAssignment({0: [(0, 5)], 9: [(5, 10)]}))
+
+    with pytest.raises(DriverCodeError, match=r"Subtask 9 of 'Source: numbers' is not a registered reader.*: 0"):
+        opened(Wrong, readers=1)
+
+
+def test_no_more_splits_comes_after_all_splits_and_once() -> None:
+    class Eager(NumbersEnumerator):
+        def add_reader(self, subtask_id: int) -> None:
+            self.context.assign_split((0, 5), subtask_id)
+            self.context.signal_no_more_splits(subtask_id)
+            self.context.signal_no_more_splits(subtask_id)
+
+    _, assigned, _, _ = opened(Eager, readers=1)
+    first, second = decided(assigned)[0]
+    assert isinstance(first, AddSplits)
+    assert isinstance(second, NoMoreSplits)
+
+
+def test_assigning_after_no_more_splits_raises() -> None:
+    class Wrong(NumbersEnumerator):
+        def add_reader(self, subtask_id: int) -> None:
+            self.context.signal_no_more_splits(subtask_id)
+            self.context.assign_split((0, 5), subtask_id)
+
+    with pytest.raises(DriverCodeError, match="after no more splits"):
+        opened(Wrong)
+
+
+class Hello(base.SourceEvent):
+    def __init__(self, text: str) -> None:
+        self.text = text
+
+
+class Polite(NumbersEnumerator):
+    def handle_source_event(self, subtask_id: int, source_event: Any) -> None:
+        self.context.send_event_to_source_reader(subtask_id, Hello(f"{source_event.text} yourself"))
+
+
+def test_source_events_travel_both_ways_in_order() -> None:
+    enumerators, _, _, _ = opened(Polite)
+    sent = tuple(pickle.dumps(Hello(text)) for text in ("hello", "good day"))
+    answer = enumerators.call(do.CallEnumerators(0, {"numbers": SourceDelivery((ReaderMessages(1, sent),))}))
+    events = decided(answer.assigned)[1]
+    assert all(isinstance(event, SourceEvent) for event in events)
+    assert [pickle.loads(event.payload).text for event in events] == ["hello yourself", "good day yourself"]
+
+
+def test_reader_that_uses_up_its_splits_is_answered_more_often_than_it_asked() -> None:
+    enumerators, _, _, _ = opened(NumbersEnumerator)
+    messages = (ReaderMessages(0, (), 1), ReaderMessages(1, (), 1))
+    answer = enumerators.call(do.CallEnumerators(0, {"numbers": SourceDelivery(messages, {0: 3, 1: 2})}))
+    counts = {
+        subtask: sum(len(event.splits) for event in events) for subtask, events in decided(answer.assigned).items()
+    }
+    assert counts == {0: 3, 1: 2}
+
+
+def test_last_splits_are_shared_among_the_readers() -> None:
+    enumerators, _, _, _ = opened(NumbersEnumerator)  # eight splits
+    messages = (ReaderMessages(0, (), 1), ReaderMessages(1, (), 1))
+    answer = enumerators.call(do.CallEnumerators(0, {"numbers": SourceDelivery(messages, {0: 64, 1: 64})}))
+    for events in decided(answer.assigned).values():
+        assert sum(len(event.splits) for event in events if isinstance(event, AddSplits)) == 4
+        assert isinstance(events[-1], NoMoreSplits)
+
+
+def test_enumerator_without_a_split_is_not_asked_again() -> None:
+    class Empty(NumbersEnumerator):
+        asked = 0
+
+        def handle_split_request(self, subtask_id: int, requester_hostname: str | None) -> None:
+            Empty.asked += 1
+
+    enumerators, _, _, _ = opened(Empty)
+    enumerators.call(do.CallEnumerators(0, {"numbers": SourceDelivery((ReaderMessages(0, (), 1),), {0: 64})}))
+    assert Empty.asked == 1
+
+
+class Finding(NumbersEnumerator):
+    """Finds its splits asynchronously, one at a time."""
+
+    def start(self) -> None:
+        self.found: list = []
+        self.waiting: list[int] = []
+        self.context.call_async(self.find, self.on_found, 0, 30)
+
+    def find(self) -> int:
+        return 1
+
+    def on_found(self, count: Any, error: Exception | None) -> None:
+        assert error is None
+        self.found += [self.splits.pop(0) for _ in range(min(count, len(self.splits)))]
+        while self.waiting and (self.found or not self.splits):
+            self.answer(self.waiting.pop(0))
+
+    def handle_split_request(self, subtask_id: int, requester_hostname: str | None) -> None:
+        self.answer(subtask_id)
+
+    def answer(self, subtask: int) -> None:
+        if self.found:
+            self.context.assign_split(self.found.pop(0), subtask)
+        elif self.splits:
+            self.waiting.append(subtask)
+        else:
+            self.context.signal_no_more_splits(subtask)
+
+    def snapshot_state(self, checkpoint_id: int) -> list[Any]:
+        return [*self.found, *self.splits]
+
+
+class CrashError(BaseException):
+    """Stands for SIGKILL."""
+
+
+def test_splits_that_are_found_asynchronously_survive_a_crash_at_any_step(name: str) -> None:
+    for position in itertools.count():
+        target = f"{name}-{position}"
+
+        def world(target: str = target) -> World:
+            graph = numbers_job(target, source=Scripted(Finding))
+            return World(graph, random=Random(target), patience=3)
+
+        driver, loop = world().driver(f"memory://{target}", interval="1 s", recover="latest")
+        perform, steps = loop.perform, itertools.count()
+
+        def watched(
+            instruction: do.Instruction, perform: Any = perform, steps: Any = steps, position: int = position
+        ) -> None:
+            if next(steps) == position:
+                raise CrashError
+            perform(instruction)
+
+        loop.perform = watched
+        try:
+            driver.run(loop)
+        except CrashError:
+            driver, loop = world().driver(f"memory://{target}", interval="1 s", recover="latest")
+            driver.run(loop)
+            assert driver.status is JobStatus.FINISHED
+            assert published(target) == dict.fromkeys(range(40), 1), position
+        else:
+            break
+    assert position > 50
+
+
+def test_error_of_an_asynchronous_handler_fails_the_job_with_its_cause(name: str) -> None:
+    class Failing(Finding):
+        def on_found(self, count: Any, error: Exception | None) -> None:
+            raise LookupError("no such topic")
+
+    driver, loop = World(numbers_job(name, source=Scripted(Failing))).driver(f"memory://{name}")
+    driver.run(loop)
+    error = driver.result.exception()
+    assert isinstance(error, JobExecutionError)
+    assert isinstance(error.__cause__, LookupError)
+    assert "the enumerator of 'Source: numbers'" in str(error)
+
+
+def test_error_of_an_asynchronous_call_goes_to_its_handler() -> None:
+    heard: list[Exception] = []
+
+    class Failing(NumbersEnumerator):
+        def start(self) -> None:
+            self.context.call_async(lambda: 1 // 0, lambda result, error: heard.append(error))
+
+    _, _, world, mailbox = opened(Failing)
+    mailbox.receive(None)()
+    assert isinstance(heard[0], ZeroDivisionError)
+    assert not world.pending
+
+
+def test_nothing_is_heard_of_an_enumerator_that_was_closed() -> None:
+    heard: list[object] = []
+
+    class Late(NumbersEnumerator):
+        def start(self) -> None:
+            self.context.call_async(lambda: 1, lambda result, error: heard.append(result))
+
+    enumerators, _, world, mailbox = opened(Late)
+    world.pending.pop()()
+    enumerators.close(do.CloseEnumerators())
+    assert mailbox.receive(None)() is None
+    assert heard == []
+
+
+@pytest.mark.parametrize("method", ["start", "add_reader", "handle_split_request", "snapshot_state"])
+def test_error_of_any_method_fails_the_job_with_its_cause(name: str, method: str) -> None:
+    def fail(*_: object) -> None:
+        raise PermissionError("not for you")
+
+    broken = type("Broken", (NumbersEnumerator,), {method: fail})
+    driver, loop = World(numbers_job(name, source=Scripted(broken))).driver(f"memory://{name}")
+    driver.run(loop)
+    assert driver.status is JobStatus.FAILED
+    assert isinstance(driver.result.exception().__cause__, PermissionError)
+
+
+class Living(NumbersEnumerator):
+    """Writes its life down, and fails once."""
+
+    life: ClassVar[list[str]] = []
+
+    def start(self) -> None:
+        self.life.append("start")
+
+    def close(self) -> None:
+        self.life.append("close")
+
+    def notify_checkpoint_complete(self, checkpoint_id: int) -> None:
+        if len(self.life) == 1:
+            raise TimeoutError("once")
+
+
+def test_restart_makes_the_enumerator_anew_and_closes_the_old_one(name: str) -> None:
+    driver, loop = World(numbers_job(name, source=Scripted(Living))).driver(f"memory://{name}", interval="1 s")
+    driver.run(loop)
+    assert driver.status is JobStatus.FINISHED
+    assert published(name) == dict.fromkeys(range(40), 1)
+    assert Living.life == ["start", "close", "start", "close"]
