@@ -14,9 +14,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.connectors.staged import lose_staged
 
+from penstock._formats import lines as line_blocks
 from penstock.common.typeinfo import Types
 from penstock.common.types import Row
-from penstock.datastream.connectors._file_system import lines as line_blocks
 from penstock.datastream.connectors.file_system import BucketAssigner, FileSink, FileSource
 from penstock.datastream.formats.csv import CsvBulkWriters, CsvEncoder, CsvReaderFormat, CsvSchema
 from penstock.errors import RecordFieldError, RecordValueError, SourceFileError

@@ -15,8 +15,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from penstock._connectors.files.opening import FoundFile, filesystem_of
+from penstock._formats import lines as line_blocks
 from penstock.common.types import Row
-from penstock.datastream.connectors._file_system import lines as line_blocks
 from penstock.datastream.connectors.file_system import FilePart, FileSource, StreamFormat
 from penstock.datastream.formats.csv import CsvReaderFormat, CsvSchema
 from penstock.errors import SourceFileError

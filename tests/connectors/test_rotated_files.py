@@ -13,8 +13,8 @@ import pytest
 
 from penstock._connectors.files.growing import TAIL_BYTES
 from penstock._connectors.files.source_state import FileCheckpointSerializer
+from penstock._formats import lines as line_blocks
 from penstock.common.time import Duration
-from penstock.datastream.connectors._file_system import lines as line_blocks
 from penstock.datastream.connectors.file_system import FileSource, StreamFormat
 from penstock.errors import SourceFileChangedError, SourceFileGoneError
 from penstock.testing.source_contract import SourceRun

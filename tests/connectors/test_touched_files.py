@@ -19,8 +19,8 @@ from penstock._connectors.files.discovery import WaitingFile
 from penstock._connectors.files.filesystem import FileStatus
 from penstock._connectors.files.source import FileCheckpoint, FileEnumerator
 from penstock._connectors.files.source_state import FileCheckpointSerializer
+from penstock._formats import lines as line_blocks
 from penstock.common.time import Duration
-from penstock.datastream.connectors._file_system import lines as line_blocks
 from penstock.datastream.connectors.file_system import FileSource, StreamFormat
 from penstock.datastream.formats.csv import CsvReaderFormat, CsvSchema
 from penstock.datastream.formats.parquet import ParquetFormat

@@ -6,12 +6,15 @@ import pickle
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from penstock.datastream.connectors.base import Boundedness, InputStatus, Source, SourceSplit
-from penstock.datastream.connectors.enumerator_base import SplitQueueEnumerator
-from penstock.datastream.connectors.reader_base import SequentialSourceReader, SplitCursor
+from penstock._api.connectors.enumerator_base import SplitQueueEnumerator
+from penstock._api.connectors.reader import InputStatus
+from penstock._api.connectors.reader_base.sequential import SequentialSourceReader, SplitCursor
+from penstock._api.connectors.source import Boundedness, Source
+from penstock._api.connectors.split import SourceSplit
 
 if TYPE_CHECKING:
-    from penstock.datastream.connectors.base import SourceOutput, SourceReaderContext, SplitEnumeratorContext
+    from penstock._api.connectors.reader import SourceOutput, SourceReaderContext
+    from penstock._api.connectors.source import SplitEnumeratorContext
 
 #: Records in the first poll, doubled with each: the engine looks at the time between polls, and operators may be slow.
 _FIRST_BLOCK = 16

@@ -12,17 +12,18 @@ import time
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, cast
 
+from penstock._api.connectors.enumerator_base import SplitQueueEnumerator
+from penstock._api.connectors.generating import GeneratorFunction, RateUnit
+from penstock._api.connectors.reader import InputStatus, SourceReader
+from penstock._api.connectors.split import SourceSplit
 from penstock.common.copies import own
 from penstock.common.option_table import OBJECT_REUSE
-from penstock.datastream.connectors._generating import GeneratorFunction, RateUnit
-from penstock.datastream.connectors.base import InputStatus, SourceReader, SourceSplit
-from penstock.datastream.connectors.enumerator_base import SplitQueueEnumerator
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from penstock.datastream.connectors._generating import RateLimiterStrategy
-    from penstock.datastream.connectors.base import ReaderOutput, SourceReaderContext
+    from penstock._api.connectors.generating import RateLimiterStrategy
+    from penstock._api.connectors.reader import ReaderOutput, SourceReaderContext
 
 _BLOCK = 2048
 _MOST_CATCH_UP_SECONDS = 60.0

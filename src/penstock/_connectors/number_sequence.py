@@ -6,12 +6,13 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
-from penstock.datastream.connectors.base import InputStatus, SourceSplit
-from penstock.datastream.connectors.enumerator_base import SplitQueueEnumerator
-from penstock.datastream.connectors.reader_base import SequentialSourceReader, SplitCursor
+from penstock._api.connectors.enumerator_base import SplitQueueEnumerator
+from penstock._api.connectors.reader import InputStatus
+from penstock._api.connectors.reader_base.sequential import SequentialSourceReader, SplitCursor
+from penstock._api.connectors.split import SourceSplit
 
 if TYPE_CHECKING:
-    from penstock.datastream.connectors.base import SourceOutput
+    from penstock._api.connectors.reader import SourceOutput
 
 #: Records in the first poll, doubled with each: the engine looks at the time between polls, and operators may be slow.
 _FIRST_BLOCK = 16

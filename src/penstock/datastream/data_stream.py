@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from penstock.datastream._streams.connected import BroadcastConnectedStream, BroadcastStream, ConnectedStreams
-from penstock.datastream._streams.keyed import KeyedStream
-from penstock.datastream._streams.results import CloseableIterator
-from penstock.datastream._streams.sink import DataStreamSink
-from penstock.datastream._streams.stream import DataStream
-from penstock.datastream._streams.windowed import WindowedStream
+from penstock._builders.connected import BroadcastConnectedStream, BroadcastStream, ConnectedStreams
+from penstock._builders.keyed import KeyedStream
+from penstock._builders.results import CloseableIterator
+from penstock._builders.sink import DataStreamSink
+from penstock._builders.stream import DataStream
+from penstock._builders.windowed import WindowedStream
 
 __all__ = [
     "BroadcastConnectedStream",

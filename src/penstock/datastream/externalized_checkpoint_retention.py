@@ -2,20 +2,10 @@
 
 from __future__ import annotations
 
-from enum import Enum
+from penstock._api.externalized_checkpoint_retention import (
+    ExternalizedCheckpointRetention,
+)
 
-__all__ = ["ExternalizedCheckpointRetention"]
-
-
-class ExternalizedCheckpointRetention(Enum):
-    """Which ends of a job keep its checkpoints.
-
-    Source: org.apache.flink.configuration.ExternalizedCheckpointRetention.
-    """
-
-    DELETE_ON_CANCELLATION = 0
-    """Kept when the job fails, deleted when it is cancelled."""
-    RETAIN_ON_CANCELLATION = 1
-    """Kept when the job fails or is cancelled."""
-    NO_EXTERNALIZED_CHECKPOINTS = 2
-    """Never kept."""
+__all__ = [
+    "ExternalizedCheckpointRetention",
+]

@@ -5,7 +5,7 @@ Pure vocabulary: nothing here runs anything. Tasks load this module, so it impor
 
 from __future__ import annotations
 
-from penstock.datastream._functions.basic import (
+from penstock._api.functions.basic import (
     AggregateFunction,
     FilterFunction,
     FlatMapFunction,
@@ -17,25 +17,25 @@ from penstock.datastream._functions.basic import (
     ReduceFunction,
     RuntimeContext,
 )
-from penstock.datastream._functions.broadcast import (
+from penstock._api.functions.broadcast import (
     BaseBroadcastProcessFunction,
     BroadcastProcessFunction,
     KeyedBroadcastProcessFunction,
 )
-from penstock.datastream._functions.checkpointed import (
+from penstock._api.functions.checkpointed import (
     CheckpointedFunction,
     CheckpointListener,
     FunctionInitializationContext,
     FunctionSnapshotContext,
 )
-from penstock.datastream._functions.co import (
+from penstock._api.functions.co import (
     CoFlatMapFunction,
     CoMapFunction,
     CoProcessFunction,
     KeyedCoProcessFunction,
 )
-from penstock.datastream._functions.process import KeyedProcessFunction, ProcessFunction
-from penstock.datastream._functions.windows import ProcessWindowFunction, WindowFunction
+from penstock._api.functions.process import KeyedProcessFunction, ProcessFunction
+from penstock._api.functions.windows import ProcessWindowFunction, WindowFunction
 from penstock.datastream.timerservice import TimerService
 
 __all__ = [
@@ -66,8 +66,3 @@ __all__ = [
     "TimerService",
     "WindowFunction",
 ]
-
-# Pickles and messages name the public module, so that the private ones may move.
-for _name in __all__:
-    if _name != "TimerService":
-        globals()[_name].__module__ = __name__

@@ -5,7 +5,7 @@ Pure vocabulary: the kinds of state are abstract, the engine implements them.
 
 from __future__ import annotations
 
-from penstock.datastream._state.descriptors import (
+from penstock._api.state.descriptors import (
     AggregatingStateDescriptor,
     ListStateDescriptor,
     MapStateDescriptor,
@@ -13,7 +13,7 @@ from penstock.datastream._state.descriptors import (
     StateDescriptor,
     ValueStateDescriptor,
 )
-from penstock.datastream._state.kinds import (
+from penstock._api.state.kinds import (
     AggregatingState,
     AppendingState,
     BroadcastState,
@@ -25,8 +25,8 @@ from penstock.datastream._state.kinds import (
     State,
     ValueState,
 )
-from penstock.datastream._state.operator import OperatorStateStore
-from penstock.datastream._state.ttl import StateTtlConfig
+from penstock._api.state.operator import OperatorStateStore
+from penstock._api.state.ttl import StateTtlConfig
 
 __all__ = [
     "AggregatingState",
@@ -48,7 +48,3 @@ __all__ = [
     "ValueState",
     "ValueStateDescriptor",
 ]
-
-# Pickles and messages name the public module, so that the private ones may move.
-for _name in __all__:
-    globals()[_name].__module__ = __name__

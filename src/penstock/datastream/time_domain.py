@@ -2,22 +2,10 @@
 
 from __future__ import annotations
 
-from enum import Enum
+from penstock._api.time_domain import (
+    TimeDomain,
+)
 
-__all__ = ["TimeDomain"]
-
-
-class TimeDomain(Enum):
-    """Which clock a timer belongs to.
-
-    Source: org.apache.flink.streaming.api.TimeDomain.
-
-    Example:
-        >>> print(TimeDomain.EVENT_TIME)
-        TimeDomain.EVENT_TIME
-    """
-
-    EVENT_TIME = 0
-    """The watermark."""
-    PROCESSING_TIME = 1
-    """The clock of the machine."""
+__all__ = [
+    "TimeDomain",
+]

@@ -15,7 +15,7 @@ from penstock.state.entries import BroadcastEntry, KeyedEntry, ListItem, TimerEn
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from penstock.datastream.time_domain import TimeDomain
+    from penstock._api.time_domain import TimeDomain
 
 #: A column, several for a tuple of them, or a function of a row, which is a dict by column.
 Selector: TypeAlias = str | Sequence[str] | Callable[[dict[str, Any]], Any]

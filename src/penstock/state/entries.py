@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from penstock.datastream.time_domain import TimeDomain
+from penstock._api.time_domain import TimeDomain
 
 
 @dataclass(frozen=True, slots=True)

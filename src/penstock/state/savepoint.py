@@ -5,14 +5,14 @@ from __future__ import annotations
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
 
+from penstock._api.connectors.serializer import PickleSerializer
+from penstock._api.time_domain import TimeDomain
 from penstock._engine.protocol.state_handle import StateMode
 from penstock._engine.savepoints import reading
 from penstock._engine.savepoints.inspection import OperatorInfo, SavepointInfo, inspect
 from penstock._engine.savepoints.located import locate
 from penstock._engine.savepoints.reading import StatePlace
 from penstock._engine.savepoints.verification import Verification, verify
-from penstock.datastream.connectors.base import PickleSerializer
-from penstock.datastream.time_domain import TimeDomain
 from penstock.errors import UnknownStateError
 from penstock.state._columns import RowShape
 from penstock.state.entries import BroadcastEntry, KeyedEntry, ListItem, SplitEntry, TimerEntry
@@ -21,7 +21,7 @@ from penstock.state.rows import StateRows
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from penstock.datastream.connectors.base import SimpleVersionedSerializer
+    from penstock._api.connectors.serializer import SimpleVersionedSerializer
 
 #: What a store calls the timers of a clock.
 DOMAINS = {TimeDomain.EVENT_TIME: "event-time", TimeDomain.PROCESSING_TIME: "processing-time"}

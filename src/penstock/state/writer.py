@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from penstock._api.time_domain import TimeDomain
 from penstock._engine.protocol.state_handle import StateMode
 from penstock._engine.savepoints.draft import Draft, NewKeyedState, OperatorDraft
 from penstock._engine.savepoints.located import locate
 from penstock._engine.savepoints.writing import write_draft
 from penstock._engine.state.declared import bare, declared
 from penstock.common.conversion import conversion
-from penstock.datastream.time_domain import TimeDomain
 from penstock.errors import ConfigurationError, UnknownStateError
 from penstock.state._sources import Content, Selector, broadcast_entries, keyed_entries, list_items, timer_entries
 from penstock.state.savepoint import DOMAINS, Savepoint

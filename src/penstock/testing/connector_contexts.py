@@ -6,14 +6,15 @@ import sys
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from penstock._api.connectors.reader import ReaderOutput, SourceOutput
+from penstock._api.connectors.source import ReaderInfo, SplitsAssignment
 from penstock.common.configuration import Configuration
-from penstock.datastream.connectors.base import ReaderInfo, ReaderOutput, SourceOutput, SplitsAssignment
 from penstock.metrics.in_memory import InMemoryMetricGroup
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from penstock.datastream.connectors.base import SourceEvent
+    from penstock._api.connectors.split import SourceEvent
 
 __all__ = [
     "AsyncCall",

@@ -32,22 +32,20 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
     from types import TracebackType
 
-    from penstock._engine.operators.base import Output
-    from penstock._engine.protocol.state_handle import StateHandle
-    from penstock.datastream.functions import (
+    from penstock._api.functions.basic import (
         AggregateFunction,
         FilterFunction,
         FlatMapFunction,
-        KeyedProcessFunction,
         KeySelector,
         MapFunction,
-        ProcessFunction,
-        ProcessWindowFunction,
         ReduceFunction,
-        WindowFunction,
     )
-    from penstock.datastream.output_tag import OutputTag
-    from penstock.datastream.window import TumblingEventTimeWindows
+    from penstock._api.functions.process import KeyedProcessFunction, ProcessFunction
+    from penstock._api.functions.windows import ProcessWindowFunction, WindowFunction
+    from penstock._api.output_tag import OutputTag
+    from penstock._api.window import TumblingEventTimeWindows
+    from penstock._engine.operators.base import Output
+    from penstock._engine.protocol.state_handle import StateHandle
 
 __all__ = ["OperatorHarness", "StreamRecord", "Watermark"]
 

@@ -16,7 +16,7 @@ from collections import Counter
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, cast
 
-from penstock.datastream.connectors.base import (
+from penstock._api.connectors.sink import (
     CommittingSinkWriter,
     StatefulSinkWriter,
     SupportsCommitter,
@@ -28,7 +28,8 @@ from penstock.testing.connector_contexts import TestCommitRequest, TestCommitter
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
-    from penstock.datastream.connectors.base import SimpleVersionedSerializer, Sink, SinkWriter
+    from penstock._api.connectors.serializer import SimpleVersionedSerializer
+    from penstock._api.connectors.sink import Sink, SinkWriter
 
 __all__ = ["SinkCheckpoint", "SinkContract", "SinkRun", "SinkUnderTest"]
 

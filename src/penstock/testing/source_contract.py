@@ -13,13 +13,14 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from penstock.datastream.connectors.base import InputStatus, SourceReader
+from penstock._api.connectors.reader import InputStatus, SourceReader
 from penstock.testing.connector_contexts import RecordingOutput, TestEnumeratorContext, TestReaderContext
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from penstock.datastream.connectors.base import SimpleVersionedSerializer, Source
+    from penstock._api.connectors.serializer import SimpleVersionedSerializer
+    from penstock._api.connectors.source import Source
 
 __all__ = ["SourceCheckpoint", "SourceContract", "SourceRun"]
 

@@ -12,14 +12,17 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from penstock.datastream.connectors.base import Boundedness, InputStatus, Source, SourceSplit
-from penstock.datastream.connectors.enumerator_base import SplitQueueEnumerator
-from penstock.datastream.connectors.reader_base import SequentialSourceReader, SplitCursor
+from penstock._api.connectors.enumerator_base import SplitQueueEnumerator
+from penstock._api.connectors.reader import InputStatus
+from penstock._api.connectors.reader_base.sequential import SequentialSourceReader, SplitCursor
+from penstock._api.connectors.source import Boundedness, Source
+from penstock._api.connectors.split import SourceSplit
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from penstock.datastream.connectors.base import SourceOutput, SourceReaderContext, SplitEnumeratorContext
+    from penstock._api.connectors.reader import SourceOutput, SourceReaderContext
+    from penstock._api.connectors.source import SplitEnumeratorContext
 
 __all__ = ["ABORT", "EOF", "ListSource", "ListSourceAbort", "Sentinel"]
 

@@ -17,17 +17,11 @@ from penstock.testing.harness import OperatorHarness
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
+    from penstock._api.functions.basic import KeySelector
+    from penstock._api.functions.broadcast import BroadcastProcessFunction, KeyedBroadcastProcessFunction
+    from penstock._api.functions.co import CoFlatMapFunction, CoMapFunction, CoProcessFunction, KeyedCoProcessFunction
+    from penstock._api.state.descriptors import MapStateDescriptor
     from penstock._engine.operators.base import Operator
-    from penstock.datastream.functions import (
-        BroadcastProcessFunction,
-        CoFlatMapFunction,
-        CoMapFunction,
-        CoProcessFunction,
-        KeyedBroadcastProcessFunction,
-        KeyedCoProcessFunction,
-        KeySelector,
-    )
-    from penstock.datastream.state import MapStateDescriptor
 
 __all__ = ["TwoInputHarness"]
 

@@ -4,7 +4,7 @@ from datetime import datetime
 
 import pytest
 
-from penstock.datastream.connectors._file_system.java_dates import compile_pattern
+from penstock._connectors.files.java_dates import compile_pattern
 
 MOMENT = datetime(2024, 2, 9, 0, 5, 7, 123456)  # noqa: DTZ001 - a pattern shows the time as it is
 

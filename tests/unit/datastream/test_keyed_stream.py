@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from tests.unit.graph.graphs import environment, job_graph, operator
 
+from penstock._builders.aggregations import Max, MaxBy, Min, MinBy, Sum
 from penstock._engine.graph.job_graph import OperatorKind, PartitionerKind
 from penstock.common import Row, RowKind, Types
 from penstock.datastream import (
@@ -21,7 +22,6 @@ from penstock.datastream import (
     RuntimeContext,
     StreamExecutionEnvironment,
 )
-from penstock.datastream._streams.aggregations import Max, MaxBy, Min, MinBy, Sum
 from penstock.errors import UnsupportedOperationError
 
 if TYPE_CHECKING:
@@ -102,7 +102,7 @@ def test_a_function_object_runs_with_keyed_state(
 
 
 def test_open_and_close_reach_the_function() -> None:
-    from penstock.datastream._streams.keyed_functions import KeyedMap
+    from penstock._builders.keyed_functions import KeyedMap
 
     inner, context = Double(), None
     adapter = KeyedMap(inner)

@@ -12,8 +12,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from penstock._builders.aggregations import Max, MaxBy, Min, MinBy, Sum
 from penstock._engine.protocol.lasting import is_lasting
-from penstock.datastream._streams.aggregations import Max, MaxBy, Min, MinBy, Sum
 from penstock.errors import AggregationError
 
 if TYPE_CHECKING:

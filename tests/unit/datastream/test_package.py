@@ -40,7 +40,7 @@ def test_classes_name_their_public_module(module: object) -> None:
 def test_the_vocabulary_loads_no_builder_and_no_engine() -> None:
     program = (
         "import sys, penstock.datastream.functions, penstock.datastream.state, penstock.datastream.window\n"
-        "import penstock.datastream._streams.keyed_functions, penstock.datastream._streams.aggregations\n"
+        "import penstock._builders.keyed_functions, penstock._builders.aggregations\n"
         "print([name for name in sys.modules if '_engine' in name or 'environment' in name or name == 'pyspark'])"
     )
     done = subprocess.run(

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from penstock.datastream._streams.program import Program
+from penstock._builders.program import Program
 
 SOURCES = Path(__file__).parents[3] / "src"
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from penstock.datastream._streams.keyed_functions import KeyedMap
+from penstock._builders.keyed_functions import KeyedMap
 from penstock.datastream.functions import (
     AggregateFunction,
     BroadcastProcessFunction,

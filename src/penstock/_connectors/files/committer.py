@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING
 
+from penstock._api.connectors.committer import Committer
 from penstock._connectors.files.opening import filesystem_of
 from penstock._connectors.files.staging import (
     FileCommittable,
@@ -14,13 +15,12 @@ from penstock._connectors.files.staging import (
     run_of,
     sink_name,
 )
-from penstock.datastream.connectors.base import Committer
 from penstock.errors import LostCommittableError, SinkFileError
 
 if TYPE_CHECKING:
     from collections.abc import Collection
 
-    from penstock.datastream.connectors.base import CommitRequest, CommitterInitContext
+    from penstock._api.connectors.committer import CommitRequest, CommitterInitContext
 
 _LOG = logging.getLogger(__name__)
 

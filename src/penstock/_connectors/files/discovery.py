@@ -15,18 +15,18 @@ from penstock._connectors.files.filesystem import NotThereError
 from penstock._connectors.files.followed import Followed, state_of, take_new_names
 from penstock._connectors.files.growing import tail_of
 from penstock._connectors.files.opening import FoundFile, filesystem_of
-from penstock.datastream.connectors._file_system.lines import end_of_lines
-from penstock.datastream.connectors._file_system.parts import cut_evenly
-from penstock.datastream.connectors._file_system.unpacking import is_compressed
+from penstock._formats.lines import end_of_lines
+from penstock._formats.parts import cut_evenly
+from penstock._formats.unpacking import is_compressed
 from penstock.errors import SourceFileChangedError, SourceFileError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from penstock._connectors.files.filesystem import FileStatus
-    from penstock.datastream.connectors._file_system.formats import FileFormat
-    from penstock.datastream.connectors._file_system.monitoring import Monitoring
-    from penstock.datastream.connectors._file_system.parts import FilePart
+    from penstock._connectors.files.monitoring import Monitoring
+    from penstock._formats.file_format import FileFormat
+    from penstock._formats.parts import FilePart
 
 
 @dataclass(frozen=True, slots=True)

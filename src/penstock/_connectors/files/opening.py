@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, BinaryIO, Final
 
 from penstock._connectors.files.filesystem import NotThereError
 from penstock._connectors.files.local import LocalFileSystem
+from penstock._formats.unpacking import is_compressed
 from penstock.common.paths import scheme_of
-from penstock.datastream.connectors._file_system.unpacking import is_compressed
 from penstock.errors import SourceFileChangedError, SourceFileError, SourceFileGoneError
 
 if TYPE_CHECKING:

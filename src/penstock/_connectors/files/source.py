@@ -6,23 +6,25 @@ import logging
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
+from penstock._api.connectors.enumerator_base import SplitQueueEnumerator
+from penstock._api.connectors.reader import InputStatus
+from penstock._api.connectors.reader_base.sequential import SequentialSourceReader, SplitCursor
+from penstock._api.connectors.split import SourceSplit
 from penstock._connectors.files.discovery import KnownFiles
 from penstock._connectors.files.opening import FoundFile
 from penstock._connectors.files.source_state import FileCheckpoint
 from penstock._connectors.files.walking import VANISHED
-from penstock.datastream.connectors.base import InputStatus, SourceSplit
-from penstock.datastream.connectors.enumerator_base import SplitQueueEnumerator
-from penstock.datastream.connectors.reader_base import SequentialSourceReader, SplitCursor
 from penstock.errors import SourceFileChangedError, SourceFileError, SourceFileGoneError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
+    from penstock._api.connectors.reader import SourceOutput, SourceReaderContext
+    from penstock._api.connectors.source import SplitEnumeratorContext
     from penstock._connectors.files.discovery import FileSet, Listing, NewFile
     from penstock._connectors.files.filesystem import FileStatus
-    from penstock.datastream.connectors._file_system.formats import FileFormat
-    from penstock.datastream.connectors._file_system.parts import FilePart
-    from penstock.datastream.connectors.base import SourceOutput, SourceReaderContext, SplitEnumeratorContext
+    from penstock._formats.file_format import FileFormat
+    from penstock._formats.parts import FilePart
 
 _LOG = logging.getLogger(__name__)
 

@@ -7,10 +7,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from penstock._api.connectors.serializer import SimpleVersionedSerializer
 from penstock._connectors.files.discovery import WaitingFile
 from penstock._connectors.files.filesystem import FileStatus
 from penstock.common.paths import plain_path, scheme_of, without_steps_up
-from penstock.datastream.connectors.base import SimpleVersionedSerializer
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping

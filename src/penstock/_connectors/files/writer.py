@@ -14,8 +14,10 @@ import uuid
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, BinaryIO
 
+from penstock._api.connectors.sink import CommittingSinkWriter, StatefulSinkWriter
 from penstock._connectors.files.buckets import check_buckets, folder_of
 from penstock._connectors.files.opening import copy_file, filesystem_of
+from penstock._connectors.files.policies import PartFileInfo
 from penstock._connectors.files.staging import (
     FinishedPart,
     HeldAttempts,
@@ -26,17 +28,15 @@ from penstock._connectors.files.staging import (
     token_of,
 )
 from penstock.common.serialization import BulkWriterFactory, Encoder
-from penstock.datastream.connectors._file_system.policies import PartFileInfo
-from penstock.datastream.connectors.base import CommittingSinkWriter, StatefulSinkWriter
 from penstock.errors import BucketNameError, StagedFileError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Sequence
 
+    from penstock._api.connectors.sink import SinkWriterContext, WriterInitContext
+    from penstock._connectors.files.options import FileSinkOptions
     from penstock._connectors.files.staging import FileCommittable
     from penstock.common.serialization import BulkWriter
-    from penstock.datastream.connectors._file_system.options import FileSinkOptions
-    from penstock.datastream.connectors.base import SinkWriterContext, WriterInitContext
 
 # The rolling policy is asked before each block of this many records.
 _BLOCK = 1000

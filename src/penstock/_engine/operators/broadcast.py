@@ -4,24 +4,26 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, ClassVar, NoReturn
 
+from penstock._api.functions.broadcast import BroadcastProcessFunction, KeyedBroadcastProcessFunction
+from penstock._api.state.descriptors import MapStateDescriptor
+from penstock._api.state.kinds import ReadOnlyBroadcastState
 from penstock._engine.operators.context import EngineRuntimeContext, KeyedRecordContext
 from penstock._engine.operators.process import KeyedProcessOperator, ProcessOperator
 from penstock._engine.protocol.rows import NO_TIMESTAMP
 from penstock._engine.state.held import held_broadcast
-from penstock.datastream.functions import BroadcastProcessFunction, KeyedBroadcastProcessFunction
-from penstock.datastream.state import MapStateDescriptor, ReadOnlyBroadcastState
 from penstock.errors import StateDescriptorError, UnsupportedOperationError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
+    from penstock._api.state.descriptors import StateDescriptor
+    from penstock._api.state.kinds import BroadcastState
     from penstock._engine.operators.base import EpochContext, OperatorContext
     from penstock._engine.operators.batch import Batch
     from penstock._engine.operators.context import EngineTimerService, KeyedTimerService
     from penstock._engine.operators.side_outputs import SideOutputs
     from penstock._engine.state.operator_state import OperatorState, StoredBroadcastState
     from penstock._engine.state.value_state import KeyContext
-    from penstock.datastream.state import BroadcastState, StateDescriptor
 
 #: The broadcast input; the other one is 0.
 BROADCAST_INPUT = 1

@@ -4,6 +4,18 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final, cast
 
+from penstock._api.functions.basic import RuntimeContext
+from penstock._api.functions.co import CoProcessFunction, KeyedCoProcessFunction
+from penstock._api.functions.process import KeyedProcessFunction, ProcessFunction
+from penstock._api.state.descriptors import (
+    ListStateDescriptor,
+    MapStateDescriptor,
+    ReducingStateDescriptor,
+    ValueStateDescriptor,
+)
+from penstock._api.state.lacking import later_state, needs_key, refuse_time_to_live
+from penstock._api.time_domain import TimeDomain
+from penstock._api.timer_service import TimerService
 from penstock._engine.protocol.rows import MIN_WATERMARK, NO_TIMESTAMP
 from penstock._engine.protocol.times import checked_time
 from penstock._engine.state.declared import declared
@@ -13,31 +25,16 @@ from penstock._engine.state.value_state import KeyContext, KeyKeepingValueState,
 from penstock.common.accumulators import DoubleCounter, Histogram, IntCounter
 from penstock.common.configuration import Configuration
 from penstock.common.option_table import GLOBAL_JOB_PARAMETERS
-from penstock.datastream._state.lacking import later_state, needs_key, refuse_time_to_live
-from penstock.datastream.functions import (
-    CoProcessFunction,
-    KeyedCoProcessFunction,
-    KeyedProcessFunction,
-    ProcessFunction,
-    RuntimeContext,
-)
-from penstock.datastream.state import (
-    ListStateDescriptor,
-    MapStateDescriptor,
-    ReducingStateDescriptor,
-    ValueStateDescriptor,
-)
-from penstock.datastream.time_domain import TimeDomain
-from penstock.datastream.timerservice import TimerService
 from penstock.errors import UnsupportedOperationError
 
 if TYPE_CHECKING:
+    from penstock._api.state.descriptors import StateDescriptor
+    from penstock._api.state.kinds import ListState, State, ValueState
     from penstock._engine.operators.accumulators import Accumulators
     from penstock._engine.operators.base import OperatorContext
     from penstock._engine.state.memory_store import MemoryStore
     from penstock._engine.state.timers import Timers
     from penstock.common.accumulators import Accumulator
-    from penstock.datastream.state import ListState, State, StateDescriptor, ValueState
     from penstock.metrics.metricbase import MetricGroup
 
 _COUNTS_TWICE = (

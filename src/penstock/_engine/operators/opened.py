@@ -5,13 +5,13 @@ from __future__ import annotations
 from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any
 
-from penstock.datastream._functions.endings import call_silent
-from penstock.datastream.functions import Function
+from penstock._api.functions.basic import Function
+from penstock._api.functions.endings import call_silent
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from penstock.datastream.functions import RuntimeContext
+    from penstock._api.functions.basic import RuntimeContext
 
 
 class OpenedFunctions:

@@ -7,11 +7,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 import cloudpickle  # pyright: ignore[reportMissingTypeStubs]
 
-from penstock._engine.operators.base import NOTHING, EpochContext, Operator, OperatorContext, Output
-from penstock._engine.protocol.control import OperatorAck, decode, encode
-from penstock._engine.protocol.versioned import pack, unpack
-from penstock.common.record_text import record_text
-from penstock.datastream.connectors.base import (
+from penstock._api.connectors.sink import (
     CommittingSinkWriter,
     Sink,
     SinkWriter,
@@ -19,6 +15,10 @@ from penstock.datastream.connectors.base import (
     SupportsCommitter,
     SupportsWriterState,
 )
+from penstock._engine.operators.base import NOTHING, EpochContext, Operator, OperatorContext, Output
+from penstock._engine.protocol.control import OperatorAck, decode, encode
+from penstock._engine.protocol.versioned import pack, unpack
+from penstock.common.record_text import record_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from penstock._api.time_domain import TimeDomain
 from penstock._engine.operators.context import (
     EngineRuntimeContext,
     EngineTimerService,
@@ -16,7 +17,6 @@ from penstock._engine.operators.side_outputs import SideOutputs
 from penstock._engine.operators.user_functions import UserFunctionOperator
 from penstock._engine.protocol.rows import NO_TIMESTAMP
 from penstock._engine.state.value_state import KeyContext
-from penstock.datastream.time_domain import TimeDomain
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator

@@ -9,10 +9,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, TypeGuard
 
+from penstock._api.output_tag import OutputTag
 from penstock._engine.operators.batch import BatchBuilder
 from penstock._engine.protocol.rows import NO_TIMESTAMP
 from penstock.common.copies import IMMUTABLE, all_immutable, own
-from penstock.datastream.output_tag import OutputTag
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from penstock._api.connectors.reader import InputStatus, ReaderOutput, SourceOutput, SourceReader
+from penstock._api.connectors.reader_base.sequential import SequentialSourceReader
 from penstock._engine.operators.base import NOTHING, EpochContext, Operator, OperatorContext, Output
 from penstock._engine.operators.batch import Batch, watermark_only
 from penstock._engine.operators.watermarks import Watermarker, periodic_watermarks
@@ -26,12 +28,11 @@ from penstock._engine.protocol.times import checked_time, checked_timestamps
 from penstock.common.configuration import Configuration
 from penstock.common.copies import own, own_all
 from penstock.common.watermark_strategy import WatermarkKind, WatermarkStrategy
-from penstock.datastream.connectors.base import InputStatus, ReaderOutput, Source, SourceOutput, SourceReader
-from penstock.datastream.connectors.reader_base import SequentialSourceReader
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
+    from penstock._api.connectors.source import Source
     from penstock.metrics.metricbase import MetricGroup
 
 #: Longest wait for a reader that has nothing ready, before its share of the epoch ends. Where idleness is still to be

@@ -9,6 +9,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from penstock._api.functions.checkpointed import (
+    CheckpointedFunction,
+    CheckpointListener,
+    FunctionInitializationContext,
+    FunctionSnapshotContext,
+)
+from penstock._api.functions.endings import call_silent, ending
+from penstock._api.state.operator import OperatorStateStore
 from penstock._engine.operators.base import EpochContext, Operator
 from penstock._engine.operators.side_outputs import SideOutputs
 from penstock._engine.protocol.control import OperatorAck
@@ -16,22 +24,15 @@ from penstock._engine.protocol.rows import NO_TIMESTAMP
 from penstock._engine.protocol.state_handle import StateMode
 from penstock._engine.state.held import held_broadcast, held_list
 from penstock._engine.state.operator_state import OperatorState
-from penstock.datastream._functions.endings import call_silent, ending
-from penstock.datastream.functions import (
-    CheckpointedFunction,
-    CheckpointListener,
-    FunctionInitializationContext,
-    FunctionSnapshotContext,
-)
-from penstock.datastream.state import OperatorStateStore
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from penstock._api.functions.basic import KeyedStateStore, RuntimeContext
+    from penstock._api.state.descriptors import ListStateDescriptor, MapStateDescriptor
+    from penstock._api.state.kinds import BroadcastState, ListState
     from penstock._engine.operators.base import Output
     from penstock._engine.protocol.state_handle import StateHandle
-    from penstock.datastream.functions import KeyedStateStore, RuntimeContext
-    from penstock.datastream.state import BroadcastState, ListState, ListStateDescriptor, MapStateDescriptor
 
 
 class UserFunctionOperator(Operator):

@@ -11,6 +11,7 @@ from __future__ import annotations
 from heapq import heappop, heappush
 from typing import TYPE_CHECKING, Any
 
+from penstock._api.window import TimeWindow, TumblingEventTimeWindows
 from penstock._engine.operators.context import EngineRuntimeContext
 from penstock._engine.operators.fired_windows import (
     CONTENTS,
@@ -27,7 +28,6 @@ from penstock._engine.operators.window_function import WindowResults, window_res
 from penstock._engine.operators.window_strategy import PaneStrategy
 from penstock._engine.protocol.rows import MAX_WATERMARK, MIN_WATERMARK, NO_TIMESTAMP
 from penstock.common.copies import own
-from penstock.datastream.window import TimeWindow, TumblingEventTimeWindows
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

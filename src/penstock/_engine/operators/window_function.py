@@ -4,20 +4,20 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
+from penstock._api.functions.windows import ProcessWindowFunction, WindowFunction
+from penstock._api.window import TimeWindow
 from penstock._engine.operators.context import EngineRuntimeContext, refuse_time_to_live
 from penstock._engine.state.declared import declared
 from penstock._engine.state.value_state import KeyContext, StoredValueState
-from penstock.datastream.functions import ProcessWindowFunction, WindowFunction
-from penstock.datastream.window import TimeWindow
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from penstock._api.state.descriptors import StateDescriptor
     from penstock._engine.operators.base import OperatorContext
     from penstock._engine.operators.side_outputs import SideOutputs
     from penstock._engine.protocol.keys import NormalKey
     from penstock._engine.state.memory_store import MemoryStore
-    from penstock.datastream.state import StateDescriptor
 
 #: What a pane holds of one key: normal key, key and value.
 Entry: TypeAlias = "tuple[NormalKey, Any, Any]"

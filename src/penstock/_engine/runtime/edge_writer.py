@@ -15,10 +15,10 @@ from penstock._engine.runtime.row_buffer import Row
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from penstock._api.functions.basic import RuntimeContext
     from penstock._engine.graph.job_graph import JobEdge
     from penstock._engine.plan.levels import ExecutionPlan
     from penstock._engine.runtime.row_buffer import RowBuffer
-    from penstock.datastream.functions import RuntimeContext
 
 #: Records that wait for one receiver before they become a block: at first, until their size is known, and at most. More
 #: leave the processor's cache before they are read again: with 8,192, a windowed job took 1.4 times as long.

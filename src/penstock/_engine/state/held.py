@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from penstock._api.state.kinds import BroadcastState, ListState, ValueState
 from penstock.common.conversion import conversion
 from penstock.common.typeinfo import ListTypeInfo, MapTypeInfo
-from penstock.datastream.state import BroadcastState, ListState, ValueState
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
+    from penstock._api.state.descriptors import ListStateDescriptor, MapStateDescriptor, ValueStateDescriptor
     from penstock.common.conversion import Conversion
-    from penstock.datastream.state import ListStateDescriptor, MapStateDescriptor, ValueStateDescriptor
 
 
 def held_value(state: ValueState[Any], descriptor: ValueStateDescriptor, operator: str) -> ValueState[Any]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from penstock.datastream.state import ListState
+from penstock._api.state.kinds import ListState
 from penstock.errors import UnsupportedOperationError
 
 if TYPE_CHECKING:

@@ -13,10 +13,10 @@ from zlib import crc32
 
 import msgspec
 
+from penstock._api.state.kinds import BroadcastState, ListState
 from penstock._engine.protocol.state_handle import StateHandle, StateMode, StatePart
 from penstock._engine.state.integrity import check_intact
 from penstock._engine.state.pickles import dump, load
-from penstock.datastream.state import BroadcastState, ListState
 from penstock.errors import (
     StateClassError,
     StateDescriptorError,

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NoReturn
 
+from penstock._api.state.kinds import ValueState
 from penstock._engine.state.table import ABSENT
-from penstock.datastream.state import ValueState
 from penstock.errors import UnsupportedOperationError
 
 if TYPE_CHECKING:

@@ -17,21 +17,21 @@ Four promises hold for all of it:
 
 from __future__ import annotations
 
-from penstock.datastream.connectors._base.committer import (
+from penstock._api.connectors.committer import (
     CommitRequest,
     Committer,
     CommitterInitContext,
     GlobalCommitter,
 )
-from penstock.datastream.connectors._base.reader import (
+from penstock._api.connectors.reader import (
     InputStatus,
     ReaderOutput,
     SourceOutput,
     SourceReader,
     SourceReaderContext,
 )
-from penstock.datastream.connectors._base.serializer import PickleSerializer, SimpleVersionedSerializer
-from penstock.datastream.connectors._base.sink import (
+from penstock._api.connectors.serializer import PickleSerializer, SimpleVersionedSerializer
+from penstock._api.connectors.sink import (
     CommittingSinkWriter,
     DeliveryGuarantee,
     Sink,
@@ -44,7 +44,7 @@ from penstock.datastream.connectors._base.sink import (
     SupportsWriterState,
     WriterInitContext,
 )
-from penstock.datastream.connectors._base.source import (
+from penstock._api.connectors.source import (
     Boundedness,
     ReaderInfo,
     Source,
@@ -52,7 +52,7 @@ from penstock.datastream.connectors._base.source import (
     SplitEnumeratorContext,
     SplitsAssignment,
 )
-from penstock.datastream.connectors._base.split import SourceEvent, SourceSplit
+from penstock._api.connectors.split import SourceEvent, SourceSplit
 
 __all__ = [
     "Boundedness",
@@ -86,7 +86,3 @@ __all__ = [
     "SupportsWriterState",
     "WriterInitContext",
 ]
-
-# Pickles and messages name the public module, so that the private ones may move.
-for _name in __all__:
-    globals()[_name].__module__ = __name__

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
-from penstock.datastream.connectors._file_system.formats import BulkFormat, FileFormat, StreamFormat
-from penstock.datastream.connectors._file_system.parts import FilePart, InputFile
-from penstock.datastream.connectors._file_system.policies import (
+from penstock._connectors.files.file_sink import FileSink
+from penstock._connectors.files.file_source import (
+    FileEnumeratorProvider,
+    FileSource,
+    FileSourceBuilder,
+    FileSplitAssignerProvider,
+)
+from penstock._connectors.files.policies import (
     BucketAssigner,
     DefaultRollingPolicy,
     OnCheckpointRollingPolicy,
@@ -12,13 +17,8 @@ from penstock.datastream.connectors._file_system.policies import (
     PartFileInfo,
     RollingPolicy,
 )
-from penstock.datastream.connectors._file_system.sink import FileSink
-from penstock.datastream.connectors._file_system.source import (
-    FileEnumeratorProvider,
-    FileSource,
-    FileSourceBuilder,
-    FileSplitAssignerProvider,
-)
+from penstock._formats.file_format import BulkFormat, FileFormat, StreamFormat
+from penstock._formats.parts import FilePart, InputFile
 
 __all__ = [
     "BucketAssigner",
@@ -38,7 +38,3 @@ __all__ = [
     "RollingPolicy",
     "StreamFormat",
 ]
-
-# Pickles and messages name the public module, so that the private ones may move.
-for _name in __all__:
-    globals()[_name].__module__ = __name__

@@ -8,13 +8,13 @@ while the split's state moves along.
 
 from __future__ import annotations
 
-from penstock.datastream.connectors._reader_base.fetching import (
+from penstock._api.connectors.reader_base.fetching import (
     RecordsWithSplitIds,
     SplitFetcherManager,
     SplitReader,
 )
-from penstock.datastream.connectors._reader_base.sequential import SequentialSourceReader, SplitCursor
-from penstock.datastream.connectors._reader_base.threaded import RecordEmitter, RecordEvaluator, SourceReaderBase
+from penstock._api.connectors.reader_base.sequential import SequentialSourceReader, SplitCursor
+from penstock._api.connectors.reader_base.threaded import RecordEmitter, RecordEvaluator, SourceReaderBase
 
 __all__ = [
     "RecordEmitter",
@@ -26,7 +26,3 @@ __all__ = [
     "SplitFetcherManager",
     "SplitReader",
 ]
-
-# Pickles and messages name the public module, so that the private ones may move.
-for _name in __all__:
-    globals()[_name].__module__ = __name__

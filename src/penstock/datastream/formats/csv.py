@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-from penstock.datastream.formats._csv.reader import CsvReaderFormat
-from penstock.datastream.formats._csv.schema import CsvSchema, CsvSchemaBuilder
-from penstock.datastream.formats._csv.writer import CsvBulkWriters, CsvEncoder
+from penstock._formats.csv.reader import CsvReaderFormat
+from penstock._formats.csv.schema import CsvSchema, CsvSchemaBuilder
+from penstock._formats.csv.writer import CsvBulkWriters, CsvEncoder
 
 __all__ = ["CsvBulkWriters", "CsvEncoder", "CsvReaderFormat", "CsvSchema", "CsvSchemaBuilder"]
-
-# Pickles and messages name the public module, so that the private ones may move.
-for _name in __all__:
-    globals()[_name].__module__ = __name__

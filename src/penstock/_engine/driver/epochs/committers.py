@@ -16,12 +16,13 @@ from penstock.metrics.in_memory import InMemoryMetricGroup
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from penstock._api.connectors.committer import Committer
+    from penstock._api.connectors.sink import SupportsCommitter
     from penstock._engine.coordinator import instructions as do
     from penstock._engine.coordinator.checkpoints.chain import Chain
     from penstock._engine.driver.background import Background
     from penstock._engine.driver.mailbox import Mailbox
     from penstock._engine.protocol.metadata import Committable, OutstandingCommit
-    from penstock.datastream.connectors.base import Committer, SupportsCommitter
     from penstock.metrics.metricbase import MetricGroup
 
 _log = logging.getLogger(__name__)

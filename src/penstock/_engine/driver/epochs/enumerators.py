@@ -11,17 +11,19 @@ import threading
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from penstock._api.connectors.source import ReaderInfo, Source, SplitEnumerator, SplitsAssignment
 from penstock._engine.coordinator import events as ev
 from penstock._engine.coordinator.epochs.sources import EnumeratorSnapshot
 from penstock._engine.driver.failures import driver_code_error
 from penstock._engine.protocol.events import AddSplits, NoMoreSplits, SourceEvent, encode_event
-from penstock.datastream.connectors import base
 from penstock.errors import JobRunError
 from penstock.metrics.in_memory import InMemoryMetricGroup
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
+    from penstock._api.connectors.split import SourceEvent as ConnectorEvent
+    from penstock._api.connectors.split import SourceSplit
     from penstock._engine.coordinator import instructions as do
     from penstock._engine.coordinator.epochs.sources import SourceDelivery, SourceOpening
     from penstock._engine.driver.background import Background
@@ -45,13 +47,13 @@ class EnumeratorContext:
     def __init__(
         self,
         name: str,
-        source: base.Source[Any, Any, Any],
+        source: Source[Any, Any, Any],
         parallelism: int,
         run_async: Callable[[EnumeratorContext, Callable[[], Any], Callable[[Any, Any], None], int, int | None], None],
     ) -> None:
         self.metric_group = InMemoryMetricGroup()
         self.current_parallelism = parallelism
-        self.registered_readers: dict[int, base.ReaderInfo] = {}
+        self.registered_readers: dict[int, ReaderInfo] = {}
         self.is_processing_backlog = False
         self.closed = False
         self._name = name
@@ -62,11 +64,11 @@ class EnumeratorContext:
         self._thread = threading.get_ident()
         self._splits_for: dict[int, int] = {}
 
-    def send_event_to_source_reader(self, subtask_id: int, event: base.SourceEvent) -> None:
+    def send_event_to_source_reader(self, subtask_id: int, event: ConnectorEvent) -> None:
         """Send an event to a reader."""
         self._decide(subtask_id, SourceEvent(pickle.dumps(event)))
 
-    def assign_splits(self, new_split_assignments: base.SplitsAssignment[Any]) -> None:
+    def assign_splits(self, new_split_assignments: SplitsAssignment[Any]) -> None:
         """Assign splits to readers, all or none."""
         for subtask in new_split_assignments.assignment:
             self._check(subtask)
@@ -77,9 +79,9 @@ class EnumeratorContext:
             self._decide(subtask, AddSplits(written, self._serializer.get_version()))
             self._splits_for[subtask] = self._splits_for.get(subtask, 0) + len(written)
 
-    def assign_split(self, split: base.SourceSplit, subtask: int) -> None:
+    def assign_split(self, split: SourceSplit, subtask: int) -> None:
         """Assign one split to one reader."""
-        self.assign_splits(base.SplitsAssignment({subtask: [split]}))
+        self.assign_splits(SplitsAssignment({subtask: [split]}))
 
     def signal_no_more_splits(self, subtask: int) -> None:
         """Tell one reader that nothing follows; it hears that once."""
@@ -135,11 +137,11 @@ class EnumeratorContext:
 class _Running:
     """One enumerator and its context."""
 
-    def __init__(self, name: str, source: base.Source[Any, Any, Any], context: EnumeratorContext) -> None:
+    def __init__(self, name: str, source: Source[Any, Any, Any], context: EnumeratorContext) -> None:
         self.name = name
         self.source = source
         self.context = context
-        self.enumerator: base.SplitEnumerator[Any, Any]
+        self.enumerator: SplitEnumerator[Any, Any]
 
 
 class Enumerators:
@@ -153,7 +155,7 @@ class Enumerators:
 
     def __init__(
         self,
-        sources: Mapping[str, tuple[str, base.Source[Any, Any, Any]]],
+        sources: Mapping[str, tuple[str, Source[Any, Any, Any]]],
         mailbox: Mailbox,
         background: Background,
     ) -> None:
@@ -274,7 +276,7 @@ def _open(running: _Running, opening: SourceOpening) -> None:
         running.enumerator.find_new_splits()
     _give_back(running, opening.returned)
     for subtask in opening.readers:
-        context.registered_readers[subtask] = base.ReaderInfo(subtask)
+        context.registered_readers[subtask] = ReaderInfo(subtask)
         running.enumerator.add_reader(subtask)
 
 

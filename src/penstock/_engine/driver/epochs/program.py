@@ -5,14 +5,14 @@ from __future__ import annotations
 import pickle
 from typing import TYPE_CHECKING, Any
 
+from penstock._api.connectors.sink import SupportsCommitter
 from penstock._engine.graph.job_graph import OperatorKind
-from penstock.datastream.connectors.base import SupportsCommitter
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from penstock._api.connectors.source import Source
     from penstock._engine.graph.job_graph import JobGraph, OperatorNode
-    from penstock.datastream.connectors.base import Source
 
 
 class Program:

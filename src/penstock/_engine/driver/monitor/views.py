@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from penstock._api.connectors.source import Boundedness
 from penstock._engine.gateway.checkpoint_view import CheckpointSettings
 from penstock._engine.gateway.job_view import InputView, OperatorView, PlanView, VertexView, vertex_id
 from penstock.common import option_table
-from penstock.datastream.connectors.base import Boundedness
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from penstock._api.connectors.source import Source
     from penstock._engine.graph.job_graph import JobGraph
     from penstock.common.configuration import Configuration
     from penstock.common.time import Duration
-    from penstock.datastream.connectors.base import Source
 
 
 def plan_view(graph: JobGraph, sources: Iterable[Source[Any, Any, Any]], configuration: Configuration) -> PlanView:

@@ -1,0 +1,92 @@
+"""What a generating source is told: the function that makes a record, and how many it is to make."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from enum import Enum
+from typing import TYPE_CHECKING, Generic, TypeVar
+
+if TYPE_CHECKING:
+    from penstock._api.connectors.reader import SourceReaderContext
+
+T = TypeVar("T")
+
+
+class GeneratorFunction(ABC, Generic[T]):
+    """Makes a record of an index.
+
+    The same index must give an equal record each time: after a failure, records are made again.
+
+    Source: org.apache.flink.connector.datagen.source.GeneratorFunction.
+    """
+
+    def open(self, reader_context: SourceReaderContext) -> None:
+        """Prepare; runs once in each reader, before the first record."""
+
+    @abstractmethod
+    def map(self, value: int) -> T:
+        """Return the record of an index; 0 is the first."""
+
+    def close(self) -> None:
+        """Let go of everything."""
+
+
+class RateUnit(Enum):
+    """What a rate counts by."""
+
+    NO_OP = "no_op"
+    SECOND = "second"
+    CHECKPOINT = "checkpoint"
+
+
+@dataclass(frozen=True, slots=True)
+class RateLimiterStrategy:
+    """How many records a source makes; made by the static methods.
+
+    Source: org.apache.flink.api.connector.source.util.ratelimit.RateLimiterStrategy.
+
+    Args:
+        unit: What the rate counts by.
+        rate: Records of all readers together in one unit.
+
+    Example:
+        >>> RateLimiterStrategy.per_second(500).rate
+        500
+    """
+
+    unit: RateUnit
+    rate: float
+
+    @staticmethod
+    def no_op() -> RateLimiterStrategy:
+        """Make records as fast as they are taken."""
+        return RateLimiterStrategy(RateUnit.NO_OP, 0)
+
+    @staticmethod
+    def per_second(records_per_second: float) -> RateLimiterStrategy:
+        """Make a number of records per second, all readers together.
+
+        Time passes on the wall, also between two epochs and while the job is down: a reader that fell behind
+        catches up, with at most the records of one minute.
+
+        Raises:
+            ValueError: The rate is not positive.
+        """
+        return RateLimiterStrategy(RateUnit.SECOND, _positive(records_per_second))
+
+    @staticmethod
+    def per_checkpoint(records_per_checkpoint: int) -> RateLimiterStrategy:
+        """Make at most a number of records between two checkpoints, all readers together.
+
+        Raises:
+            ValueError: The rate is not positive.
+        """
+        return RateLimiterStrategy(RateUnit.CHECKPOINT, _positive(records_per_checkpoint))
+
+
+def _positive(rate: float) -> float:
+    if rate <= 0:
+        msg = f"A rate must be greater than 0, not {rate}."
+        raise ValueError(msg)
+    return rate

@@ -1,0 +1,234 @@
+"""The half of a source that runs in tasks: the reader and what it puts its records into."""
+
+from __future__ import annotations
+
+import sys
+from abc import ABC, abstractmethod
+from enum import Enum
+from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
+
+from penstock._api.connectors.split import SourceSplit
+from penstock._shelf import show
+from penstock.common.watermark_strategy import WatermarkOutput
+from penstock.errors import UnsupportedOperationError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from penstock._api.connectors.split import SourceEvent
+    from penstock.common.configuration import Configuration
+    from penstock.metrics.metricbase import MetricGroup
+
+T = TypeVar("T")
+SplitT = TypeVar("SplitT", bound=SourceSplit)
+
+
+class InputStatus(Enum):
+    """What a reader answers to a poll.
+
+    Source: org.apache.flink.core.io.InputStatus.
+    """
+
+    MORE_AVAILABLE = "more_available"
+    """Poll again: there is more, or there may be."""
+    NOTHING_AVAILABLE = "nothing_available"
+    """Nothing now; ``SourceReader.is_available`` says when to poll again."""
+    END_OF_INPUT = "end_of_input"
+    """Nothing any more: never poll again."""
+
+
+class SourceOutput(WatermarkOutput, Generic[T]):
+    """Takes the records of one split, or of a reader that does not tell its splits apart.
+
+    Source: org.apache.flink.api.connector.source.SourceOutput.
+    """
+
+    @property
+    def wanted(self) -> int:
+        """How many records the running checkpoint has room for, at least 1; more only make it take longer."""
+        return sys.maxsize
+
+    @abstractmethod
+    def collect(self, record: T, timestamp: int | None = None) -> None:
+        """Emit one record.
+
+        Args:
+            record: The record.
+            timestamp: Its time in milliseconds since the epoch; None when the source knows none.
+        """
+
+    def collect_all(self, records: list[T], timestamps: Sequence[int] | None = None) -> None:
+        """Emit a block of records: the same as one ``collect`` for each, and much faster.
+
+        Args:
+            records: The records in order. The list belongs to the output from now on.
+            timestamps: One for each record; None when the source knows none.
+        """
+        if timestamps is None:
+            for record in records:
+                self.collect(record)
+        else:
+            for record, timestamp in zip(records, timestamps, strict=True):
+                self.collect(record, timestamp)
+
+
+class ReaderOutput(SourceOutput[T]):
+    """Takes the records of one reader.
+
+    A reader with several splits should emit through one output for each: only then is its watermark the smallest of
+    its splits'.
+
+    Source: org.apache.flink.api.connector.source.ReaderOutput.
+    """
+
+    @abstractmethod
+    def create_output_for_split(self, split_id: str) -> SourceOutput[T]:
+        """Return the output of one split; the same one until it is released."""
+
+    @abstractmethod
+    def release_output_for_split(self, split_id: str) -> None:
+        """Forget the output of a split that ended, so that it no longer holds the watermark back."""
+
+
+class SourceReaderContext(Protocol):
+    """What a reader can see and do; given to it by the engine.
+
+    Source: org.apache.flink.api.connector.source.SourceReaderContext.
+    """
+
+    @property
+    def metric_group(self) -> MetricGroup:
+        """Where the reader's metrics go."""
+        ...
+
+    @property
+    def configuration(self) -> Configuration:
+        """The job's configuration."""
+        ...
+
+    @property
+    def index_of_subtask(self) -> int:
+        """The reader's subtask, from 0."""
+        ...
+
+    @property
+    def current_parallelism(self) -> int:
+        """The number of the source's subtasks."""
+        ...
+
+    def send_split_request(self) -> None:
+        """Ask the enumerator for a split; the answer comes with a later epoch."""
+        ...
+
+    def send_source_event_to_coordinator(self, source_event: SourceEvent) -> None:
+        """Send an event to the enumerator; it arrives once this epoch's checkpoint is durable."""
+        ...
+
+    def end_job_input(self) -> None:
+        """End the input of the whole job, as a message that says so may want it; ours.
+
+        This reader is not polled again. Once the epoch's checkpoint is durable all other readers of the job end, too,
+        in the next epoch: windows and timers fire, everything is committed, and the job is FINISHED.
+        """
+        ...
+
+
+class SourceReader(ABC, Generic[T, SplitT]):
+    """Reads the splits that its subtask was given.
+
+    Runs in a task, on one thread. The engine makes a reader, gives it its splits with ``add_splits``, calls ``start``
+    and then polls. It may keep the reader from epoch to epoch or make a new one in another process at any epoch from
+    the last snapshot, so **the snapshot is the only memory that lasts**. What a reader emitted after its last
+    checkpoint is forgotten when the job fails, and read again.
+
+    Attributes:
+        emits_new_records: True where a reader makes each record anew, and neither keeps nor changes it afterwards. Its
+            records are then handed on as they are; those of other readers are copied when they are emitted.
+        emits_plain_records: True where all records are numbers or texts.
+
+    Source: org.apache.flink.api.connector.source.SourceReader.
+    """
+
+    emits_new_records: bool = False
+    emits_plain_records: bool = False
+
+    def start(self) -> None:
+        """Begin; runs once, after the restored splits were added and before the first poll."""
+
+    @abstractmethod
+    def poll_next(self, output: ReaderOutput[T]) -> InputStatus:
+        """Emit the next records, at most some thousand, without waiting.
+
+        Args:
+            output: Takes the records.
+
+        Returns:
+            END_OF_INPUT only when ``notify_no_more_splits`` was called and all splits are read to their end.
+
+        Raises:
+            Exception: Any error fails the job.
+        """
+
+    @abstractmethod
+    def snapshot_state(self, checkpoint_id: int) -> list[SplitT]:
+        """Return the splits still to be read, each with the position after the last emitted record.
+
+        Runs at the end of each epoch. The reader goes on afterwards, so later reads must not change what it returned.
+        """
+
+    def is_available(self, timeout_ms: int = 0) -> bool:
+        """Wait until a poll may give something, at most for a time.
+
+        Asked after NOTHING_AVAILABLE; the answer False ends the subtask's share of the epoch. This stands in for
+        Flink's future of that name; False is right for a reader that only a new split can wake.
+
+        Args:
+            timeout_ms: How long to wait at most.
+
+        Returns:
+            Whether to poll again.
+        """
+        del timeout_ms
+        return False
+
+    @abstractmethod
+    def add_splits(self, splits: list[SplitT]) -> None:
+        """Take more splits to read, new or restored."""
+
+    @abstractmethod
+    def notify_no_more_splits(self) -> None:
+        """Take note that no split will be added any more; a recreated reader is told again, before ``start``."""
+
+    def handle_source_events(self, source_event: SourceEvent) -> None:
+        """Take an event from the enumerator."""
+
+    def pause_or_resume_splits(self, splits_to_pause: list[str], splits_to_resume: list[str]) -> None:
+        """Stop reading some splits, whose watermark is too far ahead, and go on with others.
+
+        Args:
+            splits_to_pause: Ids of splits.
+            splits_to_resume: Ids of splits that were paused.
+
+        Raises:
+            UnsupportedOperationError: This reader cannot tell its splits apart.
+        """
+        del splits_to_pause, splits_to_resume
+        raise UnsupportedOperationError(
+            f"pausing single splits of {type(self).__name__}",
+            "it reads its splits as one; leave out the watermark alignment",
+        )
+
+    def notify_checkpoint_complete(self, checkpoint_id: int) -> None:
+        """Take note that a checkpoint is durable, for example to acknowledge messages.
+
+        Comes with the next epoch, perhaps to a recreated reader, and perhaps only for the newest of several.
+        """
+
+    def notify_checkpoint_aborted(self, checkpoint_id: int) -> None:
+        """Take note that a checkpoint will not complete."""
+
+    def close(self) -> None:
+        """Let go of everything; may be called twice, and is not called when the process is killed."""
+
+
+show("penstock.datastream.connectors.base", InputStatus, ReaderOutput, SourceOutput, SourceReader, SourceReaderContext)

@@ -1,0 +1,257 @@
+"""The half of a source that runs on the driver: the source itself and its enumerator."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from enum import Enum
+from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
+
+from penstock._api.connectors.serializer import PickleSerializer
+from penstock._api.connectors.split import SourceSplit
+from penstock._shelf import show
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from penstock._api.connectors.reader import SourceReader, SourceReaderContext
+    from penstock._api.connectors.serializer import SimpleVersionedSerializer
+    from penstock._api.connectors.split import SourceEvent
+    from penstock.metrics.metricbase import MetricGroup
+
+
+class Boundedness(Enum):
+    """Whether a source comes to an end by itself.
+
+    Source: org.apache.flink.api.connector.source.Boundedness.
+    """
+
+    BOUNDED = "bounded"
+    CONTINUOUS_UNBOUNDED = "continuous_unbounded"
+
+
+SplitT = TypeVar("SplitT", bound=SourceSplit)
+CheckpointT = TypeVar("CheckpointT")
+T = TypeVar("T")
+ResultT = TypeVar("ResultT")
+
+
+@dataclass(frozen=True, slots=True)
+class ReaderInfo:
+    """A registered reader.
+
+    Source: org.apache.flink.api.connector.source.ReaderInfo.
+
+    Args:
+        subtask_id: The subtask that the reader belongs to, from 0.
+        location: The host that it runs on, empty when it may run anywhere.
+    """
+
+    subtask_id: int
+    location: str = ""
+
+
+@dataclass(frozen=True)  # no slots: with them Python 3.11 cannot make a subscripted generic class
+class SplitsAssignment(Generic[SplitT]):
+    """Which splits go to which reader.
+
+    Source: org.apache.flink.api.connector.source.SplitsAssignment.
+
+    Args:
+        assignment: The new splits by subtask.
+    """
+
+    assignment: Mapping[int, Sequence[SplitT]]
+
+
+class SplitEnumeratorContext(Protocol[SplitT]):
+    """What an enumerator can see and do; given to it by the engine, used on the enumerator's thread only.
+
+    Source: org.apache.flink.api.connector.source.SplitEnumeratorContext.
+    """
+
+    @property
+    def metric_group(self) -> MetricGroup:
+        """Where the enumerator's metrics go."""
+        ...
+
+    @property
+    def current_parallelism(self) -> int:
+        """The number of the source's subtasks."""
+        ...
+
+    @property
+    def registered_readers(self) -> Mapping[int, ReaderInfo]:
+        """The readers that splits can be assigned to, by subtask; empty right after a restore."""
+        ...
+
+    def send_event_to_source_reader(self, subtask_id: int, event: SourceEvent) -> None:
+        """Send an event to a reader; it arrives with the next epoch, in order with splits and other events."""
+        ...
+
+    def assign_splits(self, new_split_assignments: SplitsAssignment[SplitT]) -> None:
+        """Assign splits to readers.
+
+        Raises:
+            Exception: A reader is not registered; then nothing is assigned.
+        """
+        ...
+
+    def assign_split(self, split: SplitT, subtask: int) -> None:
+        """Assign one split to one reader.
+
+        Raises:
+            Exception: The reader is not registered.
+        """
+        ...
+
+    def signal_no_more_splits(self, subtask: int) -> None:
+        """Tell one reader that nothing follows the splits that were assigned to it so far."""
+        ...
+
+    def call_async(
+        self,
+        callable: Callable[[], ResultT],  # noqa: A002 - Flink's name
+        handler: Callable[[ResultT | None, Exception | None], None],
+        initial_delay_ms: int = 0,
+        period_ms: int | None = None,
+    ) -> None:
+        """Run something slow on another thread and take its result on the enumerator's own.
+
+        An exception out of the handler fails the job. Nothing runs after the enumerator's ``close()``.
+
+        Args:
+            callable: The slow part; it must not touch the enumerator.
+            handler: Gets the result and None, or None and the exception.
+            initial_delay_ms: How long to wait before the first run.
+            period_ms: How long to wait between two runs; None runs it once.
+        """
+        ...
+
+    def set_is_processing_backlog(self, is_processing_backlog: bool) -> None:
+        """Say whether the source reads old records, so that throughput matters more than delay."""
+        ...
+
+
+class SplitEnumerator(ABC, Generic[SplitT, CheckpointT]):
+    """Finds the splits of a source and hands them to its readers.
+
+    One runs for each source, on the driver. Its methods run one after the other on one thread. What readers ask for
+    or report arrives after the checkpoint of the epoch in which they did. An exception out of any method fails the
+    job, which restarts from its last checkpoint.
+
+    Source: org.apache.flink.api.connector.source.SplitEnumerator.
+    """
+
+    @abstractmethod
+    def start(self) -> None:
+        """Begin to look for splits; runs once, before any other method, also after a restore."""
+
+    @abstractmethod
+    def handle_split_request(self, subtask_id: int, requester_hostname: str | None) -> None:
+        """Answer a reader that asked for a split, by assigning one, by ``signal_no_more_splits`` or later.
+
+        Args:
+            subtask_id: The reader that asks.
+            requester_hostname: The host that it runs on, None when unknown.
+        """
+
+    @abstractmethod
+    def add_splits_back(self, splits: list[SplitT], subtask_id: int) -> None:
+        """Take back splits that a failed reader got after its last checkpoint.
+
+        Args:
+            splits: The splits, as they were assigned.
+            subtask_id: The reader that lost them; it registers again.
+        """
+
+    @abstractmethod
+    def add_reader(self, subtask_id: int) -> None:
+        """Take note of a reader that registered; runs once for each start of a reader, not when it moves."""
+
+    @abstractmethod
+    def snapshot_state(self, checkpoint_id: int) -> CheckpointT:
+        """Return what ``restore_enumerator`` needs: above all, the splits that no reader has.
+
+        Runs once for each checkpoint. Splits assigned before belong to the readers, also while they are on the way.
+        """
+
+    def find_new_splits(self) -> None:
+        """Look once for splits that were not there before; ours.
+
+        Runs right after ``start``, and only where the job was started with ``penstock.restart-finished-sources`` from
+        a checkpoint in which this source had finished. The default is for enumerators that look by themselves.
+        """
+
+    def notify_checkpoint_complete(self, checkpoint_id: int) -> None:
+        """Take note that a checkpoint is durable; it may never come, or come late and for the newest one only."""
+
+    def notify_checkpoint_aborted(self, checkpoint_id: int) -> None:
+        """Take note that a checkpoint will not complete."""
+
+    def handle_source_event(self, subtask_id: int, source_event: SourceEvent) -> None:
+        """Take an event from a reader; events of one reader arrive in order."""
+
+    def close(self) -> None:
+        """Let go of everything; runs once at the job's end or failure, but not when the driver is killed."""
+
+
+class Source(ABC, Generic[T, SplitT, CheckpointT]):
+    """Where records come from: makes the enumerator on the driver and the readers in the tasks.
+
+    The source is pickled with the job and holds its description only, no connection. In PyFlink this class wraps a
+    Java object; here it is the interface itself, and sources are written in Python.
+
+    Source: org.apache.flink.api.connector.source.Source, FLIP-27.
+
+    Example:
+        >>> from penstock.datastream.connectors.number_seq import NumberSequenceSource
+        >>> NumberSequenceSource(1, 100).get_boundedness()
+        <Boundedness.BOUNDED: 'bounded'>
+    """
+
+    @abstractmethod
+    def get_boundedness(self) -> Boundedness:
+        """Return whether the source comes to an end by itself."""
+
+    @abstractmethod
+    def create_enumerator(self, enum_context: SplitEnumeratorContext[SplitT]) -> SplitEnumerator[SplitT, CheckpointT]:
+        """Make the enumerator of a job that starts without a checkpoint; runs on the driver."""
+
+    @abstractmethod
+    def restore_enumerator(
+        self, enum_context: SplitEnumeratorContext[SplitT], checkpoint: CheckpointT
+    ) -> SplitEnumerator[SplitT, CheckpointT]:
+        """Make the enumerator of a job that resumes from a checkpoint; the parallelism may have changed."""
+
+    @abstractmethod
+    def create_reader(self, reader_context: SourceReaderContext) -> SourceReader[T, SplitT]:
+        """Make the reader of a subtask; runs in a task, at any epoch and in any process."""
+
+    def get_split_serializer(self) -> SimpleVersionedSerializer[SplitT]:
+        """Return what turns splits into bytes; pickle, unless a source overrides this."""
+        return PickleSerializer()
+
+    def get_enumerator_checkpoint_serializer(self) -> SimpleVersionedSerializer[CheckpointT]:
+        """Return what turns an enumerator's snapshot into bytes; pickle, unless a source overrides this."""
+        return PickleSerializer()
+
+    def get_produced_type(self) -> Any:
+        """Return the TypeInformation that the records are held to, or None when the source does not know it."""
+        return None
+
+    @property
+    def holds_produced_type(self) -> bool:
+        """Whether the source makes each record by that type, so that no record has to be held to it once more."""
+        return False
+
+
+show(
+    "penstock.datastream.connectors.base",
+    Boundedness,
+    ReaderInfo,
+    Source,
+    SplitEnumerator,
+    SplitEnumeratorContext,
+    SplitsAssignment,
+)

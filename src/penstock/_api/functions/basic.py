@@ -1,0 +1,371 @@
+"""Functions of one record or of two, and the context that every function is opened with."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import TYPE_CHECKING, Any
+
+from penstock._shelf import show
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from penstock._api.state.descriptors import (
+        AggregatingStateDescriptor,
+        ListStateDescriptor,
+        MapStateDescriptor,
+        ReducingStateDescriptor,
+        ValueStateDescriptor,
+    )
+    from penstock._api.state.kinds import AggregatingState, ListState, MapState, ReducingState, ValueState
+    from penstock.common.accumulators import Accumulator, DoubleCounter, Histogram, IntCounter
+    from penstock.metrics.metricbase import MetricGroup
+
+
+class KeyedStateStore(ABC):
+    """Where a function gets its keyed state: one value per key of the record at hand.
+
+    Source: org.apache.flink.api.common.state.KeyedStateStore.
+    """
+
+    @abstractmethod
+    def get_state(self, state_descriptor: ValueStateDescriptor) -> ValueState[Any]:
+        """Return a state of one value per key."""
+
+    @abstractmethod
+    def get_list_state(self, state_descriptor: ListStateDescriptor) -> ListState[Any]:
+        """Return a state of one list per key."""
+
+    @abstractmethod
+    def get_map_state(self, state_descriptor: MapStateDescriptor) -> MapState[Any, Any]:
+        """Return a state of one map per key."""
+
+    @abstractmethod
+    def get_reducing_state(self, state_descriptor: ReducingStateDescriptor) -> ReducingState[Any]:
+        """Return a state that folds what is added to it into one value of the same kind."""
+
+    @abstractmethod
+    def get_aggregating_state(self, state_descriptor: AggregatingStateDescriptor) -> AggregatingState[Any, Any]:
+        """Return a state that folds what is added to it into an accumulator."""
+
+
+class RuntimeContext(KeyedStateStore):
+    """What a function is opened with: where it runs, its state, its metrics and its accumulators.
+
+    Keyed state needs a keyed stream; elsewhere the state methods raise. Accumulators, of Flink's Java API, are what the
+    job's result has: each belongs to the operator and is added up over its subtasks, and over all operators that have
+    one of that name. What an epoch adds counts when its checkpoint has completed.
+
+    Source: org.apache.flink.api.common.functions.RuntimeContext.
+    """
+
+    @abstractmethod
+    def get_task_name(self) -> str:
+        """Return the name of the chain of operators that the function runs in."""
+
+    @abstractmethod
+    def get_number_of_parallel_subtasks(self) -> int:
+        """Return the parallelism of the operator."""
+
+    @abstractmethod
+    def get_max_number_of_parallel_subtasks(self) -> int:
+        """Return the number of key groups, which is the largest parallelism that the operator can get."""
+
+    @abstractmethod
+    def get_index_of_this_subtask(self) -> int:
+        """Return which subtask this is, from 0."""
+
+    @abstractmethod
+    def get_attempt_number(self) -> int:
+        """Return how often the job was restarted, from 0."""
+
+    @abstractmethod
+    def get_task_name_with_subtasks(self) -> str:
+        """Return the task's name with its subtask, such as ``"Map (1/4)#0"``; the index counts from 1."""
+
+    @abstractmethod
+    def get_job_parameter(self, key: str, default_value: str) -> str:
+        """Return a parameter of the job that ``ExecutionConfig.set_global_job_parameters`` set."""
+
+    @abstractmethod
+    def get_metrics_group(self) -> MetricGroup:
+        """Return the group that the function's own metrics belong to."""
+
+    @abstractmethod
+    def add_accumulator(self, name: str, accumulator: Accumulator[Any, Any]) -> None:
+        """Have an accumulator added up; it begins empty.
+
+        Args:
+            name: Its name in the job's result.
+            accumulator: A new one; the function keeps it and adds to it.
+
+        Raises:
+            UnsupportedOperationError: The operator has an accumulator of that name, or this is the context of a key
+                selector or a partitioner.
+        """
+
+    @abstractmethod
+    def get_accumulator(self, name: str) -> Accumulator[Any, Any] | None:
+        """Return an accumulator of the operator; None when it has none of that name."""
+
+    @abstractmethod
+    def get_int_counter(self, name: str) -> IntCounter:
+        """Return a sum of integers, a new one when the operator has none of that name.
+
+        Raises:
+            AccumulatorTypeError: It has another kind of accumulator of that name.
+        """
+
+    @abstractmethod
+    def get_double_counter(self, name: str) -> DoubleCounter:
+        """Return a sum of floats, as ``get_int_counter`` does."""
+
+    @abstractmethod
+    def get_histogram(self, name: str) -> Histogram[Any]:
+        """Return the counts of values, as ``get_int_counter`` does."""
+
+
+class Function(ABC):  # noqa: B024 - its methods are there to be overridden, none has to be
+    """A function object: opened before its first record and closed after its last.
+
+    A job runs in epochs, and any of them may run in another process: ``open`` may run again at each, and every opened
+    function is closed. What has to outlive an epoch belongs into state, not into attributes.
+
+    Source: org.apache.flink.api.common.functions.RichFunction.
+    """
+
+    def open(self, runtime_context: RuntimeContext) -> None:  # noqa: B027
+        """Get ready: take state and metrics, open connections, load models.
+
+        Args:
+            runtime_context: Where the function runs, and where its state and metrics come from.
+        """
+
+    def finish(self) -> Iterable[Any] | None:
+        """See the end of all input, and yield what is left where the class yields records; PyFlink has no such method.
+
+        Runs once all input has ended or the job is drained, behind the last watermark and the last timers, and before
+        the last checkpoint, which covers what it yields; never when a job is suspended, cancelled or fails. It runs
+        again in another object where that checkpoint does not complete. What it yields has no timestamp; no key is at
+        hand. Only a method without parameters counts.
+
+        Source: FLIP-147, org.apache.flink.streaming.api.operators.StreamOperator.finish.
+
+        Example:
+            >>> from penstock.testing import OperatorHarness
+            >>> class Pairs(FlatMapFunction):
+            ...     def __init__(self):
+            ...         self.waiting = []
+            ...
+            ...     def flat_map(self, value):
+            ...         self.waiting.append(value)
+            ...         if len(self.waiting) == 2:
+            ...             yield tuple(self.waiting)
+            ...             self.waiting.clear()
+            ...
+            ...     def finish(self):
+            ...         if self.waiting:
+            ...             yield tuple(self.waiting)
+            >>> harness = OperatorHarness.for_flat_map(Pairs())
+            >>> harness.process_elements([1, 2, 3])
+            >>> harness.end_input()
+            >>> harness.values()
+            [(1, 2), (3,)]
+        """
+        return None
+
+    def close(self) -> None:  # noqa: B027
+        """Release what ``open`` took; it cannot yield records."""
+
+
+class TwoInputFunction(Function):
+    """What functions of two inputs have beside."""
+
+    def end_input(self, input_index: int) -> Iterable[Any] | None:
+        """See the end of one input, and yield records where the class yields them; PyFlink has no such method.
+
+        Runs once for each input, at the end of the epoch in which it ended, and before ``finish``. Only a method with
+        one parameter counts.
+
+        Args:
+            input_index: 0 for the first input, 1 for the second, which is the broadcast one where there is one.
+
+        Source: org.apache.flink.streaming.api.operators.BoundedMultiInput.
+        """
+        return None
+
+
+class MapFunction(Function):
+    """One record out for each record in.
+
+    Source: org.apache.flink.api.common.functions.MapFunction.
+
+    Example:
+        >>> class Double(MapFunction):
+        ...     def map(self, value):
+        ...         return 2 * value
+        >>> Double().map(4)
+        8
+    """
+
+    @abstractmethod
+    def map(self, value: Any) -> Any:
+        """Return what becomes of a record."""
+
+
+class FlatMapFunction(Function):
+    """Any number of records out for each record in.
+
+    Source: org.apache.flink.api.common.functions.FlatMapFunction.
+
+    Example:
+        >>> class Words(FlatMapFunction):
+        ...     def flat_map(self, value):
+        ...         yield from value.split()
+        >>> list(Words().flat_map("to be"))
+        ['to', 'be']
+    """
+
+    @abstractmethod
+    def flat_map(self, value: Any) -> Iterable[Any] | None:
+        """Return, or yield, what becomes of a record; None stands for nothing."""
+
+
+class FilterFunction(Function):
+    """Which records stay in the stream.
+
+    Source: org.apache.flink.api.common.functions.FilterFunction.
+
+    Example:
+        >>> class Positive(FilterFunction):
+        ...     def filter(self, value):
+        ...         return value > 0
+        >>> Positive().filter(-1)
+        False
+    """
+
+    @abstractmethod
+    def filter(self, value: Any) -> bool:
+        """Tell whether a record stays."""
+
+
+class ReduceFunction(Function):
+    """Two records of one key into one of the same kind.
+
+    Source: org.apache.flink.api.common.functions.ReduceFunction.
+
+    Example:
+        >>> class Larger(ReduceFunction):
+        ...     def reduce(self, value1, value2):
+        ...         return max(value1, value2)
+        >>> Larger().reduce(3, 2)
+        3
+    """
+
+    @abstractmethod
+    def reduce(self, value1: Any, value2: Any) -> Any:
+        """Return what two records become together.
+
+        Args:
+            value1: What the records so far have become.
+            value2: The next record.
+        """
+
+
+class AggregateFunction(Function):
+    """Records of one key into an accumulator of another kind, and that into a result.
+
+    Source: org.apache.flink.api.common.functions.AggregateFunction.
+
+    Example:
+        >>> class Mean(AggregateFunction):
+        ...     def create_accumulator(self):
+        ...         return 0, 0
+        ...
+        ...     def add(self, value, accumulator):
+        ...         return accumulator[0] + value, accumulator[1] + 1
+        ...
+        ...     def get_result(self, accumulator):
+        ...         return accumulator[0] / accumulator[1]
+        ...
+        ...     def merge(self, acc_a, acc_b):
+        ...         return acc_a[0] + acc_b[0], acc_a[1] + acc_b[1]
+        >>> mean = Mean()
+        >>> mean.get_result(mean.add(4, mean.add(2, mean.create_accumulator())))
+        3.0
+    """
+
+    @abstractmethod
+    def create_accumulator(self) -> Any:
+        """Return an accumulator that has seen no record."""
+
+    @abstractmethod
+    def add(self, value: Any, accumulator: Any) -> Any:
+        """Return the accumulator with one more record; it may be the one that was given, changed."""
+
+    @abstractmethod
+    def get_result(self, accumulator: Any) -> Any:
+        """Return the result of what the accumulator has seen."""
+
+    @abstractmethod
+    def merge(self, acc_a: Any, acc_b: Any) -> Any:
+        """Return one accumulator for what two have seen; only windows that merge need it."""
+
+
+class KeySelector(Function):
+    """Which key a record has.
+
+    Keys are compared by value: equal keys meet in one place. A selector runs where records are sent and again where
+    they arrive; it is opened in both, and must return the same key for the same record wherever it runs.
+
+    Source: org.apache.flink.api.java.functions.KeySelector.
+
+    Example:
+        >>> class ByUser(KeySelector):
+        ...     def get_key(self, value):
+        ...         return value["user"]
+        >>> ByUser().get_key({"user": "ada"})
+        'ada'
+    """
+
+    @abstractmethod
+    def get_key(self, value: Any) -> Any:
+        """Return a record's key."""
+
+
+class Partitioner(Function):
+    """Which subtask gets the records of a key.
+
+    Source: org.apache.flink.api.common.functions.Partitioner.
+
+    Example:
+        >>> class ByLength(Partitioner):
+        ...     def partition(self, key, num_partitions):
+        ...         return len(key) % num_partitions
+        >>> ByLength().partition("abc", 2)
+        1
+    """
+
+    @abstractmethod
+    def partition(self, key: Any, num_partitions: int) -> int:
+        """Return the receiving subtask, from 0 to ``num_partitions`` - 1; anything else fails the job.
+
+        Args:
+            key: The record's key.
+            num_partitions: The parallelism of the receiving operator.
+        """
+
+
+show(
+    "penstock.datastream.functions",
+    AggregateFunction,
+    FilterFunction,
+    FlatMapFunction,
+    Function,
+    KeySelector,
+    KeyedStateStore,
+    MapFunction,
+    Partitioner,
+    ReduceFunction,
+    RuntimeContext,
+)

@@ -1,0 +1,211 @@
+"""Functions of a stream and of one that is broadcast to all subtasks, which fills a map that they all have."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
+
+from penstock._api.functions.basic import TwoInputFunction
+from penstock._shelf import show
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from penstock._api.state.descriptors import MapStateDescriptor, StateDescriptor
+    from penstock._api.state.kinds import BroadcastState, ReadOnlyBroadcastState
+    from penstock._api.time_domain import TimeDomain
+    from penstock._api.timer_service import TimerService
+
+IN1 = TypeVar("IN1")
+IN2 = TypeVar("IN2")
+OUT = TypeVar("OUT")
+KEY = TypeVar("KEY")
+
+
+class BaseBroadcastProcessFunction(TwoInputFunction):
+    """What both kinds of broadcast functions have.
+
+    Source: org.apache.flink.streaming.api.functions.co.BaseBroadcastProcessFunction.
+    """
+
+    class BaseContext(ABC):
+        """What a function can ask about the record at hand."""
+
+        @abstractmethod
+        def timestamp(self) -> int:
+            """Return the record's timestamp in milliseconds since the epoch; -2**63 when it has none."""
+
+        @abstractmethod
+        def current_processing_time(self) -> int:
+            """Return the clock's time in milliseconds since the epoch."""
+
+        @abstractmethod
+        def current_watermark(self) -> int:
+            """Return the watermark in milliseconds since the epoch; -2**63 before the first one."""
+
+    class Context(BaseContext):
+        """What a function can ask, and change, at a broadcast record."""
+
+        @abstractmethod
+        def get_broadcast_state(self, state_descriptor: MapStateDescriptor) -> BroadcastState[Any, Any]:
+            """Return a broadcast map.
+
+            Args:
+                state_descriptor: One of those that were given to ``broadcast``.
+
+            Raises:
+                UnsupportedOperationError: It was not given to ``broadcast``.
+            """
+
+    class ReadOnlyContext(BaseContext):
+        """What a function can ask at a record that is not broadcast."""
+
+        @abstractmethod
+        def get_broadcast_state(self, state_descriptor: MapStateDescriptor) -> ReadOnlyBroadcastState[Any, Any]:
+            """Return a broadcast map to be read; what was written here would be on this subtask alone.
+
+            Args:
+                state_descriptor: One of those that were given to ``broadcast``.
+
+            Raises:
+                UnsupportedOperationError: It was not given to ``broadcast``.
+            """
+
+
+class BroadcastProcessFunction(BaseBroadcastProcessFunction, Generic[IN1, IN2, OUT]):
+    """Any number of records out for each record of a stream, by what broadcast records have left in a map.
+
+    What is returned or yielded goes to the main output; a pair of an :class:`~penstock.datastream.OutputTag` and a
+    value goes to that side output. Which of a record and a broadcast record comes first is open.
+
+    Source: org.apache.flink.streaming.api.functions.co.BroadcastProcessFunction.
+
+    Example:
+        >>> from penstock.datastream.state import MapStateDescriptor
+        >>> LIMITS = MapStateDescriptor("limits")
+        >>> class BelowLimit(BroadcastProcessFunction):
+        ...     def process_element(self, value, ctx):
+        ...         limit = ctx.get_broadcast_state(LIMITS).get("limit")
+        ...         if limit is None or value < limit:
+        ...             yield value
+        ...
+        ...     def process_broadcast_element(self, value, ctx):
+        ...         ctx.get_broadcast_state(LIMITS).put("limit", value)
+    """
+
+    class Context(BaseBroadcastProcessFunction.Context, ABC):
+        """What a function can ask, and change, at a broadcast record."""
+
+    class ReadOnlyContext(BaseBroadcastProcessFunction.ReadOnlyContext, ABC):
+        """What a function can ask at a record that is not broadcast."""
+
+    @abstractmethod
+    def process_element(self, value: IN1, ctx: BroadcastProcessFunction.ReadOnlyContext) -> Iterable[OUT] | None:
+        """Return, or yield, what becomes of a record; None stands for nothing.
+
+        Args:
+            value: The record.
+            ctx: Valid during this call only.
+        """
+
+    @abstractmethod
+    def process_broadcast_element(self, value: IN2, ctx: BroadcastProcessFunction.Context) -> Iterable[OUT] | None:
+        """Return, or yield, what becomes of a broadcast record; None stands for nothing.
+
+        Every subtask gets every one of them and has to do the same with it, also where several come in another order.
+
+        Args:
+            value: The broadcast record.
+            ctx: Valid during this call only.
+        """
+
+
+class KeyedBroadcastProcessFunction(BaseBroadcastProcessFunction, Generic[KEY, IN1, IN2, OUT]):
+    """A broadcast function over a keyed stream: with keyed state and timers.
+
+    Source: org.apache.flink.streaming.api.functions.co.KeyedBroadcastProcessFunction.
+
+    Example:
+        >>> from penstock.datastream.state import MapStateDescriptor, ValueStateDescriptor
+        >>> LIMITS = MapStateDescriptor("limits")
+        >>> class OverLimit(KeyedBroadcastProcessFunction):
+        ...     def open(self, runtime_context):
+        ...         self.total = runtime_context.get_state(ValueStateDescriptor("total"))
+        ...
+        ...     def process_element(self, value, ctx):
+        ...         self.total.update((self.total.value() or 0) + value)
+        ...         if self.total.value() > (ctx.get_broadcast_state(LIMITS).get("total") or 100):
+        ...             yield ctx.get_current_key(), self.total.value()
+        ...
+        ...     def process_broadcast_element(self, value, ctx):
+        ...         ctx.get_broadcast_state(LIMITS).put("total", value)
+        ...         ctx.apply_to_keyed_state(ValueStateDescriptor("total"), lambda key, total: total.clear())
+    """
+
+    class Context(BaseBroadcastProcessFunction.Context, ABC):
+        """What a function can ask, and change, at a broadcast record; no key is at hand."""
+
+        @abstractmethod
+        def apply_to_keyed_state(
+            self, state_descriptor: StateDescriptor, function: Callable[[Any, Any], object]
+        ) -> None:
+            """Call a function for each key of this subtask that has a value in a keyed state; PyFlink has no such call.
+
+            Args:
+                state_descriptor: The keyed state.
+                function: Takes a key and the state of that key, which it may change.
+            """
+
+    class ReadOnlyContext(BaseBroadcastProcessFunction.ReadOnlyContext, ABC):
+        """What a function can ask at a record of the keyed stream."""
+
+        @abstractmethod
+        def timer_service(self) -> TimerService:
+            """Return the clocks, and where timers of this key are set and deleted."""
+
+        @abstractmethod
+        def get_current_key(self) -> Any:
+            """Return the key of the record or timer."""
+
+    class OnTimerContext(ReadOnlyContext, ABC):
+        """What a function can ask about the timer at hand."""
+
+        @abstractmethod
+        def time_domain(self) -> TimeDomain:
+            """Return which of the two clocks the timer belongs to."""
+
+    @abstractmethod
+    def process_element(self, value: IN1, ctx: KeyedBroadcastProcessFunction.ReadOnlyContext) -> Iterable[OUT] | None:
+        """Return, or yield, what becomes of a record; None stands for nothing.
+
+        Args:
+            value: The record.
+            ctx: Valid during this call only.
+        """
+
+    @abstractmethod
+    def process_broadcast_element(self, value: IN2, ctx: KeyedBroadcastProcessFunction.Context) -> Iterable[OUT] | None:
+        """Return, or yield, what becomes of a broadcast record; None stands for nothing.
+
+        Every subtask gets every one of them and has to do the same with it, also where several come in another order.
+
+        Args:
+            value: The broadcast record.
+            ctx: Valid during this call only.
+        """
+
+    def on_timer(self, timestamp: int, ctx: KeyedBroadcastProcessFunction.OnTimerContext) -> Iterable[OUT] | None:
+        """Return, or yield, what comes of a timer; None stands for nothing.
+
+        Args:
+            timestamp: The time that the timer was set for, in milliseconds since the epoch.
+            ctx: Valid during this call only.
+        """
+
+
+show(
+    "penstock.datastream.functions",
+    BaseBroadcastProcessFunction,
+    BroadcastProcessFunction,
+    KeyedBroadcastProcessFunction,
+)

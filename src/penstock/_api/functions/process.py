@@ -1,0 +1,114 @@
+"""Process functions: one record at a time with its timestamp, side outputs and, on keyed streams, state and timers."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import TYPE_CHECKING, Any
+
+from penstock._api.functions.basic import Function
+from penstock._shelf import show
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from penstock._api.time_domain import TimeDomain
+    from penstock._api.timer_service import TimerService
+
+
+class ProcessFunction(Function):
+    """Any number of records out for each record in, to the main output and to side outputs.
+
+    What is returned or yielded goes to the main output; a pair of an :class:`~penstock.datastream.OutputTag` and a
+    value goes to that side output.
+
+    Source: org.apache.flink.streaming.api.functions.ProcessFunction.
+
+    Example:
+        >>> class Stamp(ProcessFunction):
+        ...     def process_element(self, value, ctx):
+        ...         yield ctx.timestamp(), value
+    """
+
+    class Context(ABC):
+        """What a function can ask about the record at hand."""
+
+        @abstractmethod
+        def timer_service(self) -> TimerService:
+            """Return the clocks; timers need a keyed stream, and setting one here raises."""
+
+        @abstractmethod
+        def timestamp(self) -> int:
+            """Return the record's timestamp in milliseconds since the epoch; -2**63 when it has none."""
+
+    @abstractmethod
+    def process_element(self, value: Any, ctx: ProcessFunction.Context) -> Iterable[Any] | None:
+        """Return, or yield, what becomes of a record; None stands for nothing.
+
+        Args:
+            value: The record.
+            ctx: Valid during this call only.
+        """
+
+
+class KeyedProcessFunction(Function):
+    """A process function over the records of one key at a time, with keyed state and timers.
+
+    Source: org.apache.flink.streaming.api.functions.KeyedProcessFunction.
+
+    Example:
+        >>> from penstock.datastream.state import ValueStateDescriptor
+        >>> class Count(KeyedProcessFunction):
+        ...     def open(self, runtime_context):
+        ...         self.count = runtime_context.get_state(ValueStateDescriptor("count"))
+        ...
+        ...     def process_element(self, value, ctx):
+        ...         self.count.update((self.count.value() or 0) + 1)
+        ...         ctx.timer_service().register_event_time_timer(ctx.timestamp() + 60_000)
+        ...
+        ...     def on_timer(self, timestamp, ctx):
+        ...         yield ctx.get_current_key(), self.count.value()
+    """
+
+    class Context(ABC):
+        """What a function can ask about the record at hand."""
+
+        @abstractmethod
+        def get_current_key(self) -> Any:
+            """Return the key of the record or timer."""
+
+        @abstractmethod
+        def timer_service(self) -> TimerService:
+            """Return the clocks, and where timers of this key are set and deleted."""
+
+        @abstractmethod
+        def timestamp(self) -> int:
+            """Return the timestamp of the record or timer in milliseconds since the epoch; -2**63 without one."""
+
+    class OnTimerContext(Context):
+        """What a function can ask about the timer at hand."""
+
+        @abstractmethod
+        def time_domain(self) -> TimeDomain:
+            """Return which of the two clocks the timer belongs to."""
+
+    @abstractmethod
+    def process_element(self, value: Any, ctx: KeyedProcessFunction.Context) -> Iterable[Any] | None:
+        """Return, or yield, what becomes of a record; None stands for nothing.
+
+        Args:
+            value: The record.
+            ctx: Valid during this call only.
+        """
+
+    def on_timer(self, timestamp: int, ctx: KeyedProcessFunction.OnTimerContext) -> Iterable[Any] | None:
+        """Return, or yield, what comes of a timer; None stands for nothing.
+
+        Timers of one clock fire in the order of their times. A timer that is set or deleted here counts at once.
+
+        Args:
+            timestamp: The time that the timer was set for, in milliseconds since the epoch.
+            ctx: Valid during this call only.
+        """
+
+
+show("penstock.datastream.functions", KeyedProcessFunction, ProcessFunction)

@@ -1,0 +1,184 @@
+"""State descriptors: the name and the rules by which a function asks for its state."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from penstock._api.functions.basic import AggregateFunction, ReduceFunction
+from penstock._shelf import show
+from penstock.common.typeinfo import TypeInformation, Types
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from penstock._api.state.ttl import StateTtlConfig
+
+
+class StateDescriptor:
+    """The name of a state and what it is to hold.
+
+    The name is what finds the state again after a failure or in a savepoint; it is unique within one function.
+
+    Args:
+        name: The name.
+        type_info: The type of what it holds; may be left out.
+
+    Source: org.apache.flink.api.common.state.StateDescriptor.
+    """
+
+    def __init__(self, name: str, type_info: TypeInformation | None = None) -> None:
+        self.name = name
+        self.type_info = Types.PICKLED_BYTE_ARRAY() if type_info is None else type_info
+        self.ttl_config: StateTtlConfig | None = None
+
+    def get_name(self) -> str:
+        """Return the name."""
+        return self.name
+
+    def enable_time_to_live(self, ttl_config: StateTtlConfig) -> None:
+        """Let values expire.
+
+        Args:
+            ttl_config: When and how.
+        """
+        self.ttl_config = ttl_config
+
+
+class ValueStateDescriptor(StateDescriptor):
+    """Asks for one value per key.
+
+    Args:
+        name: The name of the state.
+        value_type_info: The type of the value; may be left out.
+
+    Source: org.apache.flink.api.common.state.ValueStateDescriptor.
+
+    Example:
+        >>> ValueStateDescriptor("count").get_name()
+        'count'
+    """
+
+    def __init__(self, name: str, value_type_info: TypeInformation | None = None) -> None:
+        super().__init__(name, value_type_info)
+
+
+class ListStateDescriptor(StateDescriptor):
+    """Asks for one list per key.
+
+    Args:
+        name: The name of the state.
+        elem_type_info: The type of the list's elements; may be left out.
+
+    Source: org.apache.flink.api.common.state.ListStateDescriptor.
+    """
+
+    def __init__(self, name: str, elem_type_info: TypeInformation | None = None) -> None:
+        super().__init__(name, Types.LIST(_given(elem_type_info)))
+
+
+class MapStateDescriptor(StateDescriptor):
+    """Asks for one map per key, or for a broadcast map.
+
+    Args:
+        name: The name of the state.
+        key_type_info: The type of the map's keys; may be left out.
+        value_type_info: The type of the map's values; may be left out.
+
+    Source: org.apache.flink.api.common.state.MapStateDescriptor.
+    """
+
+    def __init__(
+        self, name: str, key_type_info: TypeInformation | None = None, value_type_info: TypeInformation | None = None
+    ) -> None:
+        super().__init__(name, Types.MAP(_given(key_type_info), _given(value_type_info)))
+
+
+class ReducingStateDescriptor(StateDescriptor):
+    """Asks for one value per key that a reduce function adds to.
+
+    Args:
+        name: The name of the state.
+        reduce_function: A ReduceFunction, or a callable of two values.
+        type_info: The type of the value; may be left out.
+
+    Raises:
+        TypeError: The function is neither.
+
+    Source: org.apache.flink.api.common.state.ReducingStateDescriptor.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        reduce_function: ReduceFunction | Callable[[Any, Any], Any],
+        type_info: TypeInformation | None = None,
+    ) -> None:
+        super().__init__(name, type_info)
+        self._reduce_function = as_reduce_function(reduce_function)
+
+    def get_reduce_function(self) -> ReduceFunction:
+        """Return the function."""
+        return self._reduce_function
+
+
+class AggregatingStateDescriptor(StateDescriptor):
+    """Asks for one accumulator per key that an aggregate function adds to.
+
+    Args:
+        name: The name of the state.
+        agg_function: The function.
+        state_type_info: The type of the accumulator; may be left out.
+
+    Raises:
+        TypeError: The function is no AggregateFunction.
+
+    Source: org.apache.flink.api.common.state.AggregatingStateDescriptor.
+    """
+
+    def __init__(
+        self, name: str, agg_function: AggregateFunction, state_type_info: TypeInformation | None = None
+    ) -> None:
+        super().__init__(name, state_type_info)
+        if not isinstance(agg_function, AggregateFunction):  # pyright: ignore[reportUnnecessaryIsInstance]
+            msg = f"agg_function must be an AggregateFunction, not {agg_function!r}."
+            raise TypeError(msg)
+        self._agg_function = agg_function
+
+    def get_agg_function(self) -> AggregateFunction:
+        """Return the function."""
+        return self._agg_function
+
+
+class _CallableReduce(ReduceFunction):
+    """A plain callable as a ReduceFunction."""
+
+    def __init__(self, function: Callable[[Any, Any], Any]) -> None:
+        self._function = function
+
+    def reduce(self, value1: Any, value2: Any) -> Any:
+        return self._function(value1, value2)
+
+
+def as_reduce_function(function: object) -> ReduceFunction:
+    """Return a reduce function as an object; raises TypeError for what is none."""
+    if isinstance(function, ReduceFunction):
+        return function
+    if not callable(function):
+        msg = f"reduce_function must be a ReduceFunction or a callable, not {function!r}."
+        raise TypeError(msg)
+    return _CallableReduce(function)
+
+
+def _given(type_info: TypeInformation | None) -> TypeInformation:
+    return Types.PICKLED_BYTE_ARRAY() if type_info is None else type_info
+
+
+show(
+    "penstock.datastream.state",
+    AggregatingStateDescriptor,
+    ListStateDescriptor,
+    MapStateDescriptor,
+    ReducingStateDescriptor,
+    StateDescriptor,
+    ValueStateDescriptor,
+)

@@ -1,0 +1,236 @@
+"""Connected streams: two streams of different kinds that one function reads, and broadcast streams."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from penstock._api.functions.broadcast import BroadcastProcessFunction, KeyedBroadcastProcessFunction
+from penstock._api.functions.co import CoFlatMapFunction, CoMapFunction, CoProcessFunction, KeyedCoProcessFunction
+from penstock._builders.checks import check_function
+from penstock._builders.keyed import KeyedStream
+from penstock._builders.keyed_functions import KeyedCoFlatMap, KeyedCoMap, KeyedCoProcess
+from penstock._builders.stream import DataStream
+from penstock._engine.graph.job_graph import OperatorKind
+from penstock._shelf import show
+from penstock.common.typeinfo import Types
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from penstock._api.functions.basic import KeySelector
+    from penstock._api.state.descriptors import MapStateDescriptor
+    from penstock.common.typeinfo import TypeInformation
+
+
+class ConnectedStreams:
+    """Two streams, made by :meth:`DataStream.connect`, whose records meet in one function and keep their types.
+
+    With a key on both sides, a function sees the records of one key in one place and may keep state and timers for it.
+
+    Source: org.apache.flink.streaming.api.datastream.ConnectedStreams.
+
+    Example:
+        >>> from penstock.datastream import CoMapFunction, StreamExecutionEnvironment
+        >>> class Either(CoMapFunction):
+        ...     def map1(self, value):
+        ...         return "number", value
+        ...
+        ...     def map2(self, value):
+        ...         return "word", value
+        >>> env = StreamExecutionEnvironment.get_execution_environment()
+        >>> numbers, words = env.from_collection([1, 2]), env.from_collection(["a", "b"])
+        >>> numbers.connect(words).map(Either()).get_name()
+        'Co-Map'
+    """
+
+    def __init__(self, stream1: DataStream, stream2: DataStream) -> None:
+        self.stream1 = stream1
+        self.stream2 = stream2
+
+    def key_by(
+        self,
+        key_selector1: KeySelector | Callable[[Any], Any],
+        key_selector2: KeySelector | Callable[[Any], Any],
+        key_type: TypeInformation | None = None,
+    ) -> ConnectedStreams:
+        """Bring the records of each key of both streams together.
+
+        Args:
+            key_selector1: Returns the key of a record of the first stream.
+            key_selector2: Returns the key of a record of the second stream; equal keys meet.
+            key_type: The type that the keys are held to.
+
+        Raises:
+            TypeError: One of the selectors is neither a KeySelector nor a callable.
+            UnpicklableFunctionError: One of the selectors captured something that cannot be pickled.
+        """
+        return ConnectedStreams(
+            self.stream1.key_by(key_selector1, key_type), self.stream2.key_by(key_selector2, key_type)
+        )
+
+    def map(self, func: CoMapFunction, output_type: TypeInformation | None = None) -> DataStream:
+        """Make at most one record out of each record of either stream; None gives none, as in PyFlink.
+
+        Args:
+            func: The function; its ``open`` may take keyed state when both streams have a key.
+            output_type: The type of what it returns; records are held to it.
+
+        Raises:
+            TypeError: The function is no CoMapFunction.
+            UnpicklableFunctionError: The function captured something that cannot be pickled.
+        """
+        check_function("func", func, CoMapFunction, or_callable=False)
+        if self._key_selectors() is not None:
+            return self._keyed("Co-Map", KeyedCoMap(func), output_type)
+        return self._transform(OperatorKind.CO_MAP, "Co-Map", {"function": func}, output_type)
+
+    def flat_map(self, func: CoFlatMapFunction, output_type: TypeInformation | None = None) -> DataStream:
+        """Make any number of records out of each record of either stream.
+
+        Args:
+            func: The function; its ``open`` may take keyed state when both streams have a key.
+            output_type: The type of the records that it makes; they are held to it.
+
+        Raises:
+            TypeError: The function is no CoFlatMapFunction.
+            UnpicklableFunctionError: The function captured something that cannot be pickled.
+        """
+        check_function("func", func, CoFlatMapFunction, or_callable=False)
+        if self._key_selectors() is not None:
+            return self._keyed("Co-Flat Map", KeyedCoFlatMap(func), output_type)
+        return self._transform(OperatorKind.CO_FLAT_MAP, "Co-Flat Map", {"function": func}, output_type)
+
+    def process(
+        self, func: CoProcessFunction | KeyedCoProcessFunction, output_type: TypeInformation | None = None
+    ) -> DataStream:
+        """Run a process function over both streams: timestamps, watermarks, side outputs and, with keys, timers.
+
+        Args:
+            func: The function; a KeyedCoProcessFunction needs a key on both streams.
+            output_type: The type of what goes to the main output; records are held to it.
+
+        Raises:
+            TypeError: The function is of neither kind, or needs keys that are not there.
+            UnpicklableFunctionError: The function captured something that cannot be pickled.
+        """
+        check_function("func", func, CoProcessFunction, KeyedCoProcessFunction, or_callable=False)
+        if self._key_selectors() is not None:
+            keyed = KeyedCoProcess(func) if isinstance(func, CoProcessFunction) else func
+            return self._keyed("Keyed Co-Process", keyed, output_type)
+        if isinstance(func, KeyedCoProcessFunction):
+            msg = f"{type(func).__name__} needs a key on both streams: call key_by(...) on the connected streams first."
+            raise TypeError(msg)
+        return self._transform(OperatorKind.CO_PROCESS, "Co-Process", {"function": func}, output_type)
+
+    # ----------------------------------------------------------------------------------------------------- machinery
+
+    def _key_selectors(self) -> tuple[object, object] | None:
+        """Return the key selectors, None unless both streams have one."""
+        if isinstance(self.stream1, KeyedStream) and isinstance(self.stream2, KeyedStream):
+            return self.stream1._key_selector, self.stream2._key_selector
+        return None
+
+    def _keyed(self, name: str, function: KeyedCoProcessFunction, output_type: TypeInformation | None) -> DataStream:
+        selectors = self._key_selectors()
+        assert selectors is not None
+        members = {"function": function, "key_selector1": selectors[0], "key_selector2": selectors[1]}
+        return self._transform(OperatorKind.KEYED_CO_PROCESS, name, members, output_type)
+
+    def _transform(
+        self, kind: OperatorKind, name: str, members: Mapping[str, object], output_type: TypeInformation | None
+    ) -> DataStream:
+        return add_two_input_operator(self.stream1, self.stream2, kind, name, members, output_type=output_type)
+
+
+class BroadcastStream:
+    """A stream whose records go to every subtask, to fill broadcast maps there; made by :meth:`DataStream.broadcast`.
+
+    Connect another stream with it: ``stream.connect(broadcast_stream)``.
+
+    Source: org.apache.flink.streaming.api.datastream.BroadcastStream.
+    """
+
+    def __init__(self, input_stream: DataStream, broadcast_state_descriptors: Sequence[MapStateDescriptor]) -> None:
+        self.input_stream = input_stream
+        self.broadcast_state_descriptors = list(broadcast_state_descriptors)
+
+
+class BroadcastConnectedStream:
+    """A stream, keyed or not, and a broadcast one, read by one function; made by :meth:`DataStream.connect`.
+
+    Source: org.apache.flink.streaming.api.datastream.BroadcastConnectedStream.
+
+    Example:
+        >>> from penstock.datastream import BroadcastProcessFunction, StreamExecutionEnvironment
+        >>> from penstock.datastream.state import MapStateDescriptor
+        >>> NAMES = MapStateDescriptor("names")
+        >>> class Named(BroadcastProcessFunction):
+        ...     def process_element(self, value, ctx):
+        ...         yield value, ctx.get_broadcast_state(NAMES).get(value)
+        ...
+        ...     def process_broadcast_element(self, value, ctx):
+        ...         ctx.get_broadcast_state(NAMES).put(*value)
+        >>> env = StreamExecutionEnvironment.get_execution_environment()
+        >>> names = env.from_collection([(1, "one"), (2, "two")]).broadcast(NAMES)
+        >>> env.from_collection([1, 2]).connect(names).process(Named()).get_name()
+        'Co-Process-Broadcast'
+    """
+
+    def __init__(
+        self,
+        non_broadcast_stream: DataStream,
+        broadcast_stream: BroadcastStream,
+        broadcast_state_descriptors: Sequence[MapStateDescriptor],
+    ) -> None:
+        self.non_broadcast_stream = non_broadcast_stream
+        self.broadcast_stream = broadcast_stream
+        self.broadcast_state_descriptors = list(broadcast_state_descriptors)
+
+    def process(
+        self,
+        func: BroadcastProcessFunction[Any, Any, Any] | KeyedBroadcastProcessFunction[Any, Any, Any, Any],
+        output_type: TypeInformation | None = None,
+    ) -> DataStream:
+        """Run a function over both streams.
+
+        Args:
+            func: A KeyedBroadcastProcessFunction where the other stream has a key, else a BroadcastProcessFunction.
+            output_type: The type of what goes to the main output; records are held to it.
+
+        Raises:
+            TypeError: The function is of another kind.
+            UnpicklableFunctionError: The function captured something that cannot be pickled.
+        """
+        stream = self.non_broadcast_stream
+        members: dict[str, object] = {"function": func, "descriptors": tuple(self.broadcast_state_descriptors)}
+        if isinstance(stream, KeyedStream):
+            check_function("func", func, KeyedBroadcastProcessFunction, or_callable=False)
+            kind, name = OperatorKind.KEYED_BROADCAST_PROCESS, "Co-Process-Broadcast-Keyed"
+            members["key_selector"] = stream._key_selector
+        else:
+            check_function("func", func, BroadcastProcessFunction, or_callable=False)
+            kind, name = OperatorKind.BROADCAST_PROCESS, "Co-Process-Broadcast"
+        other = self.broadcast_stream.input_stream
+        return add_two_input_operator(stream, other, kind, name, members, output_type=output_type)
+
+
+def add_two_input_operator(
+    stream1: DataStream,
+    stream2: DataStream,
+    kind: OperatorKind,
+    name: str,
+    members: Mapping[str, object],
+    *,
+    output_type: TypeInformation | None,
+) -> DataStream:
+    """Add an operator that reads two streams and return its main output."""
+    pipeline = stream1._pipeline
+    edges = (*stream1._edges, *(replace(edge, input_index=1) for edge in stream2._edges))
+    operator = pipeline.add_operator(kind, name, members, edges)
+    type_info = Types.PICKLED_BYTE_ARRAY() if output_type is None else output_type
+    edge = pipeline.output(operator, type_info)
+    return DataStream(stream1._environment, pipeline, (edge,), type_info, operator)
+
+
+show("penstock.datastream.data_stream", BroadcastConnectedStream, BroadcastStream, ConnectedStreams)

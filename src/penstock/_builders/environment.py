@@ -1,0 +1,452 @@
+"""StreamExecutionEnvironment: where a program begins and ends (``pyflink.datastream.stream_execution_environment``)."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, Any
+
+from penstock._api.checkpoint_config import CheckpointConfig
+from penstock._api.connectors.source import Boundedness, Source
+from penstock._api.execution_mode import RuntimeExecutionMode
+from penstock._builders.checks import check_watermark_strategy
+from penstock._builders.pipeline import Pipeline
+from penstock._builders.program import watch_program
+from penstock._builders.stream import DataStream
+from penstock._connectors.collection import CollectionSource
+from penstock._engine.graph.chaining import build_job_graph
+from penstock._engine.graph.explain import explain, plan_json
+from penstock._engine.graph.pickling import dumps_value, main_classes, script_directory
+from penstock._engine.graph.stream_graph import StreamGraph, StreamNode
+from penstock._engine.graph.uids import assign_uids
+from penstock._shelf import show
+from penstock.common import option_table
+from penstock.common.config_loading import effective_configuration
+from penstock.common.configuration import Configuration
+from penstock.common.conversion import conversion
+from penstock.common.execution_config import ExecutionConfig
+from penstock.common.job_listener import configured_listeners, tell
+from penstock.common.time import Duration
+from penstock.common.typeinfo import TypeInformation, Types
+from penstock.common.watermark_strategy import WatermarkStrategy
+from penstock.errors import EmptyJobError, UnsupportedOperationError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+    from typing import Never
+
+    from penstock._api.checkpointing_mode import CheckpointingMode
+    from penstock._api.slot_sharing_group import SlotSharingGroup
+    from penstock._engine.graph.job_graph import JobGraph
+    from penstock._engine.launch import JobHandle
+    from penstock.common.config_options import ConfigOption
+    from penstock.common.job_client import JobClient
+    from penstock.common.job_execution_result import JobExecutionResult
+    from penstock.common.job_listener import JobListener
+
+__all__ = ["StreamExecutionEnvironment"]
+
+_JOB_NAME = "Flink Streaming Job"
+_COLLECT_JOB_NAME = "DataStream Collect"
+
+
+class StreamExecutionEnvironment:
+    """Makes streams out of sources, and runs what was built of them as a job.
+
+    Source: org.apache.flink.streaming.api.environment.StreamExecutionEnvironment.
+
+    Args:
+        configuration: What holds for the environment's jobs; ``get_execution_environment`` finds it.
+
+    Example:
+        >>> env = StreamExecutionEnvironment.get_execution_environment().set_parallelism(2)
+        >>> _ = env.from_collection([1, 2, 3]).map(lambda number: number + 1).print("plus one")
+        >>> print(env.explain())
+        Job 'Flink Streaming Job': 2 vertices, 1 edge
+        ...
+    """
+
+    def __init__(self, configuration: Configuration) -> None:
+        self._configuration = configuration
+        self._pipeline = Pipeline()
+        self._job_listeners: list[JobListener] = configured_listeners(configuration)
+        watch_program()
+
+    @staticmethod
+    def get_execution_environment(configuration: Configuration | None = None) -> StreamExecutionEnvironment:
+        """Make an environment.
+
+        Its settings are the program's own over those of the environment variables over those of ``config.yaml`` over
+        the defaults; see :mod:`penstock.common.config_loading`.
+
+        Args:
+            configuration: The program's own settings.
+
+        Raises:
+            ConfigurationError: A key has a value that it cannot have; the error says where it was set.
+            ConfigurationFileError: There is a ``config.yaml`` that cannot be read.
+        """
+        program = Configuration() if configuration is None else configuration
+        return StreamExecutionEnvironment(effective_configuration(program, script_directory(), os.environ))
+
+    # ------------------------------------------------------------------------------------------------------ settings
+
+    def get_config(self) -> ExecutionConfig:
+        """Return the settings of execution under names; setting one there sets it here."""
+        return ExecutionConfig(self._configuration)
+
+    def get_checkpoint_config(self) -> CheckpointConfig:
+        """Return the settings of checkpoints under names; setting one there sets it here."""
+        return CheckpointConfig(self._configuration)
+
+    def configure(self, configuration: Configuration) -> None:
+        """Take over all keys of a configuration; keys that Penstock does not know are kept.
+
+        Raises:
+            ConfigurationError: A key has a value that it cannot have.
+        """
+        more = effective_configuration(configuration, None, {})
+        self._job_listeners += configured_listeners(more)
+        self._configuration.add_all(more)
+
+    def get_parallelism(self) -> int:
+        """Return the number of subtasks of an operator that does not say how many."""
+        return self.get_config().get_parallelism()
+
+    def set_parallelism(self, parallelism: int) -> StreamExecutionEnvironment:
+        """Set the number of subtasks of an operator that does not say how many.
+
+        Raises:
+            ConfigurationError: It is not a positive number.
+        """
+        self.get_config().set_parallelism(parallelism)
+        return self
+
+    def get_max_parallelism(self) -> int:
+        """Return the number of key groups; -1 when it is derived from each operator's parallelism."""
+        return self.get_config().get_max_parallelism()
+
+    def set_max_parallelism(self, max_parallelism: int) -> StreamExecutionEnvironment:
+        """Set the number of key groups: the largest parallelism that the job's state can ever be used with.
+
+        Raises:
+            ConfigurationError: It is not between 1 and 32768.
+        """
+        self.get_config().set_max_parallelism(max_parallelism)
+        return self
+
+    def set_runtime_mode(self, execution_mode: RuntimeExecutionMode) -> StreamExecutionEnvironment:
+        """Set whether jobs run as streams or as batches."""
+        return self._set(option_table.RUNTIME_MODE, execution_mode.name)
+
+    def enable_checkpointing(self, interval: int, mode: CheckpointingMode | None = None) -> StreamExecutionEnvironment:
+        """Take checkpoints while the job runs, so that it can go on after a failure.
+
+        Args:
+            interval: Milliseconds between two checkpoints, at least 10.
+            mode: What a failure may do to state; every checkpoint is exactly once.
+
+        Raises:
+            ConfigurationError: The interval is too short.
+        """
+        config = self.get_checkpoint_config().set_checkpoint_interval(interval)
+        if mode is not None:
+            config.set_checkpointing_mode(mode)
+        return self
+
+    def get_checkpoint_interval(self) -> int:
+        """Return the milliseconds between two checkpoints; -1 when none are taken."""
+        return self.get_checkpoint_config().get_checkpoint_interval()
+
+    def get_checkpointing_mode(self) -> CheckpointingMode:
+        """Return the mode that was asked for; every checkpoint is exactly once."""
+        return self.get_checkpoint_config().get_checkpointing_mode()
+
+    def get_checkpointing_consistency_mode(self) -> CheckpointingMode:
+        """Return the mode that was asked for; every checkpoint is exactly once."""
+        return self.get_checkpointing_mode()
+
+    def set_default_savepoint_directory(self, directory: str) -> StreamExecutionEnvironment:
+        """Set where savepoints go that name no directory."""
+        return self._set(option_table.SAVEPOINT_DIRECTORY, directory)
+
+    def get_default_savepoint_directory(self) -> str | None:
+        """Return where savepoints go that name no directory; None when that was not set."""
+        return self._configuration.get(option_table.SAVEPOINT_DIRECTORY)
+
+    def disable_operator_chaining(self) -> StreamExecutionEnvironment:
+        """Run every operator as a vertex of its own; results stay the same."""
+        return self._set(option_table.OPERATOR_CHAINING, False)
+
+    def is_chaining_enabled(self) -> bool:
+        """Tell whether operators may run together as one vertex."""
+        return self._configuration.get(option_table.OPERATOR_CHAINING)
+
+    def is_chaining_of_operators_with_different_max_parallelism_enabled(self) -> bool:
+        """Tell whether operators with different numbers of key groups may run together as one vertex."""
+        return self._configuration.get(option_table.CHAIN_DIFFERENT_MAX_PARALLELISM)
+
+    # ----------------------------------------------------------------------------------- settings without effect here
+
+    def is_unaligned_checkpoints_enabled(self) -> bool:
+        """Return what was asked for; there are no barriers that records could hold up."""
+        return self.get_checkpoint_config().is_unaligned_checkpoints_enabled()
+
+    def is_force_unaligned_checkpoints(self) -> bool:
+        """Return what was asked for; there are no barriers that records could hold up."""
+        return self.get_checkpoint_config().is_force_unaligned_checkpoints()
+
+    def enable_changelog_state_backend(self, enabled: bool) -> StreamExecutionEnvironment:
+        """Have changes of state written as they happen; without effect, checkpoints always hold what changed."""
+        return self._set(option_table.STATE_CHANGELOG, enabled)
+
+    def is_changelog_state_backend_enabled(self) -> bool:
+        """Return what was asked for; checkpoints always hold what changed."""
+        return self._configuration.get(option_table.STATE_CHANGELOG)
+
+    def set_buffer_timeout(self, timeout_millis: int) -> StreamExecutionEnvironment:
+        """Set the longest time that a network buffer waits; without effect, there are none."""
+        return self._set(option_table.BUFFER_TIMEOUT, Duration.of_millis(timeout_millis))
+
+    def get_buffer_timeout(self) -> int:
+        """Return what was asked for, in milliseconds."""
+        return self._configuration.get(option_table.BUFFER_TIMEOUT).to_millis()
+
+    def register_slot_sharing_group(self, slot_sharing_group: SlotSharingGroup) -> StreamExecutionEnvironment:
+        """Accept a group of operators that may share a slot; without effect, Spark's tasks are the slots."""
+        del slot_sharing_group
+        return self
+
+    # ------------------------------------------------------------------------------------------------------- sources
+
+    def from_collection(self, collection: Iterable[Any], type_info: TypeInformation | None = None) -> DataStream:
+        """Make a stream of the records of a collection; it has one subtask and comes to an end.
+
+        Args:
+            collection: The records; they travel with the job, so let them be few.
+            type_info: The type of the records; they are held to it now.
+
+        Raises:
+            DeclaredTypeError: A record does not fit the type.
+            UnpicklableFunctionError: A record cannot be pickled.
+        """
+        records = list(collection)
+        held = conversion(type_info, "The collection of from_collection()")
+        if held is not None:
+            records = held.block(records)
+        source = CollectionSource(dumps_value("The collection of from_collection()", records))
+        stream = self._source(source, WatermarkStrategy.no_watermarks(), "Collection", type_info, conform=False)
+        return stream.force_non_parallel()
+
+    def from_source(
+        self,
+        source: Source[Any, Any, Any],
+        watermark_strategy: WatermarkStrategy,
+        source_name: str,
+        type_info: TypeInformation | None = None,
+    ) -> DataStream:
+        """Make a stream of the records of a source.
+
+        Args:
+            source: Where the records come from.
+            watermark_strategy: Gives them timestamps and the stream watermarks.
+            source_name: The name of the operator.
+            type_info: The type that the records are held to; the source's own type when left out.
+
+        Raises:
+            TypeError: The source is no Source, or the strategy no WatermarkStrategy.
+            UnpicklableFunctionError: The source or the strategy holds something that cannot be pickled.
+        """
+        if not isinstance(source, Source):  # pyright: ignore[reportUnnecessaryIsInstance]
+            msg = f"source must be a Source, not {source!r}."
+            raise TypeError(msg)
+        check_watermark_strategy(watermark_strategy)
+        conform = type_info is not None or not source.holds_produced_type
+        type_info = source.get_produced_type() if type_info is None else type_info
+        return self._source(source, watermark_strategy, source_name, type_info, conform=conform)
+
+    def add_source(
+        self, source_func: object, source_name: str = "Custom Source", type_info: TypeInformation | None = None
+    ) -> Never:
+        """Refuse: source functions are Java objects.
+
+        Raises:
+            UnsupportedOperationError: Always.
+        """
+        del source_func, type_info
+        _needs_jvm(f"add_source(..., {source_name!r})", "use from_source(...) with a Source")
+
+    def create_input(self, input_format: object, type_info: TypeInformation | None = None) -> Never:
+        """Refuse: input formats are Java objects.
+
+        Raises:
+            UnsupportedOperationError: Always.
+        """
+        del input_format, type_info
+        _needs_jvm("create_input(...)", "use from_source(...) with a Source")
+
+    def add_jars(self, *jars_path: str) -> Never:
+        """Refuse: nothing here runs Java code of Flink's.
+
+        Raises:
+            UnsupportedOperationError: Always.
+        """
+        _needs_jvm(f"add_jars{jars_path}", "the connectors are written in Python, so leave the call out")
+
+    def add_classpaths(self, *classpaths: str) -> Never:
+        """Refuse: nothing here runs Java code of Flink's.
+
+        Raises:
+            UnsupportedOperationError: Always.
+        """
+        _needs_jvm(f"add_classpaths{classpaths}", "the connectors are written in Python, so leave the call out")
+
+    # ----------------------------------------------------------------------------------------------------- execution
+
+    def execute(self, job_name: str | None = None) -> JobExecutionResult:
+        """Run what was built since the last execution, and wait until the job has ended.
+
+        Args:
+            job_name: The name of the job; ``pipeline.name``, else ``"Flink Streaming Job"`` when left out.
+
+        Raises:
+            EmptyJobError: There is nothing to run.
+            JobGraphError: The job cannot be run; the error says what to change.
+            JobExecutionError: The job failed; ``__cause__`` is the exception of the user's function, if one raised.
+            JobCancelledError: The job was cancelled.
+        """
+        client = self.execute_async(job_name)
+        try:
+            result = client.get_job_execution_result().result()
+        except Exception as error:
+            failure = error  # Python forgets the other name at the end of this block
+            tell(self._job_listeners, lambda listener: listener.on_job_executed(None, failure))
+            raise
+        tell(self._job_listeners, lambda listener: listener.on_job_executed(result, None))
+        return result
+
+    def execute_async(self, job_name: str | None = _JOB_NAME) -> JobClient:
+        """Run what was built since the last execution, and return at once.
+
+        Args:
+            job_name: The name of the job.
+
+        Raises:
+            EmptyJobError: There is nothing to run.
+            JobGraphError: The job cannot be run; the error says what to change.
+        """
+        return self._submit(self._stream_graph(job_name)).client
+
+    def register_job_listener(self, job_listener: JobListener) -> None:
+        """Tell a listener of this environment's jobs from now on; as in Flink's Java API."""
+        self._job_listeners.append(job_listener)
+
+    def clear_job_listeners(self) -> None:
+        """Tell the listeners that were registered nothing more."""
+        self._job_listeners.clear()
+
+    def explain(self) -> str:
+        """Return what the next execution will run, as text for people: levels, vertices, operators, edges, uids.
+
+        Ours; ``get_execution_plan`` has Flink's form.
+
+        Raises:
+            JobGraphError: It cannot be run.
+        """
+        return explain(build_job_graph(self._stream_graph(None)))
+
+    def get_execution_plan(self) -> str:
+        """Return what the next execution will run, as JSON in the form of Flink's plans.
+
+        Raises:
+            JobGraphError: It cannot be run.
+        """
+        graph = self._stream_graph(None)
+        uids = assign_uids(graph)
+        descriptions = {uids[node.id]: node.description for node in graph.nodes if node.description is not None}
+        return plan_json(build_job_graph(graph), descriptions)
+
+    def close(self) -> None:
+        """Forget what was built and not executed."""
+        self._pipeline.clear()
+
+    # ----------------------------------------------------------------------------------------------------- machinery
+
+    def _run_and_collect(self, node: StreamNode, job_name: str | None) -> tuple[Iterator[object], JobClient]:
+        graph = self._stream_graph(_COLLECT_JOB_NAME if job_name is None else job_name)
+        handle = self._submit(graph)
+        return handle.results(assign_uids(graph)[node.id]), handle.client
+
+    def _stream_graph(self, job_name: str | None) -> StreamGraph:
+        config = self._configuration
+        configured_name = config.get(option_table.JOB_NAME)
+        if job_name is None or (job_name == _JOB_NAME and configured_name is not None):
+            job_name = configured_name or _JOB_NAME
+        nodes = self._pipeline.nodes()
+        if not nodes:
+            raise EmptyJobError(job_name)
+        return StreamGraph(
+            job_name=job_name,
+            nodes=nodes,
+            parallelism=config.get(option_table.PARALLELISM),
+            max_parallelism=config.get(option_table.MAX_PARALLELISM),
+            chaining_enabled=config.get(option_table.OPERATOR_CHAINING),
+            chain_different_max_parallelism=config.get(option_table.CHAIN_DIFFERENT_MAX_PARALLELISM),
+            auto_generate_uids=config.get(option_table.AUTO_GENERATE_UIDS),
+        )
+
+    def _submit(self, graph: StreamGraph) -> JobHandle:
+        from penstock._engine import launch
+
+        try:
+            _refuse_batch(self._configuration.get(option_table.RUNTIME_MODE), graph)
+            job_graph: JobGraph = build_job_graph(graph)
+            self._pipeline.execute()
+            handle = launch.submit(job_graph, Configuration(self._configuration), main_classes())
+        except Exception as error:
+            failure = error  # Python forgets the other name at the end of this block
+            tell(self._job_listeners, lambda listener: listener.on_job_submitted(None, failure))
+            raise
+        tell(self._job_listeners, lambda listener: listener.on_job_submitted(handle.client, None))
+        return handle
+
+    def _source(
+        self,
+        source: Source[Any, Any, Any],
+        watermark_strategy: WatermarkStrategy,
+        name: str,
+        type_info: TypeInformation | None,
+        *,
+        conform: bool,
+    ) -> DataStream:
+        bounded = source.get_boundedness() is Boundedness.BOUNDED
+        members = {"source": source, "watermark_strategy": watermark_strategy}
+        node = self._pipeline.add_source(f"Source: {name}", members, bounded=bounded)
+        type_info = Types.PICKLED_BYTE_ARRAY() if type_info is None else type_info
+        edge = self._pipeline.output(node, type_info, conform=conform)
+        return DataStream(self, self._pipeline, (edge,), type_info, node)
+
+    def _set(self, option: ConfigOption[Any], value: object) -> StreamExecutionEnvironment:
+        self._configuration.set(option, value)
+        return self
+
+
+def _needs_jvm(operation: str, way_out: str) -> Never:
+    raise UnsupportedOperationError(operation, f"it needs the JVM; {way_out}")
+
+
+def _refuse_batch(mode: str, graph: StreamGraph) -> None:
+    """Raise for a job in batch mode; a job in streaming mode over the same sources gives every result as it comes."""
+    key = option_table.RUNTIME_MODE.key
+    way_out = f"set {key} to STREAMING, which runs bounded sources to their end as well"
+    unbounded = [source for source in graph.sources() if not source.bounded]
+    if mode == RuntimeExecutionMode.BATCH.name:
+        if unbounded:
+            reason = f"{unbounded[0]} never comes to an end; set {key} to STREAMING"
+            raise UnsupportedOperationError(f"{key} = {mode}", reason)
+        raise UnsupportedOperationError(f"{key} = {mode}", f"this version has no batch mode; {way_out}")
+    if mode == RuntimeExecutionMode.AUTOMATIC.name and not unbounded:
+        reason = f"all sources are bounded, so this means BATCH, which this version does not have; {way_out}"
+        raise UnsupportedOperationError(f"{key} = {mode}", reason)
+
+
+show("penstock.datastream.stream_execution_environment", StreamExecutionEnvironment)

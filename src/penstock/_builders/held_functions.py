@@ -1,0 +1,103 @@
+"""Functions whose results are kept under a declared type: a reduce, an accumulator, a key. Tasks load this module.
+
+What an operator puts out is held to its type behind the operator. These results are also used before that, as state or
+to find the receiver, so they are held where the function returns them. PyFlink encodes them there.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
+
+from penstock._api.functions.basic import AggregateFunction, Function, KeySelector, ReduceFunction
+from penstock.common.conversion import Conversion, conversion
+
+if TYPE_CHECKING:
+    from penstock._api.functions.basic import RuntimeContext
+    from penstock.common.typeinfo import TypeInformation
+
+F = TypeVar("F")
+
+
+class _Held(Function, Generic[F]):
+    #: What it returns, for errors.
+    result = "The result"
+
+    def __init__(self, function: F, type_info: TypeInformation) -> None:
+        self.function = function
+        self._type_info = type_info
+        self._held: Conversion
+
+    @property
+    def wrapped_function(self) -> F:
+        """The function of the program's."""
+        return self.function
+
+    def open(self, runtime_context: RuntimeContext) -> None:
+        held = conversion(self._type_info, f"{self.result} in {runtime_context.get_task_name()!r}")
+        assert held is not None
+        self._held = held
+        if isinstance(self.function, Function):
+            self.function.open(runtime_context)
+
+    def close(self) -> None:
+        if isinstance(self.function, Function):
+            self.function.close()
+
+
+class HeldReduce(_Held[Any], ReduceFunction):
+    """A reduce function."""
+
+    result = "The result of reduce"
+
+    def open(self, runtime_context: RuntimeContext) -> None:
+        super().open(runtime_context)
+        self._call: Any = getattr(self.function, "reduce", self.function)
+
+    def reduce(self, value1: Any, value2: Any) -> Any:
+        return self._held.value(self._call(value1, value2))
+
+
+class HeldAggregate(_Held[AggregateFunction], AggregateFunction):
+    """An aggregate function with a type for its accumulators."""
+
+    result = "The accumulator"
+
+    def create_accumulator(self) -> Any:
+        return self._held.value(self.function.create_accumulator())
+
+    def add(self, value: Any, accumulator: Any) -> Any:
+        return self._held.value(self.function.add(value, accumulator))
+
+    def get_result(self, accumulator: Any) -> Any:
+        return self.function.get_result(accumulator)
+
+    def merge(self, acc_a: Any, acc_b: Any) -> Any:
+        return self._held.value(self.function.merge(acc_a, acc_b))
+
+
+class HeldKey(_Held[Any], KeySelector):
+    """A key selector with a type for its keys."""
+
+    result = "A key"
+
+    def open(self, runtime_context: RuntimeContext) -> None:
+        super().open(runtime_context)
+        self._call: Any = getattr(self.function, "get_key", self.function)
+
+    def get_key(self, value: Any) -> Any:
+        return self._held.value(self._call(value))
+
+
+def held_reduce(function: Any, type_info: TypeInformation | None) -> Any:
+    """Return a reduce function whose results are held to a type, if there is one."""
+    return function if conversion(type_info, "") is None or type_info is None else HeldReduce(function, type_info)
+
+
+def held_aggregate(function: AggregateFunction, type_info: TypeInformation | None) -> AggregateFunction:
+    """Return an aggregate function whose accumulators are held to a type, if there is one."""
+    return function if conversion(type_info, "") is None or type_info is None else HeldAggregate(function, type_info)
+
+
+def held_key(key_selector: Any, type_info: TypeInformation | None) -> Any:
+    """Return a key selector whose keys are held to a type, if there is one."""
+    return key_selector if conversion(type_info, "") is None or type_info is None else HeldKey(key_selector, type_info)

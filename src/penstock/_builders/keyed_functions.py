@@ -1,0 +1,101 @@
+"""Functions of other kinds as keyed process functions, so that their ``open`` may take keyed state.
+
+Tasks load this module.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
+
+from penstock._api.functions.basic import FilterFunction, FlatMapFunction, Function, MapFunction
+from penstock._api.functions.co import CoFlatMapFunction, CoMapFunction, CoProcessFunction, KeyedCoProcessFunction
+from penstock._api.functions.process import KeyedProcessFunction
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from penstock._api.functions.basic import RuntimeContext
+
+
+F = TypeVar("F", bound=Function)
+
+
+class _Wrapping(Function, Generic[F]):
+    #: Whether a pair of a tag and a value that comes out of it always means a side output, as with process functions.
+    parts_tagged: ClassVar[bool] = False
+    #: Whether the function yields records, and does not return one.
+    yields: ClassVar[bool] = False
+
+    def __init__(self, function: F) -> None:
+        self.function = function
+
+    @property
+    def wrapped_function(self) -> F:
+        """The function that may keep operator state."""
+        return self.function
+
+    def open(self, runtime_context: RuntimeContext) -> None:
+        self.function.open(runtime_context)
+
+    def close(self) -> None:
+        self.function.close()
+
+
+class KeyedMap(_Wrapping[MapFunction], KeyedProcessFunction):
+    """A MapFunction on a keyed stream."""
+
+    def process_element(self, value: Any, ctx: KeyedProcessFunction.Context) -> Iterable[Any]:
+        return (self.function.map(value),)
+
+
+class KeyedFlatMap(_Wrapping[FlatMapFunction], KeyedProcessFunction):
+    """A FlatMapFunction on a keyed stream."""
+
+    yields = True
+
+    def process_element(self, value: Any, ctx: KeyedProcessFunction.Context) -> Iterable[Any] | None:
+        return self.function.flat_map(value)
+
+
+class KeyedFilter(_Wrapping[FilterFunction], KeyedProcessFunction):
+    """A FilterFunction on a keyed stream."""
+
+    def process_element(self, value: Any, ctx: KeyedProcessFunction.Context) -> Iterable[Any] | None:
+        return (value,) if self.function.filter(value) else None
+
+
+class KeyedCoMap(_Wrapping[CoMapFunction], KeyedCoProcessFunction):
+    """A CoMapFunction on keyed streams."""
+
+    def process_element1(self, value: Any, ctx: KeyedCoProcessFunction.Context) -> Iterable[Any] | None:
+        result = self.function.map1(value)
+        return None if result is None else (result,)
+
+    def process_element2(self, value: Any, ctx: KeyedCoProcessFunction.Context) -> Iterable[Any] | None:
+        result = self.function.map2(value)
+        return None if result is None else (result,)
+
+
+class KeyedCoFlatMap(_Wrapping[CoFlatMapFunction], KeyedCoProcessFunction):
+    """A CoFlatMapFunction on keyed streams."""
+
+    yields = True
+
+    def process_element1(self, value: Any, ctx: KeyedCoProcessFunction.Context) -> Iterable[Any] | None:
+        return self.function.flat_map1(value)
+
+    def process_element2(self, value: Any, ctx: KeyedCoProcessFunction.Context) -> Iterable[Any] | None:
+        return self.function.flat_map2(value)
+
+
+class KeyedCoProcess(_Wrapping[CoProcessFunction], KeyedCoProcessFunction):
+    """A CoProcessFunction on keyed streams; its context is the one of the key then, as in Flink."""
+
+    parts_tagged = True
+    yields = True
+
+    def process_element1(self, value: Any, ctx: Any) -> Iterable[Any] | None:
+        return self.function.process_element1(value, ctx)
+
+    def process_element2(self, value: Any, ctx: Any) -> Iterable[Any] | None:
+        return self.function.process_element2(value, ctx)

@@ -1,0 +1,110 @@
+"""Settings of one operator: what a stream that comes out of an operator and a sink have in common."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Self
+
+from penstock._engine.graph.stream_graph import Chaining, StreamNode
+from penstock.common.option_table import MAX_PARALLELISM, PARALLELISM
+from penstock.errors import UnsupportedOperationError
+
+if TYPE_CHECKING:
+    from penstock._api.slot_sharing_group import SlotSharingGroup
+
+
+class OperatorSettings:
+    """Names, identifies and sizes the operator behind a stream or sink."""
+
+    def _operator_for(self, method: str) -> StreamNode:
+        """Return the operator that a setting is for; raises where there is none."""
+        raise AssertionError(method)
+
+    def name(self, name: str) -> Self:
+        """Set the operator's name, as logs, metrics, plans and errors show it."""
+        self._operator_for("name").name = name
+        return self
+
+    def uid(self, uid: str) -> Self:
+        """Set the id by which checkpoints know the operator's state.
+
+        Without one, the id follows from the place of the operator in the job; a changed job may then not find its
+        state again. Two operators of one id are an error when the job is executed.
+        """
+        self._operator_for("uid").uid = uid
+        return self
+
+    def set_uid_hash(self, uid_hash: str) -> Self:
+        """Refuse: there are no operators of older versions to be found by their hash.
+
+        Raises:
+            UnsupportedOperationError: Always.
+        """
+        operation = f"set_uid_hash({uid_hash!r})"
+        raise UnsupportedOperationError(operation, "operators are found by their uid; set the same text with uid(...)")
+
+    def set_parallelism(self, parallelism: int) -> Self:
+        """Set the number of the operator's subtasks.
+
+        Raises:
+            ConfigurationError: It is not a positive number.
+            UnsupportedOperationError: The operator always has one subtask, and this is another number.
+        """
+        operator = self._operator_for("set_parallelism")
+        PARALLELISM.parse(str(parallelism))
+        if operator.non_parallel and parallelism != 1:
+            operation = f"set_parallelism({parallelism}) on {operator}"
+            raise UnsupportedOperationError(operation, "this operator always has one subtask")
+        operator.parallelism = parallelism
+        return self
+
+    def set_description(self, description: str) -> Self:
+        """Set a longer text than the name, which plans show."""
+        self._operator_for("set_description").description = description
+        return self
+
+    def disable_chaining(self) -> Self:
+        """Let the operator run apart from those before and after it."""
+        self._operator_for("disable_chaining").chaining = Chaining.NEVER
+        return self
+
+    def slot_sharing_group(self, slot_sharing_group: str | SlotSharingGroup) -> Self:
+        """Accept a group of operators that may share a slot; without effect, Spark's tasks are the slots."""
+        self._operator_for("slot_sharing_group")
+        del slot_sharing_group
+        return self
+
+
+class StreamSettings(OperatorSettings):
+    """Adds what only operators with an output have."""
+
+    def get_name(self) -> str:
+        """Return the operator's name."""
+        return self._operator_for("get_name").name
+
+    def set_max_parallelism(self, max_parallelism: int) -> Self:
+        """Set the number of key groups, which is the largest parallelism that the operator can ever get.
+
+        Raises:
+            ConfigurationError: It is not between 1 and 32768.
+        """
+        operator = self._operator_for("set_max_parallelism")
+        operator.max_parallelism = MAX_PARALLELISM.parse(str(max_parallelism))
+        return self
+
+    def force_non_parallel(self) -> Self:
+        """Give the operator one subtask for good."""
+        operator = self._operator_for("force_non_parallel")
+        operator.non_parallel = True
+        operator.parallelism = operator.max_parallelism = 1
+        return self
+
+    def set_buffer_timeout(self, timeout_millis: int) -> Self:
+        """Accept a time that network buffers may wait; without effect, there are none."""
+        self._operator_for("set_buffer_timeout")
+        del timeout_millis
+        return self
+
+    def start_new_chain(self) -> Self:
+        """Let the operator run apart from the one before it."""
+        self._operator_for("start_new_chain").chaining = Chaining.HEAD
+        return self

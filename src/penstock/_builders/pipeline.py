@@ -1,0 +1,134 @@
+"""What a program has built since its last execution: the operators, and how new ones are added."""
+
+from __future__ import annotations
+
+from itertools import count
+from typing import TYPE_CHECKING
+
+from penstock._builders.foresight import refuse_what_is_lacking
+from penstock._builders.origin import calling_line
+from penstock._builders.stateful import keeps_state
+from penstock._engine.graph.job_graph import OperatorKind
+from penstock._engine.graph.likeness import likeness
+from penstock._engine.graph.pickling import dumps_members
+from penstock._engine.graph.stream_graph import Chaining, StreamEdge, StreamNode, with_ancestors
+from penstock.common.conversion import conversion
+from penstock.errors import UnsupportedOperationError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from penstock.common.typeinfo import TypeInformation
+
+
+#: Pipelines of this process with operators that wait for an execution, and whether there was any execution.
+_waiting: set[int] = set()
+_executed = False
+
+
+def never_executed() -> bool:
+    """Tell whether this process has built operators and executed none: most likely somebody forgot to."""
+    return bool(_waiting) and not _executed
+
+
+class Pipeline:
+    """The operators of one environment."""
+
+    def __init__(self) -> None:
+        self._ids = count(1)
+        self._pending: list[StreamNode] = []
+        self._side_types: dict[tuple[int, str], TypeInformation] = {}
+        self._shapers: dict[tuple[int, str | None], StreamNode] = {}
+
+    def add_source(self, name: str, members: Mapping[str, object], *, bounded: bool) -> StreamNode:
+        """Add a source; it runs once something reads from it."""
+        return self._node(OperatorKind.SOURCE, name, members, (), bounded=bounded)
+
+    def add_operator(
+        self,
+        kind: OperatorKind,
+        name: str,
+        members: Mapping[str, object],
+        inputs: tuple[StreamEdge, ...],
+        *,
+        sized_like: StreamNode | None = None,
+    ) -> StreamNode:
+        """Add an operator; it runs with the next execution, whether anything reads from it or not.
+
+        Raises:
+            UnpicklableFunctionError: One of the members cannot be pickled.
+        """
+        node = self._node(kind, name, members, inputs, sized_like=sized_like)
+        self._pending.append(node)
+        _waiting.add(id(self))
+        return node
+
+    def output(
+        self, operator: StreamNode, type_info: TypeInformation, tag: str | None = None, *, conform: bool = True
+    ) -> StreamEdge:
+        """Return an output of an operator, its records held to the declared type.
+
+        Args:
+            operator: The operator.
+            type_info: The type of its records.
+            tag: The side output; None for the main output.
+            conform: False when the records are of the type already.
+
+        Raises:
+            UnsupportedOperationError: The side output was asked for before with another type.
+        """
+        if tag is not None and self._side_types.setdefault((operator.id, tag), type_info) != type_info:
+            operation = f"side output {tag!r} of {operator} with the type {type_info!r}"
+            known = self._side_types[operator.id, tag]
+            raise UnsupportedOperationError(operation, f"it was already asked for with the type {known!r}")
+        if not conform or conversion(type_info, "") is None:
+            return StreamEdge(operator, tag)
+        shaper = self._shapers.get((operator.id, tag))
+        if shaper is None:
+            name, members = "declared type", {"type_info": type_info}
+            edge = StreamEdge(operator, tag)
+            shaper = self._node(OperatorKind.CONFORM, name, members, (edge,), sized_like=operator, owner=operator)
+            self._shapers[operator.id, tag] = shaper
+        return StreamEdge(shaper)
+
+    def nodes(self) -> list[StreamNode]:
+        """Return what the next execution runs: the operators added since the last one, and all that they read from."""
+        return with_ancestors(self._pending)
+
+    def clear(self) -> None:
+        """Forget what was added; streams that were made stay usable."""
+        self._pending.clear()
+        _waiting.discard(id(self))
+
+    def execute(self) -> None:
+        """Take note that what was added is being executed, and forget it as `clear` does."""
+        global _executed  # noqa: PLW0603 - it is about the process
+        _executed = True
+        self.clear()
+
+    def _node(
+        self,
+        kind: OperatorKind,
+        name: str,
+        members: Mapping[str, object],
+        inputs: tuple[StreamEdge, ...],
+        *,
+        sized_like: StreamNode | None = None,
+        owner: StreamNode | None = None,
+        bounded: bool = True,
+    ) -> StreamNode:
+        refuse_what_is_lacking(kind, members)
+        return StreamNode(
+            id=next(self._ids),
+            name=name,
+            kind=kind,
+            payload=dumps_members(name, members),
+            inputs=inputs,
+            created_at=calling_line(),
+            sized_like=sized_like,
+            chaining=Chaining.ALWAYS,
+            owner=owner,
+            bounded=bounded,
+            stateful=keeps_state(kind, members),
+            likeness=likeness(members),
+        )

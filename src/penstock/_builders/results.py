@@ -1,0 +1,79 @@
+"""CloseableIterator: the records that ``execute_and_collect`` brings back."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from penstock._shelf import show
+from penstock.errors import JobRunError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from types import TracebackType
+
+    from penstock.common.job_client import JobClient
+
+
+class CloseableIterator:
+    """The records of a job that runs, as they become final; closing it early cancels the job.
+
+    Use it in a ``with`` statement, so that the job ends with it.
+
+    Source: ``pyflink.datastream.data_stream.CloseableIterator``.
+
+    Args:
+        records: The records; asking for the next one may block, and raises once the job has failed.
+        client: The job.
+    """
+
+    def __init__(self, records: Iterator[Any], client: JobClient) -> None:
+        self._records = records
+        self._client = client
+        self._over = False
+
+    def __iter__(self) -> CloseableIterator:
+        return self
+
+    def __next__(self) -> Any:
+        return self.next()
+
+    def next(self) -> Any:
+        """Return the next record.
+
+        Raises:
+            StopIteration: The job has finished and all records were returned, or this iterator was closed.
+            JobExecutionError: The job failed.
+            JobCancelledError: The job was cancelled.
+        """
+        if self._over:
+            raise StopIteration
+        try:
+            return next(self._records)
+        except (StopIteration, JobRunError):
+            self._over = True
+            raise
+
+    def close(self) -> None:
+        """End the job if it still runs, and wait until it has ended."""
+        if self._over:
+            return
+        self._over = True
+        self._client.cancel().result()
+        try:
+            self._client.get_job_execution_result().result()
+        except JobRunError:
+            return  # cancelled, as it should be, or it failed before anybody asked for what made it fail
+
+    def __enter__(self) -> CloseableIterator:
+        return self
+
+    def __exit__(
+        self,
+        exc_type: type[BaseException] | None,
+        exc_val: BaseException | None,
+        exc_tb: TracebackType | None,
+    ) -> None:
+        self.close()
+
+
+show("penstock.datastream.data_stream", CloseableIterator)

@@ -1,0 +1,39 @@
+"""Which operators may have state that a checkpoint holds, as far as a program shows before it runs."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from penstock._api.connectors.sink import SupportsCommitter, SupportsWriterState
+from penstock._api.functions.checkpointed import CheckpointedFunction
+from penstock._engine.graph.job_graph import OperatorKind
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+#: Those that always have state, or whose functions may ask for it.
+_STATEFUL: Final = frozenset(
+    {
+        OperatorKind.SOURCE,
+        OperatorKind.KEYED_PROCESS,
+        OperatorKind.KEYED_CO_PROCESS,
+        OperatorKind.BROADCAST_PROCESS,
+        OperatorKind.KEYED_BROADCAST_PROCESS,
+        OperatorKind.REDUCE,
+        OperatorKind.WINDOW,
+    }
+)
+
+
+def keeps_state(kind: OperatorKind, members: Mapping[str, object]) -> bool:
+    """Tell whether an operator may have state.
+
+    Args:
+        kind: Its kind.
+        members: What it is made of.
+    """
+    if kind in _STATEFUL:
+        return True
+    if kind is OperatorKind.SINK_WRITER:
+        return isinstance(members["sink"], (SupportsCommitter, SupportsWriterState))
+    return isinstance(members.get("function"), CheckpointedFunction)

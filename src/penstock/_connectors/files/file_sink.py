@@ -1,0 +1,186 @@
+"""The file sink and its builders."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Self
+
+from penstock._api.connectors.sink import Sink, SupportsCommitter, SupportsWriterState
+from penstock._connectors.files.options import FileSinkOptions
+from penstock._connectors.files.policies import (
+    BucketAssigner,
+    OnCheckpointRollingPolicy,
+    OutputFileConfig,
+    RollingPolicy,
+)
+from penstock._shelf import show
+from penstock.common.paths import absolute_path
+from penstock.common.serialization import BulkWriterFactory, Encoder
+
+if TYPE_CHECKING:
+    from collections.abc import Collection
+
+    from penstock._api.connectors.committer import CommitterInitContext
+    from penstock._api.connectors.sink import WriterInitContext
+    from penstock._connectors.files.committer import FileCommitter
+    from penstock._connectors.files.staging import FileCommittable  # noqa: F401 - named among the bases
+    from penstock._connectors.files.writer import FileWriter, FileWriterState
+    from penstock.common.typeinfo import TypeInformation
+
+
+class FileSink(Sink[Any], SupportsWriterState[Any, "FileWriterState"], SupportsCommitter["FileCommittable"]):
+    """Writes each record once into files, which appear when the checkpoint of their last record is durable.
+
+    Files are in bucket folders below one path and called ``<prefix>-<unique>-<n><suffix>``. What is not complete has a
+    name that begins with a dot: readers of the folder never see it. A file of a row format may take in the records of
+    several checkpoints; one of a bulk format ends with each. What attempts that failed have left there is removed with
+    the first commit after the start of the job, and at its end.
+
+    Source: org.apache.flink.connector.file.sink.FileSink.
+
+    Example:
+        >>> from penstock.common.serialization import Encoder
+        >>> sink = FileSink.for_row_format("/data/out", Encoder.simple_string_encoder()).build()
+    """
+
+    def __init__(self, options: FileSinkOptions) -> None:
+        self._options = options
+
+    @staticmethod
+    def for_row_format(base_path: str, encoder: Encoder) -> FileSink.RowFormatBuilder:
+        """Begin a sink that writes record after record.
+
+        Args:
+            base_path: The folder, local or in an object store.
+            encoder: Writes one record.
+        """
+        return FileSink.RowFormatBuilder(base_path, encoder)
+
+    @staticmethod
+    def for_bulk_format(base_path: str, writer_factory: BulkWriterFactory) -> FileSink.BulkFormatBuilder:
+        """Begin a sink that writes files of a format such as Parquet, which end with each checkpoint.
+
+        Args:
+            base_path: The folder, local or in an object store.
+            writer_factory: Makes what writes one file.
+        """
+        return FileSink.BulkFormatBuilder(base_path, writer_factory)
+
+    def for_type(self, type_info: TypeInformation | None) -> FileSink:
+        """Return the sink whose encoder writes records of a type."""
+        if isinstance(self._options.encoding, BulkWriterFactory):
+            return self
+        return FileSink(replace(self._options, encoding=self._options.encoding.for_type(type_info)))
+
+    def create_writer(self, context: WriterInitContext) -> FileWriter:
+        """Make a writer that begins with no file."""
+        return self.restore_writer(context, [])
+
+    def restore_writer(self, context: WriterInitContext, recovered_state: Collection[FileWriterState]) -> FileWriter:
+        """Make a writer that continues the files that were not complete."""
+        from penstock._connectors.files.writer import FileWriter
+
+        return FileWriter(context, self._options, recovered_state)
+
+    def create_committer(self, context: CommitterInitContext) -> FileCommitter:
+        """Make what publishes complete files."""
+        from penstock._connectors.files.committer import FileCommitter
+
+        return FileCommitter(self._options.base_path, context)
+
+    class BaseBuilder:
+        """What both builders have.
+
+        Args:
+            base_path: The folder.
+            encoding: Writes records.
+            rolling_policy: The policy to begin with.
+        """
+
+        def __init__(
+            self, base_path: str, encoding: Encoder | BulkWriterFactory, rolling_policy: RollingPolicy
+        ) -> None:
+            self._options = FileSinkOptions(
+                absolute_path(base_path), encoding, BucketAssigner.date_time_bucket_assigner(), rolling_policy
+            )
+
+        def with_bucket_assigner(self, bucket_assigner: BucketAssigner) -> Self:
+            """Set what chooses the folder of a record; by default one for each hour."""
+            self._options = replace(self._options, bucket_assigner=bucket_assigner)
+            return self
+
+        def with_bucket_check_interval(self, interval: int) -> Self:
+            """Set how often the ages of files are looked at between checkpoints; at checkpoints they always are.
+
+            Args:
+                interval: Milliseconds.
+
+            Raises:
+                ValueError: The interval is not positive.
+            """
+            if interval <= 0:
+                msg = f"interval must be at least 1 ms, not {interval}."
+                raise ValueError(msg)
+            self._options = replace(self._options, bucket_check_interval_ms=interval)
+            return self
+
+        def with_max_open_buckets(self, buckets: int) -> Self:
+            """Set how many files each subtask has open at a time, 500 by default; ours.
+
+            With more buckets than that, the file that was not written to for longest is closed, and opened again when a
+            record comes for it. One of a bulk format ends there, and the next record begins another.
+
+            Args:
+                buckets: The number of files; each takes a descriptor and the memory of its format.
+
+            Raises:
+                ValueError: The number is not positive.
+            """
+            if buckets < 1:
+                msg = f"buckets must be at least 1, not {buckets}."
+                raise ValueError(msg)
+            self._options = replace(self._options, max_open_buckets=buckets)
+            return self
+
+        def with_output_file_config(self, output_file_config: OutputFileConfig) -> Self:
+            """Set what files are called."""
+            self._options = replace(self._options, file_config=output_file_config)
+            return self
+
+        def with_rolling_policy(self, rolling_policy: RollingPolicy) -> Self:
+            """Set what says when a file is complete."""
+            self._options = replace(self._options, rolling_policy=rolling_policy)
+            return self
+
+        def build(self) -> FileSink:
+            """Return the sink."""
+            return FileSink(self._options)
+
+    class RowFormatBuilder(BaseBuilder):
+        """Builds a sink of a row format; ``for_row_format`` makes it."""
+
+        def __init__(self, base_path: str, encoder: Encoder) -> None:
+            super().__init__(base_path, encoder, RollingPolicy.default_rolling_policy())
+
+    class BulkFormatBuilder(BaseBuilder):
+        """Builds a sink of a bulk format; ``for_bulk_format`` makes it."""
+
+        def __init__(self, base_path: str, writer_factory: BulkWriterFactory) -> None:
+            super().__init__(base_path, writer_factory, RollingPolicy.on_checkpoint_rolling_policy())
+
+        def with_rolling_policy(self, rolling_policy: RollingPolicy) -> Self:
+            """Set what says when a file is complete besides each checkpoint.
+
+            Raises:
+                ValueError: The policy leaves files open over a checkpoint, which bulk formats cannot.
+            """
+            if not isinstance(rolling_policy, OnCheckpointRollingPolicy):
+                msg = (
+                    f"A bulk format needs a rolling policy that rolls on every checkpoint, not "
+                    f"{type(rolling_policy).__name__}: use OnCheckpointRollingPolicy or a subclass of it."
+                )
+                raise ValueError(msg)  # noqa: TRY004 - both are rolling policies, and this one cannot be used here
+            return super().with_rolling_policy(rolling_policy)
+
+
+show("penstock.datastream.connectors.file_system", FileSink)

@@ -1,0 +1,262 @@
+"""The file source and its builder."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from penstock._api.connectors.source import Boundedness, Source
+from penstock._connectors.files.monitoring import Monitoring
+from penstock._formats.file_format import StreamFormat
+from penstock._shelf import show
+from penstock.common.paths import absolute_path
+
+if TYPE_CHECKING:
+    from penstock._api.connectors.reader import SourceReaderContext
+    from penstock._api.connectors.source import SplitEnumeratorContext
+    from penstock._connectors.files.discovery import FileSet
+    from penstock._connectors.files.source import FileEnumerator, FileReader, FileSourceSplit
+    from penstock._connectors.files.source_state import FileCheckpoint, FileCheckpointSerializer
+    from penstock._formats.file_format import BulkFormat, FileFormat
+    from penstock.common.time import Duration
+    from penstock.common.typeinfo import TypeInformation
+
+
+@dataclass(frozen=True, slots=True)
+class FileEnumeratorProvider:
+    """How the file source finds files; made by the static methods.
+
+    Source: ``pyflink.datastream.connectors.file_system.FileEnumeratorProvider``.
+
+    Args:
+        splittable: Whether a file may be cut into parts.
+    """
+
+    splittable: bool
+
+    @staticmethod
+    def default_splittable_file_enumerator() -> FileEnumeratorProvider:
+        """Read large files in parts, where their format allows it; this is the default."""
+        return FileEnumeratorProvider(splittable=True)
+
+    @staticmethod
+    def default_non_splittable_file_enumerator() -> FileEnumeratorProvider:
+        """Read each file as a whole."""
+        return FileEnumeratorProvider(splittable=False)
+
+
+@dataclass(frozen=True, slots=True)
+class FileSplitAssignerProvider:
+    """How parts of files are given to readers; made by the static method.
+
+    Source: ``pyflink.datastream.connectors.file_system.FileSplitAssignerProvider``.
+    """
+
+    @staticmethod
+    def locality_aware_split_assigner() -> FileSplitAssignerProvider:
+        """Give parts to whoever asks; which host a file is near to plays no role here."""
+        return FileSplitAssignerProvider()
+
+
+class FileSource(Source[Any, "FileSourceSplit", "FileCheckpoint"]):
+    """Reads files in parallel; made by its builders.
+
+    Paths are files, folders or globs, local or in an object store. A folder stands for all files below it; names that
+    begin with ``.`` or ``_`` are passed over. Large files are read in parts where their format allows it.
+
+    Source: org.apache.flink.connector.file.src.FileSource.
+
+    Example:
+        >>> from penstock.datastream.connectors.file_system import FileSource, StreamFormat
+        >>> source = FileSource.for_record_stream_format(StreamFormat.text_line_format(), "/data/in").build()
+        >>> source.get_boundedness()
+        <Boundedness.BOUNDED: 'bounded'>
+    """
+
+    def __init__(
+        self,
+        paths: tuple[str, ...],
+        file_format: FileFormat,
+        splittable: bool,
+        monitoring: Monitoring | None,
+        *,
+        may_grow: bool = False,
+    ) -> None:
+        self._paths, self._format, self._splittable = paths, file_format, splittable
+        self._monitoring, self._may_grow = monitoring, may_grow
+
+    @staticmethod
+    def for_record_stream_format(stream_format: StreamFormat, *paths: str) -> FileSourceBuilder:
+        """Begin a source of files that are read record by record, such as lines of text.
+
+        Args:
+            stream_format: How to read them.
+            *paths: Files, folders and globs.
+
+        Raises:
+            ValueError: No path was given.
+        """
+        return FileSourceBuilder(paths, stream_format)
+
+    @staticmethod
+    def for_bulk_file_format(bulk_format: BulkFormat, *paths: str) -> FileSourceBuilder:
+        """Begin a source of files that are read in batches, such as Parquet.
+
+        Args:
+            bulk_format: How to read them.
+            *paths: Files, folders and globs.
+
+        Raises:
+            ValueError: No path was given.
+        """
+        return FileSourceBuilder(paths, bulk_format)
+
+    def get_boundedness(self) -> Boundedness:
+        """Return BOUNDED unless folders are monitored."""
+        return Boundedness.BOUNDED if self._monitoring is None else Boundedness.CONTINUOUS_UNBOUNDED
+
+    def get_produced_type(self) -> TypeInformation | None:
+        """Return the type that the format gives its records."""
+        return self._format.get_produced_type()
+
+    @property
+    def holds_produced_type(self) -> bool:
+        """Whether the format makes each record by its type."""
+        return self._format.holds_produced_type
+
+    def create_enumerator(self, enum_context: SplitEnumeratorContext[FileSourceSplit]) -> FileEnumerator:
+        """Find the files.
+
+        Raises:
+            SourceFileError: A path stands for nothing, or a file can be seen to be corrupt.
+        """
+        from penstock._connectors.files.source import FileEnumerator
+
+        return FileEnumerator(enum_context, self._files(), None)
+
+    def restore_enumerator(
+        self, enum_context: SplitEnumeratorContext[FileSourceSplit], checkpoint: FileCheckpoint
+    ) -> FileEnumerator:
+        """Go on with the parts that no reader has."""
+        from penstock._connectors.files.source import FileEnumerator
+
+        return FileEnumerator(enum_context, self._files(), checkpoint)
+
+    def create_reader(self, reader_context: SourceReaderContext) -> FileReader:
+        """Make a reader of parts."""
+        from penstock._connectors.files.source import FileReader
+
+        return FileReader(reader_context, self._format, may_grow=self._may_grow)
+
+    def get_enumerator_checkpoint_serializer(self) -> FileCheckpointSerializer:
+        """Return what turns an enumerator's snapshot into bytes."""
+        from penstock._connectors.files.source_state import FileCheckpointSerializer
+
+        return FileCheckpointSerializer()
+
+    def _files(self) -> FileSet:
+        from penstock._connectors.files.discovery import FileSet
+
+        return FileSet(self._paths, self._format, self._splittable, self._monitoring, self._may_grow)
+
+
+class FileSourceBuilder:
+    """Builds a file source; ``for_record_stream_format`` and ``for_bulk_file_format`` make it.
+
+    Source: ``pyflink.datastream.connectors.file_system.FileSourceBuilder``.
+    """
+
+    def __init__(self, paths: tuple[str, ...], file_format: FileFormat) -> None:
+        if not paths:
+            msg = "A file source needs at least one path."
+            raise ValueError(msg)
+        self._paths = tuple(map(absolute_path, paths))
+        self._format = file_format
+        self._enumerator = FileEnumeratorProvider.default_splittable_file_enumerator()
+        self._monitoring: Monitoring | None = None
+        self._may_grow = False
+
+    def read_appended_files(self) -> FileSourceBuilder:
+        """Read files of lines that others append to; ours.
+
+        A source that ends reads each file as far as it was there when it was found. A line that had begun by then is
+        read to its end; what comes behind it is never read. A source that monitors goes on with what is appended: a
+        line counts once its end is there, and compressed files are not followed. Without this, a file that has changed
+        after it was found is an error.
+
+        Raises:
+            TypeError: The format is not read line by line.
+        """
+        if not isinstance(self._format, StreamFormat):
+            msg = f"Only files that are read line by line can be read while they grow, not {self._format!r}."
+            raise TypeError(msg)
+        self._may_grow = True
+        return self
+
+    def monitor_continuously(
+        self, discovery_interval: Duration, *, stable_for: Duration | None = None, by_rename: bool = False
+    ) -> FileSourceBuilder:
+        """Look for new files from time to time, and never end; a file that was read once is not read again.
+
+        A folder, prefix or glob may stand for nothing for now. A file is read when two looks have found it the same
+        (size and time, ETag in object stores) and not empty; one that changes after that ends the job with an error.
+        One that is renamed is a new file, and one that is deleted stays known. ``stable_for`` and ``by_rename`` are
+        ours.
+
+        Args:
+            discovery_interval: The time between two looks.
+            stable_for: How long a file has to stay the same; longer than its writer ever pauses. By default, from one
+                look to the next.
+            by_rename: Files are written elsewhere, or under a hidden name, and come by rename only: read each at once.
+
+        Raises:
+            TypeError: A time is no Duration.
+            ValueError: A time is not positive, or both ``stable_for`` and ``by_rename`` are given.
+        """
+        self._monitoring = Monitoring.of(discovery_interval, stable_for, by_rename)
+        return self
+
+    def process_static_file_set(self) -> FileSourceBuilder:
+        """Read the files that are there when the job starts, then end; this is the default."""
+        self._monitoring = None
+        return self
+
+    def set_file_enumerator(self, file_enumerator: FileEnumeratorProvider) -> FileSourceBuilder:
+        """Set whether files may be read in parts."""
+        self._enumerator = file_enumerator
+        return self
+
+    def set_split_assigner(self, split_assigner: FileSplitAssignerProvider) -> FileSourceBuilder:
+        """Set how parts are given to readers; there is one way."""
+        del split_assigner
+        return self
+
+    def build(self) -> FileSource:
+        """Return the source.
+
+        Raises:
+            TypeError: Files should be followed in which not each line is a record.
+        """
+        follows = self._monitoring is not None and self._may_grow
+        if follows and isinstance(self._format, StreamFormat) and not self._format.lines_are_records:
+            msg = (
+                f"Files can be followed while they grow only where each line is a record, not with {self._format!r}: "
+                "in a charset such as UTF-8, and for CSV with set_multiline_values(False) or disable_quote_char()."
+            )
+            raise TypeError(msg)
+        return FileSource(
+            self._paths,
+            self._format,
+            self._enumerator.splittable,
+            self._monitoring,
+            may_grow=self._may_grow,
+        )
+
+
+show(
+    "penstock.datastream.connectors.file_system",
+    FileEnumeratorProvider,
+    FileSource,
+    FileSourceBuilder,
+    FileSplitAssignerProvider,
+)

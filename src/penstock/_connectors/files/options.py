@@ -1,0 +1,35 @@
+"""What a file sink was told, as its writers get it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from penstock._connectors.files.policies import OutputFileConfig
+
+if TYPE_CHECKING:
+    from penstock._connectors.files.policies import BucketAssigner, RollingPolicy
+    from penstock.common.serialization import BulkWriterFactory, Encoder
+
+
+@dataclass(frozen=True, slots=True)
+class FileSinkOptions:
+    """What a file sink was told.
+
+    Args:
+        base_path: The folder that the buckets are in.
+        encoding: Writes records one by one (a row format) or whole files (a bulk format).
+        bucket_assigner: Chooses the folder of a record.
+        rolling_policy: Says when a file is complete.
+        file_config: What files are called.
+        bucket_check_interval_ms: How often ages are looked at between checkpoints.
+        max_open_buckets: How many files a writer has open at a time.
+    """
+
+    base_path: str
+    encoding: Encoder | BulkWriterFactory
+    bucket_assigner: BucketAssigner
+    rolling_policy: RollingPolicy
+    file_config: OutputFileConfig = OutputFileConfig()  # noqa: RUF009 - frozen
+    bucket_check_interval_ms: int = 60_000
+    max_open_buckets: int = 500

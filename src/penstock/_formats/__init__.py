@@ -1,0 +1,1 @@
+"""Formats: how the bytes of files become records, and records bytes."""

@@ -1,0 +1,245 @@
+"""What a CSV file looks like."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+
+from penstock._shelf import show
+from penstock.common.typeinfo import BasicArrayTypeInfo, ListTypeInfo, ObjectArrayTypeInfo, RowTypeInfo, Types
+
+if TYPE_CHECKING:
+    from penstock.common.typeinfo import TypeInformation
+
+
+@dataclass(frozen=True, slots=True)
+class CsvColumn:
+    """One column.
+
+    Args:
+        name: Its name.
+        type_info: The type of its values.
+        separator: What stands between the elements of an array; None for single values.
+    """
+
+    name: str
+    type_info: TypeInformation
+    separator: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class CsvDialect:
+    """The signs of a CSV file, and what its first lines are."""
+
+    column_separator: str = ","
+    quote_char: str | None = '"'
+    escape_char: str | None = None
+    line_separator: str = "\n"
+    null_value: str | None = None
+    use_header: bool = False
+    strict_headers: bool = False
+    skip_first_data_row: bool = False
+    allow_comments: bool = False
+    multiline_values: bool = True
+
+
+@dataclass(frozen=True)
+class CsvSchema:
+    """Columns and dialect of CSV files; made by ``CsvSchema.builder()`` or of a row type.
+
+    Source: ``pyflink.datastream.formats.csv.CsvSchema``.
+
+    Args:
+        columns: The columns in order.
+        dialect: Signs and first lines.
+
+    Example:
+        >>> schema = CsvSchema.builder().add_string_column("city").add_number_column("people").set_use_header().build()
+        >>> len(schema), schema.row_type
+        (2, RowTypeInfo(city: String, people: Long))
+    """
+
+    columns: tuple[CsvColumn, ...]
+    dialect: CsvDialect = field(default_factory=CsvDialect)
+
+    @staticmethod
+    def builder() -> CsvSchemaBuilder:
+        """Begin without columns, with commas and double quotes."""
+        return CsvSchemaBuilder()
+
+    @staticmethod
+    def for_row_type(row_type: RowTypeInfo) -> CsvSchema:
+        """Return the schema of rows of a type, with commas and double quotes; ours."""
+        columns = zip(row_type.get_field_names(), row_type.get_field_types(), strict=True)
+        return CsvSchema(tuple(_column(name, type_info, ";") for name, type_info in columns))
+
+    @property
+    def row_type(self) -> RowTypeInfo:
+        """The type of the records."""
+        return Types.ROW_NAMED([c.name for c in self.columns], [c.type_info for c in self.columns])
+
+    def size(self) -> int:
+        """Return the number of columns."""
+        return len(self.columns)
+
+    def __len__(self) -> int:
+        return len(self.columns)
+
+    def __str__(self) -> str:
+        return f"CsvSchema({', '.join(f'{column.name}: {column.type_info}' for column in self.columns)})"
+
+    __repr__ = __str__
+
+
+class CsvSchemaBuilder:
+    """Builds a CsvSchema.
+
+    Source: ``pyflink.datastream.formats.csv.CsvSchemaBuilder``. Types are those of ``Types``, where PyFlink takes
+    ``DataTypes``.
+    """
+
+    def __init__(self) -> None:
+        self._columns: list[CsvColumn] = []
+        self._dialect = CsvDialect()
+
+    def add_array_column(
+        self, name: str, separator: str = ";", element_type: TypeInformation | None = None
+    ) -> CsvSchemaBuilder:
+        """Add a column of lists; their elements are text by default."""
+        element = Types.STRING() if element_type is None else element_type
+        self._columns.append(CsvColumn(name, Types.OBJECT_ARRAY(element), separator))
+        return self
+
+    def add_boolean_column(self, name: str) -> CsvSchemaBuilder:
+        """Add a column of truth values, ``true`` and ``false``."""
+        self._columns.append(CsvColumn(name, Types.BOOLEAN()))
+        return self
+
+    def add_number_column(self, name: str, number_type: TypeInformation | None = None) -> CsvSchemaBuilder:
+        """Add a column of numbers, which are whole numbers by default."""
+        self._columns.append(CsvColumn(name, Types.LONG() if number_type is None else number_type))
+        return self
+
+    def add_string_column(self, name: str) -> CsvSchemaBuilder:
+        """Add a column of text."""
+        self._columns.append(CsvColumn(name, Types.STRING()))
+        return self
+
+    def add_column(self, name: str, type_info: TypeInformation) -> CsvSchemaBuilder:
+        """Add a column of any type, such as dates; ours."""
+        self._columns.append(_column(name, type_info, ";"))
+        return self
+
+    def add_columns_from(self, schema: CsvSchema) -> CsvSchemaBuilder:
+        """Add all columns of another schema."""
+        self._columns += schema.columns
+        return self
+
+    def clear_columns(self) -> CsvSchemaBuilder:
+        """Take all columns away."""
+        self._columns.clear()
+        return self
+
+    def set_column_separator(self, char: str) -> CsvSchemaBuilder:
+        """Set what stands between columns."""
+        return self._set(column_separator=_one_sign("column separator", char))
+
+    def set_escape_char(self, char: str) -> CsvSchemaBuilder:
+        """Set the character that escapes the next one; none by default."""
+        return self._set(escape_char=_one_sign("escape sign", char))
+
+    def disable_escape_char(self) -> CsvSchemaBuilder:
+        """Have no escape sign."""
+        return self._set(escape_char=None)
+
+    def set_quote_char(self, char: str) -> CsvSchemaBuilder:
+        """Set what values are quoted with."""
+        return self._set(quote_char=_one_sign("quote", char))
+
+    def disable_quote_char(self) -> CsvSchemaBuilder:
+        """Have no quotes; then large files are read in parts."""
+        return self._set(quote_char=None)
+
+    def set_multiline_values(self, allow: bool = True) -> CsvSchemaBuilder:
+        """Set whether a quoted value may hold line feeds; ours.
+
+        If not, large files are read in parts, in parallel. By default they are not, as nobody can know in the middle of
+        a file whether a quote is open.
+        """
+        return self._set(multiline_values=allow)
+
+    def set_line_separator(self, separator: str) -> CsvSchemaBuilder:
+        r"""Set what is written after each line; ``\n`` and ``\r\n`` are both read.
+
+        Raises:
+            ValueError: It is something else.
+        """
+        if separator not in {"\n", "\r\n"}:
+            msg = f"A line separator can be '\\n' or '\\r\\n', not {separator!r}."
+            raise ValueError(msg)
+        return self._set(line_separator=separator)
+
+    def set_array_element_separator(self, separator: str) -> CsvSchemaBuilder:
+        """Set what stands between the elements of all array columns added so far."""
+        self._columns = [
+            replace(column, separator=separator) if column.separator is not None else column for column in self._columns
+        ]
+        return self
+
+    def set_null_value(self, null_value: str) -> CsvSchemaBuilder:
+        """Set the text that stands for None; without one, empty numbers are None, and empty text is text."""
+        return self._set(null_value=null_value)
+
+    def set_use_header(self, use: bool = True) -> CsvSchemaBuilder:
+        """Set whether the first line names the columns, which then may come in another order, and with others."""
+        return self._set(use_header=use)
+
+    def set_strict_headers(self, strict: bool = True) -> CsvSchemaBuilder:
+        """Set whether the first line must name exactly the schema's columns, in their order."""
+        return self._set(strict_headers=strict)
+
+    def set_skip_first_data_row(self, skip: bool = True) -> CsvSchemaBuilder:
+        """Set whether to skip the first line, or the first one after the header."""
+        return self._set(skip_first_data_row=skip)
+
+    def set_allow_comments(self, allow: bool = True) -> CsvSchemaBuilder:
+        """Set whether to pass over lines that begin with ``#``."""
+        return self._set(allow_comments=allow)
+
+    def size(self) -> int:
+        """Return the number of columns so far."""
+        return len(self._columns)
+
+    def __len__(self) -> int:
+        return len(self._columns)
+
+    def build(self) -> CsvSchema:
+        """Return the schema.
+
+        Raises:
+            ValueError: There is no column, or two have one name.
+        """
+        names = [column.name for column in self._columns]
+        if not names or len(set(names)) < len(names):
+            msg = f"A CSV schema needs columns with different names; it has {', '.join(names) or 'none'}."
+            raise ValueError(msg)
+        return CsvSchema(tuple(self._columns), self._dialect)
+
+    def _set(self, **changes: Any) -> CsvSchemaBuilder:
+        self._dialect = replace(self._dialect, **changes)
+        return self
+
+
+def _column(name: str, type_info: TypeInformation, separator: str) -> CsvColumn:
+    is_array = isinstance(type_info, (ListTypeInfo, ObjectArrayTypeInfo, BasicArrayTypeInfo))
+    return CsvColumn(name, type_info, separator if is_array else None)
+
+
+def _one_sign(what: str, char: str) -> str:
+    if len(char) != 1 or not char.isascii():
+        msg = f"The {what} must be one ASCII sign, not {char!r}."
+        raise ValueError(msg)
+    return char
+
+
+show("penstock.datastream.formats.csv", CsvSchema, CsvSchemaBuilder)

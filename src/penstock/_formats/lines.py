@@ -1,0 +1,222 @@
+r"""Cuts files into blocks of whole lines.
+
+A line ends with ``\n``, ``\r\n`` or ``\r``, as Python's text files have it and Java's readers. It belongs to the part
+of a file in which its first byte stands; the last one of a part may reach beyond the part's end.
+"""
+
+from __future__ import annotations
+
+import re
+from functools import partial
+from typing import TYPE_CHECKING, BinaryIO, Final, NamedTuple, Protocol
+
+from penstock._formats.charsets import decoded, skip_mark
+from penstock._formats.unpacking import is_compressed, open_unpacked
+from penstock.errors import SourceFileError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from penstock._formats.parts import FilePart, InputFile
+
+CHUNK_BYTES = 256 * 1024
+LINE_END: Final = re.compile(rb"\r\n?|\n")
+
+
+class Lines(NamedTuple):
+    """A block of whole lines, and the places in the file where it begins and ends; a byte order mark is not in it."""
+
+    data: bytes
+    begin: int
+    end: int
+
+
+class RecordBounds(Protocol):
+    """Knows where records end that may have several lines."""
+
+    def whole(self, data: bytes) -> int:
+        """Return how many bytes of a text that begins with a record are whole records."""
+        ...
+
+    def may_end(self, line: bytes) -> bool:
+        """Tell whether a record that began in a line before may end in this one."""
+        ...
+
+
+def read_lines(file: InputFile, part: FilePart, charset: str, bounds: RecordBounds | None = None) -> Iterator[Lines]:
+    """Read the lines that begin in a part.
+
+    The end of a compressed file is not known in advance, so such a file is one part, read until there is no more.
+
+    Args:
+        file: The file.
+        part: What to read of it, and from where on.
+        charset: What its bytes are, one in which a line feed is one byte.
+        bounds: Tells where records end, where one may have several lines.
+
+    Raises:
+        SourceFileError: The file is gone, changed, cannot be unpacked, or ends within a record.
+    """
+    end = None if is_compressed(file.path) else part.end
+    with open_unpacked(file) as stream:
+        ahead = _at_first_line(stream, part, compressed=end is None)
+        begin = ahead.position
+        if begin == 0:
+            ahead.fill(4)
+            ahead.drop(skip_mark(file, charset, bytes(ahead.waiting[:4])))
+        while end is None or begin < end:
+            # A line that begins with the mark begins at 0, also where a part ends within the mark.
+            wanted = CHUNK_BYTES if end is None else min(CHUNK_BYTES, max(1, end - ahead.position))
+            ahead.fill(wanted)
+            if not ahead.waiting:
+                begin = ahead.position
+                break
+            is_last = end is not None and len(ahead.waiting) >= end - ahead.position
+            size = ahead.line_behind(wanted - 1) if is_last else ahead.whole_lines() or ahead.line_behind(0)
+            if bounds is not None:
+                size = _whole_records(file, ahead, size, bounds)
+            data = ahead.take(size)
+            yield Lines(data, begin, ahead.position)
+            begin = ahead.position
+    if end is not None and begin < end:
+        reason = (
+            f"it ends at byte {begin}, but had {file.size} bytes when the job found it; files must not change while "
+            "a job reads them"
+        )
+        raise SourceFileError(file.path, reason)
+
+
+def read_text(file: InputFile, charset: str, errors: str = "strict") -> Iterator[list[str]]:
+    """Read a whole file in any charset; gives lists of lines without their ends.
+
+    Args:
+        file: The file.
+        charset: What it is in.
+        errors: What decoders do about other bytes.
+
+    Raises:
+        SourceFileError: The file is gone, changed, cannot be unpacked, or is in another charset.
+    """
+    begun: list[str] = []
+    with open_unpacked(file) as stream:
+        chunks = iter(partial(stream.read, max(4, CHUNK_BYTES)), b"")
+        for text in decoded(file, charset, chunks, errors):
+            *lines, rest = text.split("\n")
+            if lines:
+                lines[0] = "".join([*begun, lines[0]])
+                begun = []
+                yield lines
+            begun.append(rest)
+    if last := "".join(begun):
+        yield [last]
+
+
+def end_of_lines(file: InputFile, start: int) -> int:
+    """Return where the last line ends that is complete in a file as long as it was found; ``start`` where none is.
+
+    Args:
+        file: The file, which may be growing.
+        start: Where a line begins; nothing before that is looked at.
+    """
+    end = file.size
+    with file.open() as stream:
+        while end > start:
+            begin = max(start, end - CHUNK_BYTES)
+            stream.seek(begin)
+            ahead = _Ahead(stream, begin)
+            # One byte more: whether a carriage return at the end is all of a line's end shows the byte behind it.
+            ahead.fill(min(file.size, end + 1) - begin)
+            if size := ahead.whole_lines():
+                return begin + size
+            end = begin
+    return start
+
+
+class _Ahead:
+    """A stream, and what was read of it and is still to be used.
+
+    Args:
+        stream: The stream.
+        position: Where it stands, in bytes from the beginning.
+    """
+
+    def __init__(self, stream: BinaryIO, position: int) -> None:
+        self._stream = stream
+        #: Of the first byte in waiting.
+        self.position = position
+        self.waiting = bytearray()
+        self._ended = False
+
+    def fill(self, size: int) -> None:
+        """Read until so many bytes wait, or there are no more."""
+        while len(self.waiting) < size and not self._ended:
+            data = self._stream.read(size - len(self.waiting))
+            self.waiting += data
+            self._ended = not data
+
+    def take(self, size: int) -> bytes:
+        """Return the first bytes that wait; they do no longer."""
+        with memoryview(self.waiting) as view:
+            data = bytes(view[:size])
+        self.drop(size)
+        return data
+
+    def drop(self, size: int) -> None:
+        """Forget the first bytes that wait."""
+        del self.waiting[:size]
+        self.position += size
+
+    def whole_lines(self) -> int:
+        """Return how many bytes are lines whose end is certain, 0 for none."""
+        feed = self.waiting.rfind(b"\n")
+        # A line feed may follow the last byte.
+        last = len(self.waiting) if self._ended else len(self.waiting) - 1
+        return max(feed, self.waiting.rfind(b"\r", feed + 1, max(last, 0))) + 1
+
+    def line_behind(self, place: int) -> int:
+        """Return how many bytes there are up to the end of the first line that ends at a byte or behind it."""
+        while True:
+            found = LINE_END.search(self.waiting, place)
+            if found is not None and (self._ended or found[0] != b"\r" or found.end() < len(self.waiting)):
+                return found.end()
+            if self._ended:
+                return len(self.waiting)
+            place = len(self.waiting) if found is None else found.start()
+            self.fill(len(self.waiting) + CHUNK_BYTES)
+
+
+def _at_first_line(stream: BinaryIO, part: FilePart, *, compressed: bool) -> _Ahead:
+    """Go to where reading goes on, or to the first line that does not begin before the part."""
+    position = part.position or 0
+    if compressed:  # some of these streams can only be read on
+        ahead = _Ahead(stream, 0)
+        while ahead.position < position:
+            ahead.fill(min(CHUNK_BYTES, position - ahead.position))
+            if not ahead.waiting:
+                break
+            ahead.drop(len(ahead.waiting))
+        return ahead
+    if position or part.start == 0:
+        stream.seek(position)
+        return _Ahead(stream, position)
+    stream.seek(part.start - 1)
+    ahead = _Ahead(stream, part.start - 1)
+    ahead.drop(ahead.line_behind(0))
+    return ahead
+
+
+def _whole_records(file: InputFile, ahead: _Ahead, size: int, bounds: RecordBounds) -> int:
+    """Return how many bytes there are up to the end of the record in the midst of which some lines end."""
+    cut = bounds.whole(bytes(ahead.waiting[:size]))
+    while size > cut:
+        behind = ahead.line_behind(size)
+        if behind == size:
+            reason = (
+                f"a quote that opens after byte {ahead.position + cut} never closes; repair the file, or disable its "
+                "quotes"
+            )
+            raise SourceFileError(file.path, reason)
+        line, size = bytes(ahead.waiting[size:behind]), behind
+        if bounds.may_end(line) and bounds.whole(bytes(ahead.waiting[cut:size])) == size - cut:
+            break
+    return size

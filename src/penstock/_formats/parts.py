@@ -1,0 +1,59 @@
+"""What formats are given: a file, wherever it is, and the part of it to read."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import BinaryIO, Protocol
+
+from penstock._shelf import show
+
+
+class InputFile(Protocol):
+    """A file to read, wherever it is."""
+
+    @property
+    def path(self) -> str:
+        """The path, as a person would write it."""
+        ...
+
+    @property
+    def size(self) -> int:
+        """The length in bytes, as it was when the file was found."""
+        ...
+
+    def open(self) -> BinaryIO:
+        """Open the file; it can seek.
+
+        Raises:
+            SourceFileError: The file is gone or cannot be opened.
+        """
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class FilePart:
+    """The part of a file that one split covers, and how far it was read.
+
+    Args:
+        start: Where the part begins, in the units of the format: bytes, row groups.
+        end: Where the next part begins.
+        size: About how many bytes it has.
+        position: What the format gave with the last block that counts; None when none does.
+    """
+
+    start: int
+    end: int
+    size: int
+    position: int | None = None
+
+
+def cut_evenly(start: int, end: int, part_size: int) -> list[FilePart]:
+    """Cut a range of bytes into parts of about the same size, none larger than wanted; an empty one has none."""
+    size = end - start
+    parts = -(-size // part_size)
+    bounds = [start + size * part // parts for part in range(parts + 1)] if parts else []
+    return [FilePart(begin, behind, behind - begin) for begin, behind in pairwise(bounds)]
+
+
+show("penstock.datastream.connectors.file_system", FilePart, InputFile)

@@ -1,1 +1,0 @@
-"""The parts of :mod:`penstock.datastream.connectors.file_system`."""
