@@ -12,7 +12,7 @@ import time
 from typing import TYPE_CHECKING, Any
 
 from penstock._engine.operators.batch import Batch
-from penstock._engine.operators.stateless import ConformOperator
+from penstock._engine.operators.stateless import CastOperator
 from penstock.common.conversion import conversion
 from penstock.common.typeinfo import Types
 from penstock.common.types import Row
@@ -40,7 +40,7 @@ def least_ns(work: Callable[[], object]) -> float:
 
 def of_type(type_info: TypeInformation, records: list[Any]) -> float:
     """Return what the operator takes for a record."""
-    operator = ConformOperator(type_info)
+    operator = CastOperator(type_info)
     with OperatorHarness(operator):
         batch = Batch(records)
         return least_ns(lambda: list(operator.process(batch, 0)))

@@ -29,7 +29,7 @@ from figures import Figures
 from jobs import start
 from pyspark.sql import SparkSession
 
-from penstock._engine.runtime.row_buffer import Row, record_batch
+from penstock._engine.runtime.row_buffer import ExchangeRow, record_batch
 from penstock._engine.spark.epoch import _SCHEMA, SparkEpochRunner
 from penstock._engine.spark.session import SparkHandle, get_session
 from penstock.common import Configuration, WatermarkStrategy
@@ -113,7 +113,7 @@ class BareJob:
 def _two_rows(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     for _ in batches:
         pass
-    yield record_batch([Row(slot, 0, 0, 0, 0, 0, b"x") for slot in range(SLOTS)])
+    yield record_batch([ExchangeRow(slot, 0, 0, 0, 0, 0, b"x") for slot in range(SLOTS)])
 
 
 def _pass_on(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from penstock._engine.driver.assembly import Surroundings, assemble
+from penstock._engine.driver.assembly import RuntimeEnvironment, assemble
 from penstock._engine.graph.chaining import build_job_graph
 from penstock._engine.graph.pickling import main_classes
 from penstock.common import Configuration
@@ -59,7 +59,7 @@ def start(
         build_job_graph(env._stream_graph(name)),
         Configuration(env._configuration),
         main_classes(),
-        Surroundings(runner, slots, state_directory, folders),
+        RuntimeEnvironment(runner, slots, state_directory, folders),
     )
     if on_epoch is not None:
         loop.add_listener(_Listener(on_epoch))

@@ -12,7 +12,7 @@ Spark takes part.
 - *plain copy*: `shutil.copyfile` and a sync of the same files, one after the other, as a measure of the disk.
 - *restore*: local stores of the same number of subtasks, and of twice as many, two processes at a time; until each has
   all of its state. Page cache is warm.
-- *read*: `penstock.state` iterates all entries. *bootstrap*: it writes a savepoint of the same size.
+- *read*: `penstock.savepoint` iterates all entries. *bootstrap*: it writes a savepoint of the same size.
 """
 
 from __future__ import annotations
@@ -35,21 +35,21 @@ from figures import Figures
 
 from penstock._engine.protocol.key_groups import key_group, key_group_range
 from penstock._engine.protocol.metadata import (
+    ChainEntry,
+    ChainEntryKind,
     JobSnapshot,
-    OperatorRecord,
-    OperatorSubtask,
-    Record,
-    RecordKind,
-    VertexRecord,
-    VertexSubtask,
-    encode_record,
+    OperatorMetadata,
+    OperatorSubtaskState,
+    VertexMetadata,
+    VertexSubtaskState,
+    encode_chain_entry,
 )
 from penstock._engine.protocol.paths import METADATA, shared_path
 from penstock._engine.protocol.state_handle import rescale
 from penstock._engine.state.keyed_store import KeyedStore
 from penstock._engine.storage.copying import copy_files
 from penstock._engine.storage.opening import open_storage
-from penstock.state import Savepoint, SavepointWriter
+from penstock.savepoint import Savepoint, SavepointWriter
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -105,12 +105,12 @@ def restore(directory: Path, subtask: int, parallelism: int, lineage: Lineage) -
     return sum(1 for _ in store.table("state").pane().items())
 
 
-def record_of(handles: list[StateHandle]) -> Record:
-    named = [OperatorSubtask(lineage=(replace(handle, path=name(handle)),)) for handle in handles]
-    operator = OperatorRecord(UID, 0, SUBTASKS, MAX_PARALLELISM, tuple(named))
-    vertex = VertexRecord(UID, (UID,), (VertexSubtask(),) * SUBTASKS)
+def record_of(handles: list[StateHandle]) -> ChainEntry:
+    named = [OperatorSubtaskState(lineage=(replace(handle, path=name(handle)),)) for handle in handles]
+    operator = OperatorMetadata(UID, 0, SUBTASKS, MAX_PARALLELISM, tuple(named))
+    vertex = VertexMetadata(UID, (UID,), (VertexSubtaskState(),) * SUBTASKS)
     snapshot = JobSnapshot((vertex,), {UID: operator})
-    return Record(RecordKind.SAVEPOINT, JOB, "benchmark", 1, "run", "nonce", 0, "", snapshot=snapshot)
+    return ChainEntry(ChainEntryKind.SAVEPOINT, JOB, "benchmark", 1, "run", "nonce", 0, "", snapshot=snapshot)
 
 
 def name(handle: StateHandle) -> str:
@@ -135,7 +135,7 @@ def measure(directory: Path, megabytes: int, figures: Figures) -> None:
     copied: list[float] = []
     with timed(copied):
         copy_files(storage, target, [(str(handle.path), name(handle)) for handle in handles])
-        target.put_if_absent(METADATA, encode_record(record_of(handles)))
+        target.put_if_absent(METADATA, encode_chain_entry(record_of(handles)))
     figures.add("Savepoint", f"{rate(copied):,.0f} MB/s", f"{BAR} MB/s", met=rate(copied) >= BAR)
 
     plain: list[float] = []
@@ -153,12 +153,12 @@ def measure(directory: Path, megabytes: int, figures: Figures) -> None:
     state = Savepoint.open(str(directory / "savepoint")).keyed_state(UID, "state")
     with timed(read):
         entries = sum(1 for _ in state)
-    figures.add(f"penstock.state reads {entries:,} entries", f"{rate(read):,.0f} MB/s")
+    figures.add(f"penstock.savepoint reads {entries:,} entries", f"{rate(read):,.0f} MB/s")
     made: list[float] = []
     writer = SavepointWriter.new(parallelism=SUBTASKS).set_keyed_state(UID, "state", state)
     with timed(made):
         writer.write(str(directory / "bootstrapped"))
-    figures.add("penstock.state reads and writes them again", f"{rate(made):,.0f} MB/s")
+    figures.add("penstock.savepoint reads and writes them again", f"{rate(made):,.0f} MB/s")
 
 
 def measure_restore(directory: Path, handles: list[StateHandle], figures: Figures) -> None:

@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING
 from figures import Figures
 from jobs import start
 
-from penstock._engine.protocol.control import Stop
+from penstock._engine.protocol.control import StopMode
 from penstock._engine.spark.epoch import SparkEpochRunner
 from penstock._engine.spark.session import SparkHandle, get_session
 from penstock.common import Configuration, Encoder, WatermarkStrategy
@@ -55,7 +55,7 @@ def job(directory: Path) -> StreamExecutionEnvironment:
     return env
 
 
-def stop_once(spark: SparkHandle, stop: Stop, delay_s: float) -> tuple[float, float, float]:
+def stop_once(spark: SparkHandle, stop: StopMode, delay_s: float) -> tuple[float, float, float]:
     """Run a job and stop it; return the seconds of `WHAT`."""
     with tempfile.TemporaryDirectory(prefix="penstock-bench-") as scratch:
         directory, ready = Path(scratch), threading.Event()
@@ -87,10 +87,10 @@ def main() -> int:
     arguments = parser.parse_args()
     spark, rng = get_session(SLOTS), random.Random(1)
     figures = Figures(f"Stop with savepoint, interval {INTERVAL_S:.0f} s")
-    found: dict[Stop, list[tuple[float, float, float]]] = {Stop.SUSPEND: [], Stop.DRAIN: []}
-    stop_once(spark, Stop.SUSPEND, 0.0)  # warms up
+    found: dict[StopMode, list[tuple[float, float, float]]] = {StopMode.SUSPEND: [], StopMode.DRAIN: []}
+    stop_once(spark, StopMode.SUSPEND, 0.0)  # warms up
     for number in range(arguments.jobs):
-        stop = (Stop.SUSPEND, Stop.DRAIN)[number % 2]
+        stop = (StopMode.SUSPEND, StopMode.DRAIN)[number % 2]
         found[stop].append(stop_once(spark, stop, rng.uniform(0.0, INTERVAL_S)))
     for stop, times in found.items():
         for what, values in zip(WHAT, zip(*times, strict=True), strict=True):

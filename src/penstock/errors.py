@@ -72,7 +72,7 @@
     │   └── UnreadableOutputError           what was printed or collected cannot be read back
     ├── CommandError                    fix the call: the command penstock could not do it
     │   ├── CommandTimeoutError             what was asked for takes longer, and continues
-    │   ├── JobBetweenProcessesError        a supervised job has no process at this moment
+    │   ├── JobRestartingError        a supervised job has no process at this moment
     │   ├── JobNotFoundError                no running job, or more than one, is called that
     │   ├── JobRequestError                 a running job refused, or failed to do it
     │   └── JobUnreachableError             nothing answers where a job should be
@@ -89,9 +89,9 @@ from __future__ import annotations
 from penstock._errors.command import (
     CommandError,
     CommandTimeoutError,
-    JobBetweenProcessesError,
     JobNotFoundError,
     JobRequestError,
+    JobRestartingError,
     JobUnreachableError,
 )
 from penstock._errors.machine import (
@@ -129,7 +129,7 @@ from penstock._errors.run import (
     DriverCodeError,
     EpochCancelledError,
     EpochInfrastructureError,
-    FailurePlace,
+    FailureLocation,
     FencedError,
     JobCancelledError,
     JobExecutionError,
@@ -192,17 +192,17 @@ __all__ = [
     "EmptyJobError",
     "EpochCancelledError",
     "EpochInfrastructureError",
-    "FailurePlace",
+    "FailureLocation",
     "FencedError",
     "FinishedOperatorError",
     "ForwardParallelismError",
     "InternalError",
-    "JobBetweenProcessesError",
     "JobCancelledError",
     "JobExecutionError",
     "JobGraphError",
     "JobNotFoundError",
     "JobRequestError",
+    "JobRestartingError",
     "JobRunError",
     "JobUnreachableError",
     "KeyEncodingError",

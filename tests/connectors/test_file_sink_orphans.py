@@ -12,9 +12,9 @@ from tests.connectors.staged import lose_staged
 
 from penstock._connectors.files.staging import list_segments
 from penstock._engine.coordinator import instructions as do
-from penstock._engine.driver.assembly import Surroundings, assemble
+from penstock._engine.driver.assembly import RuntimeEnvironment, assemble
 from penstock._engine.graph.chaining import build_job_graph
-from penstock._engine.protocol.metadata import RecordKind
+from penstock._engine.protocol.metadata import ChainEntryKind
 from penstock.common import Configuration, Encoder, WatermarkStrategy
 from penstock.common.job_status import JobStatus
 from penstock.datastream import StreamExecutionEnvironment
@@ -164,8 +164,8 @@ def job(place: Path, chaos: Chaos | None = None) -> tuple[JobDriver, JobLoop]:
         "restart-strategy.type": "fixed-delay",
         "restart-strategy.fixed-delay.delay": "1 ms",
     }
-    surroundings = Surroundings(SmallEpochs(workers=2, chaos=chaos, seed=6), 2, place / "state")
-    return assemble(build_job_graph(env._stream_graph("lines")), Configuration.from_dict(settings), None, surroundings)
+    environment = RuntimeEnvironment(SmallEpochs(workers=2, chaos=chaos, seed=6), 2, place / "state")
+    return assemble(build_job_graph(env._stream_graph("lines")), Configuration.from_dict(settings), None, environment)
 
 
 def published(place: Path) -> list[str]:
@@ -198,8 +198,8 @@ def test_driver_killed_before_a_record_leaves_segments_that_the_next_one_removes
 
     def killed(instruction: do.Instruction) -> None:
         if (
-            isinstance(instruction, do.PutRecord)
-            and instruction.record.kind is RecordKind.CHECKPOINT
+            isinstance(instruction, do.PutChainEntry)
+            and instruction.entry.kind is ChainEntryKind.CHECKPOINT
             and next(records) == 3
         ):
             raise CrashError

@@ -10,7 +10,7 @@ import pytest
 from tests.unit.driver.stories import Sheet, Story
 
 from penstock._connectors.files.staging import list_segments
-from penstock._engine.protocol.control import Stop
+from penstock._engine.protocol.control import StopMode
 from penstock.common import Encoder
 from penstock.common.job_status import JobStatus
 from penstock.datastream.connectors.file_system import BucketAssigner, FileSink
@@ -55,7 +55,7 @@ def test_savepoint_of_a_running_job_is_started_from_when_that_job_has_published_
     def look(_: Any) -> None:
         published.update(files_in(folder))
 
-    first = story.run(program, asks={3: Stop.NO, 7: look})
+    first = story.run(program, asks={3: StopMode.NO, 7: look})
     assert first.status is JobStatus.FINISHED
     before = files_in(folder)
     assert lines_in(before) == Counter(LINES)
@@ -65,8 +65,8 @@ def test_savepoint_of_a_running_job_is_started_from_when_that_job_has_published_
     assert lines_in(published | (files_in(folder) - before)) == Counter(LINES)
 
 
-@pytest.mark.parametrize("stop", [Stop.SUSPEND, Stop.CANCEL, Stop.DRAIN])
-def test_savepoint_of_a_stop_is_started_from_twice(tmp_path: Path, stop: Stop) -> None:
+@pytest.mark.parametrize("stop", [StopMode.SUSPEND, StopMode.CANCEL, StopMode.DRAIN])
+def test_savepoint_of_a_stop_is_started_from_twice(tmp_path: Path, stop: StopMode) -> None:
     story, folder = Story(tmp_path), tmp_path / "out"
     program = program_to(folder)
     savepoint = story.run(program, asks={3: stop}).savepoint
@@ -106,7 +106,7 @@ def test_checkpoint_whose_unfinished_files_its_own_job_has_published_is_refused_
     unfinished, checkpoint = unfinished_in(folder), first.driver.checkpoint
     assert checkpoint is not None
     # The savepoint finishes the files, and what is behind it publishes them.
-    assert story.run(program, recover="latest", retained="9", asks={2: Stop.NO, 6: cancel}).savepoint
+    assert story.run(program, recover="latest", retained="9", asks={2: StopMode.NO, 6: cancel}).savepoint
     published = files_in(folder)
     assert published
     again = story.run(program_to(tmp_path / "copy"), recover=checkpoint, restart=restart)

@@ -26,18 +26,18 @@ from tests.unit.driver.by_hand import CLOCK, Threads
 from penstock._connectors.files.staging import segment_name, sink_name
 from penstock._engine.coordinator import events as ev
 from penstock._engine.coordinator import instructions as do
-from penstock._engine.driver.assembly import Surroundings, assemble
+from penstock._engine.driver.assembly import RuntimeEnvironment, assemble
 from penstock._engine.driver.epochs import execution as epochs
 from penstock._engine.graph.chaining import build_job_graph
 from penstock._engine.graph.job_graph import OperatorKind
 from penstock._engine.graph.stream_graph import Chaining
-from penstock._engine.protocol.control import Stop
-from penstock._engine.protocol.metadata import RecordKind, decode_record
+from penstock._engine.protocol.control import StopMode
+from penstock._engine.protocol.metadata import ChainEntryKind, decode_chain_entry
 from penstock._engine.protocol.paths import CLAIMS, MARK, shared_path
 from penstock._engine.runtime import subtask
 from penstock._engine.savepoints.disposal import dispose
 from penstock._engine.savepoints.leftovers import find_leftovers, remove_leftovers
-from penstock._engine.savepoints.survey import Places
+from penstock._engine.savepoints.survey import LeftoverPlaces
 from penstock.common import Configuration, Encoder, WatermarkStrategy
 from penstock.common.job_status import JobStatus
 from penstock.datastream import StreamExecutionEnvironment
@@ -91,10 +91,10 @@ def kind_of(place: Path, path: Path) -> str | None:
 
 def record_kind(path: Path) -> str | None:
     try:
-        kind = decode_record(path.read_bytes(), "").kind
+        kind = decode_chain_entry(path.read_bytes(), "").kind
     except FileNotFoundError:
         return None
-    return "checkpoints" if kind is RecordKind.CHECKPOINT else "records of starts and ends"
+    return "checkpoints" if kind is ChainEntryKind.CHECKPOINT else "records of starts and ends"
 
 
 class Watch:
@@ -188,11 +188,11 @@ class Job:
         node.uid, node.chaining = "collected", Chaining.NEVER
         self.threads = Steps(watch)
         state = place / "tmp" / f"penstock-{os.geteuid()}" / "state"
-        surroundings = Surroundings(SmallEpochs(clock=CLOCK.now_ms), 2, state, (), self.threads, self.threads)
-        self.driver, self.loop = assemble(build_job_graph(env._stream_graph(name)), configuration, None, surroundings)
+        environment = RuntimeEnvironment(SmallEpochs(clock=CLOCK.now_ms), 2, state, (), self.threads, self.threads)
+        self.driver, self.loop = assemble(build_job_graph(env._stream_graph(name)), configuration, None, environment)
         self.counts: dict[type[Any], int] = defaultdict(int)
         self._watch, self._at, self._perform = watch, at, self.loop.perform
-        self.loop._handlers[do.HandOver] = lambda _: ev.HandedOver()
+        self.loop._handlers[do.DeliverOutputs] = lambda _: ev.OutputsDelivered()
         self.loop.perform = self._watched  # type: ignore[method-assign]
 
     def _watched(self, instruction: do.Instruction) -> None:
@@ -207,7 +207,7 @@ class Job:
         with suppress(CrashError):
             self.driver.run(self.loop)
         if self._watch is not None:
-            self._watch.look("End")
+            self._watch.look("EndDriver")
         return self
 
     @property
@@ -218,7 +218,7 @@ class Job:
 def cancel_at(epoch: int, *, savepoint_at: int = 0) -> Callable[[do.Instruction, Job], None]:
     def at(instruction: do.Instruction, job: Job) -> None:
         if isinstance(instruction, do.RunEpoch) and job.counts[do.RunEpoch] == savepoint_at:
-            job.driver.savepoint(None, Stop.NO)
+            job.driver.savepoint(None, StopMode.NO)
         if isinstance(instruction, do.RunEpoch) and job.counts[do.RunEpoch] == epoch:
             job.driver.cancel()
 
@@ -238,8 +238,12 @@ class Original:
 
     def _at(self, instruction: do.Instruction, job: Job) -> None:
         if isinstance(instruction, do.RunEpoch) and job.counts[do.RunEpoch] == 2:
-            job.driver.savepoint(None, Stop.NO)
-        waits = isinstance(instruction, do.HandOver) and job.counts[do.HandOver] >= 4 and not self._reached.is_set()
+            job.driver.savepoint(None, StopMode.NO)
+        waits = (
+            isinstance(instruction, do.DeliverOutputs)
+            and job.counts[do.DeliverOutputs] >= 4
+            and not self._reached.is_set()
+        )
         if waits and self._has_a_part_to_publish():
             self._reached.set()
             assert self._go_on.wait(120)
@@ -251,7 +255,7 @@ class Original:
 
     def _has_a_part_to_publish(self) -> bool:
         """Tell whether the newest checkpoint names a finished part that is not published."""
-        record = decode_record(Path(self.checkpoint(self._place), "_metadata").read_bytes(), "")
+        record = decode_chain_entry(Path(self.checkpoint(self._place), "_metadata").read_bytes(), "")
         assert record.snapshot is not None
         self.to_publish = [part.payload for commit in record.snapshot.outstanding for part in commit.committables]
         return any(b"FinishedPart" in part for part in self.to_publish)
@@ -316,12 +320,12 @@ def retention(it: Experiment) -> None:
     for at_the_end in ("RETAIN_ON_CANCELLATION", "DELETE_ON_CANCELLATION"):
         settings = {"execution__checkpointing__externalized_checkpoint_retention": at_the_end}
         Job(it.place, "actor", watch=it.watch, at=cancel_at(6, savepoint_at=3), **settings).run()
-    it.steps = frozenset({"Delete"})
+    it.steps = frozenset({"DeleteFiles"})
 
 
 def sweep(it: Experiment) -> None:
     def crash(instruction: do.Instruction, job: Job) -> None:
-        if isinstance(instruction, do.Delete) and instruction.garbage.checkpoints:
+        if isinstance(instruction, do.DeleteFiles) and instruction.garbage.checkpoints:
             raise CrashError
 
     killed = Job(it.place, "actor", watch=it.watch, at=crash, execution__state_recovery__path="latest").run()
@@ -365,7 +369,7 @@ def clean(it: Experiment) -> None:
     blob.write_text("the same")
     it.watch.look("")
     it.watch.before |= it.watch.kinds.keys()
-    places = Places(
+    places = LeftoverPlaces(
         (str(it.place / "checkpoints"),), (str(it.place / "savepoints"),), (str(it.place / "out"),), retained=True
     )
     survey = find_leftovers(places, now_ms=time.time_ns() // 1_000_000 + DAY_MS)

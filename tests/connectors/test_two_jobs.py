@@ -14,7 +14,7 @@ from tests.unit.driver.by_hand import CLOCK, Threads
 
 from penstock._connectors.files.staging import list_segments
 from penstock._engine.coordinator import instructions as do
-from penstock._engine.driver.assembly import Surroundings, assemble
+from penstock._engine.driver.assembly import RuntimeEnvironment, assemble
 from penstock._engine.graph.chaining import build_job_graph
 from penstock._engine.protocol.paths import is_job_directory, metadata_path
 from penstock.common import Configuration, Encoder, Types, WatermarkStrategy
@@ -88,9 +88,9 @@ class Job:
         counted.sink_to(sink.with_rolling_policy(policy).build()).uid("sink")
         threads = Threads()  # so that all that a job does is done by the time that it waits
         runner = SmallEpochs(clock=CLOCK.now_ms)
-        surroundings = Surroundings(runner, 2, self.place / "state", (), threads, threads)
+        environment = RuntimeEnvironment(runner, 2, self.place / "state", (), threads, threads)
         graph = build_job_graph(env._stream_graph("same name"))
-        self.driver, self.loop = assemble(graph, configuration, None, surroundings)
+        self.driver, self.loop = assemble(graph, configuration, None, environment)
         self._perform, self._seen = self.loop.perform, 0
         self.loop.perform = self._watched
 
@@ -141,7 +141,7 @@ def copied(place: Path) -> tuple[str, str]:
     return first, second
 
 
-@pytest.mark.parametrize("moment", [(do.Commit, 1), (do.PutRecord, 3), (do.RunEpoch, 3)])
+@pytest.mark.parametrize("moment", [(do.Commit, 1), (do.PutChainEntry, 3), (do.RunEpoch, 3)])
 @pytest.mark.parametrize(
     ("directories", "settings"),
     [
@@ -194,7 +194,7 @@ def test_driver_that_was_replaced_ends_without_touching_what_its_successor_needs
     assert successor.reached.wait(60)
     assert successor.driver.job_id == replaced.driver.job_id
     own = str(tmp_path / "state" / successor.loop.coordinator._identity.run_id)
-    retention, job_id = successor.loop.coordinator._desk.retention, successor.driver.job_id
+    retention, job_id = successor.loop.coordinator._context.retention, successor.driver.job_id
     paths = {*retention.files, *(metadata_path(job_id, number) for number in retention.checkpoints)}
     needed = {str(directory / path) for path in paths}
     staged = {segment.path for segment in list_segments(str(tmp_path / "out"))}

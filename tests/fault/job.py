@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from tests.fault.counting_job import KEYS, Count
 
-from penstock._engine.driver.assembly import Surroundings, assemble
+from penstock._engine.driver.assembly import RuntimeEnvironment, assemble
 from penstock._engine.driver.mailbox import SystemClock
 from penstock._engine.graph.chaining import build_job_graph
 from penstock._engine.protocol.clocks import Moment
@@ -129,8 +129,8 @@ def assembled(
     **others: str,
 ) -> tuple[JobDriver, JobLoop]:
     """Return a driver with real threads and real storage, whose epochs run in this process."""
-    surroundings = Surroundings(runner or SteadyRunner(), 2, directory / "state", clock=clock)
-    return assemble(graph, settings(directory, **others), None, surroundings)
+    environment = RuntimeEnvironment(runner or SteadyRunner(), 2, directory / "state", clock=clock)
+    return assemble(graph, settings(directory, **others), None, environment)
 
 
 def published(directory: Path) -> list[str]:

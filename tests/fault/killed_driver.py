@@ -24,11 +24,11 @@ from tests.fault.points import Points
 
 from penstock._connectors.files.committer import FileCommitter
 from penstock._engine.coordinator.epochs import job_state
-from penstock._engine.protocol.control import Stop
+from penstock._engine.protocol.control import StopMode
 from penstock.errors import PenstockError
 
 #: The first checkpoint of a fresh start is complete.
-CHECKPOINTED = "publish-1-before"
+CHECKPOINTED = "publish_progress-1-before"
 
 
 def main() -> int:
@@ -51,7 +51,7 @@ def main() -> int:
     driver, loop = assembled(graph, options.directory, directory=checkpoints, recover=options.restore)
     if options.put_off:
         FileCommitter.commit = put_off  # type: ignore[method-assign]
-    kind = Stop.DRAIN if options.drain else Stop.SUSPEND
+    kind = StopMode.DRAIN if options.drain else StopMode.SUSPEND
     stop = partial(driver.savepoint, str(options.directory / "savepoints"), kind)
     actions = {
         CHECKPOINTED if options.suspend or options.drain else None: stop,

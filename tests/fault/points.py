@@ -1,6 +1,6 @@
 """The steps of a driver with names, so that something can happen before or after each of them.
 
-A point is named by a step, which time it is taken, and the side of it: ``put_record-2-before``.
+A point is named by a step, which time it is taken, and the side of it: ``put_chain_entry-2-before``.
 """
 
 from __future__ import annotations

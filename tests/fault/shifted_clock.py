@@ -18,7 +18,7 @@ from pathlib import Path
 from tests.fault.job import published
 
 from penstock._engine.coordinator import instructions as do
-from penstock._engine.driver.assembly import Surroundings, assemble
+from penstock._engine.driver.assembly import RuntimeEnvironment, assemble
 from penstock._engine.graph.chaining import build_job_graph
 from penstock.common import Configuration, Encoder, WatermarkStrategy
 from penstock.datastream import StreamExecutionEnvironment
@@ -64,8 +64,8 @@ def main() -> None:
     stream = env.from_source(source, WatermarkStrategy.no_watermarks(), "numbers").uid("numbers").map(shift).map(str)
     stream.sink_to(FileSink.for_row_format(str(place / "out"), Encoder.simple_string_encoder()).build()).uid("files")
     graph = build_job_graph(env._stream_graph("shifted"))
-    surroundings = Surroundings(InProcessEpochRunner(), 2, place / "state")
-    driver, loop = assemble(graph, Configuration(env._configuration), None, surroundings)
+    environment = RuntimeEnvironment(InProcessEpochRunner(), 2, place / "state")
+    driver, loop = assemble(graph, Configuration(env._configuration), None, environment)
     perform, begun = loop.perform, list[float]()
 
     def watched(instruction: do.Instruction) -> None:

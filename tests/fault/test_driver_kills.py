@@ -18,9 +18,9 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.fault
 
 #: Both sides of a commit point: while the commit before it runs, and when nobody has heard of it.
-TELLING = ("put_record-4-before", "link_metadata-3-after")
+TELLING = ("put_chain_entry-4-before", "link_metadata-3-after")
 #: Leaves a checkpoint whose commit is outstanding, so that a recovery has all there is to do.
-COMPLETED = "put_record-3-after"
+COMPLETED = "put_chain_entry-3-after"
 
 
 @pytest.mark.parametrize("point", points(*TELLING))
@@ -58,7 +58,7 @@ def test_kill_at_any_point_of_a_drain_loses_neither_the_job_nor_a_record(tmp_pat
     finish(tmp_path, "--restore", str(savepoint))
 
 
-@pytest.mark.parametrize("point", points("put_record-2-before", first=("--suspend",)))
+@pytest.mark.parametrize("point", points("put_chain_entry-2-before", first=("--suspend",)))
 def test_kill_of_a_driver_that_restores_a_savepoint_leaves_the_truth_to_the_next(tmp_path: Path, point: str) -> None:
     assert run(tmp_path, "--suspend").has_finished
     killed_at(tmp_path, point)

@@ -14,10 +14,10 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.fault
 
 #: The driver has put its claim and found it to be the first of its place.
-CLAIMED = "list_records-2-after"
+CLAIMED = "list_chain_entries-2-after"
 
 
-@pytest.mark.parametrize("point", points("put_record-4-before", "link_part-2-before"))
+@pytest.mark.parametrize("point", points("put_chain_entry-4-before", "link_part-2-before"))
 def test_driver_that_was_stopped_while_another_did_its_job_is_fenced_and_says_so(tmp_path: Path, point: str) -> None:
     with Driver(tmp_path, "--stop", point) as old:
         if not old.wait_until_stopped():

@@ -63,7 +63,7 @@ def test_conditional_put_that_did_not_arrive_is_tried_again(
 ) -> None:
     storage.refuse("put_if_absent", paths=f"*/chk-{record}/_metadata", times=3)
     tries: list[int] = []
-    count = {f"put_record-{number}-after": partial(tries.append, number) for number in range(1, 20)}
+    count = {f"put_chain_entry-{number}-after": partial(tries.append, number) for number in range(1, 20)}
     driver = run_here(tmp_path, actions=count, restart="none")
     assert driver.status is JobStatus.FINISHED
     assert len(tries) == len(RECORDS) + 3
@@ -85,7 +85,7 @@ def full_from(storage: FailingStorage) -> Callable[[], None]:
     return lambda: storage.refuse("put", "put_if_absent", times=None, reason="the disk is full")
 
 
-@pytest.mark.parametrize("point", ["put_record-3-after", "snapshot_enumerators-3-before"])
+@pytest.mark.parametrize("point", ["put_chain_entry-3-after", "snapshot_enumerators-3-before"])
 def test_full_disk_ends_the_job_with_the_path_and_its_last_checkpoint_is_as_good_as_before(
     tmp_path: Path, storage: FailingStorage, point: str
 ) -> None:
@@ -102,7 +102,7 @@ def test_full_disk_ends_the_job_with_the_path_and_its_last_checkpoint_is_as_good
 def test_disk_that_was_full_for_a_while_costs_restarts_and_nothing_else(
     tmp_path: Path, storage: FailingStorage, calls: tuple[StorageCall, ...]
 ) -> None:
-    full = {"put_record-3-after": lambda: storage.refuse(*calls, times=12, reason="the disk is full")}
+    full = {"put_chain_entry-3-after": lambda: storage.refuse(*calls, times=12, reason="the disk is full")}
     driver = run_here(tmp_path, actions=full)
     assert driver.status is JobStatus.FINISHED
     assert driver.progress.restarts >= 1
@@ -130,7 +130,9 @@ def next_place(directory: Path) -> Path:
 
 
 def test_directory_that_cannot_be_written_to_any_more_ends_the_job_with_the_path(tmp_path: Path) -> None:
-    driver = run_here(tmp_path, actions={"put_record-3-after": lambda: next_place(tmp_path).touch()}, restart="none")
+    driver = run_here(
+        tmp_path, actions={"put_chain_entry-3-after": lambda: next_place(tmp_path).touch()}, restart="none"
+    )
     place = next_place(tmp_path)
     assert str(place) in error_of(driver)
     place.unlink()
@@ -144,7 +146,7 @@ def test_directory_that_cannot_be_written_to_any_more_ends_the_job_with_the_path
 def left_behind(directory: Path) -> Path:
     """Run the job until the third of four checkpoints is there and nothing of it is published; return the newest."""
     with pytest.raises(CrashError):
-        run_here(directory, actions={"put_record-4-after": crash}, retained="10")
+        run_here(directory, actions={"put_chain_entry-4-after": crash}, retained="10")
     shutil.rmtree(directory / "state")  # as on another machine, where all state comes out of the checkpoint
     return next_place(directory)
 

@@ -166,7 +166,7 @@ def test_keys_that_python_calls_equal_are_one_key_in_every_worker_and_after_a_cr
     write(stream.key_by(lambda key: key).process(Numbered(), Types.STRING()), tmp_path / "out")
     graph = graph_of(env)
     with pytest.raises(CrashError):
-        run_here(tmp_path, graph=graph, runner=restless(), actions={"put_record-3-after": crash})
+        run_here(tmp_path, graph=graph, runner=restless(), actions={"put_chain_entry-3-after": crash})
     driver = run_here(tmp_path, graph=graph, runner=restless())
     assert driver.status is JobStatus.FINISHED, driver.result.exception()
     counts = defaultdict[str, list[int]](list)

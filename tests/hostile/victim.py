@@ -11,7 +11,7 @@ from pathlib import Path
 from tests.compat.flink_cli.live_job import Cluster, numbers
 from tests.fault.job import count
 
-from penstock._engine.protocol.control import Stop
+from penstock._engine.protocol.control import StopMode
 from penstock.common import Configuration
 from penstock.datastream import StreamExecutionEnvironment
 
@@ -24,7 +24,7 @@ def in_process(directory: Path) -> None:
     job = cluster.job(lambda env: count(numbers(env.set_parallelism(1), None, PER_SECOND), directory))
     print(job.job_id, flush=True)
     sys.stdin.read()
-    job.savepoint(str(directory / "savepoints"), Stop.DRAIN).result(60)
+    job.savepoint(str(directory / "savepoints"), StopMode.DRAIN).result(60)
     job.result.result(60)
     cluster.close()
 

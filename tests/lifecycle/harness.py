@@ -15,10 +15,10 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from tests.unit.driver.by_hand import CLOCK, Threads, wait
 
 from penstock._engine.coordinator import instructions as do
-from penstock._engine.driver.assembly import Surroundings, assemble
+from penstock._engine.driver.assembly import RuntimeEnvironment, assemble
 from penstock._engine.graph.chaining import build_job_graph
-from penstock._engine.protocol.control import Stop
-from penstock._engine.protocol.metadata import RecordKind
+from penstock._engine.protocol.control import StopMode
+from penstock._engine.protocol.metadata import ChainEntryKind
 from penstock._engine.runtime import subtask
 from penstock.common.configuration import Configuration
 from penstock.datastream import StreamExecutionEnvironment
@@ -214,8 +214,8 @@ class Run:
         self._monkeypatch = monkeypatch
         threads = Threads()
         self.runner = SteadyRunner(clock=CLOCK.now_ms, passed=CLOCK.passed_ms, sleep=wait, workers=workers, seed=7)
-        surroundings = Surroundings(self.runner, 2, directory / "state", (), threads, threads)
-        self.driver, self.loop = assemble(self.graph, Configuration(env._configuration), None, surroundings)
+        environment = RuntimeEnvironment(self.runner, 2, directory / "state", (), threads, threads)
+        self.driver, self.loop = assemble(self.graph, Configuration(env._configuration), None, environment)
 
     def to_its_end(self, ending: Ending = Ending.ENDS, *, after: int = 0) -> JobDriver:
         """Run the job.
@@ -231,7 +231,7 @@ class Run:
             for watcher in self.watchers:
                 watcher(instruction)
             far_enough = self.driver.progress.records >= after and not self._has_been_told
-            if ending is Ending.CRASH and far_enough and isinstance(instruction, do.PutRecord):
+            if ending is Ending.CRASH and far_enough and isinstance(instruction, do.PutChainEntry):
                 raise CrashError
             if far_enough and isinstance(instruction, do.RunEpoch):
                 self.tell(ending)
@@ -249,7 +249,7 @@ class Run:
         """Ask the job to end in some way."""
         match ending:
             case Ending.SUSPEND | Ending.DRAIN:
-                stop = Stop.SUSPEND if ending is Ending.SUSPEND else Stop.DRAIN
+                stop = StopMode.SUSPEND if ending is Ending.SUSPEND else StopMode.DRAIN
                 self.stopped = self.driver.savepoint(None, stop)
             case Ending.CANCEL:
                 self.driver.cancel()
@@ -264,7 +264,7 @@ class Run:
     @property
     def checkpoints(self) -> list[JobSnapshot]:
         """The state in each checkpoint of this run."""
-        return [put.record.snapshot for put in self.of(do.PutRecord) if put.record.kind is RecordKind.CHECKPOINT]
+        return [put.entry.snapshot for put in self.of(do.PutChainEntry) if put.entry.kind is ChainEntryKind.CHECKPOINT]
 
     @property
     def goes_on_from(self) -> str:

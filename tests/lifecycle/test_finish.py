@@ -177,7 +177,7 @@ def test_each_of_two_inputs_ends_once(jobs: Jobs) -> None:
     assert jobs.published["out"] == Counter([*NUMBERS, *NUMBERS[:3], ("end", 0), ("end", 1)])
 
 
-@pytest.mark.parametrize("at", [do.PutRecord, do.Publish, do.ChangeStatus])
+@pytest.mark.parametrize("at", [do.PutChainEntry, do.PublishProgress, do.ChangeStatus])
 def test_a_crash_between_finish_and_the_end_of_the_job_repeats_or_keeps_what_was_yielded(
     at: type[do.Instruction], jobs: Jobs, settings: dict[str, str]
 ) -> None:
@@ -185,7 +185,7 @@ def test_a_crash_between_finish_and_the_end_of_the_job_repeats_or_keeps_what_was
     heard = len(HEARD)
     jobs.make(threes, settings=settings).to_its_end()
     assert jobs.published == {"out": by_three(NUMBERS, settings)}
-    committed = at is not do.PutRecord
+    committed = at is not do.PutChainEntry
     assert len(HEARD) == heard if committed else HEARD[heard:] == ["threes", "last", "map"]
 
 

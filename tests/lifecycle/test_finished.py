@@ -29,7 +29,7 @@ from tests.unit.driver.by_hand import CLOCK
 
 from penstock._engine.cli.main import main
 from penstock._engine.coordinator import instructions as do
-from penstock._engine.protocol.metadata import RecordKind
+from penstock._engine.protocol.metadata import ChainEntryKind
 from penstock._engine.savepoints.inspection import inspect
 from penstock.common.job_status import JobStatus
 from penstock.datastream import CheckpointedFunction, MapFunction
@@ -111,9 +111,9 @@ def test_checkpoint_of_the_epoch_in_which_a_subtask_finishes_is_the_first_to_say
     short = next(vertex.id for vertex in run.graph.vertices if vertex.name == "Source: short")
     last = [epoch.checkpoint_id for epoch in run.of(do.RunEpoch) if (short, 0) in epoch.dispatches][-1]
     said = {
-        put.record.checkpoint_id: ("Source: short", 0) in finished_in(put.record.snapshot)
-        for put in run.of(do.PutRecord)
-        if put.record.snapshot is not None
+        put.entry.checkpoint_id: ("Source: short", 0) in finished_in(put.entry.snapshot)
+        for put in run.of(do.PutChainEntry)
+        if put.entry.snapshot is not None
     }
     assert len(said) > 3
     assert said == {checkpoint_id: checkpoint_id >= last for checkpoint_id in said}
@@ -204,7 +204,7 @@ def test_what_has_finished_stays_so_in_the_checkpoints_of_a_run_in_which_it_neve
 @pytest.mark.behaviour(7)
 def test_job_that_died_behind_its_last_checkpoint_emits_nothing_again(jobs: Jobs) -> None:
     first = jobs.make(windows)
-    crash_when(first, lambda step: isinstance(step, do.PutRecord) and step.record.kind is RecordKind.FINISHED)
+    crash_when(first, lambda step: isinstance(step, do.PutChainEntry) and step.entry.kind is ChainEntryKind.FINISHED)
     assert finished_in(first.checkpoints[-1]) == {(name, index) for (_, index), name in first.subtasks.items()}
     second = jobs.make(windows)
     assert second.to_its_end().status is JobStatus.FINISHED
@@ -248,9 +248,9 @@ def test_pipeline_that_finished_without_a_checkpoint_runs_again_after_a_crash(jo
     crash_when(
         first,
         lambda step: (
-            isinstance(step, do.PutRecord)
-            and step.record.snapshot is not None
-            and ("Source: short", 0) in finished_in(step.record.snapshot)
+            isinstance(step, do.PutChainEntry)
+            and step.entry.snapshot is not None
+            and ("Source: short", 0) in finished_in(step.entry.snapshot)
         ),
     )
     assert "Source: short" in {first.subtasks[place] for place in first.diary.told("f")}

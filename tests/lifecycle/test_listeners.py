@@ -104,7 +104,7 @@ def acknowledging(place: Place) -> None:
 
 def completed(run: Run) -> list[int]:
     """Return the checkpoints of a run; the first id of all is the driver's claim."""
-    return [publish.progress.checkpoint_id for publish in run.of(do.Publish)]
+    return [publish.progress.checkpoint_id for publish in run.of(do.PublishProgress)]
 
 
 def last_checkpoint(run: Run) -> int:
@@ -172,13 +172,13 @@ def test_subtask_that_finishes_hears_of_that_with_the_next_epoch_of_the_others(j
     assert run.to_its_end().status is JobStatus.FINISHED
     finished = next(
         publish.progress.checkpoint_id
-        for publish in run.of(do.Publish)
+        for publish in run.of(do.PublishProgress)
         if any(ack.subtask == 0 and ack.finished for ack in publish.acks)
     )
     assert finished < last_checkpoint(run)
     assert [heard(life)[-1] for lives in (LIVES[0], LIVES[1]) for life in lives] == [finished, last_checkpoint(run)]
-    [notice] = run.of(do.NotifyListeners)
-    assert {subtask for _, subtask in notice.epoch.dispatches} == {1}
+    [notification] = run.of(do.NotifyListeners)
+    assert {subtask for _, subtask in notification.epoch.dispatches} == {1}
 
 
 @ENDS
@@ -186,7 +186,7 @@ def test_job_in_which_nobody_listens_runs_no_epoch_for_that(jobs: Jobs, ending: 
     run = jobs.make(one_input)
     run.to_its_end(ending, after=GATE)
     assert not run.of(do.NotifyListeners)
-    assert not any(part.is_notice for epoch in run.of(do.RunEpoch) for part in epoch.dispatches.values())
+    assert not any(part.is_notification for epoch in run.of(do.RunEpoch) for part in epoch.dispatches.values())
 
 
 @pytest.mark.behaviour(16, 42)
@@ -276,7 +276,9 @@ def test_epoch_of_notices_that_is_lost_runs_again(jobs: Jobs) -> None:
 
     def lose_once(plan: Any) -> Any:
         outcome = run_epoch(plan)
-        if any(part.is_notice for level in plan.levels for slot in level.slots for part in slot) and next(lost, False):
+        if any(part.is_notification for level in plan.levels for slot in level.slots for part in slot) and next(
+            lost, False
+        ):
             raise EpochInfrastructureError("an executor is gone")
         return outcome
 
@@ -316,13 +318,13 @@ def test_function_is_closed_when_all_is_published_and_its_error_takes_nothing_ba
     closed_before: list[str] = []
 
     def watch(step: do.Instruction) -> None:
-        if LIVES[0] and isinstance(step, do.PutRecord | do.Commit | do.Publish):
+        if LIVES[0] and isinstance(step, do.PutChainEntry | do.Commit | do.PublishProgress):
             closed_before.append(type(step).__name__)
 
     run.watchers.append(watch)
     assert run.to_its_end(ending, after=GATE).status is JobStatus.FINISHED
     assert LIVES[0] == [["close"]]
-    assert closed_before in ([], ["PutRecord"]), "at most the terminal record comes after it"
+    assert closed_before in ([], ["PutChainEntry"]), "at most the terminal record comes after it"
     assert run.loop.coordinator.state.progress.restarts == 0
     assert "failed to close, which takes nothing back" in caplog.text
 

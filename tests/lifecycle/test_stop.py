@@ -31,9 +31,9 @@ from tests.unit.driver.by_hand import CLOCK
 
 from penstock._engine.coordinator import events as ev
 from penstock._engine.coordinator import instructions as do
-from penstock._engine.protocol.control import Stop, decode
+from penstock._engine.protocol.control import StopMode, decode
 from penstock._engine.protocol.events import ReaderState
-from penstock._engine.protocol.metadata import RecordKind, decode_record
+from penstock._engine.protocol.metadata import ChainEntryKind, decode_chain_entry
 from penstock.common.job_status import JobStatus
 from penstock.common.time import Duration
 from penstock.common.watermark_strategy import WatermarkStrategy
@@ -44,16 +44,16 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from concurrent.futures import Future
 
-    from penstock._engine.protocol.metadata import Record
+    from penstock._engine.protocol.metadata import ChainEntry
 
 STOPS = pytest.mark.parametrize("ending", [Ending.SUSPEND, Ending.DRAIN], ids=lambda ending: ending.value)
 #: State goes to files, whatever its size.
 TO_FILES = {"execution.checkpointing.data-inline-threshold": "0 b"}
 
 
-def record_of(savepoint: str) -> Record:
+def record_of(savepoint: str) -> ChainEntry:
     path = Path(savepoint, "_metadata")
-    return decode_record(path.read_bytes(), str(path))
+    return decode_chain_entry(path.read_bytes(), str(path))
 
 
 def position_in(savepoint: str) -> int:
@@ -89,7 +89,7 @@ def test_when_the_call_answers_all_before_the_savepoints_positions_is_published_
     seen: list[dict[str, Counter[Any]]] = []
 
     def look(step: do.Instruction) -> None:
-        if run.stopped is not None and not seen and isinstance(step, do.End):
+        if run.stopped is not None and not seen and isinstance(step, do.EndDriver):
             run.stopped.add_done_callback(lambda _: seen.append(jobs.published))
 
     run.watchers.append(look)
@@ -104,7 +104,7 @@ def test_when_the_call_answers_all_before_the_savepoints_positions_is_published_
 def test_savepoint_of_a_running_job_and_what_was_committed_with_it_make_a_whole(jobs: Jobs) -> None:
     run = jobs.make(one_input)
     asked: list[Future[str]] = []
-    in_epoch(run, 4, lambda: asked.append(run.driver.savepoint(None, Stop.NO)))
+    in_epoch(run, 4, lambda: asked.append(run.driver.savepoint(None, StopMode.NO)))
     assert run.to_its_end().status is JobStatus.FINISHED
     assert jobs.published == TRUTH[one_input]
     position = position_in(asked[0].result(0))
@@ -175,7 +175,7 @@ def test_drain_whose_savepoint_fails_fires_nothing_twice_and_counts_no_restart(j
     assert isinstance(error := run.stopped.exception(0), SavepointError)
     assert "the disk is full" in str(error)
     assert run.driver.progress.restarts == 0
-    assert run.of(do.PutRecord)[-1].record.kind is RecordKind.FINISHED
+    assert run.of(do.PutChainEntry)[-1].entry.kind is ChainEntryKind.FINISHED
     assert jobs.published == TRUTH[event_timers]
 
 
@@ -285,7 +285,7 @@ def test_restore_that_is_killed_at_any_step_leaves_the_savepoint_as_good_as_befo
         def in_the_way(
             step: do.Instruction, steps: Any = steps, position: int = position, checkpointed: list[bool] = checkpointed
         ) -> bool:
-            if isinstance(step, do.PutRecord) and step.record.kind is RecordKind.CHECKPOINT:
+            if isinstance(step, do.PutChainEntry) and step.entry.kind is ChainEntryKind.CHECKPOINT:
                 checkpointed.append(True)
             return next(steps) == position or bool(checkpointed)
 

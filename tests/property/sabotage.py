@@ -13,8 +13,8 @@ from tests.unit.driver.world import TARGETS, TargetCommitter, TargetSink
 
 from penstock._engine.coordinator import events as ev
 from penstock._engine.coordinator import instructions as do
-from penstock._engine.protocol.control import Failure
-from penstock._engine.protocol.metadata import RecordKind
+from penstock._engine.protocol.control import TaskFailure
+from penstock._engine.protocol.metadata import ChainEntryKind
 from penstock._engine.storage.opening import open_storage
 from penstock.common.job_status import JobStatus
 from penstock.errors import CheckpointStorageError, EpochInfrastructureError, StopIncompleteError
@@ -22,7 +22,7 @@ from penstock.errors import CheckpointStorageError, EpochInfrastructureError, St
 if TYPE_CHECKING:
     from penstock._engine.driver.loop import JobLoop
     from penstock._engine.plan.epoch_plan import EpochOutcome
-    from penstock._engine.protocol.metadata import Record
+    from penstock._engine.protocol.metadata import ChainEntry
 
 #: No job of so few records takes more of them, whatever goes wrong.
 MOST_STEPS: Final = 5_000
@@ -84,7 +84,7 @@ def lost(_: EpochOutcome) -> EpochOutcome:
 
 
 def failed(_: EpochOutcome) -> EpochOutcome:
-    failure = Failure("map", "map", 1, 0, "job.py:3", "7", "ValueError: bad", "Traceback", None)
+    failure = TaskFailure("map", "map", 1, 0, "job.py:3", "7", "ValueError: bad", "Traceback", None)
     return replace(_, acks=(), failures=(failure,))
 
 
@@ -120,12 +120,12 @@ class Lines:
         #: By checkpoint: it and all those before it.
         self._lines: dict[int, frozenset[int]] = {0: frozenset()}
 
-    def stored(self, record: Record) -> None:
+    def stored(self, record: ChainEntry) -> None:
         """Take note of a record that is on the chain."""
         line = self._lines[record.parent.checkpoint_id if record.parent else 0]
-        if record.kind is RecordKind.CHECKPOINT:
+        if record.kind is ChainEntryKind.CHECKPOINT:
             self._lines[record.checkpoint_id] = line | {record.checkpoint_id}
-        elif record.kind is RecordKind.TAKEOVER:
+        elif record.kind is ChainEntryKind.TAKEOVER:
             self._ever.update(self._published)
             self._published.clear()
             self._published.update({name: self._ever[name] for name in self._ever if checkpoint_of(name) in line})
@@ -197,17 +197,17 @@ class Saboteur:
                 return
             case do.ChangeStatus():
                 self._status_changed(instruction.status)
-            case do.Publish(progress, acks, _):
+            case do.PublishProgress(progress, acks, _):
                 self.last |= {(ack.vertex, ack.subtask): progress.checkpoint_id for ack in acks}
             case do.RunEpoch():
                 self._check_state(instruction)
-            case do.PutRecord():
+            case do.PutChainEntry():
                 self._put(instruction)
                 return
             case _ if self.steps in self.failures:
                 error = CheckpointStorageError("memory://", "the line is dead")
                 if isinstance(instruction, do.ANSWERED):
-                    self.loop._mailbox.post(ev.StepFailed(error))
+                    self.loop._mailbox.post(ev.InstructionFailed(error))
                     return
                 self.loop._mailbox.post(ev.DriverFailed(error))
             case _:
@@ -243,14 +243,14 @@ class Saboteur:
         else:
             self.refused.append(path)
 
-    def _put(self, instruction: do.PutRecord) -> None:
+    def _put(self, instruction: do.PutChainEntry) -> None:
         """Put a record; its answer may be lost, and it with that."""
-        answer = ev.RecordUncertain(CheckpointStorageError("memory://", "the line is dead"))
+        answer = ev.ChainEntryUncertain(CheckpointStorageError("memory://", "the line is dead"))
         is_lost = self.chance.random() < 0.15
         if not is_lost or self.chance.random() < 0.5:
-            stored = self.loop._handlers[do.PutRecord](instruction)
-            if isinstance(stored, ev.RecordStored):
-                self.lines.stored(instruction.record)
+            stored = self.loop._handlers[do.PutChainEntry](instruction)
+            if isinstance(stored, ev.ChainEntryStored):
+                self.lines.stored(instruction.entry)
                 self.claimed = True
             answer = answer if is_lost else stored
         self.loop._mailbox.post(answer)

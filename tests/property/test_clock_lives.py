@@ -19,9 +19,9 @@ from tests.unit.driver.by_hand import CLOCK, Threads, wait
 
 from penstock._engine.coordinator import events as ev
 from penstock._engine.coordinator import instructions as do
-from penstock._engine.driver.assembly import Surroundings, assemble
+from penstock._engine.driver.assembly import RuntimeEnvironment, assemble
 from penstock._engine.graph.chaining import build_job_graph
-from penstock._engine.protocol.control import Stop
+from penstock._engine.protocol.control import StopMode
 from penstock.common import Encoder, WatermarkStrategy
 from penstock.common.configuration import Configuration
 from penstock.common.job_status import JobStatus
@@ -149,7 +149,7 @@ class Pace:
         self.epochs = 0
 
     def saw(self, instruction: do.Instruction) -> None:
-        if isinstance(instruction, do.NoteFailure):
+        if isinstance(instruction, do.ReportFailure):
             self._most_ms = RESTART_MS + 2 * INTERVAL_MS
         elif isinstance(instruction, do.RunEpoch):
             late_ms = CLOCK.passed_ms() - self._since_ms
@@ -203,9 +203,9 @@ class Life:
             passed=CLOCK.passed_ms,
             sleep=wait,
         )
-        surroundings = Surroundings(runner, 2, self.place / "state", (), threads, threads)
+        environment = RuntimeEnvironment(runner, 2, self.place / "state", (), threads, threads)
         graph = build_job_graph(env._stream_graph("shaken"))
-        driver, loop = assemble(graph, Configuration(env._configuration), None, surroundings)
+        driver, loop = assemble(graph, Configuration(env._configuration), None, environment)
         what = "end" if to_the_end else self.choose.choice(["kill", "kill", "suspend", "cancel", "fail"])
         pace, perform, at, steps = Pace(), loop.perform, self.choose.randrange(4, 60), itertools.count()
         stopped: list[Any] = []
@@ -218,7 +218,7 @@ class Life:
                 raise CrashError
             if isinstance(instruction, do.RunEpoch) and step >= at and not stopped:
                 if what == "suspend":
-                    stopped.append(driver.savepoint(None, Stop.SUSPEND))
+                    stopped.append(driver.savepoint(None, StopMode.SUSPEND))
                 elif what == "cancel" and driver.progress.checkpoint_id:  # before that there is nothing to go on from
                     stopped.append(driver.cancel())
                 elif what == "fail":

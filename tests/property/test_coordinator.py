@@ -18,8 +18,8 @@ from tests.unit.driver.world import World, numbers_job, published
 
 from penstock._engine.coordinator import instructions as do
 from penstock._engine.coordinator.checkpoints.snapshots import state_files
-from penstock._engine.protocol.control import Stop
-from penstock._engine.protocol.metadata import Record, RecordKind, decode_record
+from penstock._engine.protocol.control import StopMode
+from penstock._engine.protocol.metadata import ChainEntry, ChainEntryKind, decode_chain_entry
 from penstock._engine.protocol.paths import checkpoint_ids, metadata_path
 from penstock._engine.storage.opening import open_storage
 from penstock.common.job_status import JobStatus
@@ -38,7 +38,7 @@ _names = count()
 TROUBLES = st.dictionaries(st.integers(1, 15), st.sampled_from([lost, failed, torn, doubled, missing]), max_size=5)
 #: Savepoints that somebody asks for, by the driver's step: how, and for how long in milliseconds.
 ASKS = st.dictionaries(
-    st.integers(10, 120), st.tuples(st.sampled_from(list(Stop)), st.none() | st.integers(1, 5_000)), max_size=3
+    st.integers(10, 120), st.tuples(st.sampled_from(list(StopMode)), st.none() | st.integers(1, 5_000)), max_size=3
 )
 #: Steps of the driver: at which somebody asks for a checkpoint, and at which something fails.
 CHECKPOINTS = st.frozensets(st.integers(10, 120), max_size=3)
@@ -102,13 +102,13 @@ class Possessions:
             assert self.contents(path) == contents, path
 
 
-def read(storage: CheckpointStorage, checkpoint_id: int) -> Record | None:
+def read(storage: CheckpointStorage, checkpoint_id: int) -> ChainEntry | None:
     path = metadata_path(JOB_ID, checkpoint_id)
     data = storage.find(path)
-    return None if data is None else decode_record(data, path)
+    return None if data is None else decode_chain_entry(data, path)
 
 
-def newest(storage: CheckpointStorage) -> Record:
+def newest(storage: CheckpointStorage) -> ChainEntry:
     """Return the last record of the job that can be read."""
     records = (read(storage, number) for number in sorted(checkpoint_ids(storage.names(JOB_ID)), reverse=True))
     return next(record for record in records if record is not None)
@@ -117,7 +117,7 @@ def newest(storage: CheckpointStorage) -> Record:
 def checkpoints_of(storage: CheckpointStorage) -> list[str]:
     """Return the paths of the checkpoints that the job has left."""
     records = (read(storage, number) for number in checkpoint_ids(storage.names(JOB_ID)))
-    kept = (record for record in records if record is not None and record.kind is RecordKind.CHECKPOINT)
+    kept = (record for record in records if record is not None and record.kind is ChainEntryKind.CHECKPOINT)
     return [f"{JOB_ID}/chk-{record.checkpoint_id}" for record in kept]
 
 
@@ -133,8 +133,8 @@ def test_any_troubles_and_crashes_leave_the_right_output(savepoints: Path, data:
     refused = list[str]()
     for _ in range(data.draw(st.integers(1, 5))):
         graph = numbers_job(name, limit=LIMIT, split_size=4, sink=UnreliableSink(name, seed))
-        trouble, stuck, listens = data.draw(TROUBLES), data.draw(STUCK), data.draw(st.booleans())
-        world = World(graph, chance, 3, trouble, stuck, listens=listens, has_state=True)
+        trouble, stuck, wants_notification = data.draw(TROUBLES), data.draw(STUCK), data.draw(st.booleans())
+        world = World(graph, chance, 3, trouble, stuck, wants_notification=wants_notification, has_state=True)
         world.time_ms = time_ms = time_ms + 100_000
         starts = [*possessions.savepoints, *checkpoints_of(storage)]
         start = data.draw(st.just("latest") | (st.sampled_from(starts) if starts else st.nothing()))
@@ -167,7 +167,7 @@ def test_any_troubles_and_crashes_leave_the_right_output(savepoints: Path, data:
             copying = {("savepoint", request.id) for request, _ in loop.coordinator._savepoints._copying.values()}
             assert saboteur.answers == Counter(saboteur.requests - copying), "each request gets one answer"
             assert all(told == sorted(told) for told in world.told.values())
-            if listens and driver.status is JobStatus.FINISHED:
+            if wants_notification and driver.status is JobStatus.FINISHED:
                 assert saboteur.last == {subtask: world.told[subtask][-1] for subtask in saboteur.last}
         except CrashError:
             note(f"killed at step {saboteur.steps}")
@@ -190,7 +190,7 @@ def test_any_troubles_and_crashes_leave_the_right_output(savepoints: Path, data:
     if driver.status is JobStatus.FAILED:  # it ended before there was a checkpoint: latest has nothing to go on from
         assert "before its first checkpoint" in str(driver.result.exception())
         assert not published(name)
-    elif newest(storage).kind is RecordKind.DRAINED:
+    elif newest(storage).kind is ChainEntryKind.DRAINED:
         assert all(times == 1 for times in published(name).values())
     else:
         assert published(name) == Counter(range(LIMIT))

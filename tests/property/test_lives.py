@@ -23,13 +23,13 @@ from tests.unit.driver.stories import Sheet, Story
 
 from penstock._connectors.files.staging import FinishedPart
 from penstock._engine.coordinator import instructions as do
-from penstock._engine.protocol.control import Stop
-from penstock._engine.protocol.metadata import RecordKind
+from penstock._engine.protocol.control import StopMode
+from penstock._engine.protocol.metadata import ChainEntryKind
 from penstock._engine.protocol.versioned import unpack
 from penstock._engine.savepoints.chains import read_chains
 from penstock._engine.savepoints.disposal import dispose
 from penstock._engine.savepoints.leftovers import find_leftovers, remove_leftovers
-from penstock._engine.savepoints.survey import Places
+from penstock._engine.savepoints.survey import LeftoverPlaces
 from penstock._engine.storage.opening import open_storage
 from penstock.common import Encoder
 from penstock.common.job_status import JobStatus
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from penstock._engine.driver.driver import JobDriver
-    from penstock._engine.protocol.metadata import Record
+    from penstock._engine.protocol.metadata import ChainEntry
 
 #: The campaign asks for more.
 EXAMPLES = int(os.environ.get("PENSTOCK_LIVES_EXAMPLES", "10"))
@@ -92,7 +92,7 @@ def ask_for_a_checkpoint(driver: JobDriver) -> None:
     driver.trigger_checkpoint()
 
 
-ACTIONS = [*Stop, cancel, ask_for_a_checkpoint]
+ACTIONS = [*StopMode, cancel, ask_for_a_checkpoint]
 ASKS = st.dictionaries(st.integers(1, 8), st.sampled_from(ACTIONS), max_size=2)
 
 
@@ -108,11 +108,11 @@ class Files:
         #: By job: the checkpoint or savepoint that it goes on from.
         self._ends: dict[str, str | None] = {}
 
-    def stored(self, record: Record) -> None:
+    def stored(self, record: ChainEntry) -> None:
         """Take note of a record that is on a chain."""
         self._ends[record.job_id] = record.parent and record.parent.path
         line = self._lines[record.parent.path] if record.parent else frozenset[str]()
-        if record.kind is RecordKind.CHECKPOINT:
+        if record.kind is ChainEntryKind.CHECKPOINT:
             assert record.snapshot is not None
             own = [commit for commit in record.snapshot.outstanding if commit.checkpoint_id == record.checkpoint_id]
             payloads = (unpack(item.payload)[1] for commit in own for item in commit.committables)
@@ -120,10 +120,10 @@ class Files:
             path = f"{record.job_id}/chk-{record.checkpoint_id}"
             self._ends[record.job_id] = path
             self._lines[path] = line | {Path(part.target).name for part in parts}
-        elif record.kind is RecordKind.TAKEOVER:
+        elif record.kind is ChainEntryKind.TAKEOVER:
             self.turn_to(record.job_id)
 
-    def saved(self, path: str, record: Record) -> None:
+    def saved(self, path: str, record: ChainEntry) -> None:
         """Take note of a savepoint."""
         self._lines[path] = self._lines[f"{record.job_id}/chk-{record.checkpoint_id}"]
 
@@ -178,13 +178,13 @@ class Life:
         if self._steps == self._crash_at:
             raise KilledError
         perform(instruction)
-        if isinstance(instruction, do.PutRecord):
-            self._files.stored(instruction.record)
+        if isinstance(instruction, do.PutChainEntry):
+            self._files.stored(instruction.entry)
             self.has_claimed = True
         elif isinstance(instruction, do.WriteSavepoint) and instruction.is_staged:
             pass  # it gets its name later
         elif isinstance(instruction, do.WriteSavepoint | do.CompleteSavepoint):
-            self._files.saved(instruction.path, instruction.record)
+            self._files.saved(instruction.path, instruction.entry)
 
 
 class Lives:
@@ -270,7 +270,7 @@ class Lives:
                 found.append({"recover": path, "claim": "CLAIM"})
         for chain in chains if self.rolls else ():
             for number, record in chain.records.items():
-                if record.kind is RecordKind.CHECKPOINT:
+                if record.kind is ChainEntryKind.CHECKPOINT:
                     path = str(self.checkpoints / chain.job_id / f"chk-{number}")
                     found.append({"recover": path, "claim": "NO_CLAIM"})
                     if chain.job_id == job_id:
@@ -284,13 +284,17 @@ class Lives:
         for chain in read_chains(open_storage(str(self.checkpoints))):
             begins = chain.newest.begins if chain.newest else 0
             # The records of starts stay: they tell whose the staged files are.
-            checkpoints = (number for number, record in chain.records.items() if record.kind is RecordKind.CHECKPOINT)
+            checkpoints = (
+                number for number, record in chain.records.items() if record.kind is ChainEntryKind.CHECKPOINT
+            )
             for number in (number for number in checkpoints if number < begins):
                 shutil.rmtree(self.checkpoints / chain.job_id / f"chk-{number}", ignore_errors=True)
 
     def clean(self) -> None:
         """Remove what is said to be left over."""
-        places = Places((str(self.checkpoints),), (str(self.savepoints),), (str(self.files.folder),), local=False)
+        places = LeftoverPlaces(
+            (str(self.checkpoints),), (str(self.savepoints),), (str(self.files.folder),), local=False
+        )
         survey = find_leftovers(places, min_age_ms=0, now_ms=LATER_MS)
         removal = remove_leftovers(survey.leftovers)
         assert not removal.failed
@@ -319,7 +323,7 @@ def test_lives_of_jobs_leave_the_truth_and_nothing_else(data: st.DataObject, rol
             retained = str(data.draw(st.integers(1, 3)))
             status = lives.run(data.draw(SIZES), asks, crash_at, job_id=job_id, retained=retained, **start)
             note(f"ended: {status}")
-            if Stop.DRAIN in asks.values():
+            if StopMode.DRAIN in asks.values():
                 drained.add(job_id)
             CLOCK.advance(data.draw(st.sampled_from([0, 10_000_000])))
             if data.draw(st.booleans()):

@@ -9,9 +9,9 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from penstock._engine.coordinator.checkpoints.snapshots import fresh_snapshot
-from penstock._engine.coordinator.restore.state_assignment import fit_snapshot
+from penstock._engine.coordinator.restore.state_assignment import assign_state
 from penstock._engine.graph.chaining import build_job_graph
-from penstock._engine.protocol.metadata import EnumeratorRecord, JobSnapshot
+from penstock._engine.protocol.metadata import JobSnapshot, SourceCoordinatorState
 from penstock._engine.protocol.state_handle import StateHandle
 from penstock.common.watermark_strategy import WatermarkStrategy
 from penstock.datastream import KeyedProcessFunction, MapFunction, ReduceFunction, StreamExecutionEnvironment
@@ -121,7 +121,7 @@ def stored(program: Program, graph: JobGraph) -> JobSnapshot:
     for uid, number in whose.items():
         record = operators[uid]
         if graph.operators[uid].kind == "source":
-            operators[uid] = replace(record, enumerator=EnumeratorRecord(b"%d" % number))
+            operators[uid] = replace(record, enumerator=SourceCoordinatorState(b"%d" % number))
         else:
             handle = StateHandle(1, 1, "snapshot", str(number), None, 10, 1, 0, (0, 127))
             first = replace(record.subtasks[0], lineage=(handle,))
@@ -222,12 +222,12 @@ def test_an_operator_has_its_own_state_or_the_start_is_refused(
     after = program.graph()
     now = numbers(program, after)
     try:
-        snapshot = fit_snapshot(checkpoint, after, PATH, ignore_unclaimed=False, stops=False).snapshot
+        snapshot = assign_state(checkpoint, after, PATH, ignore_unclaimed=False, stops=False).snapshot
     except RestoreError:
         pass
     else:
         keeps_what_is_its_own(snapshot, was, now)
-    snapshot = fit_snapshot(checkpoint, after, PATH, ignore_unclaimed=True, stops=False).snapshot
+    snapshot = assign_state(checkpoint, after, PATH, ignore_unclaimed=True, stops=False).snapshot
     keeps_what_is_its_own(snapshot, was, now)
     assert snapshot.places == after.places, "the next start compares with this program"
 
@@ -242,6 +242,6 @@ def test_a_program_that_only_goes_on_further_and_runs_otherwise_has_all_its_stat
     grown = (Piece(program.following, data.draw(st.sampled_from(sorted(STAGES))), (last,)),)
     longer = replace(program, pieces=program.pieces + grown, parallelism=parallelism, chaining=chaining)
     after = longer.graph()
-    snapshot = fit_snapshot(stored(program, before), after, PATH, ignore_unclaimed=False, stops=False).snapshot
+    snapshot = assign_state(stored(program, before), after, PATH, ignore_unclaimed=False, stops=False).snapshot
     assert sorted(owners(snapshot).values()) == sorted(was.values())
     keeps_what_is_its_own(snapshot, was, numbers(longer, after))

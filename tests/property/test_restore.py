@@ -13,7 +13,7 @@ from hypothesis import given, note, settings
 from hypothesis import strategies as st
 from tests.unit.driver.stories import EndlessSource, Sheet, Story
 
-from penstock._engine.protocol.control import Stop
+from penstock._engine.protocol.control import StopMode
 from penstock.common.job_status import JobStatus
 from penstock.common.time import Duration, Time
 from penstock.common.watermark_strategy import TimestampAssigner, WatermarkStrategy
@@ -152,7 +152,7 @@ class DrainedWhenDry:
         def ask(driver: JobDriver) -> None:
             self._dry = 0 if epoch <= 2 or driver.progress.epoch_records else self._dry + 1
             if self._dry == MOST_SPLITS + 1:
-                driver.savepoint(None, Stop.DRAIN)
+                driver.savepoint(None, StopMode.DRAIN)
 
         return ask
 
@@ -194,7 +194,7 @@ def check_stops_of(plan: Plan, data: st.DataObject, spark: SparkHandle | None = 
 
         stopped, origin = story(place / "stopped"), {}
         for _ in range(data.draw(st.integers(1, 3))):
-            how = data.draw(st.sampled_from([Stop.SUSPEND, Stop.CANCEL, cancel]))
+            how = data.draw(st.sampled_from([StopMode.SUSPEND, StopMode.CANCEL, cancel]))
             chapter = stopped.run(plan.write(sizes()), asks={data.draw(st.integers(1, 5)): how}, **origin)
             assert chapter.status in {JobStatus.FINISHED, JobStatus.CANCELED}, chapter.error
             path = chapter.savepoint if chapter.answers else chapter.driver.checkpoint

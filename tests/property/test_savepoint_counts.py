@@ -11,14 +11,14 @@ from hypothesis import strategies as st
 
 from penstock._engine.protocol.key_groups import key_group, key_group_range
 from penstock._engine.protocol.metadata import (
+    ChainEntry,
+    ChainEntryKind,
     JobSnapshot,
-    OperatorRecord,
-    OperatorSubtask,
-    Record,
-    RecordKind,
-    VertexRecord,
-    VertexSubtask,
-    encode_record,
+    OperatorMetadata,
+    OperatorSubtaskState,
+    VertexMetadata,
+    VertexSubtaskState,
+    encode_chain_entry,
 )
 from penstock._engine.protocol.paths import METADATA
 from penstock._engine.protocol.state_handle import StateHandle, rescale
@@ -26,7 +26,7 @@ from penstock._engine.savepoints.inspection import inspect
 from penstock._engine.state.memory_store import MemoryStore
 from penstock._engine.state.table import ABSENT
 from penstock._engine.storage.opening import open_storage
-from penstock.state import Savepoint
+from penstock.savepoint import Savepoint
 
 MOST = 4
 keys = st.integers(0, 9)
@@ -78,11 +78,13 @@ def test_keys_are_counted_as_they_are_read(
         lineages = [rescale(lineages, key_group_range(subtask, after, MOST)) for subtask in range(after)]
         # Some subtasks go on alone, so that files of the time before are theirs no more.
         lineages = [written(subtask, after, later[subtask], lineage) for subtask, lineage in enumerate(lineages)]
-    operator = OperatorRecord("op", 0, after, MOST, tuple(OperatorSubtask(lineage=lineage) for lineage in lineages))
-    snapshot = JobSnapshot((VertexRecord("op", ("op",), (VertexSubtask(),) * after),), {"op": operator})
-    record = Record(RecordKind.SAVEPOINT, "0" * 32, "job", 9, "run", "nonce", 0, "", snapshot=snapshot)
+    operator = OperatorMetadata(
+        "op", 0, after, MOST, tuple(OperatorSubtaskState(lineage=lineage) for lineage in lineages)
+    )
+    snapshot = JobSnapshot((VertexMetadata("op", ("op",), (VertexSubtaskState(),) * after),), {"op": operator})
+    record = ChainEntry(ChainEntryKind.SAVEPOINT, "0" * 32, "job", 9, "run", "nonce", 0, "", snapshot=snapshot)
     with tempfile.TemporaryDirectory() as place:
-        open_storage(place).put(METADATA, encode_record(record))
+        open_storage(place).put(METADATA, encode_chain_entry(record))
         [exactly] = inspect(place, count_keys=True).operators
         [quickly] = inspect(place).operators
         savepoint = Savepoint.open(str(Path(place)))

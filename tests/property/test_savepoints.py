@@ -14,7 +14,7 @@ from tests.property.test_keys import keys
 from penstock._engine.protocol.keys import normal_key
 from penstock._engine.savepoints import writing
 from penstock.datastream.time_domain import TimeDomain
-from penstock.state import KeyedEntry, Savepoint, SavepointWriter
+from penstock.savepoint import KeyedEntry, Savepoint, SavepointWriter
 
 values = st.one_of(st.integers(), st.text(max_size=5), st.lists(st.integers(), max_size=3), st.tuples(st.booleans()))
 windows = st.sampled_from([(), (0, 10), (10, 20)])

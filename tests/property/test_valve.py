@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from penstock._engine.protocol.control import ChannelStatus
 from penstock._engine.protocol.rows import MAX_WATERMARK, MIN_WATERMARK
-from penstock._engine.runtime.valve import Valve
+from penstock._engine.runtime.watermark_valve import WatermarkValve
 
 if TYPE_CHECKING:
     from random import Random
@@ -51,7 +51,7 @@ def expected_at_the_end(start: int, senders: list[Sender], fresh: set[int]) -> i
     return max(start, min(in_step) if in_step else max(senders[channel].watermark for channel in fresh))
 
 
-def read_epoch(valve: Valve, senders: list[Sender], fresh: set[int], random: Random) -> list[int]:
+def read_epoch(valve: WatermarkValve, senders: list[Sender], fresh: set[int], random: Random) -> list[int]:
     """Read what the senders said, channels mixed in any order; return the subtask's watermarks."""
     risen: list[int] = []
     left = {channel: list(sender.said) for channel, sender in enumerate(senders) if channel in fresh}
@@ -92,7 +92,7 @@ def test_the_watermark_at_the_end_of_an_epoch_is_the_same_in_any_order_and_never
             sender.idle, sender.ended = turn.status == "idle", turn.status == "ended"
             if sender.ended:
                 sender.said.append(MAX_WATERMARK)
-        valve = Valve(range(len(senders)), known)
+        valve = WatermarkValve(range(len(senders)), known)
         assert valve.watermark == watermark
         assert set(valve.missing()) == fresh
         risen = read_epoch(valve, senders, fresh, random)

@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.s3
 
 #: Another three checkpoints are to come.
-AT_WORK = "put_record-3-after"
-COMMIT = "put_record-4-before"
+AT_WORK = "put_chain_entry-3-after"
+COMMIT = "put_chain_entry-4-before"
 
 
 @pytest.fixture
@@ -113,7 +113,7 @@ def test_server_that_stays_away_costs_restarts_and_nothing_else(
             restarted.set()
             server.start()
 
-        actions = {AT_WORK: server.kill, "note_failure-1-before": come_back}
+        actions = {AT_WORK: server.kill, "report_failure-1-before": come_back}
         driver = run_here(tmp_path, actions=actions, **settings)
     assert restarted.is_set()
     assert driver.status is JobStatus.FINISHED, driver.result.exception()

@@ -13,7 +13,7 @@ from tests.services.proxy import UNAVAILABLE, Proxy
 
 from penstock._engine.coordinator import events as ev
 from penstock._engine.coordinator import instructions as do
-from penstock._engine.driver.checkpoints.records import RecordKeeper
+from penstock._engine.driver.checkpoints.records import CheckpointStore
 from penstock._engine.protocol.paths import MARK, is_mark, job_id_of_name
 from penstock._engine.storage.opening import open_storage
 from penstock.errors import CorruptCheckpointError
@@ -28,8 +28,8 @@ pytestmark = pytest.mark.s3
 DRIVERS = 8
 
 
-def keeper(url: str, settings: dict[str, str]) -> RecordKeeper:
-    return RecordKeeper(open_storage(url, settings), settings, cast("Any", None), cast("Any", None))
+def keeper(url: str, settings: dict[str, str]) -> CheckpointStore:
+    return CheckpointStore(open_storage(url, settings), settings, cast("Any", None), cast("Any", None))
 
 
 def test_drivers_that_find_no_mark_at_the_same_time_agree(server: S3Server, bucket: str) -> None:
@@ -43,7 +43,7 @@ def test_drivers_that_find_no_mark_at_the_same_time_agree(server: S3Server, buck
     with ThreadPoolExecutor(DRIVERS) as pool:
         marks = set(pool.map(read, range(DRIVERS)))
     assert len(marks) == 1
-    assert marks <= {ev.MarkFound(f"{number:032x}") for number in range(DRIVERS)}
+    assert marks <= {ev.MarkRead(f"{number:032x}") for number in range(DRIVERS)}
     assert server.keys(bucket) == [f"checkpoints/{MARK}"]
 
 
@@ -57,7 +57,7 @@ def test_driver_whose_answer_is_lost_takes_the_mark_that_it_has_put(
             do.ReadMark("ab" * 16)
         )
         assert len(proxy.lost) == 1
-    assert found == ev.MarkFound("ab" * 16)
+    assert found == ev.MarkRead("ab" * 16)
     assert keeper(f"s3://{bucket}", server.settings).read_mark(do.ReadMark("cd" * 16)) == found
 
 

@@ -12,12 +12,12 @@ from tests.fault.support import CrashError, crash, run_here
 from tests.unit.cli.conftest import Command, Done
 
 from penstock._engine.cli.main import main
-from penstock._engine.protocol.control import Stop
-from penstock._engine.protocol.metadata import RecordKind
+from penstock._engine.protocol.control import StopMode
+from penstock._engine.protocol.metadata import ChainEntryKind
 from penstock._engine.protocol.paths import CLAIMS, MARK
 from penstock._engine.savepoints.located import locate
 from penstock.common.job_status import JobStatus
-from penstock.state import Savepoint, SavepointWriter
+from penstock.savepoint import Savepoint, SavepointWriter
 
 if TYPE_CHECKING:
     from concurrent.futures import Future
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.s3
 
 #: The first checkpoint is complete.
-CHECKPOINTED = "publish-1-before"
+CHECKPOINTED = "publish_progress-1-before"
 
 
 @pytest.fixture
@@ -57,12 +57,12 @@ def stopped_into_savepoint(directory: Path, checkpoints: str, savepoints: str, *
     futures: list[Future[str]] = []
     graph, clock = counting_graph(directory), HastyClock()
     driver, loop = assembled(graph, directory, None, clock, directory=checkpoints, **settings)
-    Points({CHECKPOINTED: lambda: futures.append(driver.savepoint(savepoints, Stop.SUSPEND))}).watch(loop)
+    Points({CHECKPOINTED: lambda: futures.append(driver.savepoint(savepoints, StopMode.SUSPEND))}).watch(loop)
     driver.run(loop)
     assert driver.status is JobStatus.FINISHED, driver.result.exception()
     path = futures[0].result(0)
     assert path.startswith(savepoints)
-    assert locate(path, settings).record.kind is RecordKind.SAVEPOINT
+    assert locate(path, settings).entry.kind is ChainEntryKind.SAVEPOINT
     return path
 
 
@@ -148,7 +148,7 @@ def test_savepoint_is_read_changed_and_disposed_of(
 def test_clean_removes_what_a_dead_job_left(tmp_path: Path, server: S3Server, bucket: str, penstock: Command) -> None:
     checkpoints = f"s3://{bucket}/checkpoints"
     with pytest.raises(CrashError):
-        run_here(tmp_path, actions={"put_record-4-before": crash}, directory=checkpoints, **server.settings)
+        run_here(tmp_path, actions={"put_chain_entry-4-before": crash}, directory=checkpoints, **server.settings)
     [job_id] = {key.split("/")[1] for key in server.keys(bucket)} - {MARK, CLAIMS}
     where = ("--checkpoint-dir", checkpoints, "--no-local", "--min-age", "0 s", "--ended-job", job_id)
     listed = penstock("clean", *where)

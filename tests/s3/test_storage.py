@@ -25,7 +25,7 @@ from tests.unit.storage.test_storage import (
 from penstock._engine.storage import s3
 from penstock._engine.storage.opening import open_storage
 from penstock.errors import CheckpointStorageError
-from penstock.state import Savepoint, SavepointWriter
+from penstock.savepoint import Savepoint, SavepointWriter
 
 if TYPE_CHECKING:
     from penstock._engine.storage.checkpoint_storage import CheckpointStorage

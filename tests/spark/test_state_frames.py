@@ -9,10 +9,10 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from tests.unit.state_package.roads import KEYS
+from tests.unit.savepoint_package.roads import KEYS
 
 from penstock.datastream.time_domain import TimeDomain
-from penstock.state import KeyedEntry, Savepoint, SavepointWriter
+from penstock.savepoint import KeyedEntry, Savepoint, SavepointWriter
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -26,7 +26,7 @@ import json
 from dataclasses import dataclass
 from pyspark.sql import SparkSession
 from penstock._engine.spark.session import get_session
-from penstock.state import Savepoint, SavepointWriter
+from penstock.savepoint import Savepoint, SavepointWriter
 
 @dataclass
 class Account:

@@ -20,7 +20,7 @@ SAMPLES: dict[object, Callable[[str, int], Any]] = {
     tuple[str, ...]: lambda name, place: (f"first of {name}", f"second of {name}"),
     tuple[str, str]: lambda name, place: (f"first of {name}", f"second of {name}"),
     tuple[tuple[str, str], ...]: lambda name, place: ((f"first of {name}", f"second of {name}"),),
-    errors.FailurePlace | None: lambda name, place: errors.FailurePlace(
+    errors.FailureLocation | None: lambda name, place: errors.FailureLocation(
         "parse", "parse-1", 3, "job.py:12", "{'id': 9}", "Traceback …"
     ),
 }
@@ -76,7 +76,7 @@ def test_every_error_stands_in_the_tree_of_the_module_docstring(cls: type[errors
 
 
 def test_execution_error_shows_the_users_traceback_only_where_the_cause_was_lost() -> None:
-    place = errors.FailurePlace("parse", "parse-1", 0, traceback="Traceback\nValueError: no")
+    place = errors.FailureLocation("parse", "parse-1", 0, traceback="Traceback\nValueError: no")
     error = errors.JobExecutionError("f" * 32, "prices", "ValueError: no", place)
     error.__cause__ = ValueError("no")
     assert str(error).startswith("Job 'prices'")

@@ -12,10 +12,10 @@ from tests.unit.driver.asked import Asked, new_name
 
 from penstock._engine.cli.options import checked_settings
 from penstock._engine.coordinator import instructions as do
-from penstock._engine.protocol.control import Stop
+from penstock._engine.protocol.control import StopMode
 from penstock._engine.rest.settings import RestSettings
 from penstock._engine.savepoints.chains import same_place
-from penstock._engine.savepoints.survey import Places
+from penstock._engine.savepoints.survey import LeftoverPlaces
 from penstock._engine.storage.opening import open_storage
 from penstock.common import option_table
 from penstock.common.config_loading import OPTIONS_VARIABLE, effective_configuration
@@ -24,7 +24,7 @@ from penstock.common.serialization import Encoder
 from penstock.datastream import StreamExecutionEnvironment
 from penstock.datastream.connectors.file_system import BucketAssigner, FileSink, FileSource, StreamFormat
 from penstock.datastream.formats.parquet import ParquetBulkWriters
-from penstock.state import Savepoint, SavepointWriter
+from penstock.savepoint import Savepoint, SavepointWriter
 from penstock.testing.sink_contract import SinkRun
 from penstock.testing.source_contract import SourceRun
 
@@ -142,7 +142,7 @@ def _asked_savepoint(text: str) -> Callable[[], str]:
     def ask(instruction: do.Instruction) -> None:
         perform(instruction)
         if isinstance(instruction, do.RunEpoch) and not answers:
-            answers.append(asked.driver.savepoint(text, Stop.NO))
+            answers.append(asked.driver.savepoint(text, StopMode.NO))
             os.chdir("elsewhere")
 
     asked.loop.perform = ask  # type: ignore[method-assign]
@@ -163,7 +163,7 @@ def _new_savepoint(text: str) -> Callable[[], str]:
 
 
 def _directory_to_clean(text: str) -> Callable[[], str]:
-    storage = Places().open(text)
+    storage = LeftoverPlaces().open(text)
     storage.put("a/b", b"")
     assert open_storage(storage.url).names("a") == ["b"]  # as tasks open it
     return lambda: str(Path(storage.full_path("a/b")).parents[1])

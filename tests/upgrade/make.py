@@ -10,7 +10,7 @@ from pathlib import Path
 from tests.unit.savepoints.jobs import savepoint_of
 
 from penstock._engine.protocol.metadata import FORMAT_VERSION
-from penstock.state import SavepointWriter
+from penstock.savepoint import SavepointWriter
 
 #: The numbers that the job goes through; it has stopped within them.
 NUMBERS = 20_000

@@ -13,7 +13,7 @@ from tests.upgrade.make import DATA, NUMBERS
 
 from penstock._engine.protocol.metadata import FORMAT_VERSION
 from penstock.errors import UnsupportedFormatError
-from penstock.state import Savepoint
+from penstock.savepoint import Savepoint
 
 FORMATS = sorted(path.name for path in DATA.iterdir() if path.name.removeprefix("format-").isdecimal())
 

@@ -13,7 +13,7 @@ from tests.upgrade.make import DATA
 from tests.upgrade.rows import NUMBERS, SIZE, program, rest
 
 from penstock.errors import UnknownStateError
-from penstock.state import KeyedEntry, Savepoint, SavepointWriter
+from penstock.savepoint import KeyedEntry, Savepoint, SavepointWriter
 
 SAVEPOINTS = sorted(path.name for path in DATA.glob("format-*-rows"))
 

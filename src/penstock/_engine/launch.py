@@ -9,7 +9,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from penstock._engine.driver.assembly import Surroundings, assemble, check_settings
+from penstock._engine.driver.assembly import RuntimeEnvironment, assemble, check_settings
 from penstock._engine.driver.client.job_client import JobHandle
 from penstock._engine.driver.client.logs import set_up_log
 from penstock._engine.driver.client.resumption import resumption
@@ -63,7 +63,7 @@ def submit(job_graph: JobGraph, configuration: Configuration, main_classes: byte
         folders = _user_folders()
     else:
         ship(spark, user_modules())
-    surroundings = Surroundings(
+    environment = RuntimeEnvironment(
         runner=SparkEpochRunner(spark),
         slots=spark.slots,
         state_directory=user_directory() / "state",
@@ -71,7 +71,7 @@ def submit(job_graph: JobGraph, configuration: Configuration, main_classes: byte
     )
     if server is not None:
         server.start(spark.slots)
-    driver, loop = assemble(job_graph, configuration, main_classes, surroundings)
+    driver, loop = assemble(job_graph, configuration, main_classes, environment)
     if noted is not None:
         loop.add_listener(noted.follow(driver))
     archive_directory = configuration.get(option_table.ARCHIVE_DIRECTORY)

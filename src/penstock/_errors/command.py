@@ -9,7 +9,7 @@ class CommandError(PenstockError):
     """The command could not do what it was asked for; jobs are as they were."""
 
 
-class JobBetweenProcessesError(CommandError):
+class JobRestartingError(CommandError):
     """A job of a supervised program has no process that could be asked: the last one broke down.
 
     Args:

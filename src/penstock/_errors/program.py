@@ -171,7 +171,7 @@ class StateDescriptorError(JobGraphError):
         if self.written.partition("[")[0] == self.declared.partition("[")[0]:
             ways = (
                 f"Declare it as {self.written} or without a type, convert its values in a savepoint "
-                "(penstock.state.SavepointWriter), or give the new state another name."
+                "(penstock.savepoint.SavepointWriter), or give the new state another name."
             )
         found = f"State {self.state!r} is declared as {self.declared} state, but was written as {self.written} state."
         return f"{found} {ways}"

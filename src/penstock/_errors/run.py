@@ -53,7 +53,7 @@ class JobCancelledError(JobRunError):
 
 
 @dataclass(frozen=True, slots=True)
-class FailurePlace:
+class FailureLocation:
     """Where in a job a user's function failed; what a task knows when it reports the failure.
 
     Args:
@@ -90,7 +90,7 @@ class JobExecutionError(JobRunError):
             where ``__cause__`` was lost on the way through another process.
 
     Example:
-        >>> place = FailurePlace("ratio", "ratio-1", 3, "prices.py:12", "(7, 0)")
+        >>> place = FailureLocation("ratio", "ratio-1", 3, "prices.py:12", "(7, 0)")
         >>> print(JobExecutionError("0" * 32, "prices", "ZeroDivisionError: division by zero", place))
         Job 'prices' (00000000000000000000000000000000) failed: ZeroDivisionError: division by zero
           in operator 'ratio' (uid 'ratio-1'), subtask 3
@@ -98,7 +98,7 @@ class JobExecutionError(JobRunError):
           on record (7, 0)
     """
 
-    def __init__(self, job_id: str, job_name: str, reason: str, place: FailurePlace | None = None) -> None:
+    def __init__(self, job_id: str, job_name: str, reason: str, place: FailureLocation | None = None) -> None:
         super().__init__(job_id, job_name, reason, place)
         self.job_id, self.job_name, self.reason, self.place = job_id, job_name, reason, place
 

@@ -12,7 +12,7 @@ import reprlib
 from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 from penstock.common._conversion.exact import quick_check, row_names
-from penstock.common._conversion.values import Converter, MisfitError, converter
+from penstock.common._conversion.values import Converter, TypeMismatchError, converter
 from penstock.common.typeinfo import PickledBytesTypeInfo, RowTypeInfo
 from penstock.errors import DeclaredTypeError
 
@@ -50,7 +50,7 @@ class Conversion:
         """
         try:
             return self._convert(value)
-        except MisfitError as error:
+        except TypeMismatchError as error:
             self._refuse(value, error)
 
     def block(self, records: list[Any], iterate: Callable[[list[Any]], Iterator[Any]] = iter) -> list[Any]:
@@ -69,14 +69,14 @@ class Conversion:
         cursor: Any = iterate(records)
         try:
             return self._slow(cursor)
-        except MisfitError as error:
+        except TypeMismatchError as error:
             self._refuse(records[len(records) - cursor.__length_hint__() - 1], error)
 
     def _one_by_one(self, records: Iterable[Any]) -> list[Any]:
         convert = self._convert
         return [convert(record) for record in records]
 
-    def _refuse(self, value: Any, error: MisfitError) -> NoReturn:
+    def _refuse(self, value: Any, error: TypeMismatchError) -> NoReturn:
         shown = _REPR.repr(value)
         raise DeclaredTypeError(self._declared_by, repr(self._type_info), shown, error.path, error.reason) from None
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from penstock._engine.operators.accumulators import Accumulators
+from penstock._engine.operators.accumulators import AccumulatorRegistry
 from penstock._engine.operators.base import EpochContext, Operator, OperatorContext
 from penstock._engine.operators.batch import Batch, watermark_only
 from penstock._engine.operators.clocks import InputClock, TaskClock
@@ -115,7 +115,7 @@ class OperatorHarness:
         #: Time that a test lets pass is time in which there could have been input.
         self._input_clock = InputClock(TaskClock.by_hand(self.clock.now_ms, self.clock.passed_ms))
         self.metrics = InMemoryMetricGroup()
-        self._accumulators = Accumulators()
+        self._accumulators = AccumulatorRegistry()
         self._operator = operator
         self._subtask = subtask_index
         self._parallelism = parallelism

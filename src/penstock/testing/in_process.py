@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from penstock._engine.plan.epoch_plan import EpochPlan
     from penstock._engine.protocol.control import LevelDispatch
-    from penstock._engine.runtime.row_buffer import Row
+    from penstock._engine.runtime.row_buffer import ExchangeRow
 
 __all__ = ["Chaos", "InProcessEpochRunner"]
 
@@ -129,7 +129,7 @@ class InProcessEpochRunner:
 
     def _run(self, plan: EpochPlan) -> EpochOutcome:
         self._tasks_done = 0
-        inputs: list[list[Row]] = [[] for _ in range(plan.levels[0].widths[0])]
+        inputs: list[list[ExchangeRow]] = [[] for _ in range(plan.levels[0].widths[0])]
         for level in plan.levels:
             outputs = [self._run_task(plan, level, slot, rows) for slot, rows in enumerate(inputs)]
             # Behind the last level there is one reader: the driver.
@@ -137,7 +137,9 @@ class InProcessEpochRunner:
             inputs = [[row for attempts in outputs for row in self._read(attempts, slot)] for slot in range(width)]
         return EpochOutcome.of_rows((row.kind, row.payload) for row in inputs[0])
 
-    def _run_task(self, plan: EpochPlan, level: LevelDispatch, slot: int, rows: list[Row]) -> list[list[Row]]:
+    def _run_task(
+        self, plan: EpochPlan, level: LevelDispatch, slot: int, rows: list[ExchangeRow]
+    ) -> list[list[ExchangeRow]]:
         """Return the outputs that readers may get: one, or those of two attempts."""
         if self._cancelled.is_set():
             self._cancelled.clear()
@@ -150,7 +152,7 @@ class InProcessEpochRunner:
             self._attempt(plan, level, slot, rows)
         return [self._attempt(plan, level, slot, rows)]
 
-    def _attempt(self, plan: EpochPlan, level: LevelDispatch, slot: int, rows: list[Row]) -> list[Row]:
+    def _attempt(self, plan: EpochPlan, level: LevelDispatch, slot: int, rows: list[ExchangeRow]) -> list[ExchangeRow]:
         number = self._random.randrange(len(self.workers))
         local = replace(level, local_directory=f"{level.local_directory}/host-{number % self._hosts}")
         batches = iter([record_batch(rows)])
@@ -158,7 +160,7 @@ class InProcessEpochRunner:
         self._tasks_done += 1
         return output
 
-    def _read(self, attempts: list[list[Row]], slot: int) -> list[Row]:
+    def _read(self, attempts: list[list[ExchangeRow]], slot: int) -> list[ExchangeRow]:
         """Return what one slot of the next level gets of a task's output."""
         return [row for row in self._random.choice(attempts) if row.slot == slot]
 

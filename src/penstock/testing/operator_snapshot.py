@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from penstock._engine.coordinator.checkpoints.operator_state import redistribute, visible_state
-from penstock._engine.protocol.metadata import OperatorSubtask
+from penstock._engine.protocol.metadata import OperatorSubtaskState
 from penstock._engine.protocol.rows import MIN_WATERMARK
 from penstock._engine.protocol.state_handle import rescale
 
@@ -47,7 +47,7 @@ def restored_subtask(
     checkpoint_id = max(snapshot.checkpoint_id for snapshot in snapshots)
     if own is not None:
         return OperatorSnapshot(parallelism, own.watermark, lineage, own.state, own.operator_state, checkpoint_id)
-    subtasks = [OperatorSubtask(operator_state=snapshot.operator_state) for snapshot in snapshots]
+    subtasks = [OperatorSubtaskState(operator_state=snapshot.operator_state) for snapshot in snapshots]
     if not same_parallelism:
-        subtasks = [OperatorSubtask(operator_state=share) for share in redistribute(subtasks, parallelism)]
+        subtasks = [OperatorSubtaskState(operator_state=share) for share in redistribute(subtasks, parallelism)]
     return OperatorSnapshot(parallelism, MIN_WATERMARK, lineage, None, visible_state(subtasks, subtask), checkpoint_id)

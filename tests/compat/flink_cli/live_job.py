@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 import httpx
 
-from penstock._engine.driver.assembly import Surroundings, assemble
+from penstock._engine.driver.assembly import RuntimeEnvironment, assemble
 from penstock._engine.graph.chaining import build_job_graph
-from penstock._engine.protocol.control import Stop
+from penstock._engine.protocol.control import StopMode
 from penstock._engine.rest.server import RestServer
 from penstock._engine.rest.settings import RestSettings
 from penstock._engine.savepoints.disposal import dispose
@@ -84,9 +84,9 @@ class Cluster:
         build(env)
         runner = InProcessEpochRunner()
         number = next(_numbers)
-        surroundings = Surroundings(runner, 2, self.place / "state")
+        environment = RuntimeEnvironment(runner, 2, self.place / "state")
         graph = build_job_graph(env._stream_graph(f"count {number}"))
-        driver, loop = assemble(graph, configuration, None, surroundings)
+        driver, loop = assemble(graph, configuration, None, environment)
         completed = threading.Event()
         driver.watch.on_named.append(self.server.job_named)
         driver.watch.on_end.append(self.server.job_ended)
@@ -101,7 +101,7 @@ class Cluster:
 
     def savepoint(self, job: JobDriver) -> str:
         """Make a savepoint, and return its path."""
-        return job.savepoint(str(self.place / "made"), Stop.NO).result(60)
+        return job.savepoint(str(self.place / "made"), StopMode.NO).result(60)
 
     def close(self) -> None:
         """End all jobs, and the server without waiting for anybody."""

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import TYPE_CHECKING, Any
 
-from penstock._engine.gateway.registry import Entry, Registry, default_directory
+from penstock._engine.gateway.registry import JobRegistry, RegistryEntry, default_directory
 
 if TYPE_CHECKING:
     from collections.abc import Generator
@@ -137,9 +137,9 @@ def serving(driver: FakeDriver, *, registered: bool = True) -> Generator[FakeDri
     driver.address = f"http://127.0.0.1:{server.server_address[1]}"
     thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True)
     thread.start()
-    registry = Registry(default_directory())
+    registry = JobRegistry(default_directory())
     if registered:
-        registry.add(Entry.of_this_process(driver.job_id, driver.name, driver.address, 1, driver.token))
+        registry.add(RegistryEntry.of_this_process(driver.job_id, driver.name, driver.address, 1, driver.token))
     try:
         yield driver
     finally:

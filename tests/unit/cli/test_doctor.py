@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from penstock._engine.gateway.registry import Entry, Registry, default_directory
+from penstock._engine.gateway.registry import JobRegistry, RegistryEntry, default_directory
 
 if TYPE_CHECKING:
     from tests.unit.cli.conftest import Command
@@ -62,8 +62,8 @@ def test_java_that_will_not_do_is_no_trouble_where_a_package_brings_one(
 def test_port_of_a_running_job_is_told_with_its_owner(penstock: Command) -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
         port = server.getsockname()[1]
-        registry = Registry(default_directory())
-        registry.add(Entry.of_this_process("a" * 32, "prices", f"http://127.0.0.1:{port}", 1))
+        registry = JobRegistry(default_directory())
+        registry.add(RegistryEntry.of_this_process("a" * 32, "prices", f"http://127.0.0.1:{port}", 1))
         row = findings(penstock, "-D", f"rest.port={port}")["REST port"]
         registry.clear()
         stranger = findings(penstock, "-D", f"rest.port={port}")["REST port"]

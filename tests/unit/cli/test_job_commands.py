@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 from tests.unit.cli.fake_driver import IN_PROGRESS, TRIGGER, FakeDriver, completed, serving
 
-from penstock._engine.cli.rest_client import RestClient, Wait
+from penstock._engine.cli.rest_client import Poller, RestClient
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -169,7 +169,7 @@ def test_interrupted_command_waits_no_longer_and_says_so(driver: FakeDriver) -> 
 
     driver.answers = [IN_PROGRESS]
     with RestClient(driver.address) as client, pytest.raises(KeyboardInterrupt):
-        client.operate(driver.job_id, "stop", {}, Wait("The stop", None, "", sleep=interrupted))
+        client.operate(driver.job_id, "stop", {}, Poller("The stop", None, "", sleep=interrupted))
     assert driver.asked[-1] == ("DELETE", f"/savepoints/{TRIGGER}", None)
 
 

@@ -14,7 +14,7 @@ import pytest
 from penstock import __version__
 from penstock._engine.cli.exit_codes import MEANINGS, ExitCode
 from penstock._engine.cli.main import cli
-from penstock._engine.gateway.registry import Entry, Registry, default_directory
+from penstock._engine.gateway.registry import JobRegistry, RegistryEntry, default_directory
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -72,8 +72,8 @@ def test_completion_script_calls_the_command(penstock: Command, shell: str) -> N
 
 
 def test_names_of_running_jobs_are_completed() -> None:
-    registry = Registry(default_directory())
-    registry.add(Entry.of_this_process("ab" * 16, "prices", "http://127.0.0.1:9", 1))
+    registry = JobRegistry(default_directory())
+    registry.add(RegistryEntry.of_this_process("ab" * 16, "prices", "http://127.0.0.1:9", 1))
     environ = {"_PENSTOCK_COMPLETE": "bash_complete", "COMP_WORDS": "penstock stop pri", "COMP_CWORD": "2"}
     done = subprocess.run(
         [sys.executable, "-P", "-m", "penstock"],

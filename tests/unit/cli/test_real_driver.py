@@ -12,7 +12,7 @@ import pytest
 from tests.fault.job import NAME, SteadyRunner, assembled, counting_graph
 
 from penstock._engine.cli import rest_client
-from penstock._engine.cli.rest_client import RestClient, Wait
+from penstock._engine.cli.rest_client import Poller, RestClient
 from penstock._engine.rest.server import RestServer
 from penstock._engine.rest.settings import RestSettings
 from penstock.common.configuration import Configuration
@@ -128,7 +128,7 @@ def test_stop_whose_command_was_killed_ends_the_job_and_holds_no_program_back(
     monkeypatch.setattr(rest_client, "_LEASE_MS", 100)
     with RestClient(server.address, "secret") as client, pytest.raises(KilledError):
         client.operate(
-            driver.job_id, "stop", {"targetDirectory": str(tmp_path / "sp")}, Wait("The stop", None, "", sleep=killed)
+            driver.job_id, "stop", {"targetDirectory": str(tmp_path / "sp")}, Poller("The stop", None, "", sleep=killed)
         )
     driver.result.result(60)
     assert len(list(tmp_path.glob("sp/*/_metadata"))) == 1

@@ -191,10 +191,10 @@ def test_interrupted_program_ends_as_under_python() -> None:
 
 REGISTERS = """
 import signal, sys
-from penstock._engine.gateway.registry import Entry, Registry, default_directory
+from penstock._engine.gateway.registry import RegistryEntry, JobRegistry, default_directory
 signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGTERM])
-registry = Registry(default_directory())
-registry.add(Entry.of_this_process("ab" * 16, "prices", "http://127.0.0.1:9", 1))
+registry = JobRegistry(default_directory())
+registry.add(RegistryEntry.of_this_process("ab" * 16, "prices", "http://127.0.0.1:9", 1))
 print("started", sys.argv[1:], flush=True)
 signal.sigwait([signal.SIGTERM])
 """
@@ -240,7 +240,7 @@ LOSES = """
 import sys
 from pathlib import Path
 from penstock._connectors.files import committer
-from penstock._engine.driver.assembly import Surroundings, assemble
+from penstock._engine.driver.assembly import RuntimeEnvironment, assemble
 from penstock._engine.graph.chaining import build_job_graph
 from penstock.common import Configuration, Encoder
 from penstock.datastream import StreamExecutionEnvironment
@@ -258,7 +258,7 @@ sink = FileSink.for_row_format(f"{Path.cwd()}/out", Encoder.simple_string_encode
 env.from_collection(["a", "b"]).sink_to(sink).name("letters").uid("letters")
 graph = build_job_graph(env._stream_graph("letters"))
 runner = InProcessEpochRunner()
-driver, loop = assemble(graph, Configuration(env._configuration), None, Surroundings(runner, 1, Path("state")))
+driver, loop = assemble(graph, Configuration(env._configuration), None, RuntimeEnvironment(runner, 1, Path("state")))
 driver.run(loop)
 driver.result.result(0)
 exec(sys.argv[1])

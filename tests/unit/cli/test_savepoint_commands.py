@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from tests.fault.job import NAME, SteadyRunner, assembled, counting_graph
 
-from penstock._engine.protocol.control import Stop
+from penstock._engine.protocol.control import StopMode
 from penstock._engine.savepoints.counting import KeyedStateCounter
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ class StoppingRunner(SteadyRunner):
 
     def run(self, plan: EpochPlan) -> EpochOutcome:
         if self.epochs == 2:
-            self.asked = self.driver.savepoint(self.directory, Stop.SUSPEND)
+            self.asked = self.driver.savepoint(self.directory, StopMode.SUSPEND)
             while self.driver._savepoints._line:  # its directory is looked at on another thread, which may be slow
                 time.sleep(0.001)
         return super().run(plan)

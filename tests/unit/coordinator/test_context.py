@@ -2,7 +2,7 @@
 
 import pytest
 
-from penstock._engine.coordinator.context import Desk
+from penstock._engine.coordinator.context import CoordinatorContext
 from penstock._engine.coordinator.phases import MOVES, Phase
 from penstock.errors import InternalError
 
@@ -10,8 +10,8 @@ from penstock.errors import InternalError
 @pytest.mark.parametrize("phase", Phase)
 def test_a_phase_is_followed_by_no_other_than_those_it_allows(phase: Phase) -> None:
     for following in set(Phase) - set(MOVES[phase]):
-        desk = Desk()
-        desk.phase = phase
+        context = CoordinatorContext()
+        context.phase = phase
         with pytest.raises(InternalError, match=f"{phase.name} to {following.name}"):
-            desk.go(following)
-        assert desk.phase is phase
+            context.go(following)
+        assert context.phase is phase

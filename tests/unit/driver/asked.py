@@ -10,7 +10,7 @@ from tests.unit.driver.world import World, numbers_job
 
 from penstock._engine.coordinator import events as ev
 from penstock._engine.coordinator import instructions as do
-from penstock._engine.protocol.control import Stop
+from penstock._engine.protocol.control import StopMode
 from penstock.errors import SavepointError
 
 if TYPE_CHECKING:
@@ -19,10 +19,10 @@ if TYPE_CHECKING:
 
     from penstock._engine.driver.driver import JobDriver
     from penstock._engine.driver.loop import JobLoop
-    from penstock._engine.protocol.metadata import RecordKind
+    from penstock._engine.protocol.metadata import ChainEntryKind
 
 ALL = dict.fromkeys(range(40), 1)
-STOPS = pytest.mark.parametrize("stop", [Stop.SUSPEND, Stop.DRAIN])
+STOPS = pytest.mark.parametrize("stop", [StopMode.SUSPEND, StopMode.DRAIN])
 _names = itertools.count()
 
 
@@ -53,7 +53,7 @@ class Asked:
         #: How long a stop may take.
         self.timeout_ms: int | None = None
         self.steps: list[do.Instruction] = []
-        self.asks: dict[int, list[Stop]] = {}
+        self.asks: dict[int, list[StopMode]] = {}
         self._perform = self.loop.perform
         self.loop.perform = self._watched  # type: ignore[method-assign]
 
@@ -64,7 +64,7 @@ class Asked:
                 self.answers.append(self.driver.savepoint(None, stop, self.timeout_ms))
         self._perform(instruction)
 
-    def run(self, asks: dict[int, list[Stop]]) -> Asked:
+    def run(self, asks: dict[int, list[StopMode]]) -> Asked:
         """Run the job; asks are the savepoints to ask for, by the number of the epoch that begins then."""
         self.asks = asks
         self.driver.run(self.loop)
@@ -85,8 +85,8 @@ class Asked:
         return error
 
     @property
-    def kinds(self) -> list[RecordKind]:
-        return [step.record.kind for step in self.steps if isinstance(step, do.PutRecord)]
+    def kinds(self) -> list[ChainEntryKind]:
+        return [step.entry.kind for step in self.steps if isinstance(step, do.PutChainEntry)]
 
 
 def resumed(name: str, directory: Path, path: str) -> JobDriver:

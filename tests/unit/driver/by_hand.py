@@ -6,7 +6,7 @@ import math
 import time
 from typing import TYPE_CHECKING, Any
 
-from penstock._engine.driver.assembly import Surroundings, assemble
+from penstock._engine.driver.assembly import RuntimeEnvironment, assemble
 from penstock._engine.graph.chaining import build_job_graph
 from penstock._engine.protocol.clocks import Moment
 from penstock.common.configuration import Configuration
@@ -113,8 +113,8 @@ def run(
         monkeypatch.setattr(time, name, lambda: CLOCK.passed_ms() / 1000)
     runner, threads = Runner(most_epochs, fixed_ms), Threads()
     graph = build_job_graph(env._stream_graph("by hand"))
-    surroundings = Surroundings(runner, slots, place / "state", (), threads, threads)
-    driver, loop = assemble(graph, Configuration(env._configuration), None, surroundings)
+    environment = RuntimeEnvironment(runner, slots, place / "state", (), threads, threads)
+    driver, loop = assemble(graph, Configuration(env._configuration), None, environment)
     driver.run(loop)
     error = driver.result.exception()
     runner.close()

@@ -13,12 +13,12 @@ from tests.unit.driver.by_hand import CLOCK, Threads
 
 from penstock._engine.coordinator import events as ev
 from penstock._engine.coordinator import instructions as do
-from penstock._engine.driver.assembly import Surroundings, assemble
+from penstock._engine.driver.assembly import RuntimeEnvironment, assemble
 from penstock._engine.graph.chaining import build_job_graph
 from penstock._engine.graph.job_graph import OperatorKind
 from penstock._engine.graph.stream_graph import Chaining
-from penstock._engine.protocol.control import Stop
-from penstock._engine.protocol.metadata import Record, decode_record
+from penstock._engine.protocol.control import StopMode
+from penstock._engine.protocol.metadata import ChainEntry, decode_chain_entry
 from penstock._engine.spark.epoch import SparkEpochRunner
 from penstock._engine.storage.opening import open_storage
 from penstock.common.configuration import Configuration
@@ -59,7 +59,7 @@ class EndlessSource(ListSource):
 class Asks(Protocol):
     """Says by the number of the epoch that begins what to ask for then: a dict does."""
 
-    def get(self, epoch: int, /) -> Stop | Callable[[JobDriver], None] | None: ...
+    def get(self, epoch: int, /) -> StopMode | Callable[[JobDriver], None] | None: ...
 
 
 class Step(Protocol):
@@ -205,34 +205,34 @@ class Story:
         graph = build_job_graph(sheet.env._stream_graph("story"))
         names = {node.uid: node.name for vertex in graph.vertices for node in vertex.operators}
         local = self.place / f"state-{len(self.chapters)}"
-        surroundings = Surroundings(runner, self.slots, local, (str(ROOT),), threads, threads)
-        driver, loop = assemble(graph, Configuration(sheet.env._configuration), None, surroundings)
+        environment = RuntimeEnvironment(runner, self.slots, local, (str(ROOT),), threads, threads)
+        driver, loop = assemble(graph, Configuration(sheet.env._configuration), None, environment)
         chapter = Chapter(driver, runner, {}, [], [])
         storage, perform = open_storage(settings["checkpoints"]), loop.perform
 
-        def take(instruction: do.HandOver) -> ev.Event:
+        def take(instruction: do.DeliverOutputs) -> ev.Event:
             for output in instruction.outputs:
                 blocks = output.blocks
                 if output.path is not None:
                     blocks = tuple(msgspec.msgpack.decode(storage.read(output.path), type=list[bytes]))
                 records = chapter.outputs.setdefault(names[output.uid], [])
                 records += [record for block in blocks for record in pickle.loads(block)]
-            return ev.HandedOver()
+            return ev.OutputsDelivered()
 
         def watched(instruction: do.Instruction) -> None:
             chapter.steps.append(instruction)
             if isinstance(instruction, do.RunEpoch):
                 ask = asks.get(sum(isinstance(step, do.RunEpoch) for step in chapter.steps)) if asks else None
-                if isinstance(ask, Stop):
+                if isinstance(ask, StopMode):
                     chapter.answers.append(driver.savepoint(None, ask))
                 elif ask is not None:
                     ask(driver)
-            if isinstance(instruction, do.HandOver) or step is None:
+            if isinstance(instruction, do.DeliverOutputs) or step is None:
                 perform(instruction)
             else:
                 step(instruction, perform)
 
-        loop._handlers[do.HandOver] = take
+        loop._handlers[do.DeliverOutputs] = take
         loop.perform = watched  # type: ignore[method-assign]
         try:
             driver.run(loop)
@@ -246,10 +246,10 @@ class Story:
         """Return all records of an output, of all chapters."""
         return [record for chapter in self.chapters for record in chapter.outputs.get(name, ())]
 
-    def records_of_jobs(self) -> list[Record]:
+    def records_of_jobs(self) -> list[ChainEntry]:
         """Return all records below the checkpoint directory."""
         paths = sorted((self.place / "checkpoints").glob("*/chk-*/_metadata"))
-        return [decode_record(path.read_bytes(), str(path)) for path in paths]
+        return [decode_chain_entry(path.read_bytes(), str(path)) for path in paths]
 
 
 #: Short names for the keys that chapters set.

@@ -13,13 +13,13 @@ from zlib import crc32
 
 import cloudpickle
 
-from penstock._engine.driver.assembly import Surroundings, assemble
+from penstock._engine.driver.assembly import RuntimeEnvironment, assemble
 from penstock._engine.graph.job_graph import JobEdge, JobGraph, JobVertex, OperatorKind, OperatorNode, PartitionerKind
 from penstock._engine.plan.epoch_plan import EpochOutcome, EpochProgress
 from penstock._engine.plan.levels import build_plan
 from penstock._engine.protocol.clocks import Moment
-from penstock._engine.protocol.control import ChannelStatus, OperatorAck, Stop, SubtaskAck, decode, encode
-from penstock._engine.protocol.events import AddSplits, NoMoreSplits, ReaderState, decode_event
+from penstock._engine.protocol.control import ChannelStatus, OperatorAck, StopMode, SubtaskAck, decode, encode
+from penstock._engine.protocol.events import AddSplitsEvent, NoMoreSplitsEvent, ReaderState, decode_event
 from penstock._engine.protocol.rows import MAX_WATERMARK, channel_number
 from penstock._engine.protocol.state_handle import StateHandle
 from penstock._engine.protocol.versioned import pack
@@ -146,7 +146,7 @@ class World:
     #: Numbers of runs that do not come to an end before they are cancelled.
     stuck: frozenset[int] = frozenset()
     #: Whether somebody in each subtask listens.
-    listens: bool = False
+    wants_notification: bool = False
     #: Whether the sink's subtasks have keyed state, of which nothing is asked but that it is there.
     has_state: bool = False
 
@@ -239,7 +239,7 @@ class World:
             for dispatch in (one for slot in level.slots for one in slot):
                 if dispatch.history:
                     self.told[dispatch.vertex, dispatch.subtask].append(dispatch.completed_checkpoint)
-                if dispatch.is_notice:
+                if dispatch.is_notification:
                     continue
                 tokens[dispatch.vertex, dispatch.subtask] = next(self._tokens)
                 if dispatch.vertex == 0:
@@ -248,24 +248,24 @@ class World:
                         ended.add(channel_number(0, dispatch.subtask))
                 else:
                     ack = self._write(dispatch, epoch.checkpoint_id, inboxes.get(dispatch.subtask, []), ended, tokens)
-                if self.listens:
-                    operators = {uid: replace(part, listens=True) for uid, part in ack.operators.items()}
+                if self.wants_notification:
+                    operators = {uid: replace(part, wants_notification=True) for uid, part in ack.operators.items()}
                     ack = replace(ack, operators=operators)
                 acks.append(replace(ack, token=tokens[dispatch.vertex, dispatch.subtask]))
         return EpochOutcome(tuple(acks), ())
 
     def _read(
-        self, dispatch: SubtaskDispatch, checkpoint_id: int, inboxes: dict[int, list[int]], stop: Stop
+        self, dispatch: SubtaskDispatch, checkpoint_id: int, inboxes: dict[int, list[int]], stop: StopMode
     ) -> SubtaskAck:
         part = dispatch.operators["numbers"]
         state = decode(part.state, ReaderState) if part.state else None
         splits = [pickle.loads(split) for split in state.splits] if state else []
         complete = state.no_more_splits if state else False
         for event in map(decode_event, part.events):
-            if isinstance(event, AddSplits):
+            if isinstance(event, AddSplitsEvent):
                 splits += [pickle.loads(split) for split in event.splits]
-            complete = complete or isinstance(event, NoMoreSplits)
-        left = min(dispatch.max_records, self.patience) if stop is Stop.NO else 0
+            complete = complete or isinstance(event, NoMoreSplitsEvent)
+        left = min(dispatch.max_records, self.patience) if stop is StopMode.NO else 0
         read = 0
         while splits and left:
             start, end = splits.pop(0)
@@ -275,7 +275,7 @@ class World:
             if start + taken < end:
                 splits.insert(0, (start + taken, end))
             left, read = left - taken, read + taken
-        finished = (complete and not splits) or stop is Stop.DRAIN
+        finished = (complete and not splits) or stop is StopMode.DRAIN
         made_anew = not dispatch.history  # then it asks at its start
         asks = (read > 0 or made_anew) and not splits and not complete
         written = tuple(pickle.dumps(split) for split in splits)
@@ -328,8 +328,8 @@ class World:
             configuration.set_string("execution.checkpointing.dir", directory)
         for key, value in settings.items():
             configuration.set_string(KEYS[key], value)
-        surroundings = Surroundings(self, 2, Path("/dev/null/penstock-state"), (), self, self)
-        return assemble(self.graph, configuration, None, surroundings)
+        environment = RuntimeEnvironment(self, 2, Path("/dev/null/penstock-state"), (), self, self)
+        return assemble(self.graph, configuration, None, environment)
 
 
 def _ack(

@@ -14,35 +14,37 @@ from pathlib import Path
 
 import pytest
 
-from penstock._engine.gateway.registry import Entry, Registry, default_directory
+from penstock._engine.gateway.registry import JobRegistry, RegistryEntry, default_directory
 
-JOB = Entry.of_this_process("a" * 32, "prices", "http://127.0.0.1:8081", 2, token="secret")
+JOB = RegistryEntry.of_this_process("a" * 32, "prices", "http://127.0.0.1:8081", 2, token="secret")
 SOURCES = Path(__file__).parents[3] / "src"
 
 OTHER_PROCESS = """
 import sys
 from pathlib import Path
-from penstock._engine.gateway.registry import Entry, Registry
-registry = Registry(Path(sys.argv[1]))
-registry.add(Entry.of_this_process("b" * 32, "other", "http://127.0.0.1:8082", 1))
+from penstock._engine.gateway.registry import RegistryEntry, JobRegistry
+registry = JobRegistry(Path(sys.argv[1]))
+registry.add(RegistryEntry.of_this_process("b" * 32, "other", "http://127.0.0.1:8082", 1))
 print("listed", flush=True)
 sys.stdin.read()
 """
 
 
 def test_job_is_listed_until_it_is_removed(tmp_path: Path) -> None:
-    own = Registry(tmp_path)
+    own = JobRegistry(tmp_path)
     own.add(JOB)
-    assert Registry(tmp_path).entries() == [JOB]
+    assert JobRegistry(tmp_path).entries() == [JOB]
     own.remove(JOB)
     own.remove(JOB)
-    assert Registry(tmp_path).entries() == []
+    assert JobRegistry(tmp_path).entries() == []
     assert list(tmp_path.iterdir()) == []
 
 
 def test_runs_of_one_job_in_one_process_have_an_entry_each(tmp_path: Path) -> None:
-    runs = [Entry.of_this_process("a" * 32, "prices", "http://127.0.0.1:8081", at, run_id=f"{at}") for at in (1, 2)]
-    own = Registry(tmp_path)
+    runs = [
+        RegistryEntry.of_this_process("a" * 32, "prices", "http://127.0.0.1:8081", at, run_id=f"{at}") for at in (1, 2)
+    ]
+    own = JobRegistry(tmp_path)
     for entry in runs:
         own.add(entry)
     assert own.entries() == runs
@@ -53,8 +55,8 @@ def test_runs_of_one_job_in_one_process_have_an_entry_each(tmp_path: Path) -> No
 
 
 def test_jobs_are_listed_oldest_first(tmp_path: Path) -> None:
-    own = Registry(tmp_path)
-    younger = Entry.of_this_process("0" * 32, "orders", "http://127.0.0.1:8082", 3)
+    own = JobRegistry(tmp_path)
+    younger = RegistryEntry.of_this_process("0" * 32, "orders", "http://127.0.0.1:8082", 3)
     for entry in (younger, JOB):
         own.add(entry)
     assert own.entries() == [JOB, younger]
@@ -63,7 +65,7 @@ def test_jobs_are_listed_oldest_first(tmp_path: Path) -> None:
 
 
 def test_entry_with_a_token_is_for_this_user_alone(tmp_path: Path) -> None:
-    own = Registry(tmp_path / "jobs")
+    own = JobRegistry(tmp_path / "jobs")
     own.add(JOB)
     (file,) = (tmp_path / "jobs").iterdir()
     assert stat.S_IMODE(file.stat().st_mode) == 0o600
@@ -81,30 +83,30 @@ def test_entry_of_a_killed_process_is_not_listed_and_removed(tmp_path: Path) -> 
     ) as process:
         assert process.stdout is not None
         assert process.stdout.readline() == "listed\n"
-        assert [entry.name for entry in Registry(tmp_path).entries()] == ["other"]
+        assert [entry.name for entry in JobRegistry(tmp_path).entries()] == ["other"]
         process.send_signal(signal.SIGKILL)
         process.wait()
-        assert Registry(tmp_path).entries() == []
+        assert JobRegistry(tmp_path).entries() == []
     assert list(tmp_path.iterdir()) == []
 
 
 def test_entry_whose_process_number_was_given_to_another_process_is_removed(tmp_path: Path) -> None:
-    own = Registry(tmp_path)
+    own = JobRegistry(tmp_path)
     own.add(JOB)
     (file,) = tmp_path.iterdir()
     left = file.read_bytes()
     own.clear()
     file.write_bytes(left)  # as a killed process leaves it: nobody holds it, and there is a process of that number
-    assert Registry(tmp_path).entries() == []
+    assert JobRegistry(tmp_path).entries() == []
     assert not file.exists()
 
 
 def test_jobs_of_another_machine_count_as_alive_and_foreign_files_are_left_alone(tmp_path: Path) -> None:
-    far = Entry("c" * 32, "far", "http://far:8081", 2**22 + 1, "elsewhere", 1)
-    own = Registry(tmp_path)
+    far = RegistryEntry("c" * 32, "far", "http://far:8081", 2**22 + 1, "elsewhere", 1)
+    own = JobRegistry(tmp_path)
     own.add(far)
     (tmp_path / "notes.json").write_text("{}")
-    assert Registry(tmp_path).entries() == [far]
+    assert JobRegistry(tmp_path).entries() == [far]
     assert not far.is_local
     assert (tmp_path / "notes.json").exists()
     own.clear()
@@ -112,7 +114,7 @@ def test_jobs_of_another_machine_count_as_alive_and_foreign_files_are_left_alone
 
 def test_directory_that_cannot_be_written_to_harms_no_job(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
-    own = Registry(tmp_path / "file" / "jobs")
+    own = JobRegistry(tmp_path / "file" / "jobs")
     own.add(JOB)
     own.clear()
     assert own.entries() == []
@@ -120,17 +122,17 @@ def test_directory_that_cannot_be_written_to_harms_no_job(tmp_path: Path) -> Non
 
 @pytest.mark.parametrize("what", ["the entry", "the directory"])
 def test_entry_of_a_live_job_that_was_cleaned_away_is_written_again(tmp_path: Path, what: str) -> None:
-    own = Registry(tmp_path / "jobs")
+    own = JobRegistry(tmp_path / "jobs")
     own.add(JOB)
     own.restore()
-    assert Registry(tmp_path / "jobs").entries() == [JOB]
+    assert JobRegistry(tmp_path / "jobs").entries() == [JOB]
     if what == "the entry":
         next((tmp_path / "jobs").iterdir()).unlink()
     else:
         shutil.rmtree(tmp_path / "jobs")
-    assert Registry(tmp_path / "jobs").entries() == []
+    assert JobRegistry(tmp_path / "jobs").entries() == []
     own.restore()
-    assert Registry(tmp_path / "jobs").entries() == [JOB]
+    assert JobRegistry(tmp_path / "jobs").entries() == [JOB]
     own.clear()
     assert list((tmp_path / "jobs").iterdir()) == []
     own.restore()
@@ -159,9 +161,9 @@ def test_without_a_home_entries_are_in_a_temporary_directory_of_this_user(
         monkeypatch.setenv("HOME", "/dev/null/nobody")
     directory = default_directory()
     assert directory == tmp_path / f"penstock-state-{os.geteuid()}" / "jobs"
-    own = Registry(directory)
+    own = JobRegistry(directory)
     own.add(JOB)
-    assert Registry(default_directory()).entries() == [JOB]
+    assert JobRegistry(default_directory()).entries() == [JOB]
     assert stat.S_IMODE(directory.parent.stat().st_mode) == 0o700
     own.clear()
 

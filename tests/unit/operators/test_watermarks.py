@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from penstock._engine.operators.batch import Batch, watermark_only
-from penstock._engine.operators.watermarks import WatermarksOperator
+from penstock._engine.operators.watermarks import TimestampsAndWatermarksOperator
 from penstock._engine.protocol.rows import MAX_WATERMARK
 from penstock.common.time import Duration
 from penstock.common.watermark_strategy import TimestampAssigner, WatermarkGenerator, WatermarkStrategy
@@ -38,7 +38,7 @@ class BehindEach(WatermarkGenerator):
 
 
 def marking(strategy: WatermarkStrategy) -> OperatorHarness:
-    return OperatorHarness(WatermarksOperator(strategy.with_timestamp_assigner(Itself())))
+    return OperatorHarness(TimestampsAndWatermarksOperator(strategy.with_timestamp_assigner(Itself())))
 
 
 def bounded(bound_ms: int) -> WatermarkStrategy:
@@ -100,7 +100,7 @@ def test_no_watermarks_still_passes_on_the_end() -> None:
 def test_interval_0_turns_periodic_watermarks_off(interval: str) -> None:
     outputs: list[Output] = []
     for strategy in (bounded(0), WatermarkStrategy.for_generator(lambda context: BehindEach())):
-        operator = WatermarksOperator(strategy.with_timestamp_assigner(Itself()))
+        operator = TimestampsAndWatermarksOperator(strategy.with_timestamp_assigner(Itself()))
         harness = OperatorHarness(operator)
         harness.open()
         operator.context.configuration["pipeline.auto-watermark-interval"] = interval
@@ -110,7 +110,9 @@ def test_interval_0_turns_periodic_watermarks_off(interval: str) -> None:
 
 
 def test_an_input_without_records_for_the_idle_time_is_idle_and_wakes_with_a_record() -> None:
-    operator = WatermarksOperator(bounded(0).with_idleness(Duration.of_millis(100)).with_timestamp_assigner(Itself()))
+    operator = TimestampsAndWatermarksOperator(
+        bounded(0).with_idleness(Duration.of_millis(100)).with_timestamp_assigner(Itself())
+    )
     harness = OperatorHarness(operator)
     harness.open()
     harness.set_processing_time(99)
@@ -125,7 +127,7 @@ def test_idleness_begins_anew_after_a_restore() -> None:
     strategy = bounded(0).with_idleness(Duration.of_millis(100))
     before = marking(strategy)
     before.process_element(1)
-    operator = WatermarksOperator(strategy)
+    operator = TimestampsAndWatermarksOperator(strategy)
     after = OperatorHarness(operator)
     after.restore(before.snapshot())
     after.clock.set(3_600_000)
@@ -141,7 +143,7 @@ def test_idleness_begins_anew_after_a_restore() -> None:
 def test_watermarks_do_not_go_back_after_a_restore(strategy: WatermarkStrategy) -> None:
     before = marking(strategy)
     before.process_element(100)
-    operator = WatermarksOperator(strategy.with_timestamp_assigner(Itself()))
+    operator = TimestampsAndWatermarksOperator(strategy.with_timestamp_assigner(Itself()))
     after = OperatorHarness(operator)
     after.restore(before.snapshot())
     after.process_element(50)

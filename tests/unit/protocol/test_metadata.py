@@ -8,20 +8,20 @@ from hypothesis import strategies as st
 
 from penstock._engine.protocol.control import ChannelStatus
 from penstock._engine.protocol.metadata import (
+    ChainEntry,
+    ChainEntryKind,
     Committable,
-    EnumeratorRecord,
     JobSnapshot,
-    OperatorRecord,
-    OperatorSubtask,
+    OperatorMetadata,
+    OperatorSubtaskState,
     OutstandingCommit,
-    Parent,
+    ParentCheckpoint,
     ReaderMessages,
-    Record,
-    RecordKind,
-    VertexRecord,
-    VertexSubtask,
-    decode_record,
-    encode_record,
+    SourceCoordinatorState,
+    VertexMetadata,
+    VertexSubtaskState,
+    decode_chain_entry,
+    encode_chain_entry,
 )
 from penstock._engine.protocol.state_handle import StateHandle, StateMode, StatePart
 from penstock.errors import CorruptCheckpointError
@@ -38,28 +38,32 @@ def lists() -> StateHandle:
     return StateHandle(6, 5, "operator", "a/shared/c.operator", None, 3, 4, 0, (0, -1), parts)
 
 
-def record() -> Record:
-    source = OperatorRecord(
+def record() -> ChainEntry:
+    source = OperatorMetadata(
         "Source: orders",
         0,
         1,
         128,
-        (OperatorSubtask(state=b"\x00splits\xff", operator_state=(lists(),)),),
-        EnumeratorRecord(b"enumerator", 2, {0: (b"event",)}, (ReaderMessages(0, (b"hello",), 2),)),
+        (OperatorSubtaskState(state=b"\x00splits\xff", operator_state=(lists(),)),),
+        SourceCoordinatorState(b"enumerator", 2, {0: (b"event",)}, (ReaderMessages(0, (b"hello",), 2),)),
     )
-    window = OperatorRecord(
-        "Window", 1, 1, 128, (OperatorSubtask((handle(inline=b"\x01\x02"), handle(path="a/shared/b")), None, True),)
+    window = OperatorMetadata(
+        "Window",
+        1,
+        1,
+        128,
+        (OperatorSubtaskState((handle(inline=b"\x01\x02"), handle(path="a/shared/b")), None, True),),
     )
     vertices = (
-        VertexRecord("Source: orders", ("orders",), (VertexSubtask(watermark=-(1 << 63)),)),
-        VertexRecord(
-            "Window", ("window",), (VertexSubtask((1 << 63) - 1, {5: ChannelStatus(9, True, True)}, True, 1_000),)
+        VertexMetadata("Source: orders", ("orders",), (VertexSubtaskState(watermark=-(1 << 63)),)),
+        VertexMetadata(
+            "Window", ("window",), (VertexSubtaskState((1 << 63) - 1, {5: ChannelStatus(9, True, True)}, True, 1_000),)
         ),
     )
     commits = (OutstandingCommit("sink", 6, (Committable(1, b"\x80pickle", 3),)),)
     snapshot = JobSnapshot(vertices, {"orders": source, "window": window}, commits)
-    return Record(
-        RecordKind.CHECKPOINT,
+    return ChainEntry(
+        ChainEntryKind.CHECKPOINT,
         "0" * 32,
         "orders",
         7,
@@ -67,17 +71,17 @@ def record() -> Record:
         "run-3",
         1_700_000_000_000,
         "0.1.0",
-        Parent(6, "job/chk-6"),
+        ParentCheckpoint(6, "job/chk-6"),
         snapshot,
     )
 
 
 def test_record_is_read_back_as_it_was() -> None:
-    assert decode_record(encode_record(record()), PATH) == record()
+    assert decode_chain_entry(encode_chain_entry(record()), PATH) == record()
 
 
 def test_document_is_json_that_names_its_format_first() -> None:
-    text = encode_record(record()).decode()
+    text = encode_chain_entry(record()).decode()
     document = json.loads(text)
     assert list(document) == ["format", "sha256", "record"]
     assert document["record"]["job_name"] == "orders"
@@ -85,21 +89,21 @@ def test_document_is_json_that_names_its_format_first() -> None:
     assert len(text.splitlines()) > 20
 
 
-@given(st.integers(0, len(encode_record(record())) - 1))
+@given(st.integers(0, len(encode_chain_entry(record())) - 1))
 def test_document_cut_short_is_refused_by_name(length: int) -> None:
-    data = encode_record(record())[:length]
+    data = encode_chain_entry(record())[:length]
     if data.rstrip().endswith(b"}\n}"):  # only white space is missing
         return
     with pytest.raises(CorruptCheckpointError, match="chk-7/_metadata"):
-        decode_record(data, PATH)
+        decode_chain_entry(data, PATH)
 
 
-@given(st.integers(0, len(encode_record(record())) - 1), st.integers(1, 255))
+@given(st.integers(0, len(encode_chain_entry(record())) - 1), st.integers(1, 255))
 def test_altered_byte_is_noticed_or_changes_nothing(position: int, change: int) -> None:
-    data = bytearray(encode_record(record()))
+    data = bytearray(encode_chain_entry(record()))
     data[position] ^= change
     try:
-        read = decode_record(bytes(data), PATH)
+        read = decode_chain_entry(bytes(data), PATH)
     except CorruptCheckpointError as error:
         read, text = record(), str(error)
         assert PATH in text
@@ -107,6 +111,6 @@ def test_altered_byte_is_noticed_or_changes_nothing(position: int, change: int) 
 
 
 def test_newer_format_is_refused_with_both_numbers() -> None:
-    data = encode_record(record()).replace(b'"format": 2', b'"format": 9')
+    data = encode_chain_entry(record()).replace(b'"format": 2', b'"format": 9')
     with pytest.raises(CorruptCheckpointError, match=r"format 9.*formats up to 2"):
-        decode_record(data, PATH)
+        decode_chain_entry(data, PATH)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import cloudpickle
 import pytest
 
-from penstock._engine.protocol.tracebacks import Travelling, own_lines, without_library_lines
+from penstock._engine.protocol.tracebacks import SerializedThrowable, own_lines, without_library_lines
 from penstock.common.completable_future import CompletableFuture
 from penstock.errors import EmptyJobError, InternalError, JobExecutionError
 
@@ -55,7 +55,7 @@ def shown(error: BaseException) -> str:
 @pytest.mark.parametrize("function", [divide, careful, careless, silent])
 def test_error_arrives_with_its_lines_and_with_what_is_behind_it(function: Callable[[int], float]) -> None:
     error = raised(function)
-    arrived = pickle.loads(cloudpickle.dumps(Travelling(error)))
+    arrived = pickle.loads(cloudpickle.dumps(SerializedThrowable(error)))
     without_marks = [line for line in shown(error).splitlines() if "^" not in line]
     assert shown(arrived).splitlines() == without_marks
 
@@ -63,7 +63,7 @@ def test_error_arrives_with_its_lines_and_with_what_is_behind_it(function: Calla
 def test_error_behind_itself_arrives() -> None:
     error, other = ValueError(1), KeyError(2)
     error.__cause__, other.__cause__ = other, error
-    arrived = pickle.loads(cloudpickle.dumps(Travelling(error)))
+    arrived = pickle.loads(cloudpickle.dumps(SerializedThrowable(error)))
     assert isinstance(arrived.__cause__, KeyError)
     assert arrived.__cause__.__cause__ is None
 

@@ -16,7 +16,7 @@ from penstock._engine.gateway.checkpoint_view import (
     CheckpointsView,
     CheckpointView,
     RestoredView,
-    Spread,
+    StatsSummary,
     SubtaskCheckpoint,
 )
 from penstock._engine.gateway.job_view import (
@@ -30,26 +30,26 @@ from penstock._engine.gateway.job_view import (
 )
 from penstock._engine.gateway.progress import JobFailure, JobProgress
 from penstock._engine.protocol.clocks import Moment
-from penstock._engine.protocol.metadata import AccumulatorRecord
+from penstock._engine.protocol.metadata import StoredAccumulator
 from penstock._engine.rest.app import make_app
+from penstock._engine.rest.context import RestContext
 from penstock._engine.rest.guard import Guard
 from penstock._engine.rest.jobs import Jobs
 from penstock._engine.rest.operations import Operations
-from penstock._engine.rest.settings import Access
-from penstock._engine.rest.site import Site
+from penstock._engine.rest.settings import AccessPolicy
 from penstock.common.job_status import JobStatus
-from penstock.errors import FailurePlace
+from penstock.errors import FailureLocation
 
 if TYPE_CHECKING:
-    from penstock._engine.protocol.control import Stop
+    from penstock._engine.protocol.control import StopMode
 
 JOB = "b484" * 8
 OTHER = "0123" * 8
 RUN = "77" * 16
 READ, WRITE = vertex_id("read"), vertex_id("write")
 _RECORDS = {
-    "lines": AccumulatorRecord("penstock.common.accumulators.IntCounter", "17", b"nobody unpickles this"),
-    "by kind": AccumulatorRecord("job.Kinds", "{'a': 1}", b"nor this"),
+    "lines": StoredAccumulator("penstock.common.accumulators.IntCounter", "17", b"nobody unpickles this"),
+    "by kind": StoredAccumulator("job.Kinds", "{'a': 1}", b"nor this"),
 }
 #: What a view has of a job whose first vertex has counted something.
 COUNTED: dict[str, Any] = {"accumulators": _RECORDS, "vertex_accumulators": {READ: _RECORDS}}
@@ -123,7 +123,7 @@ FAILURE = JobFailure(
     job_attempt=0,
     counted=True,
     reason="ZeroDivisionError: division by zero",
-    place=FailurePlace("Sum", "write", 1, "job.py:12", "(7, 0)", "Traceback: user line"),
+    place=FailureLocation("Sum", "write", 1, "job.py:12", "(7, 0)", "Traceback: user line"),
 )
 
 
@@ -165,9 +165,9 @@ def job(**changes: Any) -> JobView:
             last_savepoint=savepoint(3),
             last_failed=failed(4),
             last_restored=RestoredView(2, START + 15, is_savepoint=True, path="/sp/old"),
-            durations_ms=Spread((300, 400)),
-            written_bytes=Spread((40, 40)),
-            state_bytes=Spread((400, 400)),
+            durations_ms=StatsSummary((300, 400)),
+            written_bytes=StatsSummary((40, 40)),
+            state_bytes=StatsSummary((400, 400)),
         ),
         failures=(FAILURE,),
         pending_commits={"out": 2},
@@ -202,7 +202,7 @@ class FakeControl:
     def failures(self) -> tuple[JobFailure, ...]:
         return self.view.failures
 
-    def savepoint(self, directory: str | None, stop: Stop) -> Future[str]:
+    def savepoint(self, directory: str | None, stop: StopMode) -> Future[str]:
         return self._take("savepoint", directory, stop)
 
     def cancel_with_savepoint(self, directory: str | None) -> Future[str]:
@@ -223,7 +223,7 @@ class FakeControl:
 class Api:
     """The API over some jobs, with a clock that a test turns."""
 
-    def __init__(self, *controls: FakeControl, access: Access | None = None) -> None:
+    def __init__(self, *controls: FakeControl, access: AccessPolicy | None = None) -> None:
         self.now_ms = START + 10_000
         self.disposed: dict[str, Future[None]] = {}
         self.was_shut_down = False
@@ -231,7 +231,7 @@ class Api:
         self.operations = Operations(300_000, lambda: at(self.now_ms - START))
         for control in controls:
             jobs.add(control)
-        self.site = Site(
+        self.context = RestContext(
             jobs=jobs,
             operations=self.operations,
             clock=lambda: at(self.now_ms - START),
@@ -240,7 +240,7 @@ class Api:
             dispose=self._dispose,
             shut_down=self._shut_down,
         )
-        self.app = Guard(make_app(self.site), access or Access())
+        self.app = Guard(make_app(self.context), access or AccessPolicy())
 
     def _dispose(self, path: str) -> Future[None]:
         return self.disposed.setdefault(path, Future())

@@ -9,7 +9,7 @@ import pytest
 from tests.unit.rest.fakes import JOB, Api, FakeControl
 
 from penstock._engine.rest.guard import MAX_BODY
-from penstock._engine.rest.settings import Access
+from penstock._engine.rest.settings import AccessPolicy
 
 
 @pytest.fixture
@@ -24,7 +24,7 @@ def api(control: FakeControl) -> Api:
 
 @pytest.mark.parametrize("host", ["127.0.0.1:8081", "localhost", "localhost:9", "[::1]:8081", "10.0.0.7", "box:8081"])
 def test_names_of_this_machine_and_numbers_are_known(control: FakeControl, host: str) -> None:
-    Api(control, access=Access(frozenset({"box"}))).get("/v1/jobs", headers={"host": host})
+    Api(control, access=AccessPolicy(frozenset({"box"}))).get("/v1/jobs", headers={"host": host})
 
 
 @pytest.mark.parametrize("host", ["evil.example", "evil.example:8081", "localhost.evil.example", "", "a b", "x:port"])
@@ -104,7 +104,7 @@ def _stream(content: object) -> object:
 
 
 def test_with_a_token_nobody_is_heard_without_it(control: FakeControl) -> None:
-    api = Api(control, access=Access(token="s3cret"))
+    api = Api(control, access=AccessPolicy(token="s3cret"))
     for headers in ({}, {"authorization": "Bearer wrong"}, {"authorization": "Basic s3cret"}, {"authorization": "ü"}):
         answer = api.ask("GET", "/v1/jobs", headers={name: value.encode() for name, value in headers.items()})
         assert (answer.status_code, answer.headers["www-authenticate"]) == (401, "Bearer")
@@ -114,5 +114,5 @@ def test_with_a_token_nobody_is_heard_without_it(control: FakeControl) -> None:
 
 
 def test_pages_without_figures_need_no_token(control: FakeControl) -> None:
-    api = Api(control, access=Access(token="s3cret"))
+    api = Api(control, access=AccessPolicy(token="s3cret"))
     assert api.ask("GET", "/api").status_code == api.ask("GET", "/openapi.json").status_code == 200

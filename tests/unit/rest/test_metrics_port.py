@@ -82,8 +82,8 @@ def test_the_port_has_the_guards_of_the_rest_server(tmp_path: Path) -> None:
 def test_there_is_a_port_where_flink_would_have_one(
     tmp_path: Path, more: dict[str, str], ports: tuple[int, ...] | None
 ) -> None:
-    door = settings(tmp_path, more).metrics_door
-    assert (None if door is None else door.ports) == ports
+    bind_address = settings(tmp_path, more).metrics_bind_address
+    assert (None if bind_address is None else bind_address.ports) == ports
 
 
 def test_the_class_of_another_reporter_is_told(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
@@ -93,8 +93,8 @@ def test_the_class_of_another_reporter_is_told(tmp_path: Path, caplog: pytest.Lo
 
 def test_it_listens_where_rest_does_unless_it_is_told_where(tmp_path: Path) -> None:
     def address(**more: str) -> str | None:
-        door = settings(tmp_path, {PORT: "9249", "penstock.rest.token": "t", **more}).metrics_door
-        return door and door.address
+        bind_address = settings(tmp_path, {PORT: "9249", "penstock.rest.token": "t", **more}).metrics_bind_address
+        return bind_address and bind_address.address
 
     assert address() == "127.0.0.1"
     assert address(**{"rest.bind-address": "0.0.0.0"}) == "0.0.0.0"

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from tests.unit.rest.fakes import JOB, OTHER, Api, FakeControl, ended
 
-from penstock._engine.protocol.control import Stop
+from penstock._engine.protocol.control import StopMode
 from penstock._engine.rest import operations
 from penstock.common.job_status import JobStatus
 from penstock.errors import CheckpointRequestError, SavepointError
@@ -34,12 +34,12 @@ def begin(api: Api, path: str, code: int = 202, **body: Any) -> str:
 @pytest.mark.parametrize(
     ("path", "body", "asked"),
     [
-        (SAVEPOINTS, {"target-directory": "/there"}, ("savepoint", "/there", Stop.NO)),
-        (SAVEPOINTS, {"target-directory": None, "formatType": "NATIVE"}, ("savepoint", None, Stop.NO)),
+        (SAVEPOINTS, {"target-directory": "/there"}, ("savepoint", "/there", StopMode.NO)),
+        (SAVEPOINTS, {"target-directory": None, "formatType": "NATIVE"}, ("savepoint", None, StopMode.NO)),
         (SAVEPOINTS, {"cancel-job": True}, ("cancel with savepoint", None)),
-        (STOP, {"targetDirectory": "/there"}, ("savepoint", "/there", Stop.SUSPEND)),
-        (STOP, {"drain": True}, ("savepoint", None, Stop.DRAIN)),
-        (STOP, {"drain": None}, ("savepoint", None, Stop.SUSPEND)),
+        (STOP, {"targetDirectory": "/there"}, ("savepoint", "/there", StopMode.SUSPEND)),
+        (STOP, {"drain": True}, ("savepoint", None, StopMode.DRAIN)),
+        (STOP, {"drain": None}, ("savepoint", None, StopMode.SUSPEND)),
     ],
 )
 @pytest.mark.behaviour(173)
@@ -50,7 +50,7 @@ def test_what_a_body_asks_for(api: Api, control: FakeControl, path: str, body: d
 
 def test_an_empty_body_asks_for_the_defaults(api: Api, control: FakeControl) -> None:
     api.send("POST", SAVEPOINTS, 202)
-    assert control.asked == [("savepoint", None, Stop.NO)]
+    assert control.asked == [("savepoint", None, StopMode.NO)]
 
 
 @pytest.mark.parametrize("path", [SAVEPOINTS, STOP])
@@ -107,7 +107,7 @@ def test_the_same_trigger_id_begins_nothing_again(api: Api, control: FakeControl
 
 def test_a_trigger_id_that_is_no_id_is_a_bad_request(api: Api, control: FakeControl) -> None:
     for trigger in ("mine", "", "AB" * 16, "ab" * 17):
-        assert "SavepointBody" in api.error("POST", SAVEPOINTS, 400, json={"triggerId": trigger})
+        assert "SavepointTriggerRequestBody" in api.error("POST", SAVEPOINTS, 400, json={"triggerId": trigger})
     assert control.asked == []
 
 
@@ -183,7 +183,7 @@ def test_a_mistyped_member_is_a_bad_request_that_names_it(
 def test_a_body_that_cannot_be_is_a_bad_request(api: Api, control: FakeControl, body: str) -> None:
     headers = {"content-type": "application/json"}
     text = api.error("POST", SAVEPOINTS, 400, content=body, headers=headers)
-    assert text.startswith("Request did not match expected format SavepointBody")
+    assert text.startswith("Request did not match expected format SavepointTriggerRequestBody")
     assert control.asked == []
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from tests.unit.rest.fakes import Api
 
-from penstock._engine.rest.settings import Access
+from penstock._engine.rest.settings import AccessPolicy
 
 
 @pytest.mark.parametrize(
@@ -18,7 +18,7 @@ from penstock._engine.rest.settings import Access
     ],
 )
 def test_files_come_without_a_token_with_their_kind_and_the_policy(path: str, kind: str) -> None:
-    answer = Api(access=Access(token="secret")).ask("GET", path)
+    answer = Api(access=AccessPolicy(token="secret")).ask("GET", path)
     assert answer.status_code == 200
     assert answer.headers["content-type"].partition(";")[0] == kind
     policy = answer.headers["content-security-policy"].split("; ")

@@ -167,7 +167,7 @@ def test_a_checkpoint_that_is_asked_for_in_a_pause_begins_an_epoch_now(tmp_path:
         perform(instruction)
         if isinstance(instruction, do.RunEpoch):
             begun.append(run.world.time_ms)
-        if isinstance(instruction, do.Wake) and instruction.delay_ms == 10_000 and len(begun) == 2:
+        if isinstance(instruction, do.SetAlarm) and instruction.delay_ms == 10_000 and len(begun) == 2:
             run.answers[0] = run.post("checkpoints")
 
     run.loop.perform = ask_in_the_second_pause  # type: ignore[method-assign]

@@ -16,7 +16,7 @@ import httpx
 import pytest
 from tests.unit.rest.fakes import JOB, FakeControl
 
-from penstock._engine.gateway.registry import Entry, Registry
+from penstock._engine.gateway.registry import JobRegistry, RegistryEntry
 from penstock._engine.rest import http
 from penstock._engine.rest.server import RestServer
 from penstock._engine.rest.settings import RestSettings
@@ -210,7 +210,7 @@ def test_a_port_that_was_set_and_is_taken_is_told_with_the_way_out(tmp_path: Pat
 
 
 def test_without_a_port_the_next_free_one_from_8081_is_taken(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert settings(tmp_path, **{"rest.port": None}).door.ports[:3] == (8081, 8082, 8083)
+    assert settings(tmp_path, **{"rest.port": None}).bind_address.ports[:3] == (8081, 8082, 8083)
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         monkeypatch.setattr(option_table, "REST_PORT", replace(option_table.REST_PORT, default=port))
@@ -234,8 +234,8 @@ def test_an_address_of_another_machine_is_told(tmp_path: Path) -> None:
 
 
 def test_ports_are_tried_in_the_order_of_the_setting(tmp_path: Path) -> None:
-    assert settings(tmp_path, **{"rest.bind-port": "9000-9002, 8000"}).door.ports == (9000, 9001, 9002, 8000)
-    assert settings(tmp_path, **{"rest.port": "65535"}).door.ports == (65535,)
+    assert settings(tmp_path, **{"rest.bind-port": "9000-9002, 8000"}).bind_address.ports == (9000, 9001, 9002, 8000)
+    assert settings(tmp_path, **{"rest.port": "65535"}).bind_address.ports == (65535,)
     with pytest.raises(ConfigurationError, match="up to 65535"):
         settings(tmp_path, **{"rest.bind-port": "65536"})
 
@@ -303,7 +303,7 @@ def test_a_disposal_runs_beside_and_tells_what_went_wrong(server: RestServer) ->
 
 
 def test_a_job_is_listed_while_it_runs(server: RestServer, tmp_path: Path) -> None:
-    registry, job = Registry(tmp_path / "registry"), FakeControl().view
+    registry, job = JobRegistry(tmp_path / "registry"), FakeControl().view
     server.job_named(job)
     (entry,) = registry.entries()
     assert (entry.job_id, entry.name, entry.address, entry.pid) == (JOB, job.name, server.address, os.getpid())
@@ -312,7 +312,7 @@ def test_a_job_is_listed_while_it_runs(server: RestServer, tmp_path: Path) -> No
 
 
 def test_runs_of_one_job_are_listed_each_until_it_ends(server: RestServer, tmp_path: Path) -> None:
-    registry, older = Registry(tmp_path / "registry"), FakeControl().view
+    registry, older = JobRegistry(tmp_path / "registry"), FakeControl().view
     younger = replace(older, run_id="88" * 16)
     for run in (older, younger):
         server.job_named(run)
@@ -331,22 +331,22 @@ def test_a_server_that_ends_leaves_no_entry(tmp_path: Path) -> None:
 
 
 def test_entries_of_processes_that_are_gone_are_removed(tmp_path: Path) -> None:
-    gone = Entry("a" * 32, "gone", "http://127.0.0.1:1", 2**22 + 1, socket.gethostname(), 1)
-    elsewhere = Entry("b" * 32, "elsewhere", "http://other:1", 2**22 + 1, "another machine", 2)
-    here = Entry.of_this_process("c" * 32, "here", "http://127.0.0.1:2", 3)
-    own = Registry(tmp_path)
+    gone = RegistryEntry("a" * 32, "gone", "http://127.0.0.1:1", 2**22 + 1, socket.gethostname(), 1)
+    elsewhere = RegistryEntry("b" * 32, "elsewhere", "http://other:1", 2**22 + 1, "another machine", 2)
+    here = RegistryEntry.of_this_process("c" * 32, "here", "http://127.0.0.1:2", 3)
+    own = JobRegistry(tmp_path)
     for entry in (gone, elsewhere, here):
         own.add(entry)
     (tmp_path / "broken.json").write_text("{")
-    assert Registry(tmp_path).entries() == [elsewhere, here]
+    assert JobRegistry(tmp_path).entries() == [elsewhere, here]
     assert not list(tmp_path.glob(f"{gone.job_id}*"))
     own.clear()
 
 
 def test_a_directory_that_cannot_be_written_to_harms_no_job(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
-    registry = Registry(tmp_path / "file" / "below")
-    registry.add(Entry.of_this_process(JOB, "job", "http://127.0.0.1:1", 1))
+    registry = JobRegistry(tmp_path / "file" / "below")
+    registry.add(RegistryEntry.of_this_process(JOB, "job", "http://127.0.0.1:1", 1))
     registry.clear()
     assert registry.entries() == []
 
@@ -360,8 +360,8 @@ def test_the_registry_is_the_users_own(tmp_path: Path, monkeypatch: pytest.Monke
 
 
 def test_an_entry_is_plain_json(tmp_path: Path) -> None:
-    own = Registry(tmp_path)
-    own.add(Entry(JOB, "job", "http://127.0.0.1:1", 7, "here", 1))
+    own = JobRegistry(tmp_path)
+    own.add(RegistryEntry(JOB, "job", "http://127.0.0.1:1", 7, "here", 1))
     (file,) = tmp_path.iterdir()
     assert json.loads(file.read_text()) == {
         "job_id": JOB,

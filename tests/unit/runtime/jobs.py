@@ -13,14 +13,14 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from penstock._engine.coordinator.checkpoints.snapshots import advance, dispatch, fresh_snapshot, unfinished
-from penstock._engine.coordinator.epochs.acceptance import why_void
+from penstock._engine.coordinator.epochs.acceptance import void_reason
 from penstock._engine.coordinator.epochs.topology import topology_of
 from penstock._engine.graph.chaining import build_job_graph
 from penstock._engine.graph.job_graph import OperatorKind
 from penstock._engine.plan.epoch_plan import EpochOutcome, EpochPlan
 from penstock._engine.plan.levels import build_plan, plan_epoch
 from penstock._engine.protocol.control import LevelDispatch
-from penstock._engine.protocol.events import AddSplits, NoMoreSplits, encode_event
+from penstock._engine.protocol.events import AddSplitsEvent, NoMoreSplitsEvent, encode_event
 from penstock._engine.storage.opening import open_storage
 from penstock.common.watermark_strategy import TimestampAssigner, WatermarkStrategy
 from penstock.datastream import StreamExecutionEnvironment
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from penstock._engine.graph.job_graph import JobGraph
-    from penstock._engine.protocol.control import Failure, LogLine, SubtaskAck
+    from penstock._engine.protocol.control import LogLine, SubtaskAck, TaskFailure
     from penstock.datastream import DataStream
 
 UNLIMITED_MS = 3_600_000
@@ -77,7 +77,7 @@ def in_order() -> WatermarkStrategy:
 class EpochFailedError(AssertionError):
     """A user function failed."""
 
-    def __init__(self, failures: Sequence[Failure]) -> None:
+    def __init__(self, failures: Sequence[TaskFailure]) -> None:
         super().__init__("\n".join(failure.traceback for failure in failures))
         self.failures = failures
 
@@ -170,7 +170,7 @@ class Job:
         if outcome.failures:
             raise EpochFailedError(outcome.failures)
         expected = {subtask: self.inputs.get(subtask, {}) for subtask in unfinished(self.snapshot)}
-        reason = why_void(self.checkpoint_id + 1, outcome.acks, expected)
+        reason = void_reason(self.checkpoint_id + 1, outcome.acks, expected)
         if reason is not None:
             self.voids += 1
             return {}
@@ -221,7 +221,7 @@ class Job:
                 serializer = source.get_split_serializer()
                 splits = [ListSplit(number) for number in range(len(source._lists))]
                 mine = tuple(serializer.serialize(split) for split in splits[subtask :: vertex.parallelism])
-                return encode_event(AddSplits(mine, serializer.get_version())), encode_event(NoMoreSplits())
+                return encode_event(AddSplitsEvent(mine, serializer.get_version())), encode_event(NoMoreSplitsEvent())
         return ()
 
 

@@ -10,10 +10,10 @@ from penstock._engine.graph.job_graph import PartitionerKind
 from penstock._engine.operators.batch import Batch, watermark_only
 from penstock._engine.plan.levels import build_plan
 from penstock._engine.protocol.control import ChannelStatus
-from penstock._engine.protocol.rows import MAX_PAYLOAD_BYTES, RowKind, subtask_target
+from penstock._engine.protocol.rows import MAX_PAYLOAD_BYTES, PayloadKind, subtask_target
 from penstock._engine.runtime.blocks import decode_batch
 from penstock._engine.runtime.edge_writer import EdgeWriter
-from penstock._engine.runtime.row_buffer import Row, RowBuffer, rows_of
+from penstock._engine.runtime.row_buffer import ExchangeRow, RowBuffer, rows_of
 
 TARGETS = [subtask_target(1, subtask) for subtask in range(2)]
 
@@ -25,12 +25,12 @@ def writer(receivers: int = 2, kind: PartitionerKind = PartitionerKind.REBALANCE
     return edge, rows
 
 
-def sent(edge: EdgeWriter, rows: RowBuffer) -> list[Row]:
+def sent(edge: EdgeWriter, rows: RowBuffer) -> list[ExchangeRow]:
     edge.flush()
     return list(rows_of([rows.drain()]))
 
 
-def batches(rows: list[Row], target: int) -> list[Batch]:
+def batches(rows: list[ExchangeRow], target: int) -> list[Batch]:
     return [decode_batch(row.payload) for row in rows if row.target == target]
 
 
@@ -118,7 +118,7 @@ def test_a_record_larger_than_a_row_is_sent_in_fragments_with_the_last_as_data()
     edge, rows = writer(1)
     edge.write(Batch([b"x" * (9 << 20)]))
     found = sent(edge, rows)
-    assert [row.kind for row in found] == [RowKind.FRAGMENT, RowKind.FRAGMENT, RowKind.DATA]
+    assert [row.kind for row in found] == [PayloadKind.FRAGMENT, PayloadKind.FRAGMENT, PayloadKind.DATA]
     assert [row.seq for row in found] == [0, 1, 2]
     joined: Any = b"".join(row.payload for row in found)
     assert decode_batch(joined).records == [b"x" * (9 << 20)]

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from penstock._engine.protocol.control import Failure
+    from penstock._engine.protocol.control import TaskFailure
     from penstock.testing.in_process import InProcessEpochRunner
 
 #: What functions did; they are found by name, so this is the one list of this process.
@@ -36,7 +36,7 @@ def program(tmp_path: Path) -> Program:
     return Program(tmp_path)
 
 
-def failures(program: Program, place: Path, **settings: Any) -> tuple[Failure, ...]:
+def failures(program: Program, place: Path, **settings: Any) -> tuple[TaskFailure, ...]:
     return Job(program.graph(), place, **settings).try_epoch().failures
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 from tests.unit.runtime.jobs import EpochFailedError, Job, Program
 
-from penstock._engine.protocol.rows import RowKind
+from penstock._engine.protocol.rows import PayloadKind
 from penstock.errors import EpochCancelledError, EpochInfrastructureError
 from penstock.testing.in_process import Chaos, InProcessEpochRunner
 
@@ -80,7 +80,7 @@ class Damaging(InProcessEpochRunner):
 
     def _read(self, attempts: list[list[Row]], slot: int) -> list[Row]:
         rows = super()._read(attempts, slot)
-        blocks = [row for row in rows if row.kind == RowKind.DATA]
+        blocks = [row for row in rows if row.kind == PayloadKind.DATA]
         if not blocks or not self.times:
             return rows
         self.times = 0

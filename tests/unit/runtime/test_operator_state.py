@@ -9,9 +9,9 @@ import pytest
 from tests.unit.runtime.jobs import Job, Program, run
 
 from penstock._engine.coordinator.checkpoints.snapshots import state_files
-from penstock._engine.coordinator.restore.state_assignment import fit_snapshot
+from penstock._engine.coordinator.restore.state_assignment import assign_state
 from penstock._engine.protocol.state_handle import StateMode
-from penstock._engine.state.operator_state import OperatorState
+from penstock._engine.state.operator_state import OperatorStateBackend
 from penstock._engine.storage.opening import open_storage
 from penstock.datastream.functions import (
     BroadcastProcessFunction,
@@ -142,7 +142,7 @@ def rescaled(job: Job, program: Program, place: Path) -> Job:
     """Return the job that another form of its program starts from its last checkpoint."""
     graph = program.graph()
     again = Job(graph, place, run_id="run-2")
-    again.snapshot = fit_snapshot(job.snapshot, graph, "chk", ignore_unclaimed=False, stops=False).snapshot
+    again.snapshot = assign_state(job.snapshot, graph, "chk", ignore_unclaimed=False, stops=False).snapshot
     again.checkpoint_id = job.checkpoint_id
     return again
 
@@ -252,7 +252,7 @@ def test_union_items_of_a_finished_subtask_stay_for_the_others(program: Program,
 
 def union_items(handles: Lineage) -> list[Any]:
     """Return the items that the union list of one subtask has of its own."""
-    state = OperatorState()
+    state = OperatorStateBackend()
     state.restore(handles, lambda handle: handle.inline or b"")
     return state.list_state("items", StateMode.UNION).get()
 

@@ -13,7 +13,7 @@ import pytest
 from penstock._engine.graph.job_graph import JobEdge, PartitionerKind
 from penstock._engine.protocol.key_groups import key_group, subtask_of_key_group
 from penstock._engine.protocol.keys import normal_key
-from penstock._engine.runtime.routing import KeyRoutes, Outlet, make_router
+from penstock._engine.runtime.routing import KeyRoutes, OutputBuffer, make_router
 from penstock.common.types import Row
 from penstock.errors import KeyEncodingError, PartitionError
 
@@ -24,7 +24,7 @@ def route(
     kind: PartitionerKind, records: list[Any], receivers: int = 3, *, sender: int = 0, runs: int = 1, **members: Any
 ) -> list[list[Any]]:
     """Route records in several runs; return what each receiver got."""
-    outlets = [Outlet() for _ in range(receivers)]
+    outlets = [OutputBuffer() for _ in range(receivers)]
     for outlet in outlets:
         outlet.timestamps = []
     edge = JobEdge(0, 0, 0, None, 1, 0, kind, cloudpickle.dumps(members) if members else b"")
@@ -140,7 +140,7 @@ def test_a_custom_partitioner_may_be_an_object_and_return_any_whole_number() -> 
 
 
 def test_an_outlet_hands_out_what_waits_once() -> None:
-    outlet = Outlet()
+    outlet = OutputBuffer()
     outlet.add([1], None)
     outlet.add_watermark(5)
     outlet.add_watermark(6)

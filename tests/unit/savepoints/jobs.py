@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 from tests.unit.driver.by_hand import Threads
 
 from penstock._engine.coordinator import instructions as do
-from penstock._engine.driver.assembly import Surroundings, assemble
+from penstock._engine.driver.assembly import RuntimeEnvironment, assemble
 from penstock._engine.graph.chaining import build_job_graph
-from penstock._engine.protocol.control import Stop
+from penstock._engine.protocol.control import StopMode
 from penstock.common import Configuration, Types, WatermarkStrategy
 from penstock.common.time import Time
 from penstock.common.watermark_strategy import TimestampAssigner
@@ -116,7 +116,7 @@ def run(
     place: Path,
     *,
     stop_in: int | None = None,
-    stop: Stop = Stop.SUSPEND,
+    stop: StopMode = StopMode.SUSPEND,
     cancel_in: int | None = None,
 ) -> tuple[JobDriver, str | None]:
     """Run a job to its end, or until it has stopped with a savepoint; return the driver and the savepoint.
@@ -131,8 +131,8 @@ def run(
     SEEN.clear()
     runner, threads = InProcessEpochRunner(seed=1), Threads()
     graph = build_job_graph(env._stream_graph("totals"))
-    surroundings = Surroundings(runner, 2, place / "state", (), threads, threads)
-    driver, loop = assemble(graph, Configuration(env._configuration), None, surroundings)
+    environment = RuntimeEnvironment(runner, 2, place / "state", (), threads, threads)
+    driver, loop = assemble(graph, Configuration(env._configuration), None, environment)
     perform, epochs, answers = loop.perform, [], []
 
     def watched(instruction: Any) -> None:

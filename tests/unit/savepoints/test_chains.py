@@ -7,7 +7,13 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from penstock._engine.protocol.metadata import JobSnapshot, Parent, Record, RecordKind, encode_record
+from penstock._engine.protocol.metadata import (
+    ChainEntry,
+    ChainEntryKind,
+    JobSnapshot,
+    ParentCheckpoint,
+    encode_chain_entry,
+)
 from penstock._engine.protocol.paths import metadata_path
 from penstock._engine.savepoints.chains import JobChain, read_chains, same_place
 from penstock._engine.storage.opening import open_storage
@@ -19,21 +25,21 @@ JOB = "a" * 32
 ELSEWHERE = "/savepoints/savepoint-1"
 
 
-def chain(place: Path, *records: tuple[RecordKind, str | None, str | None]) -> JobChain:
+def chain(place: Path, *records: tuple[ChainEntryKind, str | None, str | None]) -> JobChain:
     """Write a chain; each record is its kind, the path of its parent, and its savepoint."""
     storage = open_storage(str(place))
     for number, (kind, parent, savepoint) in enumerate(records, start=1):
-        came_from = None if parent is None else Parent(int(parent.rpartition("-")[2]), parent)
-        snapshot = JobSnapshot((), {}) if kind is RecordKind.CHECKPOINT else None
-        record = Record(
+        came_from = None if parent is None else ParentCheckpoint(int(parent.rpartition("-")[2]), parent)
+        snapshot = JobSnapshot((), {}) if kind is ChainEntryKind.CHECKPOINT else None
+        record = ChainEntry(
             kind, JOB, "job", number, "run", "nonce", 0, "", parent=came_from, snapshot=snapshot, savepoint=savepoint
         )
-        storage.put(metadata_path(JOB, number), encode_record(record))
+        storage.put(metadata_path(JOB, number), encode_chain_entry(record))
     [found] = read_chains(storage)
     return found
 
 
-TAKEOVER, CHECKPOINT = RecordKind.TAKEOVER, RecordKind.CHECKPOINT
+TAKEOVER, CHECKPOINT = ChainEntryKind.TAKEOVER, ChainEntryKind.CHECKPOINT
 
 
 @pytest.mark.parametrize(
@@ -41,20 +47,20 @@ TAKEOVER, CHECKPOINT = RecordKind.TAKEOVER, RecordKind.CHECKPOINT
     [
         ([(TAKEOVER, None, None)], ()),
         ([(TAKEOVER, ELSEWHERE, None)], (ELSEWHERE,)),
-        ([(TAKEOVER, ELSEWHERE, None), (RecordKind.FAILED, ELSEWHERE, None)], (ELSEWHERE,)),
+        ([(TAKEOVER, ELSEWHERE, None), (ChainEntryKind.FAILED, ELSEWHERE, None)], (ELSEWHERE,)),
         ([(TAKEOVER, ELSEWHERE, None), (TAKEOVER, ELSEWHERE, None)], (ELSEWHERE,)),
         ([(TAKEOVER, ELSEWHERE, None), (CHECKPOINT, ELSEWHERE, None)], ()),
         ([(TAKEOVER, None, None), (CHECKPOINT, None, ELSEWHERE)], (ELSEWHERE,)),
-        ([(CHECKPOINT, None, None), (RecordKind.SUSPENDED, f"{JOB}/chk-1", ELSEWHERE)], (ELSEWHERE,)),
-        ([(CHECKPOINT, None, None), (RecordKind.CANCELED, f"{JOB}/chk-1", ELSEWHERE)], (ELSEWHERE,)),
-        ([(CHECKPOINT, None, None), (RecordKind.CANCELED, f"{JOB}/chk-1", None)], ()),
-        ([(CHECKPOINT, None, ELSEWHERE), (RecordKind.CANCELED, f"{JOB}/chk-1", None)], ()),
+        ([(CHECKPOINT, None, None), (ChainEntryKind.SUSPENDED, f"{JOB}/chk-1", ELSEWHERE)], (ELSEWHERE,)),
+        ([(CHECKPOINT, None, None), (ChainEntryKind.CANCELED, f"{JOB}/chk-1", ELSEWHERE)], (ELSEWHERE,)),
+        ([(CHECKPOINT, None, None), (ChainEntryKind.CANCELED, f"{JOB}/chk-1", None)], ()),
+        ([(CHECKPOINT, None, ELSEWHERE), (ChainEntryKind.CANCELED, f"{JOB}/chk-1", None)], ()),
         ([(CHECKPOINT, None, None), (TAKEOVER, f"{JOB}/chk-1", None)], ()),
-        ([(CHECKPOINT, None, None), (RecordKind.DRAINED, f"{JOB}/chk-1", ELSEWHERE)], ()),  # it has ended
+        ([(CHECKPOINT, None, None), (ChainEntryKind.DRAINED, f"{JOB}/chk-1", ELSEWHERE)], ()),  # it has ended
     ],
 )
 def test_savepoints_that_a_start_needs(
-    tmp_path: Path, records: list[tuple[RecordKind, str | None, str | None]], needed: tuple[str, ...]
+    tmp_path: Path, records: list[tuple[ChainEntryKind, str | None, str | None]], needed: tuple[str, ...]
 ) -> None:
     assert chain(tmp_path, *records).start() == needed
 
@@ -63,13 +69,13 @@ def test_savepoints_that_a_start_needs(
 def test_finished_job_without_a_checkpoint_of_its_own_needs_its_start_where_it_may_go_on(
     tmp_path: Path, keeps: bool, needed: tuple[str, ...]
 ) -> None:
-    found = chain(tmp_path, (TAKEOVER, ELSEWHERE, None), (RecordKind.FINISHED, ELSEWHERE, None))
+    found = chain(tmp_path, (TAKEOVER, ELSEWHERE, None), (ChainEntryKind.FINISHED, ELSEWHERE, None))
     found.records[2] = replace(found.records[2], keeps_checkpoints=keeps)
     assert found.start() == needed
 
 
 def test_drained_job_needs_no_savepoint_also_where_a_crash_has_left_its_last_checkpoint(tmp_path: Path) -> None:
-    found = chain(tmp_path, (CHECKPOINT, None, ELSEWHERE), (RecordKind.DRAINED, f"{JOB}/chk-1", ELSEWHERE))
+    found = chain(tmp_path, (CHECKPOINT, None, ELSEWHERE), (ChainEntryKind.DRAINED, f"{JOB}/chk-1", ELSEWHERE))
     found.records[2] = replace(found.records[2], keeps_checkpoints=False)
     assert found.start() == ()
 
@@ -77,14 +83,14 @@ def test_drained_job_needs_no_savepoint_also_where_a_crash_has_left_its_last_che
 @pytest.mark.parametrize(
     ("kind", "said", "doomed"),
     [
-        (RecordKind.FINISHED, {"keeps_checkpoints": False}, {1, 2}),
-        (RecordKind.FINISHED, {"keeps_checkpoints": False, "begins": 2}, {2}),
-        (RecordKind.FINISHED, {"keeps_checkpoints": True}, set[int]()),
+        (ChainEntryKind.FINISHED, {"keeps_checkpoints": False}, {1, 2}),
+        (ChainEntryKind.FINISHED, {"keeps_checkpoints": False, "begins": 2}, {2}),
+        (ChainEntryKind.FINISHED, {"keeps_checkpoints": True}, set[int]()),
         (TAKEOVER, {}, set[int]()),
     ],
 )
 def test_checkpoints_of_a_job_that_has_ended_are_doomed_but_for_those_that_are_the_users(
-    tmp_path: Path, kind: RecordKind, said: dict[str, Any], doomed: set[int]
+    tmp_path: Path, kind: ChainEntryKind, said: dict[str, Any], doomed: set[int]
 ) -> None:
     found = chain(tmp_path, (CHECKPOINT, None, None), (CHECKPOINT, None, None), (kind, None, None))
     found.records[3] = replace(found.records[3], **said)
@@ -93,7 +99,7 @@ def test_checkpoints_of_a_job_that_has_ended_are_doomed_but_for_those_that_are_t
 
 
 def test_damaged_record_is_named_and_the_others_are_read(tmp_path: Path) -> None:
-    chain(tmp_path, (TAKEOVER, None, None), (CHECKPOINT, None, None), (RecordKind.FINISHED, None, None))
+    chain(tmp_path, (TAKEOVER, None, None), (CHECKPOINT, None, None), (ChainEntryKind.FINISHED, None, None))
     damaged = tmp_path / JOB / "chk-2" / "_metadata"
     damaged.write_bytes(b"{")
     [found] = read_chains(open_storage(str(tmp_path)))

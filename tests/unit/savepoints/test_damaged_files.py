@@ -11,7 +11,7 @@ from tests.unit.savepoints.jobs import environment, run, savepoint_of, totals
 
 from penstock._engine.savepoints.located import handles_of, locate
 from penstock.errors import CorruptCheckpointError, NoCheckpointError, RestoreError, UnknownStateError
-from penstock.state import Savepoint, SavepointWriter
+from penstock.savepoint import Savepoint, SavepointWriter
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -91,7 +91,7 @@ def record_with(place: Path, kind: str) -> Path:
 def newest(place: Path) -> Path:
     """Return the newest checkpoint with state."""
     paths = sorted(place.glob("cancelled/checkpoints/*/chk-*"), key=lambda path: int(path.name.partition("-")[2]))
-    return next(path for path in reversed(paths) if locate(str(path)).record.snapshot is not None)
+    return next(path for path in reversed(paths) if locate(str(path)).entry.snapshot is not None)
 
 
 def file_of(record: Path, kind: str) -> Path:
@@ -151,7 +151,7 @@ def test_damaged_file_is_named_and_nothing_begins_without_it(place: Path, kind: 
         USES[use](record, place)
     assert isinstance(caught.value, (UnknownStateError, NoCheckpointError) if is_gone else CorruptCheckpointError)
     # What other subtasks did meanwhile is void: no checkpoint came of it.
-    assert [path for path in place.glob("new/*/chk-*") if locate(str(path)).record.snapshot is not None] == []
+    assert [path for path in place.glob("new/*/chk-*") if locate(str(path)).entry.snapshot is not None] == []
     assert not list((place / "rewritten").glob("*"))
 
 

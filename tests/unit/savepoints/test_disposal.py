@@ -11,7 +11,7 @@ from tests.unit.savepoints.jobs import environment, run, savepoint_of, totals
 from penstock._engine.savepoints.disposal import dispose
 from penstock._engine.storage.local import LocalStorage
 from penstock.errors import CheckpointStorageError, SavepointChangeError, UnknownStateError
-from penstock.state import SavepointWriter
+from penstock.savepoint import SavepointWriter
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -13,7 +13,7 @@ from tests.unit.driver.world import World, numbers_job
 from tests.unit.savepoints.jobs import cancelled_job, savepoint_of
 
 from penstock._engine.coordinator import instructions as do
-from penstock._engine.protocol.control import Stop
+from penstock._engine.protocol.control import StopMode
 from penstock._engine.savepoints.inspection import OperatorInfo, SavepointInfo, inspect
 from penstock._engine.savepoints.verification import verify
 from penstock.errors import CorruptCheckpointError, UnknownStateError, UnsupportedFormatError
@@ -113,7 +113,7 @@ def test_pending_committables_and_finished_subtasks_are_counted(tmp_path: Path) 
             infos = [inspect(str(metadata)) for metadata in (tmp_path / "c").rglob("_metadata")]
             pending.extend(found.pending_committables for info in infos for found in info.operators)
             if len(epochs) == 3:
-                driver.savepoint(str(tmp_path / "s"), Stop.DRAIN)
+                driver.savepoint(str(tmp_path / "s"), StopMode.DRAIN)
         perform(instruction)
 
     loop.perform = watched  # type: ignore[method-assign]

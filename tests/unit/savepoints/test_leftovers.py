@@ -21,10 +21,10 @@ from penstock._engine.coordinator import instructions as do
 from penstock._engine.savepoints.chains import read_chains
 from penstock._engine.savepoints.inspection import inspect
 from penstock._engine.savepoints.leftovers import find_leftovers, remove_leftovers
-from penstock._engine.savepoints.survey import LeftoverKind, Places, Survey
+from penstock._engine.savepoints.survey import LeftoverKind, LeftoverPlaces, Survey
 from penstock._engine.state.keyed_store import KeyedStore
 from penstock._engine.storage.opening import open_storage
-from penstock._engine.storage.scratch import Hold, ScratchDirectory
+from penstock._engine.storage.scratch import DirectoryLock, ScratchDirectory
 from penstock.common import Encoder, WatermarkStrategy
 from penstock.datastream.connectors.file_system import FileSink
 from penstock.datastream.connectors.number_seq import NumberSequenceSource
@@ -32,7 +32,7 @@ from penstock.datastream.connectors.number_seq import NumberSequenceSource
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from penstock._engine.protocol.metadata import Record
+    from penstock._engine.protocol.metadata import ChainEntry
     from penstock.datastream import StreamExecutionEnvironment
 
 DAY_MS = 86_400_000
@@ -43,7 +43,7 @@ def tomorrow() -> int:
 
 
 def found(tmp_path: Path, *, now_ms: int | None = None, **others: Any) -> Survey:
-    places = Places(
+    places = LeftoverPlaces(
         checkpoint_directories=(str(tmp_path / "checkpoints"),),
         savepoint_directories=(str(tmp_path / "savepoints"),),
         sink_directories=(str(tmp_path / "out"),),
@@ -147,7 +147,7 @@ def test_job_of_which_it_is_not_known_what_it_needs_protects_all_staged_files(
     (tmp_path / "out").mkdir(exist_ok=True)
 
     def look(**changes: Any) -> Survey:
-        places = Places((str(tmp_path / "checkpoints"),), (), folders, local=False, **changes)
+        places = LeftoverPlaces((str(tmp_path / "checkpoints"),), (), folders, local=False, **changes)
         return find_leftovers(places, now_ms=tomorrow())
 
     assert names(look(), LeftoverKind.STAGED_FILE) == [dead.name]
@@ -192,7 +192,9 @@ def test_staged_files_of_a_run_that_a_copied_directory_knows_as_living_are_left_
     shutil.rmtree(terminal)  # as if that one ran
     both = (str(tmp_path / "checkpoints"), str(copy))
     for directories in (both, both[::-1]):
-        survey = find_leftovers(Places(directories, (), (str(tmp_path / "out"),), local=False), now_ms=tomorrow())
+        survey = find_leftovers(
+            LeftoverPlaces(directories, (), (str(tmp_path / "out"),), local=False), now_ms=tomorrow()
+        )
         assert names(survey, LeftoverKind.STAGED_FILE) == []
 
 
@@ -282,11 +284,11 @@ def test_checkpoints_that_a_job_had_no_time_to_delete_at_its_end_are_left_over(t
     def step(instruction: do.Instruction, perform: Callable[[do.Instruction], None]) -> None:
         if isinstance(instruction, do.SweepOrphans) and records[-1].is_terminal:
             raise KilledError
-        if isinstance(instruction, do.PutRecord):
-            records.append(instruction.record)
+        if isinstance(instruction, do.PutChainEntry):
+            records.append(instruction.entry)
         perform(instruction)
 
-    records: list[Record] = []
+    records: list[ChainEntry] = []
     with pytest.raises(KilledError):
         Story(tmp_path).run(program, step=step)
     checkpoints = list((tmp_path / "checkpoints").glob("*/chk-*/_metadata"))
@@ -380,7 +382,7 @@ def temporary(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def local_names(tmp_path: Path) -> set[str]:
     return {
         path.rpartition("/")[2]
-        for path in (leftover.path for leftover in find_leftovers(Places(), now_ms=tomorrow()).leftovers)
+        for path in (leftover.path for leftover in find_leftovers(LeftoverPlaces(), now_ms=tomorrow()).leftovers)
     }
 
 
@@ -399,10 +401,10 @@ def test_local_directories_go_when_their_process_is_dead(temporary: Path, tmp_pa
     finally:
         holder.kill()
         holder.communicate()
-    survey = find_leftovers(Places(), now_ms=tomorrow())
+    survey = find_leftovers(LeftoverPlaces(), now_ms=tomorrow())
     [checkpoints] = temporary.glob("penstock-checkpoints-*")
     assert {leftover.path for leftover in survey.leftovers} == {str(checkpoints), str(state)}
-    assert find_leftovers(Places()).leftovers == ()  # they are young
+    assert find_leftovers(LeftoverPlaces()).leftovers == ()  # they are young
     removal = remove_leftovers(survey.leftovers)
     assert (len(removal.removed), removal.failed) == (2, ())
     assert not checkpoints.exists()
@@ -422,9 +424,9 @@ def test_directories_of_this_process_are_in_use(temporary: Path, tmp_path: Path)
 def test_directory_that_was_taken_into_use_since_is_not_removed(temporary: Path, tmp_path: Path) -> None:
     scratch = ScratchDirectory("penstock-savepoint-")
     scratch._lock.close()
-    survey = find_leftovers(Places(), now_ms=tomorrow())
+    survey = find_leftovers(LeftoverPlaces(), now_ms=tomorrow())
     assert len(survey.leftovers) == 1
-    with contextlib.closing(Hold(scratch.path)):
+    with contextlib.closing(DirectoryLock(scratch.path)):
         removal = remove_leftovers(survey.leftovers)
     assert [reason for _, reason in removal.failed] == ["a process uses it now"]
     assert scratch.path.exists()

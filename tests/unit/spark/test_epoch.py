@@ -8,7 +8,7 @@ import pytest
 
 from penstock._engine.plan.epoch_plan import EpochPlan
 from penstock._engine.protocol.control import LevelDispatch, SubtaskDispatch, decode
-from penstock._engine.runtime.row_buffer import Row, record_batch
+from penstock._engine.runtime.row_buffer import ExchangeRow, record_batch
 from penstock._engine.spark.epoch import (
     SparkEpochRunner,
     answers,
@@ -75,7 +75,7 @@ class Listed(list[str]):
 class Frame:
     """A frame whose tasks gave some rows."""
 
-    def __init__(self, rows: list[Row]) -> None:
+    def __init__(self, rows: list[ExchangeRow]) -> None:
         self._rows = rows
 
     @property
@@ -89,7 +89,7 @@ class Frame:
 
 def test_answers_come_as_the_tasks_gave_them() -> None:
     payloads = [b"", b"], [7 ", *(bytes([number]) * number for number in range(200))]
-    rows = [Row(0, -1, 0, 0, 0, number % 4, payload) for number, payload in enumerate(payloads)]
+    rows = [ExchangeRow(0, -1, 0, 0, 0, number % 4, payload) for number, payload in enumerate(payloads)]
     for few in ([], rows[:1], rows):
         assert list(collect(cast("Any", Frame(few)))) == [(row.kind, row.payload) for row in few]
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import lmdb
 import pytest
 
-from penstock._engine.state.environment import Environment, _file_system, open_environment, private_directory
+from penstock._engine.state.environment import LmdbEnvironment, _file_system, open_environment, private_directory
 from penstock._engine.state.local_version import find_versions
 from penstock.errors import LocalStateError
 
@@ -77,7 +77,7 @@ def test_process_has_one_handle_for_a_path_and_closes_it_with_its_last_user(tmp_
         assert transaction.get(b"a") is None
 
 
-def put(environment: Environment, round_: int) -> None:
+def put(environment: LmdbEnvironment, round_: int) -> None:
     def action(transaction: object) -> None:
         for number in range(500):
             transaction.put(b"%06d" % number, b"%d" % round_ + bytes(1_000))  # type: ignore[attr-defined]

@@ -7,15 +7,17 @@ import pytest
 from tests.unit.state.checkpoints import ABSENT, Checkpoints, contents, write, write_all
 
 from penstock._engine.protocol.keys import normal_key
-from penstock._engine.state.state_file import Op, read_index
+from penstock._engine.state.state_file import ChunkOperation, read_index
 from penstock.errors import CorruptCheckpointError, UnpicklableStateError
 
 if TYPE_CHECKING:
     from penstock._engine.state.memory_store import MemoryStore
 
 
-def ops(data: bytes | None) -> list[tuple[Op, str, int]]:
-    return [] if data is None else [(Op(info.op), info.name, info.entries) for info in read_index(data, "f")]
+def ops(data: bytes | None) -> list[tuple[ChunkOperation, str, int]]:
+    return (
+        [] if data is None else [(ChunkOperation(info.op), info.name, info.entries) for info in read_index(data, "f")]
+    )
 
 
 @pytest.fixture
@@ -41,7 +43,7 @@ def test_delta_holds_what_changed_in_the_epoch_alone(checkpoints: Checkpoints, s
     checkpoints.end_epoch(store)
     store.catch_up(checkpoints.lineage)
     write_all(store, {2: "B", 3: ABSENT})
-    assert ops(checkpoints.end_epoch(store)) == [(Op.DELETE, "count", 1), (Op.PUT, "count", 1)]
+    assert ops(checkpoints.end_epoch(store)) == [(ChunkOperation.DELETE, "count", 1), (ChunkOperation.PUT, "count", 1)]
 
 
 def test_what_is_made_and_undone_within_one_epoch_leaves_no_trace(store: MemoryStore) -> None:
@@ -64,7 +66,10 @@ def test_drop_of_committed_entries_is_one_operation(checkpoints: Checkpoints, st
     store.catch_up(checkpoints.lineage)
     table.drop((0, 10))
     write(table.pane((0, 10)), 7, "again")
-    assert ops(checkpoints.end_epoch(store)) == [(Op.DROP, "windows", 0), (Op.PUT, "windows", 1)]
+    assert ops(checkpoints.end_epoch(store)) == [
+        (ChunkOperation.DROP, "windows", 0),
+        (ChunkOperation.PUT, "windows", 1),
+    ]
     other = checkpoints.memory_store()
     other.catch_up(checkpoints.lineage)
     assert contents(other, "windows") == {(7, (0, 10)): "again"}

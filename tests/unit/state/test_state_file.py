@@ -7,14 +7,14 @@ from typing import Any
 import pytest
 
 from penstock._engine.protocol.key_groups import key_group
-from penstock._engine.state.state_file import Chunk, Op, StateFileWriter, read_index, read_state_file
+from penstock._engine.state.state_file import Chunk, ChunkOperation, StateFileWriter, read_index, read_state_file
 from penstock.errors import CorruptCheckpointError, StateClassError, UnpicklableStateError
 
 ALL = (0, 127)
 
 
 def put(keys: list[Any], values: list[Any], key_groups: tuple[int, int] = ALL) -> Chunk:
-    return Chunk(Op.PUT, "count", "value", False, (0, 10), key_groups, keys, values)
+    return Chunk(ChunkOperation.PUT, "count", "value", False, (0, 10), key_groups, keys, values)
 
 
 def read(data: bytes, path: str = "f") -> list[Chunk]:
@@ -28,11 +28,11 @@ def write(*chunks: Chunk) -> bytes:
 
 def test_chunks_come_back_in_their_order() -> None:
     chunks = [
-        Chunk(Op.DROP, "windows", "list", True, (5, 9), ALL, []),
-        Chunk(Op.DELETE, "windows", "list", True, (5, 9), ALL, [1, "a"]),
+        Chunk(ChunkOperation.DROP, "windows", "list", True, (5, 9), ALL, []),
+        Chunk(ChunkOperation.DELETE, "windows", "list", True, (5, 9), ALL, [1, "a"]),
         put([1, "b", b"t"], [None, {"x": [1]}, 2.5]),
-        Chunk(Op.PUT, "users", "value", True, (), ALL, [b"t1"], ["v"], [("a", 1)]),
-        Chunk(Op.TIMER_SET, "event", "", False, (), ALL, ["a", "b"], [5, (6, (0, 10))]),
+        Chunk(ChunkOperation.PUT, "users", "value", True, (), ALL, [b"t1"], ["v"], [("a", 1)]),
+        Chunk(ChunkOperation.TIMER_SET, "event", "", False, (), ALL, ["a", "b"], [5, (6, (0, 10))]),
     ]
     assert read(write(*chunks)) == chunks
 
@@ -134,8 +134,8 @@ def test_chunks_grow_and_shrink_with_the_size_of_values() -> None:
 def test_stored_files_of_earlier_builds_stay_readable() -> None:
     data = Path(__file__).with_name("format-1.state").read_bytes()
     assert [(chunk.op, chunk.keys, chunk.values) for chunk in read(data)] == [
-        (Op.DROP, [], None),
-        (Op.DELETE, ["gone"], None),
-        (Op.PUT, [1, "b", b"t\x02i1"], [1, {"x": [2.5]}, None]),
-        (Op.TIMER_SET, ["a"], [(5, (0, 10))]),
+        (ChunkOperation.DROP, [], None),
+        (ChunkOperation.DELETE, ["gone"], None),
+        (ChunkOperation.PUT, [1, "b", b"t\x02i1"], [1, {"x": [2.5]}, None]),
+        (ChunkOperation.TIMER_SET, ["a"], [(5, (0, 10))]),
     ]

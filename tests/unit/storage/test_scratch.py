@@ -5,7 +5,7 @@ from __future__ import annotations
 import fcntl
 from typing import TYPE_CHECKING, Any
 
-from penstock._engine.storage.scratch import LOCK, Hold, is_dead
+from penstock._engine.storage.scratch import LOCK, DirectoryLock, is_dead
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -25,7 +25,7 @@ def test_a_directory_is_at_no_moment_taken_for_that_of_a_dead_process_while_it_i
         lock(file, how)
 
     monkeypatch.setattr(fcntl, "flock", look_first)
-    hold = Hold(tmp_path)
+    hold = DirectoryLock(tmp_path)
     monkeypatch.undo()
     seen.append(is_dead(tmp_path))
     assert seen == [False] * 3

@@ -11,7 +11,7 @@ import time
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from penstock._connectors.files.filesystem import NotThereError
+from penstock._connectors.files.filesystem import NotAFileError
 from penstock._connectors.files.followed import Followed, state_of, take_new_names
 from penstock._connectors.files.growing import tail_of
 from penstock._connectors.files.opening import FoundFile, filesystem_of
@@ -97,7 +97,7 @@ class FileSet:
             try:
                 for status in filesystem_of(path).find(path, skipped.__setitem__):
                     found.setdefault(status.path, status)
-            except NotThereError as error:
+            except NotAFileError as error:
                 if self.monitoring is None:
                     raise SourceFileError(path, str(error.strerror)) from None
                 skipped[path] = str(error.strerror)

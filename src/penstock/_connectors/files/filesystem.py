@@ -52,7 +52,7 @@ class FileStatus:
         return f"it was changed at {_shown(self.modified_ms)}, and before that at {_shown(found.modified_ms)}"
 
 
-class NotThereError(FileNotFoundError):
+class NotAFileError(FileNotFoundError):
     """There is no file at a path, but something else; ``strerror`` says what, in a clause without a full stop."""
 
 
@@ -74,7 +74,7 @@ class FileSystem(Protocol):
             skip: Told of each path below that is no file, or none any more, and why.
 
         Raises:
-            NotThereError: The path itself is no file and no folder.
+            NotAFileError: The path itself is no file and no folder.
             FileNotFoundError: There is nothing.
         """
         ...
@@ -83,7 +83,7 @@ class FileSystem(Protocol):
         """Open a file for reading.
 
         Raises:
-            FileNotFoundError: It is gone; NotThereError where there is something else.
+            FileNotFoundError: It is gone; NotAFileError where there is something else.
         """
         ...
 
@@ -91,7 +91,7 @@ class FileSystem(Protocol):
         """Open a file to which others append, also where it was renamed in its folder since it was found.
 
         Raises:
-            FileNotFoundError: It is gone; NotThereError where there is another one in its place.
+            FileNotFoundError: It is gone; NotAFileError where there is another one in its place.
         """
         ...
 
@@ -158,7 +158,7 @@ class FileSystem(Protocol):
         """Return how a file is now.
 
         Raises:
-            FileNotFoundError: It is gone; NotThereError where there is something else.
+            FileNotFoundError: It is gone; NotAFileError where there is something else.
         """
         ...
 

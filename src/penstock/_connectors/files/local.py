@@ -12,7 +12,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 
-from penstock._connectors.files.filesystem import FileStatus, NotThereError, pass_over
+from penstock._connectors.files.filesystem import FileStatus, NotAFileError, pass_over
 from penstock._connectors.files.growing import is_copy
 from penstock._connectors.files.walking import check_kind, find_files, status_of
 
@@ -68,7 +68,7 @@ class LocalFileSystem:
                 if os.fstat(stream.fileno()).st_ino == found.inode:
                     return stream
                 stream.close()
-        raise NotThereError(errno.ENOENT, "no file of its folder is the one that it was", found.path)
+        raise NotAFileError(errno.ENOENT, "no file of its folder is the one that it was", found.path)
 
     def create(self, path: str) -> BinaryIO:
         """Open a new file for writing."""

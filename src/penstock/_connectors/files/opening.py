@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, BinaryIO, Final
 
-from penstock._connectors.files.filesystem import NotThereError
+from penstock._connectors.files.filesystem import NotAFileError
 from penstock._connectors.files.local import LocalFileSystem
 from penstock._formats.unpacking import is_compressed
 from penstock.common.paths import scheme_of
@@ -124,7 +124,7 @@ class FoundFile:
             yield
         except FileNotFoundError as error:
             gone = "it was deleted or renamed, or the folder or disk that it is in went away"
-            what = (error.strerror or gone) if isinstance(error, NotThereError) else gone
+            what = (error.strerror or gone) if isinstance(error, NotAFileError) else gone
             reason = (
                 f"it was there when the job found it, with {self.size} bytes, and is not any more: {what}; put it back "
                 "under this name, or start the job without a checkpoint to look for files again"

@@ -12,7 +12,7 @@ import os
 import stat
 from typing import TYPE_CHECKING, Final, TypeAlias
 
-from penstock._connectors.files.filesystem import MAGIC, FileStatus, NotThereError, is_hidden, is_passed_over
+from penstock._connectors.files.filesystem import MAGIC, FileStatus, NotAFileError, is_hidden, is_passed_over
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -41,14 +41,14 @@ def find_files(path: str, skip: Callable[[str, str], None]) -> list[FileStatus]:
         skip: Told of each path that is passed over, and why.
 
     Raises:
-        NotThereError: The path itself is no file and no folder.
+        NotAFileError: The path itself is no file and no folder.
         FileNotFoundError: There is nothing.
         OSError: A folder cannot be looked into.
     """
     if os.path.lexists(path):
         what = _look(path)
         if isinstance(what, str):
-            raise NotThereError(errno.ENOENT, what, path)
+            raise NotAFileError(errno.ENOENT, what, path)
         return sorted(_below(path, skip, frozenset()), key=_by_path)
     found: dict[str, FileStatus] = {}
     anything = False
@@ -64,14 +64,14 @@ def status_of(path: str) -> FileStatus:
     """Return how a file is now.
 
     Raises:
-        NotThereError: There is something else under its name, or a link to nothing.
+        NotAFileError: There is something else under its name, or a link to nothing.
         FileNotFoundError: It is gone.
     """
     what = _look(path)
     if what == VANISHED:
         raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), path)
     if isinstance(what, str):
-        raise NotThereError(errno.ENOENT, what, path)
+        raise NotAFileError(errno.ENOENT, what, path)
     check_kind(path, what)
     return _status(path, what)
 
@@ -80,10 +80,10 @@ def check_kind(path: str, status: os.stat_result) -> None:
     """Make sure that what is there is a file.
 
     Raises:
-        NotThereError: It is something else.
+        NotAFileError: It is something else.
     """
     if not stat.S_ISREG(status.st_mode):
-        raise NotThereError(errno.ENOENT, _other_kind(status), path)
+        raise NotAFileError(errno.ENOENT, _other_kind(status), path)
 
 
 class _Glob:

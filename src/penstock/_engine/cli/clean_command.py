@@ -95,10 +95,10 @@ def clean(
     dead. Several directories: give the option several times.
     """
     from penstock._engine.savepoints.leftovers import find_leftovers, remove_leftovers
-    from penstock._engine.savepoints.survey import Places
+    from penstock._engine.savepoints.survey import LeftoverPlaces
 
     values = configured(script, settings)
-    places = Places(
+    places = LeftoverPlaces(
         checkpoint_directories=checkpoint_dir or _known(values[option_table.CHECKPOINT_DIRECTORY.key]),
         savepoint_directories=savepoint_dir or _known(values[option_table.SAVEPOINT_DIRECTORY.key]),
         sink_directories=sink_dir,

@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING
 
 from penstock._engine.cli.exit_codes import SIGNALLED, ExitCode
 from penstock._engine.cli.output import print_facts, print_json, say, waiting
-from penstock._engine.gateway.registry import Registry, default_directory
+from penstock._engine.gateway.registry import JobRegistry, default_directory
 from penstock._engine.gateway.user_directories import user_state_directory
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
-    from penstock._engine.gateway.registry import Entry
+    from penstock._engine.gateway.registry import RegistryEntry
 
 #: How long a program has until its first job can be asked; afterwards it is left to itself all the same.
 _PATIENCE_S = 60.0
@@ -74,9 +74,9 @@ def _last_lines(log: Path) -> str:
         return f"(the log cannot be read: {error.strerror})"
 
 
-def _first_job(process: subprocess.Popen[bytes], patience_s: float) -> Entry | None:
+def _first_job(process: subprocess.Popen[bytes], patience_s: float) -> RegistryEntry | None:
     """Wait for a job of a program or of what it supervises; None when there is none in time, or it ends before."""
-    registry = Registry(default_directory())
+    registry = JobRegistry(default_directory())
     deadline = time.monotonic() + patience_s
     while time.monotonic() < deadline:
         job = next((job for job in registry.entries() if job.is_local and _session_of(job.pid) == process.pid), None)

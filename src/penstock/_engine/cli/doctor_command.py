@@ -36,7 +36,7 @@ _PACKAGES = ("pyspark", "pyarrow", "pandas", "lmdb", "obstore", "msgspec", "clou
 _ENOUGH_BYTES = 2 << 30
 
 
-class Verdict(StrEnum):
+class CheckStatus(StrEnum):
     """How well something is."""
 
     OK = "ok"
@@ -45,11 +45,11 @@ class Verdict(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
+class CheckResult:
     """One thing that was looked at."""
 
     subject: str
-    verdict: Verdict
+    verdict: CheckStatus
     #: What was found, and what to do where that is a problem.
     text: str
 
@@ -73,19 +73,19 @@ def doctor(*, script: Path | None, settings: tuple[tuple[str, str], ...], as_jso
         print_json([asdict(finding) for finding in findings])
     else:
         print_table(("", "", ""), ((finding.verdict, finding.subject, finding.text) for finding in findings))
-    failed = any(finding.verdict is Verdict.FAILED for finding in findings)
+    failed = any(finding.verdict is CheckStatus.FAILED for finding in findings)
     return ExitCode.FAILED if failed else ExitCode.OK
 
 
-def examine(values: dict[str, str | None], options: dict[str, str]) -> Iterator[Finding]:
+def examine(values: dict[str, str | None], options: dict[str, str]) -> Iterator[CheckResult]:
     """Look at everything; each part by itself, so that one that fails hides no other.
 
     Args:
         values: The configuration that a program would have.
         options: How it would reach object stores.
     """
-    checks: dict[str, Callable[[], Finding]] = {
-        "Penstock": lambda: Finding("Penstock", Verdict.OK, __version__),
+    checks: dict[str, Callable[[], CheckResult]] = {
+        "Penstock": lambda: CheckResult("Penstock", CheckStatus.OK, __version__),
         "Python": _python,
         "Packages": _packages,
         "Spark": _spark,
@@ -108,18 +108,18 @@ def examine(values: dict[str, str | None], options: dict[str, str]) -> Iterator[
         try:
             yield check()
         except (PenstockError, OSError) as error:
-            yield Finding(subject, Verdict.FAILED, str(error))
+            yield CheckResult(subject, CheckStatus.FAILED, str(error))
 
 
-def _python() -> Finding:
+def _python() -> CheckResult:
     oldest, too_new = _PYTHONS
     text = f"{platform.python_version()} ({sys.executable})"
     if oldest <= sys.version_info[:2] < too_new:
-        return Finding("Python", Verdict.OK, text)
-    return Finding("Python", Verdict.FAILED, f"{text}: Penstock needs 3.11, 3.12 or 3.13.")
+        return CheckResult("Python", CheckStatus.OK, text)
+    return CheckResult("Python", CheckStatus.FAILED, f"{text}: Penstock needs 3.11, 3.12 or 3.13.")
 
 
-def _packages() -> Finding:
+def _packages() -> CheckResult:
     versions: list[str] = []
     missing: list[str] = []
     for name in _PACKAGES:
@@ -128,19 +128,21 @@ def _packages() -> Finding:
         except importlib.metadata.PackageNotFoundError:
             missing.append(name)
     if missing:
-        return Finding("Packages", Verdict.FAILED, f"{', '.join(missing)} missing: pip install penstock again.")
+        return CheckResult("Packages", CheckStatus.FAILED, f"{', '.join(missing)} missing: pip install penstock again.")
     found = ", ".join(versions)
     if not importlib.metadata.version("pandas").startswith("2."):
-        return Finding("Packages", Verdict.WARNING, f"{found}. PySpark is made for pandas 2: pip install 'pandas<3'.")
-    return Finding("Packages", Verdict.OK, found)
+        return CheckResult(
+            "Packages", CheckStatus.WARNING, f"{found}. PySpark is made for pandas 2: pip install 'pandas<3'."
+        )
+    return CheckResult("Packages", CheckStatus.OK, found)
 
 
-def _spark() -> Finding:
+def _spark() -> CheckResult:
     version = _pyspark_version()
     home = None if version is None else _spark_home(version)
     if home is None:
-        return Finding("Spark", Verdict.FAILED, "There is no PySpark: pip install 'pyspark[sql]'.")
-    return Finding("Spark", Verdict.OK, f"{version} ({home})")
+        return CheckResult("Spark", CheckStatus.FAILED, "There is no PySpark: pip install 'pyspark[sql]'.")
+    return CheckResult("Spark", CheckStatus.OK, f"{version} ({home})")
 
 
 def _spark_home(version: str) -> Path | None:
@@ -150,20 +152,20 @@ def _spark_home(version: str) -> Path | None:
     return None if spec is None or spec.origin is None else spark_home(Path(spec.origin).parent, version)
 
 
-def _java() -> Finding:
+def _java() -> CheckResult:
     from penstock._engine.spark.java import find_java
 
     java = find_java(_pyspark_version() or "4.1.0")
-    return Finding("Java", Verdict.OK, f"{'.'.join(map(str, java.version))} of {java.origin} ({java.home})")
+    return CheckResult("Java", CheckStatus.OK, f"{'.'.join(map(str, java.version))} of {java.origin} ({java.home})")
 
 
-def _class_data(values: dict[str, str | None]) -> Finding:
+def _class_data(values: dict[str, str | None]) -> CheckResult:
     from penstock._engine.spark.class_data import find_archive
     from penstock._engine.spark.java import find_java
 
     subject, key = "Class data archive", option_table.CLASS_DATA_ARCHIVE_ENABLED
     if (values[key.key] or "").lower() == "false":
-        return Finding(subject, Verdict.OK, f"Not used: {key.key} is false.")
+        return CheckResult(subject, CheckStatus.OK, f"Not used: {key.key} is false.")
     version = _pyspark_version() or "4.1.0"
     home = _spark_home(version)
     archive = None if home is None else find_archive(find_java(version), home)
@@ -171,14 +173,16 @@ def _class_data(values: dict[str, str | None]) -> Finding:
         text = (
             "There is no place for it in this user's cache (XDG_CACHE_HOME): each start of Spark takes its full time."
         )
-        return Finding(subject, Verdict.WARNING, text)
+        return CheckResult(subject, CheckStatus.WARNING, text)
     if archive.is_ready:
         size = size_text(archive.path.stat().st_size)
-        return Finding(subject, Verdict.OK, f"{archive.path} ({size}) shortens the start of Spark.")
+        return CheckResult(subject, CheckStatus.OK, f"{archive.path} ({size}) shortens the start of Spark.")
     if archive.failure is not None:
         text = f"It could not be made ({archive.failure}). To have it tried again, delete {archive.directory}."
-        return Finding(subject, Verdict.WARNING, text)
-    return Finding(subject, Verdict.OK, f"Not there yet: the next job makes it behind its end, in {archive.directory}.")
+        return CheckResult(subject, CheckStatus.WARNING, text)
+    return CheckResult(
+        subject, CheckStatus.OK, f"Not there yet: the next job makes it behind its end, in {archive.directory}."
+    )
 
 
 def _pyspark_version() -> str | None:
@@ -188,51 +192,55 @@ def _pyspark_version() -> str | None:
         return None
 
 
-def _machine() -> Finding:
+def _machine() -> CheckResult:
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    return Finding("Machine", Verdict.OK, f"{platform.system()} {platform.machine()}, {cores} cores for this process")
+    return CheckResult(
+        "Machine", CheckStatus.OK, f"{platform.system()} {platform.machine()}, {cores} cores for this process"
+    )
 
 
-def _loopback() -> Finding:
+def _loopback() -> CheckResult:
     from penstock._engine.spark.installation import LOOPBACK, require_loopback
 
     require_loopback()
-    return Finding("Loopback", Verdict.OK, f"Ports can be opened on {LOOPBACK}.")
+    return CheckResult("Loopback", CheckStatus.OK, f"Ports can be opened on {LOOPBACK}.")
 
 
-def _disk(subject: str, directory: Path, variable: str) -> Finding:
+def _disk(subject: str, directory: Path, variable: str) -> CheckResult:
     there = next(path for path in (directory, *directory.parents) if path.exists())
     free = shutil.disk_usage(there).free
     text = f"{directory} has {size_text(free)} free"
     if not os.access(there, os.W_OK):
-        return Finding(subject, Verdict.FAILED, f"{directory} cannot be written to: let {variable} name another place.")
+        return CheckResult(
+            subject, CheckStatus.FAILED, f"{directory} cannot be written to: let {variable} name another place."
+        )
     if free < _ENOUGH_BYTES:
-        return Finding(subject, Verdict.WARNING, f"{text}, which is little: let {variable} name another disk.")
-    return Finding(subject, Verdict.OK, f"{text}.")
+        return CheckResult(subject, CheckStatus.WARNING, f"{text}, which is little: let {variable} name another disk.")
+    return CheckResult(subject, CheckStatus.OK, f"{text}.")
 
 
-def _storage(subject: str, url: str | None, key: str, options: dict[str, str]) -> Finding:
+def _storage(subject: str, url: str | None, key: str, options: dict[str, str]) -> CheckResult:
     from penstock._engine.storage.opening import open_storage
 
     if url is None:
         text = f"{key} is not set: checkpoints go with the job unless the program sets it."
-        return Finding(subject, Verdict.WARNING, text)
+        return CheckResult(subject, CheckStatus.WARNING, text)
     open_storage(url, options).probe()
     if not scheme_of(url):
         return _disk(subject, Path(url), key)
-    return Finding(subject, Verdict.OK, f"{url} can be written to and refuses to overwrite.")
+    return CheckResult(subject, CheckStatus.OK, f"{url} can be written to and refuses to overwrite.")
 
 
-def _port(values: dict[str, str | None]) -> Finding:
+def _port(values: dict[str, str | None]) -> CheckResult:
     port = int(values[option_table.REST_PORT.key] or 0)
     is_default = port == option_table.REST_PORT.default
     host = values[option_table.REST_BIND_ADDRESS.key] or "127.0.0.1"
     try:
         with socket.create_server((host, port)):
-            return Finding("REST port", Verdict.OK, f"{host}:{port} is free.")
+            return CheckResult("REST port", CheckStatus.OK, f"{host}:{port} is free.")
     except OSError as error:
         owner = next((job.name for job in registered_jobs() if job.address.endswith(f":{port}")), None)
         by = f"job {owner!r} has it" if owner else error.strerror or str(error)
         outcome = "a job for which it was not set takes the next free one" if is_default else "no job starts with it"
         text = f"{host}:{port} is not free ({by}); {outcome}. Set rest.port for another."
-        return Finding("REST port", Verdict.OK if owner and is_default else Verdict.WARNING, text)
+        return CheckResult("REST port", CheckStatus.OK if owner and is_default else CheckStatus.WARNING, text)

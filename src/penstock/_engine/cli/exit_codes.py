@@ -49,7 +49,7 @@ _OF_ERRORS: tuple[tuple[ExitCode, tuple[type[BaseException], ...]], ...] = (
     (ExitCode.FENCED, (errors.FencedError,)),
     (ExitCode.USAGE, (errors.ConfigurationError, errors.ConfigurationFileError)),
     (ExitCode.NO_SUCH_JOB, (errors.JobNotFoundError,)),
-    (ExitCode.UNREACHABLE, (errors.JobUnreachableError, errors.JobBetweenProcessesError)),
+    (ExitCode.UNREACHABLE, (errors.JobUnreachableError, errors.JobRestartingError)),
     (ExitCode.TIMEOUT, (errors.CommandTimeoutError,)),
     (
         ExitCode.TEMPORARY,

@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from penstock._engine.cli.between_processes import Clock, end_supervision
 from penstock._engine.cli.exit_codes import ExitCode
 from penstock._engine.cli.jobs import find_row, found, overview
 from penstock._engine.cli.options import (
@@ -27,19 +26,20 @@ from penstock._engine.cli.output import (
     waiting,
 )
 from penstock._engine.cli.rest_client import ENDED
+from penstock._engine.cli.restarting_jobs import CommandDeadline, end_supervision
 from penstock._engine.storage.opening import absolute, local_path
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from penstock._engine.cli.jobs import FoundJob, Place
+    from penstock._engine.cli.jobs import FoundJob, RestTarget
 
 
 @click.command("list")
 @click.option("-a", "--all", "ended_too", is_flag=True, help="Show ended jobs, too, while their drivers are there.")
 @json_option
 @place_options
-def list_jobs(place: Place, *, ended_too: bool, as_json: bool) -> int:
+def list_jobs(place: RestTarget, *, ended_too: bool, as_json: bool) -> int:
     """Show the running jobs."""
     rows = [row for row in overview(place) if ended_too or row["state"] not in ENDED]
     if as_json:
@@ -68,7 +68,7 @@ def list_jobs(place: Place, *, ended_too: bool, as_json: bool) -> int:
 @job_argument
 @json_option
 @place_options
-def info(job: str, place: Place, *, as_json: bool) -> int:
+def info(job: str, place: RestTarget, *, as_json: bool) -> int:
     """Show one job with its operators and checkpoints."""
     with found(place, job) as target:
         base = f"/jobs/{target.job_id}"
@@ -168,13 +168,15 @@ def _failure(entry: dict[str, Any]) -> str:
 @timeout_option
 @json_option
 @place_options
-def stop(job: str, place: Place, *, drain: bool, savepoint_path: str | None, timeout: int | None, as_json: bool) -> int:
+def stop(
+    job: str, place: RestTarget, *, drain: bool, savepoint_path: str | None, timeout: int | None, as_json: bool
+) -> int:
     """Stop a job with a savepoint.
 
     Prints the path of the savepoint once the job has ended and all that the savepoint covers is published.
     """
     body: dict[str, object] = {"drain": drain} | _target("targetDirectory", savepoint_path)
-    clock = Clock(timeout)
+    clock = CommandDeadline(timeout)
     with (
         found(place, job, clock.for_process(job)) as target,
         waiting(f"Stopping {target.name}: the rest of the epoch, then the savepoint"),
@@ -194,7 +196,7 @@ def stop(job: str, place: Place, *, drain: bool, savepoint_path: str | None, tim
 @json_option
 @place_options
 def cancel(
-    job: str, place: Place, *, with_savepoint: bool, savepoint_path: str | None, timeout: int | None, as_json: bool
+    job: str, place: RestTarget, *, with_savepoint: bool, savepoint_path: str | None, timeout: int | None, as_json: bool
 ) -> int:
     """Cancel a job, with or without a savepoint.
 
@@ -202,7 +204,7 @@ def cancel(
     """
     if savepoint_path and not with_savepoint:
         raise click.UsageError("--savepoint-path goes with --with-savepoint.")
-    clock, location = Clock(timeout), None
+    clock, location = CommandDeadline(timeout), None
     if not with_savepoint and "supervisor" in (row := find_row(place, job)):
         end_supervision(row, clock, as_json=as_json)
         return ExitCode.OK
@@ -228,12 +230,12 @@ def cancel(
 @timeout_option
 @json_option
 @place_options
-def checkpoint(job: str, place: Place, *, timeout: int | None, as_json: bool) -> int:
+def checkpoint(job: str, place: RestTarget, *, timeout: int | None, as_json: bool) -> int:
     """Have a job complete a checkpoint now.
 
     Prints the number of the checkpoint.
     """
-    clock = Clock(timeout)
+    clock = CommandDeadline(timeout)
     with (
         found(place, job, clock.for_process(job)) as target,
         waiting(f"Waiting for a checkpoint of {target.name}"),
@@ -253,12 +255,14 @@ def checkpoint(job: str, place: Place, *, timeout: int | None, as_json: bool) ->
 @timeout_option
 @json_option
 @place_options
-def take_savepoint(job: str, place: Place, *, savepoint_path: str | None, timeout: int | None, as_json: bool) -> int:
+def take_savepoint(
+    job: str, place: RestTarget, *, savepoint_path: str | None, timeout: int | None, as_json: bool
+) -> int:
     """Take a savepoint of a job that goes on.
 
     Prints the path of the savepoint once it is complete.
     """
-    clock = Clock(timeout)
+    clock = CommandDeadline(timeout)
     with found(place, job, clock.for_process(job)) as target, waiting(f"Taking a savepoint of {target.name}"):
         wait = clock.wait(f"The savepoint of job {target.name!r}", f"See `penstock info {target.job_id}`.")
         body = _target("target-directory", savepoint_path)

@@ -10,18 +10,18 @@ from urllib.parse import urlsplit
 
 from penstock._engine.cli.output import say
 from penstock._engine.cli.rest_client import ENDED, RestClient, full_address
-from penstock._engine.gateway.registry import Entry, Registry, default_directory
+from penstock._engine.gateway.registry import JobRegistry, RegistryEntry, default_directory
 from penstock._engine.gateway.supervision import is_supervising, waiting_jobs
-from penstock.errors import CommandError, JobBetweenProcessesError, JobNotFoundError
+from penstock.errors import CommandError, JobNotFoundError, JobRestartingError
 
 if TYPE_CHECKING:
     from collections.abc import Generator
 
-    from penstock._engine.cli.rest_client import Wait
+    from penstock._engine.cli.rest_client import Poller
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class RestTarget:
     """Where jobs are looked for.
 
     Args:
@@ -39,9 +39,9 @@ class Place:
         return {full_address(job.address): self.token or job.token for job in registered_jobs()}
 
 
-def registered_jobs() -> list[Entry]:
+def registered_jobs() -> list[RegistryEntry]:
     """Return the jobs of this user that can be asked from this machine, oldest first."""
-    entries = Registry(default_directory()).entries()
+    entries = JobRegistry(default_directory()).entries()
     return [entry for entry in entries if entry.is_local or not _is_loopback(entry.address)]
 
 
@@ -62,7 +62,7 @@ class FoundJob:
     client: RestClient
 
 
-def overview(place: Place) -> list[dict[str, Any]]:
+def overview(place: RestTarget) -> list[dict[str, Any]]:
     """Return a row for each job that is there, with its server's ``address``.
 
     A job of the registry whose server does not answer has the state UNREACHABLE. One that has no process, but will,
@@ -95,7 +95,7 @@ def _waiting_rows(with_process: set[str]) -> list[dict[str, Any]]:
 
 
 @contextmanager
-def found(place: Place, wanted: str, wait: Wait | None = None) -> Generator[FoundJob]:
+def found(place: RestTarget, wanted: str, wait: Poller | None = None) -> Generator[FoundJob]:
     """Find one job, for as long as it is asked.
 
     Args:
@@ -106,7 +106,7 @@ def found(place: Place, wanted: str, wait: Wait | None = None) -> Generator[Foun
     Raises:
         JobNotFoundError: None or several are called that.
         JobUnreachableError: Nothing answers at the address that was given.
-        JobBetweenProcessesError: It has no process, and is not waited for, or will have none.
+        JobRestartingError: It has no process, and is not waited for, or will have none.
         CommandTimeoutError: It has none in time.
     """
     row = find_row(place, wanted)
@@ -117,16 +117,16 @@ def found(place: Place, wanted: str, wait: Wait | None = None) -> Generator[Foun
         yield FoundJob(str(row["jid"]), str(row["name"]), client)
 
 
-def find_row(place: Place, wanted: str) -> dict[str, Any]:
+def find_row(place: RestTarget, wanted: str) -> dict[str, Any]:
     """Return the row of one job, see `overview`; raises what `found` does."""
     return _choose(overview(place), wanted)
 
 
-def _with_process(place: Place, row: dict[str, Any], wait: Wait | None) -> dict[str, Any]:
+def _with_process(place: RestTarget, row: dict[str, Any], wait: Poller | None) -> dict[str, Any]:
     """Return the row of a job once it has a process."""
     job, supervisor = f"{row['name']!r} ({row['jid']})", int(row["supervisor"])
     if wait is None:
-        raise JobBetweenProcessesError(job, supervisor, "it starts the next one; ask again in a moment")
+        raise JobRestartingError(job, supervisor, "it starts the next one; ask again in a moment")
     say(f"Job {job} has no process at this moment; waiting until process {supervisor} has started the next one.")
     running: list[dict[str, Any]] = []
 
@@ -135,7 +135,7 @@ def _with_process(place: Place, row: dict[str, Any], wait: Wait | None) -> dict[
         rows = [one for one in overview(place) if one["jid"] == row["jid"] and "supervisor" not in one]
         running.extend(one for one in rows if one["state"] not in {*ENDED, "UNREACHABLE"})
         if not running and (not is_supervised or any(one["state"] in ENDED for one in rows)):
-            raise JobBetweenProcessesError(job, supervisor, "it has ended meanwhile, so there is no other process")
+            raise JobRestartingError(job, supervisor, "it has ended meanwhile, so there is no other process")
         return bool(running)
 
     wait.until(started)

@@ -15,7 +15,7 @@ from penstock._engine.cli.job_commands import cancel, checkpoint, info, list_job
 from penstock._engine.cli.output import say
 from penstock._engine.cli.run_command import run
 from penstock._engine.cli.savepoint_commands import dispose_savepoint, inspect_savepoint
-from penstock._engine.cli.script import Script
+from penstock._engine.cli.script import UserProgram
 from penstock.errors import PenstockError
 
 if TYPE_CHECKING:
@@ -64,7 +64,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         arguments: The words after the command's name; those of the process when left out.
     """
     try:
-        result = cast("int | Script | None", cli.main(arguments, prog_name="penstock", standalone_mode=False))
+        result = cast("int | UserProgram | None", cli.main(arguments, prog_name="penstock", standalone_mode=False))
     except click.exceptions.NoArgsIsHelpError as error:
         say(error.ctx.get_help() if error.ctx else error.format_message())
         return ExitCode.USAGE
@@ -77,7 +77,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         say(f"penstock: {error}")
         return exit_code_of(error)
     # The program runs outside of click, which would take its interruptions for ours.
-    return result.run() if isinstance(result, Script) else result or ExitCode.OK
+    return result.run() if isinstance(result, UserProgram) else result or ExitCode.OK
 
 
 def _tell(error: click.ClickException) -> int:

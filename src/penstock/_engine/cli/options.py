@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 import click
 
-from penstock._engine.cli.jobs import Place, registered_jobs
+from penstock._engine.cli.jobs import RestTarget, registered_jobs
 from penstock.common.config_check import Setting, checked
 from penstock.common.config_values import DURATION
 
@@ -114,7 +114,7 @@ def place_options(function: Callable[..., int]) -> Callable[..., int]:
 
     @functools.wraps(function)
     def with_place(*arguments: object, address: str | None, token: str | None, **named: object) -> int:
-        return function(*arguments, place=Place(address, token), **named)
+        return function(*arguments, place=RestTarget(address, token), **named)
 
     with_token = click.option(
         "--token",

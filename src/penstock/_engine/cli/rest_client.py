@@ -86,7 +86,7 @@ class RestClient:
         """Ask for a job to be cancelled."""
         self._request("PATCH", f"/jobs/{job_id}?mode=cancel")
 
-    def operate(self, job_id: str, operation: str, body: dict[str, object], wait: Wait) -> dict[str, Any]:
+    def operate(self, job_id: str, operation: str, body: dict[str, object], wait: Poller) -> dict[str, Any]:
         """Ask for something that takes time, and wait for it.
 
         The process of a job stays at its end until the clients have heard of the outcome that wait for it. One that
@@ -128,7 +128,7 @@ class RestClient:
             raise JobRequestError(self.address, _reason(outcome["failure-cause"]))
         return outcome
 
-    def wait_for_end(self, job_id: str, wait: Wait) -> str:
+    def wait_for_end(self, job_id: str, wait: Poller) -> str:
         """Wait until a job has ended, and return its status; empty when its process has ended with it."""
         status = ""
 
@@ -163,7 +163,7 @@ class RestClient:
             raise JobUnreachableError(self.address, str(error).rstrip(".") or type(error).__name__) from error
 
 
-class Wait:
+class Poller:
     """How to wait for something on a server: ask again, at first soon, then each second.
 
     Args:

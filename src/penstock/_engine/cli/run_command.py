@@ -13,7 +13,7 @@ from penstock._engine.cli.options import (
     json_option,
     settings_option,
 )
-from penstock._engine.cli.script import Script
+from penstock._engine.cli.script import UserProgram
 from penstock.common import option_table
 
 _CLAIM_MODES = ("NO_CLAIM", "CLAIM")
@@ -99,7 +99,7 @@ def run(
     restart_window: int,
     restart_delay: int,
     as_json: bool,
-) -> int | Script:
+) -> int | UserProgram:
     """Run a program.
 
     Words after SCRIPT are the program's own. Without -d and --supervise it runs as `python SCRIPT` would, and its
@@ -131,7 +131,7 @@ def run(
 
         limit = RestartLimit(max_restarts, restart_window)
         return Supervisor(_command(script, arguments, given), limit, restart_delay).run()
-    return Script(script, arguments, given)
+    return UserProgram(script, arguments, given)
 
 
 def _supervision(max_restarts: int, restart_window: int, restart_delay: int) -> tuple[str, ...]:

@@ -155,5 +155,5 @@ def _rows(operator: OperatorInfo) -> Iterator[tuple[object, ...]]:
             else ""
         )
         yield "", "", "", state.name, state.mode, "", f"{state.items:,}{ended}", "", ""
-    for counted in operator.accumulators:
-        yield "", "", "", counted.name, counted.type, "", counted.value, "", size_text(counted.bytes)
+    for accumulator in operator.accumulators:
+        yield "", "", "", accumulator.name, accumulator.type, "", accumulator.value, "", size_text(accumulator.bytes)

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Script:
+class UserProgram:
     """A program with its arguments, and the settings that the command line gives it."""
 
     path: Path

@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING, Final
 
 from penstock._engine.coordinator.instructions import (
     ChangeStatus,
-    Delete,
+    DeleteFiles,
     Instruction,
-    NoteFailure,
-    PutRecord,
+    PutChainEntry,
+    ReportFailure,
+    SetAlarm,
     SweepOrphans,
-    Wake,
 )
 from penstock._engine.coordinator.phases import MOVES, STATUS, Phase
 from penstock._engine.protocol.clocks import Moment
@@ -20,10 +20,10 @@ from penstock.errors import InternalError
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from penstock._engine.coordinator.checkpoints.chain import Chain
-    from penstock._engine.coordinator.checkpoints.retention import Garbage, Retention
-    from penstock._engine.protocol.control import Failure
-    from penstock._engine.protocol.metadata import Record
+    from penstock._engine.coordinator.checkpoints.chain import ChainWriter
+    from penstock._engine.coordinator.checkpoints.retention import CheckpointRetention, Garbage
+    from penstock._engine.protocol.control import TaskFailure
+    from penstock._engine.protocol.metadata import ChainEntry
     from penstock.common.job_status import JobStatus
 
 #: A record whose outcome is unknown is put again this often, each time after twice the pause.
@@ -31,7 +31,7 @@ MAX_RECORD_TRIES: Final = 5
 RECORD_PAUSE_MS: Final = 200
 
 
-class Desk:
+class CoordinatorContext:
     """Where a job's coordinator works: its phase, outgoing instructions, alarms, and what is unanswered.
 
     The unanswered is at most one *call* (an instruction that the driver answers before it takes the next event), one
@@ -39,8 +39,8 @@ class Desk:
     """
 
     #: Set once the job is claimed.
-    chain: Chain
-    retention: Retention
+    chain: ChainWriter
+    retention: CheckpointRetention
 
     def __init__(self) -> None:
         self.phase = Phase.STARTING
@@ -50,7 +50,7 @@ class Desk:
         #: Times that the job was restarted.
         self.job_attempt = 0
         #: Why the job is failing or restarting, None while it is not.
-        self.error: Failure | Exception | None = None
+        self.error: TaskFailure | Exception | None = None
         self._instructions: list[Instruction] = []
         self._alarms: dict[int, Callable[[], None]] = {}
         self._next_alarm = 1
@@ -60,15 +60,15 @@ class Desk:
         #: The savepoint that the job stops into is getting its name.
         self.saving = False
         #: The record between `put` and its answer.
-        self.record: Record | None = None
+        self.entry: ChainEntry | None = None
         #: The last record that was given up because no answer came; it may be found to have arrived.
-        self.lost: Record | None = None
-        self._record_tries = 0
+        self.lost: ChainEntry | None = None
+        self._entry_tries = 0
 
     @property
     def awaiting(self) -> bool:
         """Whether an answer is still to come."""
-        return self.calling or self.epoch_running or self.saving or self.record is not None
+        return self.calling or self.epoch_running or self.saving or self.entry is not None
 
     def go(self, phase: Phase) -> None:
         """Move on to a phase; raises InternalError when it cannot follow."""
@@ -87,15 +87,15 @@ class Desk:
         """Give instructions."""
         self._instructions += instructions
 
-    def note_failure(self, cause: Failure | Exception, *, counted: bool) -> None:
+    def report_failure(self, cause: TaskFailure | Exception, *, counted: bool) -> None:
         """Have a failure of the epoch at hand kept."""
-        self.emit(NoteFailure(cause, self.chain.next_id, self.job_attempt, counted))
+        self.emit(ReportFailure(cause, self.chain.next_id, self.job_attempt, counted))
 
     def delete(self, garbage: Garbage) -> None:
         """Have deleted what is of no use any more."""
         if garbage:
             self.chain.claimed = tuple(path for path in self.chain.claimed if path not in garbage.claimed)
-            self.emit(Delete(self.chain.job_id, garbage, self.chain.begins))
+            self.emit(DeleteFiles(self.chain.job_id, garbage, self.chain.begins))
 
     def sweep(self) -> None:
         """Have deleted what drivers and attempts before left behind."""
@@ -116,30 +116,30 @@ class Desk:
     def alarm(self, delay_ms: int, react: Callable[[], None]) -> None:
         """Call a function after a time."""
         self._alarms[self._next_alarm] = react
-        self._instructions.append(Wake(self._next_alarm, delay_ms))
+        self._instructions.append(SetAlarm(self._next_alarm, delay_ms))
         self._next_alarm += 1
 
     def ring(self, alarm: int) -> None:
         """Call what an alarm was set for."""
         self._alarms.pop(alarm)()
 
-    def put(self, record: Record) -> None:
+    def put(self, entry: ChainEntry) -> None:
         """Put a record."""
-        self.record, self._record_tries = record, 1
-        self._instructions.append(PutRecord(record))
+        self.entry, self._entry_tries = entry, 1
+        self._instructions.append(PutChainEntry(entry))
 
     def put_again(self) -> bool:
         """Put the record again after a pause, and tell whether that was to be tried once more.
 
         It keeps its mark: if it had arrived after all, it is found there and known.
         """
-        if self._record_tries == MAX_RECORD_TRIES:
-            self.lost, self.record = self.record, None
+        if self._entry_tries == MAX_RECORD_TRIES:
+            self.lost, self.entry = self.entry, None
             return False
-        self.alarm(RECORD_PAUSE_MS << (self._record_tries - 1), self._repeat)
-        self._record_tries += 1
+        self.alarm(RECORD_PAUSE_MS << (self._entry_tries - 1), self._repeat)
+        self._entry_tries += 1
         return True
 
     def _repeat(self) -> None:
-        assert self.record is not None
-        self._instructions.append(PutRecord(self.record))
+        assert self.entry is not None
+        self._instructions.append(PutChainEntry(self.entry))

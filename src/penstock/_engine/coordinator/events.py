@@ -15,15 +15,15 @@ if TYPE_CHECKING:
     from penstock._engine.coordinator.epochs.sources import EnumeratorSnapshot
     from penstock._engine.coordinator.instructions import SavepointRequest
     from penstock._engine.plan.epoch_plan import EpochOutcome
-    from penstock._engine.protocol.control import Failure
-    from penstock._engine.protocol.metadata import AccumulatorRecord, Committable, GivenUp, Record
+    from penstock._engine.protocol.control import TaskFailure
+    from penstock._engine.protocol.metadata import ChainEntry, Committable, GivenUp, StoredAccumulator
 
 #: By source uid and subtask: operator events for readers, oldest first.
 Assigned: TypeAlias = "Mapping[str, Mapping[int, tuple[bytes, ...]]]"
 
 
 @dataclass(frozen=True, slots=True)
-class JobEntry:
+class ListedJob:
     """A job below the checkpoint directory, by its newest record."""
 
     job_id: str
@@ -35,7 +35,7 @@ class JobEntry:
 class JobsListed:
     """Answers ListJobs."""
 
-    jobs: tuple[JobEntry, ...]
+    jobs: tuple[ListedJob, ...]
     #: The job of that name that was claimed last; the others are listed only where that is not known.
     claimed_last: str | None = None
     #: The directories of jobs of which no record can be read, so that their names are not known.
@@ -43,56 +43,56 @@ class JobsListed:
 
 
 @dataclass(frozen=True, slots=True)
-class MarkFound:
+class MarkRead:
     """Answers ReadMark."""
 
     mark: str
 
 
 @dataclass(frozen=True, slots=True)
-class LaterFound:
-    """Answers FindLater."""
+class LaterCheckpointFound:
+    """Answers FindLaterCheckpoint."""
 
     #: The last checkpoint that its job has completed behind it; None where there is none, or it cannot be told.
     checkpoint_id: int | None
 
 
 @dataclass(frozen=True, slots=True)
-class ClaimNoted:
-    """Answers NoteClaim."""
+class ClaimStored:
+    """Answers StoreClaim."""
 
 
 @dataclass(frozen=True, slots=True)
-class RecordsListed:
-    """Answers ListRecords: the ids of the job's chain, rising."""
+class ChainEntriesListed:
+    """Answers ListChainEntries: the ids of the job's chain, rising."""
 
     ids: tuple[int, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class RecordRead:
-    """Answers ReadRecord; None when there is no such record."""
+class ChainEntryRead:
+    """Answers ReadChainEntry; None when there is no such record."""
 
-    record: Record | None
+    entry: ChainEntry | None
     #: The checkpoint as a person would give it.
     path: str
 
 
 @dataclass(frozen=True, slots=True)
-class RecordStored:
-    """Answers PutRecord: it is there, and durable."""
+class ChainEntryStored:
+    """Answers PutChainEntry: it is there, and durable."""
 
 
 @dataclass(frozen=True, slots=True)
-class RecordTaken:
-    """Answers PutRecord: the id was taken already, by this record."""
+class ChainEntryTaken:
+    """Answers PutChainEntry: the id was taken already, by this record."""
 
-    existing: Record
+    existing: ChainEntry
 
 
 @dataclass(frozen=True, slots=True)
-class RecordUncertain:
-    """Answers PutRecord: it may or may not be there."""
+class ChainEntryUncertain:
+    """Answers PutChainEntry: it may or may not be there."""
 
     error: Exception
 
@@ -109,7 +109,7 @@ class StateStored:
 
 @dataclass(frozen=True, slots=True)
 class EnumeratorsCalled:
-    """Answers OpenEnumerators and CallEnumerators with what they assigned."""
+    """Answers StartEnumerators and CallEnumerators with what they assigned."""
 
     assigned: Assigned
     #: Whether one of them reads old records, so that throughput matters more than delay.
@@ -136,14 +136,14 @@ class EnumeratorsSnapshotted:
 class AccumulatorsMerged:
     """Answers MergeAccumulators: all that has been counted, by the uids of the operators that have counted."""
 
-    counted: Mapping[str, dict[str, AccumulatorRecord]]
+    accumulators: Mapping[str, dict[str, StoredAccumulator]]
 
 
 @dataclass(frozen=True, slots=True)
 class MergeFailed:
     """Answers MergeAccumulators: an accumulator of a user's function raised, or does not fit the others."""
 
-    failure: Failure
+    failure: TaskFailure
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,7 +172,7 @@ class EpochObserved:
 
 
 @dataclass(frozen=True, slots=True)
-class EpochBroke:
+class EpochFailed:
     """Answers RunEpoch: it broke off for a reason that running it again does not heal."""
 
     error: Exception
@@ -188,8 +188,8 @@ class Committed:
 
 
 @dataclass(frozen=True, slots=True)
-class HandedOver:
-    """Answers HandOver: the program has all of it."""
+class OutputsDelivered:
+    """Answers DeliverOutputs: the program has all of it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -201,14 +201,14 @@ class CommitFailed:
 
 
 @dataclass(frozen=True, slots=True)
-class Woken:
+class AlarmFired:
     """Answers Wake, after its time."""
 
     alarm: int
 
 
 @dataclass(frozen=True, slots=True)
-class StepFailed:
+class InstructionFailed:
     """Answers an instruction that could not be performed: storage failed, or an enumerator raised."""
 
     error: Exception
@@ -258,14 +258,14 @@ class CancelRequested:
 
 Event: TypeAlias = (
     JobsListed
-    | MarkFound
-    | ClaimNoted
-    | LaterFound
-    | RecordsListed
-    | RecordRead
-    | RecordStored
-    | RecordTaken
-    | RecordUncertain
+    | MarkRead
+    | ClaimStored
+    | LaterCheckpointFound
+    | ChainEntriesListed
+    | ChainEntryRead
+    | ChainEntryStored
+    | ChainEntryTaken
+    | ChainEntryUncertain
     | StateCopied
     | StateStored
     | EnumeratorsCalled
@@ -276,12 +276,12 @@ Event: TypeAlias = (
     | EpochObserved
     | EpochEnded
     | EpochLost
-    | EpochBroke
+    | EpochFailed
     | Committed
     | CommitFailed
-    | HandedOver
-    | Woken
-    | StepFailed
+    | OutputsDelivered
+    | AlarmFired
+    | InstructionFailed
     | DriverFailed
     | SavepointRequested
     | SavepointWritten

@@ -13,34 +13,40 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from penstock._engine.coordinator.checkpoints.retention import Garbage
-    from penstock._engine.coordinator.epochs.sources import SourceDelivery, SourceOpening
+    from penstock._engine.coordinator.epochs.sources import EnumeratorDelivery, EnumeratorStart
     from penstock._engine.gateway.progress import JobProgress
     from penstock._engine.graph.job_graph import JobGraph
-    from penstock._engine.protocol.control import Failure, Stop, SubtaskAck, SubtaskDispatch
-    from penstock._engine.protocol.metadata import AccumulatorRecord, GivenUp, JobSnapshot, OutstandingCommit, Record
+    from penstock._engine.protocol.control import StopMode, SubtaskAck, SubtaskDispatch, TaskFailure
+    from penstock._engine.protocol.metadata import (
+        ChainEntry,
+        GivenUp,
+        JobSnapshot,
+        OutstandingCommit,
+        StoredAccumulator,
+    )
     from penstock.common.job_status import JobStatus
 
 
 @dataclass(frozen=True, slots=True)
 class ListJobs:
-    """Look up the jobs below the checkpoint directory: JobsListed or StepFailed."""
+    """Look up the jobs below the checkpoint directory: JobsListed or InstructionFailed."""
 
     #: The name that one is looked for by.
     job_name: str
 
 
 @dataclass(frozen=True, slots=True)
-class FindLater:
-    """Look up what the job of a checkpoint or savepoint has completed behind it: LaterFound."""
+class FindLaterCheckpoint:
+    """Look up what the job of a checkpoint or savepoint has completed behind it: LaterCheckpointFound."""
 
-    #: The checkpoint or savepoint, as in `ReadRecord`.
+    #: The checkpoint or savepoint, as in `ReadChainEntry`.
     path: str
-    record: Record
+    entry: ChainEntry
 
 
 @dataclass(frozen=True, slots=True)
-class NoteClaim:
-    """Write down that of all jobs of its name this one was claimed last: ClaimNoted or StepFailed."""
+class StoreClaim:
+    """Write down that of all jobs of its name this one was claimed last: ClaimStored or InstructionFailed."""
 
     job_name: str
     job_id: str
@@ -48,31 +54,31 @@ class NoteClaim:
 
 @dataclass(frozen=True, slots=True)
 class ReadMark:
-    """Read the mark of the checkpoint directory, or give it one: MarkFound or StepFailed."""
+    """Read the mark of the checkpoint directory, or give it one: MarkRead or InstructionFailed."""
 
     #: The mark that it gets where it has none.
     fresh: str
 
 
 @dataclass(frozen=True, slots=True)
-class ListRecords:
-    """Look up the ids of a job's chain: RecordsListed or StepFailed."""
+class ListChainEntries:
+    """Look up the ids of a job's chain: ChainEntriesListed or InstructionFailed."""
 
     job_id: str
 
 
 @dataclass(frozen=True, slots=True)
-class ReadRecord:
-    """Read the record at a path, in or outside of the checkpoint directory: RecordRead or StepFailed."""
+class ReadChainEntry:
+    """Read the record at a path, in or outside of the checkpoint directory: ChainEntryRead or InstructionFailed."""
 
     path: str
 
 
 @dataclass(frozen=True, slots=True)
-class PutRecord:
-    """Put a record where its id says, unless there is one: RecordStored, RecordTaken or RecordUncertain."""
+class PutChainEntry:
+    """Put a record where its id says, unless there is one: ChainEntryStored, ChainEntryTaken or ChainEntryUncertain."""
 
-    record: Record
+    entry: ChainEntry
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +90,7 @@ class AdoptGraph:
 
 @dataclass(frozen=True, slots=True)
 class CopyState:
-    """Copy files of another job's or directory's checkpoint, so that this job owns them: StateCopied or StepFailed."""
+    """Copy files of another job's or directory's checkpoint, for this job: StateCopied or InstructionFailed."""
 
     #: The checkpoint that names them, as it was read.
     checkpoint: str
@@ -94,36 +100,36 @@ class CopyState:
 
 @dataclass(frozen=True, slots=True)
 class StoreState:
-    """Write small state to files of its own, because the metadata has too much of it: StateStored or StepFailed."""
+    """Write small state that the metadata has no room for to files: StateStored or InstructionFailed."""
 
     files: tuple[tuple[str, bytes], ...]
 
 
 @dataclass(frozen=True, slots=True)
-class OpenEnumerators:
-    """Make and start the enumerators of a job's start, by source uid: EnumeratorsCalled or StepFailed."""
+class StartEnumerators:
+    """Make and start the enumerators of a job's start, by source uid: EnumeratorsCalled or InstructionFailed."""
 
-    sources: Mapping[str, SourceOpening]
+    sources: Mapping[str, EnumeratorStart]
 
 
 @dataclass(frozen=True, slots=True)
 class CallEnumerators:
-    """Tell enumerators of a completed checkpoint and what their readers sent: EnumeratorsCalled or StepFailed."""
+    """Tell enumerators of a checkpoint and what readers sent: EnumeratorsCalled or InstructionFailed."""
 
     #: 0 when none has completed since they started.
     completed_checkpoint: int
-    deliveries: Mapping[str, SourceDelivery]
+    deliveries: Mapping[str, EnumeratorDelivery]
 
 
 @dataclass(frozen=True, slots=True)
 class SnapshotEnumerators:
-    """Take the snapshots of all enumerators that run: EnumeratorsSnapshotted or StepFailed."""
+    """Take the snapshots of all enumerators that run: EnumeratorsSnapshotted or InstructionFailed."""
 
     checkpoint_id: int
 
 
 @dataclass(frozen=True, slots=True)
-class Contribution:
+class AccumulatorUpdate:
     """What one operator subtask has added to its accumulators in an epoch."""
 
     uid: str
@@ -134,12 +140,12 @@ class Contribution:
 
 @dataclass(frozen=True, slots=True)
 class MergeAccumulators:
-    """Add up what an epoch has counted: AccumulatorsMerged, MergeFailed or StepFailed."""
+    """Add up what an epoch has counted: AccumulatorsMerged, MergeFailed or InstructionFailed."""
 
     #: What was counted before, by operator uid and name.
-    before: Mapping[str, Mapping[str, AccumulatorRecord]]
+    before: Mapping[str, Mapping[str, StoredAccumulator]]
     #: In the order of the vertices and their subtasks.
-    added: tuple[Contribution, ...]
+    added: tuple[AccumulatorUpdate, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,7 +164,7 @@ class RunEpoch:
     #: Differs from epoch to epoch, so that no slot always has the same subtasks.
     rotation: int
     #: Whether the job stops with it.
-    stop: Stop
+    stop: StopMode
     dispatches: Mapping[tuple[int, int], SubtaskDispatch]
 
 
@@ -188,7 +194,7 @@ class WriteSavepoint:
     #: State files below the checkpoint directory, each with its name in the savepoint.
     files: tuple[tuple[str, str], ...]
     #: Written last.
-    record: Record
+    entry: ChainEntry
     #: The record gets its name later, by CompleteSavepoint: until then there is no savepoint.
     is_staged: bool = False
 
@@ -203,7 +209,7 @@ class CompleteSavepoint:
     path: str
     #: As in WriteSavepoint.
     files: tuple[tuple[str, str], ...]
-    record: Record
+    entry: ChainEntry
 
 
 @dataclass(frozen=True, slots=True)
@@ -221,7 +227,7 @@ class SavepointRequest:
     #: The savepoint's own directory.
     path: str
     #: Whether, and how, the job stops with it.
-    stop: Stop
+    stop: StopMode
     #: Milliseconds after which a job that has not stopped is cancelled; None to wait as long as it takes.
     timeout_ms: int | None = None
 
@@ -253,7 +259,7 @@ class Commit:
 
 
 @dataclass(frozen=True, slots=True)
-class Output:
+class OperatorOutput:
     """What one operator printed or collected in an epoch."""
 
     uid: str
@@ -264,25 +270,25 @@ class Output:
 
 
 @dataclass(frozen=True, slots=True)
-class HandOver:
-    """Hand outputs to the program: their epoch's checkpoint has completed. HandedOver, or DriverFailed.
+class DeliverOutputs:
+    """Hand outputs to the program: their epoch's checkpoint has completed. OutputsDelivered, or DriverFailed.
 
     The same instruction again goes on where the try before broke off.
     """
 
-    outputs: tuple[Output, ...]
+    outputs: tuple[OperatorOutput, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Wake:
-    """Set an alarm: Woken after so many milliseconds."""
+class SetAlarm:
+    """Set an alarm: AlarmFired after so many milliseconds."""
 
     alarm: int
     delay_ms: int
 
 
 @dataclass(frozen=True, slots=True)
-class Delete:
+class DeleteFiles:
     """Delete files of this job in the background; a failure is logged."""
 
     job_id: str
@@ -315,7 +321,7 @@ class ChangeStatus:
 
 
 @dataclass(frozen=True, slots=True)
-class Publish:
+class PublishProgress:
     """Show the job's figures after an epoch, and the epoch itself: its acks, and the state of its checkpoint."""
 
     progress: JobProgress
@@ -324,7 +330,7 @@ class Publish:
 
 
 @dataclass(frozen=True, slots=True)
-class ShowGivenUp:
+class PublishGivenUp:
     """Show all that the job's committers have given up, and its figures with that."""
 
     given_up: tuple[GivenUp, ...]
@@ -332,10 +338,10 @@ class ShowGivenUp:
 
 
 @dataclass(frozen=True, slots=True)
-class NoteFailure:
+class ReportFailure:
     """Keep a failure for those who ask what went wrong."""
 
-    cause: Failure | Exception
+    cause: TaskFailure | Exception
     checkpoint_id: int
     job_attempt: int
     #: Whether the restart strategy was asked.
@@ -343,23 +349,23 @@ class NoteFailure:
 
 
 @dataclass(frozen=True, slots=True)
-class Log:
+class LogMessage:
     """Write a line to the log that a person following the job wants to read."""
 
     text: str
     #: What went wrong, when something did.
-    error: Failure | Exception | None = None
+    error: TaskFailure | Exception | None = None
     #: To be seen also where nobody asked for a log: the job did not do what a start promises.
     unexpected: bool = False
 
 
 @dataclass(frozen=True, slots=True)
-class End:
+class EndDriver:
     """End the driver of this job: nothing follows."""
 
     status: JobStatus
     #: Why a job failed or was given up.
-    error: Failure | Exception | None
+    error: TaskFailure | Exception | None
     #: The newest checkpoint that was kept, as a path below the checkpoint directory.
     checkpoint: str | None
 
@@ -367,15 +373,15 @@ class End:
 Instruction: TypeAlias = (
     ListJobs
     | ReadMark
-    | NoteClaim
-    | FindLater
-    | ListRecords
-    | ReadRecord
-    | PutRecord
+    | StoreClaim
+    | FindLaterCheckpoint
+    | ListChainEntries
+    | ReadChainEntry
+    | PutChainEntry
     | AdoptGraph
     | CopyState
     | StoreState
-    | OpenEnumerators
+    | StartEnumerators
     | CallEnumerators
     | SnapshotEnumerators
     | MergeAccumulators
@@ -390,29 +396,29 @@ Instruction: TypeAlias = (
     | AnswerSavepoint
     | AnswerCheckpoint
     | Commit
-    | HandOver
-    | Wake
-    | Delete
+    | DeliverOutputs
+    | SetAlarm
+    | DeleteFiles
     | SweepOrphans
     | ChangeStatus
-    | Publish
-    | ShowGivenUp
-    | NoteFailure
-    | Log
-    | End
+    | PublishProgress
+    | PublishGivenUp
+    | ReportFailure
+    | LogMessage
+    | EndDriver
 )
 
-#: Calls: the coordinator waits for the answer, which is StepFailed when they fail.
+#: Calls: the coordinator waits for the answer, which is InstructionFailed when they fail.
 ANSWERED: Final = (
     ListJobs,
     ReadMark,
-    NoteClaim,
-    FindLater,
-    ListRecords,
-    ReadRecord,
+    StoreClaim,
+    FindLaterCheckpoint,
+    ListChainEntries,
+    ReadChainEntry,
     CopyState,
     StoreState,
-    OpenEnumerators,
+    StartEnumerators,
     CallEnumerators,
     SnapshotEnumerators,
     MergeAccumulators,

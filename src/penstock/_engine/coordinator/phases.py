@@ -36,7 +36,7 @@ class Phase(Enum):
     #: An epoch runs on Spark.
     EPOCH = auto()
     #: The epoch counts; accumulators are added up, enumerators take their snapshots.
-    CUTTING = auto()
+    SNAPSHOTTING = auto()
     #: State that is too much for the metadata goes to files.
     STORING = auto()
     #: The job stops with this epoch: the savepoint is written, all but the name of its record.
@@ -77,7 +77,7 @@ RUNNING: Final = frozenset(
         Phase.SETTLING,
         Phase.PAUSED,
         Phase.EPOCH,
-        Phase.CUTTING,
+        Phase.SNAPSHOTTING,
         Phase.STORING,
         Phase.EXPORTING,
         Phase.AWAITING_ROOM,
@@ -94,7 +94,7 @@ RUNNING: Final = frozenset(
 STOPPING: Final = frozenset({Phase.TEARDOWN, Phase.FAILING, Phase.CANCELLING})
 
 #: The phases of an epoch between its end and its commit point.
-CUT: Final = frozenset({Phase.CUTTING, Phase.STORING, Phase.EXPORTING, Phase.AWAITING_ROOM, Phase.RECORDING})
+CUT: Final = frozenset({Phase.SNAPSHOTTING, Phase.STORING, Phase.EXPORTING, Phase.AWAITING_ROOM, Phase.RECORDING})
 
 _ONWARD: Final[dict[Phase, frozenset[Phase]]] = {
     Phase.STARTING: frozenset({Phase.CREATED, Phase.ENDED}),
@@ -103,8 +103,8 @@ _ONWARD: Final[dict[Phase, frozenset[Phase]]] = {
     Phase.OPENING: frozenset({Phase.SETTLING}),
     Phase.SETTLING: frozenset({Phase.EPOCH, Phase.PAUSED, Phase.FINISHING}),
     Phase.PAUSED: frozenset({Phase.EPOCH}),
-    Phase.EPOCH: frozenset({Phase.CUTTING, Phase.EPOCH}),
-    Phase.CUTTING: frozenset({Phase.STORING, Phase.EXPORTING, Phase.AWAITING_ROOM, Phase.RECORDING}),
+    Phase.EPOCH: frozenset({Phase.SNAPSHOTTING, Phase.EPOCH}),
+    Phase.SNAPSHOTTING: frozenset({Phase.STORING, Phase.EXPORTING, Phase.AWAITING_ROOM, Phase.RECORDING}),
     Phase.STORING: frozenset({Phase.EXPORTING, Phase.AWAITING_ROOM, Phase.RECORDING}),
     Phase.EXPORTING: frozenset({Phase.AWAITING_ROOM, Phase.RECORDING}),
     Phase.AWAITING_ROOM: frozenset({Phase.RECORDING}),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from penstock._engine.coordinator.life.restarts import RestartSettings
+from penstock._engine.coordinator.life.restarts import RestartStrategySettings
 from penstock.common import option_table
 
 if TYPE_CHECKING:
@@ -51,7 +51,7 @@ class JobSettings:
     tolerable_failures: int
     committer_retries: int
     retention: RetentionSettings
-    restart: RestartSettings
+    restart: RestartStrategySettings
     #: The uids of sources that read what is new when they had finished in what the job starts from.
     reopened_sources: tuple[str, ...] = ()
 
@@ -85,7 +85,7 @@ class JobSettings:
                 on_failure=retention != "NO_EXTERNALIZED_CHECKPOINTS",
                 on_finish=bool(reopened_sources) and retention != "NO_EXTERNALIZED_CHECKPOINTS",
             ),
-            restart=RestartSettings.read(configuration, checkpointing=interval is not None),
+            restart=RestartStrategySettings.read(configuration, checkpointing=interval is not None),
             reopened_sources=tuple(dict.fromkeys(reopened_sources)),
         )
 

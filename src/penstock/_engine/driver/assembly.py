@@ -9,14 +9,14 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from penstock import __version__
-from penstock._engine.coordinator.checkpoints.chain import Identity
+from penstock._engine.coordinator.checkpoints.chain import DriverIdentity
 from penstock._engine.coordinator.epochs.topology import topology_of
 from penstock._engine.coordinator.job import JobCoordinator
 from penstock._engine.coordinator.settings import LATEST, JobSettings
-from penstock._engine.driver.background import Threads
+from penstock._engine.driver.background import BackgroundThreads
 from penstock._engine.driver.checkpoints.checkpoint_requests import CheckpointRequests
-from penstock._engine.driver.checkpoints.records import RecordKeeper
-from penstock._engine.driver.checkpoints.savepoints import Savepoints
+from penstock._engine.driver.checkpoints.records import CheckpointStore
+from penstock._engine.driver.checkpoints.savepoints import SavepointService
 from penstock._engine.driver.client.results import Results
 from penstock._engine.driver.driver import JobDriver
 from penstock._engine.driver.epochs.accumulators import AccumulatorMerger
@@ -24,10 +24,10 @@ from penstock._engine.driver.epochs.committers import Committers
 from penstock._engine.driver.epochs.enumerators import Enumerators
 from penstock._engine.driver.epochs.execution import EpochPlanner, Epochs
 from penstock._engine.driver.epochs.local_state import LocalStateDirectory
-from penstock._engine.driver.epochs.program import Program
+from penstock._engine.driver.epochs.program import DriverOperators
 from penstock._engine.driver.loop import JobLoop
 from penstock._engine.driver.mailbox import Mailbox, SystemClock
-from penstock._engine.driver.monitor.job_monitor import JobWatch
+from penstock._engine.driver.monitor.job_monitor import JobMonitor
 from penstock._engine.driver.monitor.progress_bar import ProgressBar
 from penstock._engine.driver.monitor.splits_left import splits_left
 from penstock._engine.driver.monitor.views import checkpoint_settings, plan_view
@@ -44,9 +44,9 @@ from penstock.errors import ConfigurationError
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from penstock._engine.driver.background import Background
+    from penstock._engine.driver.background import BackgroundExecutor
     from penstock._engine.driver.mailbox import Clock
-    from penstock._engine.gateway.progress import JobListener
+    from penstock._engine.gateway.progress import JobStatusListener
     from penstock._engine.graph.job_graph import JobGraph
     from penstock._engine.plan.epoch_plan import EpochRunner
     from penstock.common.configuration import Configuration
@@ -56,7 +56,7 @@ _log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
-class Surroundings:
+class RuntimeEnvironment:
     """What a job runs in."""
 
     runner: EpochRunner
@@ -68,11 +68,11 @@ class Surroundings:
     python_path: tuple[str, ...] = ()
     #: The real ones when left out.
     clock: Clock | None = None
-    background: Background | None = None
+    background: BackgroundExecutor | None = None
 
 
 def assemble(
-    graph: JobGraph, configuration: Configuration, main_classes: bytes | None, surroundings: Surroundings
+    graph: JobGraph, configuration: Configuration, main_classes: bytes | None, environment: RuntimeEnvironment
 ) -> tuple[JobDriver, JobLoop]:
     """Make the driver of a job, and the loop that it is to run.
 
@@ -80,7 +80,7 @@ def assemble(
         graph: The job.
         configuration: Its effective configuration.
         main_classes: The pickled classes of the main script, for the tasks; None without any.
-        surroundings: What it runs in.
+        environment: What it runs in.
 
     Raises:
         ConfigurationError: A key has a value that it cannot have.
@@ -95,27 +95,27 @@ def assemble(
     storage = TemporaryStorage(temporary) if temporary is not None else open_storage(str(directory), options)
     storage.probe()
 
-    identity = Identity(run_id=uuid.uuid4().hex, fresh_job_id=uuid.uuid4().hex, penstock_version=__version__)
+    identity = DriverIdentity(run_id=uuid.uuid4().hex, fresh_job_id=uuid.uuid4().hex, penstock_version=__version__)
     plan = build_plan(graph)
-    program = Program(graph)
-    mailbox = Mailbox(surroundings.clock or SystemClock())
-    background = surroundings.background or Threads(f"penstock-{graph.name}")
-    local_state = LocalStateDirectory(surroundings.state_directory, identity.run_id)
+    program = DriverOperators(graph)
+    mailbox = Mailbox(environment.clock or SystemClock())
+    background = environment.background or BackgroundThreads(f"penstock-{graph.name}")
+    local_state = LocalStateDirectory(environment.state_directory, identity.run_id)
     results = Results(program.collectors, storage)
-    coordinator = JobCoordinator(topology_of(plan), settings, identity, surroundings.slots)
+    coordinator = JobCoordinator(topology_of(plan), settings, identity, environment.slots)
     epochs = Epochs(
         EpochPlanner(
             plan=plan,
             job_name=graph.name,
             run_id=identity.run_id,
-            slots=surroundings.slots,
+            slots=environment.slots,
             storage_url=storage.url,
             local_directory=str(local_state.path),
-            python_path=surroundings.python_path,
+            python_path=environment.python_path,
             configuration=_for_tasks(configuration),
         ),
         main_classes=main_classes,
-        runner=surroundings.runner,
+        runner=environment.runner,
         storage=storage,
         storage_options=options,
         mailbox=mailbox,
@@ -133,10 +133,12 @@ def assemble(
             temporary.remove()
 
     full_path = storage.full_path if temporary is None else None
-    savepoints = Savepoints(storage, options, configuration.get(option_table.SAVEPOINT_DIRECTORY), mailbox, background)
+    savepoints = SavepointService(
+        storage, options, configuration.get(option_table.SAVEPOINT_DIRECTORY), mailbox, background
+    )
     checkpoints = CheckpointRequests(mailbox)
     job_plan = plan_view(graph, (source for _, source in program.sources.values()), configuration)
-    watch = JobWatch(
+    watch = JobMonitor(
         coordinator,
         graph.name,
         identity.run_id,
@@ -156,10 +158,10 @@ def assemble(
         watch=watch,
         full_path=full_path,
         clean_up=clean_up,
-        close_functions=lambda: surroundings.runner.release(identity.run_id),
+        close_functions=lambda: environment.runner.release(identity.run_id),
     )
     enumerators = Enumerators(program.sources, mailbox, background)
-    listeners: list[JobListener] = [watch]
+    listeners: list[JobStatusListener] = [watch]
     if configuration.get(option_table.PROGRESS_ENABLED):
         left = partial(_splits_left, enumerators, coordinator) if job_plan.bounded else None
         listeners.append(ProgressBar(graph.name, splits_left=left))
@@ -167,7 +169,7 @@ def assemble(
         coordinator,
         graph.name,
         mailbox,
-        records=RecordKeeper(storage, options, background, mailbox.clock),
+        store=CheckpointStore(storage, options, background, mailbox.clock),
         enumerators=enumerators,
         merger=AccumulatorMerger(graph),
         committers=Committers(program.committing_sinks, mailbox, background),

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 _PATIENCE_S: Final = 10.0
 
 
-class Background(Protocol):
+class BackgroundExecutor(Protocol):
     """Runs work beside the main loop; work takes care of its own errors."""
 
     def run(self, work: Callable[[], None]) -> None:
@@ -39,7 +39,7 @@ class Background(Protocol):
         ...
 
 
-class Threads:
+class BackgroundThreads:
     """Real threads. They are daemons: a program that ends does not wait for a commit that hangs.
 
     Args:

@@ -12,9 +12,9 @@ from penstock._engine.coordinator.events import CancelRequested
 from penstock._engine.driver.client.interruption import Interruption
 from penstock._engine.driver.epochs.accumulators import values
 from penstock._engine.driver.failures import job_error
-from penstock._engine.driver.loop import Ending
+from penstock._engine.driver.loop import JobOutcome
 from penstock._engine.gateway.losses import note_given_up
-from penstock._engine.protocol.control import Stop
+from penstock._engine.protocol.control import StopMode
 from penstock.common.job_execution_result import GivenUpCommittables, JobExecutionResult
 from penstock.common.job_id import JobID
 from penstock.common.job_status import JobStatus
@@ -24,11 +24,11 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from penstock._engine.driver.checkpoints.checkpoint_requests import CheckpointRequests
-    from penstock._engine.driver.checkpoints.savepoints import Savepoints
+    from penstock._engine.driver.checkpoints.savepoints import SavepointService
     from penstock._engine.driver.client.results import Results
     from penstock._engine.driver.loop import JobLoop
     from penstock._engine.driver.mailbox import Mailbox
-    from penstock._engine.driver.monitor.job_monitor import JobWatch
+    from penstock._engine.driver.monitor.job_monitor import JobMonitor
     from penstock._engine.gateway.job_view import JobView
     from penstock._engine.gateway.progress import JobFailure, JobProgress
     from penstock._engine.protocol.metadata import GivenUp
@@ -58,10 +58,10 @@ class JobDriver:
         job_name: str,
         mailbox: Mailbox,
         results: Results,
-        savepoints: Savepoints,
+        savepoints: SavepointService,
         *,
         checkpoints: CheckpointRequests,
-        watch: JobWatch,
+        watch: JobMonitor,
         full_path: Callable[[str], str] | None,
         clean_up: Callable[[], None],
         close_functions: Callable[[], None],
@@ -129,13 +129,13 @@ class JobDriver:
         """The stop that was asked for first and is not answered: its savepoint's path, and its future."""
         return self._savepoints.stopping
 
-    def savepoint(self, directory: str | None, stop: Stop, timeout_ms: int | None = None) -> Future[str]:
+    def savepoint(self, directory: str | None, stop: StopMode, timeout_ms: int | None = None) -> Future[str]:
         """Ask for a savepoint; the future has its path once it is complete, and the job has stopped if it was to."""
         return self._savepoints.request(self.job_id, directory, stop, timeout_ms)
 
     def cancel_with_savepoint(self, directory: str | None) -> Future[str]:
         """Ask the job to stop with a savepoint and to end as cancelled; the future has the savepoint's path."""
-        return self.savepoint(directory, Stop.CANCEL)
+        return self.savepoint(directory, StopMode.CANCEL)
 
     def trigger_checkpoint(self) -> Future[int]:
         """Ask for a checkpoint now; the future has its id once it has completed."""
@@ -155,7 +155,7 @@ class JobDriver:
             ending = loop.run()
         except Exception as error:  # noqa: BLE001 - a bug of ours must reach whoever waits for the result
             _log.exception("Job %r failed with an internal error", self.job_name)
-            ending = Ending(JobStatus.FAILED, job_error(error, self.view.job_id, self.job_name), None)
+            ending = JobOutcome(JobStatus.FAILED, job_error(error, self.view.job_id, self.job_name), None)
         try:
             self._clean_up()
         except (OSError, CheckpointStorageError) as error:
@@ -167,7 +167,7 @@ class JobDriver:
             if not self.result.done():
                 self.result.set_exception(job_error(error, self.view.job_id, self.job_name))
 
-    def _finish(self, ending: Ending) -> None:
+    def _finish(self, ending: JobOutcome) -> None:
         if ending.checkpoint is not None and self._full_path is not None:
             self.checkpoint = self._full_path(ending.checkpoint)
         error = ending.error

@@ -5,10 +5,10 @@ from __future__ import annotations
 import pickle
 from typing import cast
 
-from penstock._engine.protocol.control import Failure
+from penstock._engine.protocol.control import TaskFailure
 from penstock.errors import (
     DriverCodeError,
-    FailurePlace,
+    FailureLocation,
     FencedError,
     JobExecutionError,
     JobGraphError,
@@ -23,12 +23,12 @@ def driver_code_error(where: str, cause: Exception) -> DriverCodeError:
     return error
 
 
-def job_error(cause: Failure | Exception, job_id: str, job_name: str) -> Exception:
+def job_error(cause: TaskFailure | Exception, job_id: str, job_name: str) -> Exception:
     """Return the error that ends a job in the program.
 
     Errors about the job's start or its owner are shown as they are; all others become a JobExecutionError.
     """
-    if isinstance(cause, Failure):
+    if isinstance(cause, TaskFailure):
         return _from_task(cause, job_id, job_name)
     if isinstance(cause, (FencedError, RestoreError, JobGraphError, JobExecutionError)):
         return cause
@@ -41,8 +41,8 @@ def job_error(cause: Failure | Exception, job_id: str, job_name: str) -> Excepti
     return error
 
 
-def _from_task(failure: Failure, job_id: str, job_name: str) -> JobExecutionError:
-    place = FailurePlace(
+def _from_task(failure: TaskFailure, job_id: str, job_name: str) -> JobExecutionError:
+    place = FailureLocation(
         failure.operator,
         failure.uid,
         failure.subtask,
@@ -55,7 +55,7 @@ def _from_task(failure: Failure, job_id: str, job_name: str) -> JobExecutionErro
     return error
 
 
-def exception_of(failure: Failure) -> BaseException | None:
+def exception_of(failure: TaskFailure) -> BaseException | None:
     """Return what a task raised; None when this process cannot make it again."""
     if failure.exception is None:
         return None

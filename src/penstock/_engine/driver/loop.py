@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from penstock._engine.coordinator import events as ev
 from penstock._engine.coordinator import instructions as do
 from penstock._engine.driver.failures import job_error
-from penstock._engine.driver.monitor.jumps import JumpWatch
+from penstock._engine.driver.monitor.jumps import ClockJumpDetector
 from penstock._engine.gateway.progress import JobFailure
 from penstock.common.job_status import JobStatus
 from penstock.errors import JobExecutionError
@@ -22,25 +22,25 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from penstock._engine.coordinator.job import JobCoordinator
-    from penstock._engine.driver.background import Background
+    from penstock._engine.driver.background import BackgroundExecutor
     from penstock._engine.driver.checkpoints.checkpoint_requests import CheckpointRequests
-    from penstock._engine.driver.checkpoints.records import RecordKeeper
-    from penstock._engine.driver.checkpoints.savepoints import Savepoints
+    from penstock._engine.driver.checkpoints.records import CheckpointStore
+    from penstock._engine.driver.checkpoints.savepoints import SavepointService
     from penstock._engine.driver.client.results import Results
     from penstock._engine.driver.epochs.accumulators import AccumulatorMerger
     from penstock._engine.driver.epochs.committers import Committers
     from penstock._engine.driver.epochs.enumerators import Enumerators
     from penstock._engine.driver.epochs.execution import Epochs
     from penstock._engine.driver.mailbox import Mailbox
-    from penstock._engine.driver.monitor.job_monitor import JobWatch
-    from penstock._engine.gateway.progress import JobListener, JobProgress
+    from penstock._engine.driver.monitor.job_monitor import JobMonitor
+    from penstock._engine.gateway.progress import JobProgress, JobStatusListener
     from penstock._engine.protocol.clocks import Moment
 
 
 _log = logging.getLogger("penstock")
 
 
-class Ending:
+class JobOutcome:
     """How a job ended."""
 
     def __init__(self, status: JobStatus, error: Exception | None, checkpoint: str | None) -> None:
@@ -58,7 +58,7 @@ class JobLoop:
         coordinator: Decides.
         job_name: The job, for messages.
         mailbox: Where events arrive.
-        records: Performs what concerns checkpoint storage.
+        store: Performs what concerns checkpoint storage.
         enumerators: Performs what concerns sources.
         merger: Adds up accumulators.
         committers: Performs commits.
@@ -77,17 +77,17 @@ class JobLoop:
         job_name: str,
         mailbox: Mailbox,
         *,
-        records: RecordKeeper,
+        store: CheckpointStore,
         enumerators: Enumerators,
         merger: AccumulatorMerger,
         committers: Committers,
         epochs: Epochs,
         results: Results,
-        savepoints: Savepoints,
+        savepoints: SavepointService,
         checkpoints: CheckpointRequests,
-        watch: JobWatch,
-        background: Background,
-        listeners: Sequence[JobListener] = (),
+        watch: JobMonitor,
+        background: BackgroundExecutor,
+        listeners: Sequence[JobStatusListener] = (),
     ) -> None:
         self._coordinator = coordinator
         self._job_name = job_name
@@ -99,27 +99,27 @@ class JobLoop:
         self._background = background
         self._watch = watch
         self._listeners = list(listeners)
-        self._jumps = JumpWatch(job_name, mailbox.clock.now())
+        self._jumps = ClockJumpDetector(job_name, mailbox.clock.now())
         #: (milliseconds that will have passed, alarm), the next one first.
         self._alarms: list[tuple[int, int]] = []
         #: What instructions were answered with: it comes before all letters, so that nothing happens in between.
         self._answers: deque[ev.Event] = deque()
-        self._ending: Ending | None = None
+        self._ending: JobOutcome | None = None
         #: Instructions that are answered, or done, at once.
         self._handlers: dict[type[Any], Callable[[Any], ev.Event | None]] = {
-            do.ListJobs: records.list_jobs,
-            do.ReadMark: records.read_mark,
-            do.NoteClaim: records.note_claim,
-            do.FindLater: records.find_later,
-            do.ListRecords: records.list_records,
-            do.ReadRecord: records.read_record,
-            do.PutRecord: records.put_record,
+            do.ListJobs: store.list_jobs,
+            do.ReadMark: store.read_mark,
+            do.StoreClaim: store.store_claim,
+            do.FindLaterCheckpoint: store.find_later,
+            do.ListChainEntries: store.list_entries,
+            do.ReadChainEntry: store.read_entry,
+            do.PutChainEntry: store.put_entry,
             do.AdoptGraph: epochs.adopt,
-            do.CopyState: records.copy_state,
-            do.StoreState: records.store_state,
-            do.Delete: records.delete,
-            do.SweepOrphans: records.sweep_orphans,
-            do.OpenEnumerators: enumerators.open,
+            do.CopyState: store.copy_state,
+            do.StoreState: store.store_state,
+            do.DeleteFiles: store.delete,
+            do.SweepOrphans: store.sweep_orphans,
+            do.StartEnumerators: enumerators.open,
             do.CallEnumerators: enumerators.call,
             do.SnapshotEnumerators: enumerators.snapshot,
             do.MergeAccumulators: merger.merge,
@@ -129,19 +129,19 @@ class JobLoop:
             do.ObserveEpoch: epochs.observe,
             do.CancelEpoch: self._cancel_epoch,
             do.Commit: self._commit,
-            do.HandOver: results.hand_over,
+            do.DeliverOutputs: results.hand_over,
             do.WriteSavepoint: savepoints.write,
             do.CompleteSavepoint: savepoints.complete,
             do.DiscardSavepoint: savepoints.discard,
             do.AnswerSavepoint: savepoints.answer,
             do.AnswerCheckpoint: checkpoints.answer,
-            do.Wake: self._wake,
+            do.SetAlarm: self._wake,
             do.ChangeStatus: self._change_status,
-            do.Publish: self._show_progress,
-            do.ShowGivenUp: self._show_progress,
-            do.NoteFailure: self._note_failure,
-            do.Log: self._log,
-            do.End: self._end,
+            do.PublishProgress: self._show_progress,
+            do.PublishGivenUp: self._show_progress,
+            do.ReportFailure: self._note_failure,
+            do.LogMessage: self._log,
+            do.EndDriver: self._end,
         }
 
     @property
@@ -149,11 +149,11 @@ class JobLoop:
         """The coordinator, for those who look at the job."""
         return self._coordinator
 
-    def add_listener(self, listener: JobListener) -> None:
+    def add_listener(self, listener: JobStatusListener) -> None:
         """Let one more be told of statuses and progress; before the job runs."""
         self._listeners.append(listener)
 
-    def run(self) -> Ending:
+    def run(self) -> JobOutcome:
         """Run the job to its end."""
         try:
             self._perform_all(self._coordinator.begin(self._now))
@@ -175,7 +175,7 @@ class JobLoop:
         try:
             answer = self._handlers[type(instruction)](instruction)
         except Exception as error:  # noqa: BLE001 - storage or user code failed; the coordinator knows what follows
-            answer = ev.StepFailed(error) if isinstance(instruction, do.ANSWERED) else ev.DriverFailed(error)
+            answer = ev.InstructionFailed(error) if isinstance(instruction, do.ANSWERED) else ev.DriverFailed(error)
         if answer is not None:
             self._answers.append(answer)
 
@@ -188,7 +188,7 @@ class JobLoop:
         if self._answers:
             return self._answers.popleft()
         if self._alarms and self._alarms[0][0] <= self._now.passed_ms:
-            return ev.Woken(heapq.heappop(self._alarms)[1])
+            return ev.AlarmFired(heapq.heappop(self._alarms)[1])
         letter = self._mailbox.receive(self._alarms[0][0] if self._alarms else None)
         return letter() if callable(letter) else letter
 
@@ -196,7 +196,7 @@ class JobLoop:
     def _now(self) -> Moment:
         return self._mailbox.clock.now()
 
-    def _wake(self, instruction: do.Wake) -> None:
+    def _wake(self, instruction: do.SetAlarm) -> None:
         heapq.heappush(self._alarms, (self._now.passed_ms + instruction.delay_ms, instruction.alarm))
 
     def _run_epoch(self, instruction: do.RunEpoch) -> None:
@@ -221,12 +221,12 @@ class JobLoop:
         for listener in self._listeners:
             listener.on_status(instruction.status)
 
-    def _show_progress(self, instruction: do.Publish | do.ShowGivenUp) -> None:
+    def _show_progress(self, instruction: do.PublishProgress | do.PublishGivenUp) -> None:
         progress: JobProgress = instruction.progress
         for listener in self._listeners:
             listener.on_progress(progress)
 
-    def _note_failure(self, instruction: do.NoteFailure) -> None:
+    def _note_failure(self, instruction: do.ReportFailure) -> None:
         error = job_error(instruction.cause, self._coordinator.job_id, self._job_name)
         place = error.place if isinstance(error, JobExecutionError) else None
         reason = error.reason if isinstance(error, JobExecutionError) else f"{type(error).__name__}: {error}"
@@ -236,14 +236,14 @@ class JobLoop:
         for listener in self._listeners:
             listener.on_failure(failure)
 
-    def _log(self, instruction: do.Log) -> None:
+    def _log(self, instruction: do.LogMessage) -> None:
         if instruction.error is None:
             _log.log(logging.WARNING if instruction.unexpected else logging.INFO, "%s", instruction.text)
             return
         error = job_error(instruction.error, self._coordinator.job_id, self._job_name)
         _log.warning("%s: %s", instruction.text, error, exc_info=error.__cause__)
 
-    def _end(self, instruction: do.End) -> None:
+    def _end(self, instruction: do.EndDriver) -> None:
         error = instruction.error
         shown = None if error is None else job_error(error, self._coordinator.job_id, self._job_name)
-        self._ending = Ending(instruction.status, shown, instruction.checkpoint)
+        self._ending = JobOutcome(instruction.status, shown, instruction.checkpoint)

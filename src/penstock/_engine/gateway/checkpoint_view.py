@@ -119,7 +119,7 @@ class CheckpointSettings:
 
 
 @dataclass(frozen=True, slots=True)
-class Spread:
+class StatsSummary:
     """How some figure was spread over the completed checkpoints of this run: at most the last thousand of them."""
 
     values: tuple[int, ...] = ()
@@ -156,9 +156,9 @@ class CheckpointsView:
     last_savepoint: CheckpointView | None = None
     last_failed: CheckpointView | None = None
     last_restored: RestoredView | None = None
-    durations_ms: Spread = Spread()
-    written_bytes: Spread = Spread()
-    state_bytes: Spread = Spread()
+    durations_ms: StatsSummary = StatsSummary()
+    written_bytes: StatsSummary = StatsSummary()
+    state_bytes: StatsSummary = StatsSummary()
 
     def find(self, checkpoint_id: int) -> CheckpointView | None:
         """Return the newest entry of an id: a checkpoint before a savepoint that was copied from it."""

@@ -9,7 +9,7 @@ if TYPE_CHECKING:
 
     from penstock._engine.gateway.job_view import JobView
     from penstock._engine.gateway.progress import JobFailure, JobProgress
-    from penstock._engine.protocol.control import Stop
+    from penstock._engine.protocol.control import StopMode
     from penstock.common.job_status import JobStatus
 
 
@@ -46,7 +46,7 @@ class JobControl(Protocol):
         """The last failures, oldest first, those included that the job went on after."""
         ...
 
-    def savepoint(self, directory: str | None, stop: Stop, timeout_ms: int | None = None) -> Future[str]:
+    def savepoint(self, directory: str | None, stop: StopMode, timeout_ms: int | None = None) -> Future[str]:
         """Ask for a savepoint; the future has its path once it is complete, and the job has stopped if it was to.
 
         Args:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from penstock._engine.gateway.checkpoint_view import CheckpointsView
     from penstock._engine.gateway.progress import JobFailure, JobProgress
     from penstock._engine.protocol.clocks import Moment
-    from penstock._engine.protocol.metadata import AccumulatorRecord, GivenUp
+    from penstock._engine.protocol.metadata import GivenUp, StoredAccumulator
 
 
 class TaskStatus(StrEnum):
@@ -143,9 +143,9 @@ class JobView:
     #: What is not yet known to be published: committables by sink uid.
     pending_commits: Mapping[str, int] = field(default_factory=dict[str, int])
     #: What the job has counted up to its last completed checkpoint, by name; and by vertex id and name.
-    accumulators: Mapping[str, AccumulatorRecord] = field(default_factory=dict[str, "AccumulatorRecord"])
-    vertex_accumulators: Mapping[str, Mapping[str, AccumulatorRecord]] = field(
-        default_factory=dict[str, "dict[str, AccumulatorRecord]"]
+    accumulators: Mapping[str, StoredAccumulator] = field(default_factory=dict[str, "StoredAccumulator"])
+    vertex_accumulators: Mapping[str, Mapping[str, StoredAccumulator]] = field(
+        default_factory=dict[str, "dict[str, StoredAccumulator]"]
     )
     #: By operator uid: the records that came too late and were dropped, counted as accumulators are.
     late_records: Mapping[str, int] = field(default_factory=dict[str, int])

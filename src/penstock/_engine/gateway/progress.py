@@ -10,7 +10,7 @@ from penstock._engine.protocol.rows import MIN_WATERMARK
 if TYPE_CHECKING:
     from penstock._engine.protocol.clocks import Moment
     from penstock.common.job_status import JobStatus
-    from penstock.errors import FailurePlace
+    from penstock.errors import FailureLocation
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,10 +51,10 @@ class JobFailure:
     #: Type and text of what went wrong, on one line.
     reason: str
     #: Where a user's function raised; None when none is to blame.
-    place: FailurePlace | None = None
+    place: FailureLocation | None = None
 
 
-class JobListener(Protocol):
+class JobStatusListener(Protocol):
     """Is told what happens to a job, on the driver's thread: it must be quick and must not raise."""
 
     def on_status(self, status: JobStatus) -> None:

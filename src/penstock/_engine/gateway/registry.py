@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 _VARIABLE = "PENSTOCK_REST__REGISTRY_DIR"
 
 
-class Entry(msgspec.Struct, frozen=True, omit_defaults=True):
+class RegistryEntry(msgspec.Struct, frozen=True, omit_defaults=True):
     """Where a job can be asked."""
 
     job_id: str
@@ -46,9 +46,9 @@ class Entry(msgspec.Struct, frozen=True, omit_defaults=True):
     @staticmethod
     def of_this_process(
         job_id: str, name: str, address: str, started_ms: int, token: str | None = None, *, run_id: str = ""
-    ) -> Entry:
+    ) -> RegistryEntry:
         """Return the entry of a job that runs in this process."""
-        return Entry(job_id, name, address, os.getpid(), socket.gethostname(), started_ms, token, run_id)
+        return RegistryEntry(job_id, name, address, os.getpid(), socket.gethostname(), started_ms, token, run_id)
 
     @property
     def is_local(self) -> bool:
@@ -56,7 +56,7 @@ class Entry(msgspec.Struct, frozen=True, omit_defaults=True):
         return self.host == socket.gethostname()
 
 
-class Registry:
+class JobRegistry:
     """The directory with the entries.
 
     Args:
@@ -66,9 +66,9 @@ class Registry:
     def __init__(self, directory: Path) -> None:
         self._directory = directory
         #: By path: the entries of this process with their files, open and locked.
-        self._own: dict[Path, tuple[Entry, IO[bytes]]] = {}
+        self._own: dict[Path, tuple[RegistryEntry, IO[bytes]]] = {}
 
-    def add(self, entry: Entry) -> None:
+    def add(self, entry: RegistryEntry) -> None:
         """Write an entry of this process; where that fails, the job is only found by its address.
 
         The entry is whole and locked as soon as it can be seen.
@@ -91,7 +91,7 @@ class Registry:
                 file.close()
                 self.add(entry)
 
-    def remove(self, entry: Entry) -> None:
+    def remove(self, entry: RegistryEntry) -> None:
         """Remove an entry of this process, if it is there."""
         if self._path(entry) in self._own:
             self._forget(self._path(entry))
@@ -101,7 +101,7 @@ class Registry:
         for path in list(self._own):
             self._forget(path)
 
-    def _path(self, entry: Entry) -> Path:
+    def _path(self, entry: RegistryEntry) -> Path:
         return self._directory / "-".join((entry.job_id, str(entry.pid), f"{entry.run_id}.json"))
 
     def _forget(self, path: Path) -> None:
@@ -109,17 +109,17 @@ class Registry:
         with file, contextlib.suppress(OSError):
             path.unlink(missing_ok=True)
 
-    def entries(self) -> list[Entry]:
+    def entries(self) -> list[RegistryEntry]:
         """Return the entries of processes that are alive, oldest first, and remove those of others.
 
         A process on another machine, with which this one shares the directory, counts as alive.
         """
         return sorted(self._alive(), key=lambda entry: (entry.started_ms, entry.job_id))
 
-    def _alive(self) -> Iterator[Entry]:
+    def _alive(self) -> Iterator[RegistryEntry]:
         for path in self._directory.glob("*.json"):
             try:
-                entry = msgspec.json.decode(path.read_bytes(), type=Entry)
+                entry = msgspec.json.decode(path.read_bytes(), type=RegistryEntry)
             except (OSError, msgspec.DecodeError):
                 continue  # removed meanwhile, or no entry
             if not entry.is_local or (_is_held(path) and is_alive(entry.pid)):

@@ -21,7 +21,7 @@ import msgspec
 
 from penstock._engine.gateway.registry import is_alive
 from penstock._engine.gateway.user_directories import make_private, user_state_directory
-from penstock._engine.storage.scratch import Hold, is_dead
+from penstock._engine.storage.scratch import DirectoryLock, is_dead
 from penstock.errors import LocalDirectoryError, SupervisionNoteError
 
 if TYPE_CHECKING:
@@ -135,7 +135,7 @@ class Supervision:
                     shutil.rmtree(other, ignore_errors=True)
             self._path = parent / secrets.token_hex(8)
             self._path.mkdir(mode=0o700)
-            self._lock = Hold(self._path)
+            self._lock = DirectoryLock(self._path)
             self.note = SupervisionNote(self._path / _FILE)
             self.note.create()
             self.note.read()  # what will be asked of it later can be had here

@@ -30,12 +30,12 @@ def likeness(members: Mapping[str, object]) -> str:
     Args:
         members: Functions, selectors, sources and settings by name.
     """
-    walk = _Walk()
+    walk = _LikenessWalk()
     parts = (walk.digest(name) + walk.digest(value) for name, value in sorted(members.items()))
     return sha256(b"".join(parts)).hexdigest()[:_LETTERS]
 
 
-class _Walk:
+class _LikenessWalk:
     """One look at a value and at what is in it."""
 
     def __init__(self) -> None:

@@ -20,7 +20,7 @@ AnyAccumulator: TypeAlias = "Accumulator[Any, Any]"
 AccumulatorT = TypeVar("AccumulatorT", bound=Accumulator[Any, Any])
 
 
-class Accumulators:
+class AccumulatorRegistry:
     """What the functions of an operator count, by name."""
 
     def __init__(self) -> None:

@@ -18,7 +18,7 @@ from penstock._engine.protocol.rows import MIN_WATERMARK
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from penstock._engine.operators.accumulators import Accumulators
+    from penstock._engine.operators.accumulators import AccumulatorRegistry
     from penstock._engine.operators.clocks import InputClock, TaskClock
     from penstock._engine.protocol.control import OperatorRestore
     from penstock._engine.protocol.state_handle import StateHandle, StatePart
@@ -81,7 +81,7 @@ class OperatorContext:
     #: The clocks of the machine: how long something takes.
     task_clock: TaskClock
     metrics: MetricGroup
-    accumulators: Accumulators
+    accumulators: AccumulatorRegistry
     #: Makes the operator's keyed store; only keyed operators call it.
     keyed_store: Callable[[], MemoryStore]
     #: Puts keyed state into the checkpoint: (store, epoch) -> handle for the ack.
@@ -131,7 +131,7 @@ class Operator(ABC):
         """Take up the state that the epoch starts from."""
 
     @property
-    def listens(self) -> bool:
+    def wants_notification(self) -> bool:
         """Whether somebody in it is to hear what became of checkpoints, of the last one as well."""
         return False
 

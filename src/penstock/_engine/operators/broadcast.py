@@ -10,7 +10,7 @@ from penstock._api.state.kinds import ReadOnlyBroadcastState
 from penstock._engine.operators.context import EngineRuntimeContext, KeyedRecordContext
 from penstock._engine.operators.process import KeyedProcessOperator, ProcessOperator
 from penstock._engine.protocol.rows import NO_TIMESTAMP
-from penstock._engine.state.held import held_broadcast
+from penstock._engine.state.typed_states import typed_broadcast
 from penstock.errors import StateDescriptorError, UnsupportedOperationError
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from penstock._engine.operators.batch import Batch
     from penstock._engine.operators.context import EngineTimerService, KeyedTimerService
     from penstock._engine.operators.side_outputs import SideOutputs
-    from penstock._engine.state.operator_state import OperatorState, StoredBroadcastState
+    from penstock._engine.state.operator_state import OperatorStateBackend, StoredBroadcastState
     from penstock._engine.state.value_state import KeyContext
 
 #: The broadcast input; the other one is 0.
@@ -31,7 +31,7 @@ BROADCAST_INPUT = 1
 _UNTYPED = repr(MapStateDescriptor("").type_info)
 
 
-class ReadOnlyView(ReadOnlyBroadcastState[Any, Any]):
+class ReadOnlyBroadcastView(ReadOnlyBroadcastState[Any, Any]):
     """A broadcast map as the other input sees it, without methods that write but for the `clear` of all states.
 
     What one subtask's records wrote would be on that subtask alone.
@@ -70,20 +70,22 @@ class ReadOnlyView(ReadOnlyBroadcastState[Any, Any]):
 class BroadcastStates:
     """The broadcast maps of an operator, by the descriptors that the stream was broadcast with."""
 
-    def __init__(self, state: OperatorState, descriptors: Iterable[MapStateDescriptor], operator: str) -> None:
+    def __init__(self, state: OperatorStateBackend, descriptors: Iterable[MapStateDescriptor], operator: str) -> None:
         stored = {descriptor.name: state.broadcast_state(descriptor.name) for descriptor in descriptors}
         self._descriptors = {descriptor.name: descriptor for descriptor in descriptors}
         self._writable: dict[str, BroadcastState[Any, Any]] = {
-            name: held_broadcast(found, self._descriptors[name], operator) for name, found in stored.items()
+            name: typed_broadcast(found, self._descriptors[name], operator) for name, found in stored.items()
         }
-        self._read_only = {name: ReadOnlyView(name, found, self._writable[name]) for name, found in stored.items()}
+        self._read_only = {
+            name: ReadOnlyBroadcastView(name, found, self._writable[name]) for name, found in stored.items()
+        }
 
     def writable(self, descriptor: MapStateDescriptor) -> BroadcastState[Any, Any]:
         """Return the map for the broadcast input."""
         self._check(descriptor)
         return self._writable[descriptor.name]
 
-    def read_only(self, descriptor: MapStateDescriptor) -> ReadOnlyView:
+    def read_only(self, descriptor: MapStateDescriptor) -> ReadOnlyBroadcastView:
         """Return the map for the other input."""
         self._check(descriptor)
         return self._read_only[descriptor.name]
@@ -105,7 +107,7 @@ class BroadcastStates:
         return UnsupportedOperationError(f"get_broadcast_state() of {name!r}", reason)
 
 
-class _Context:
+class _BroadcastRecordContext:
     """The record at hand, moved from one to the next."""
 
     def __init__(self, timers: EngineTimerService, states: BroadcastStates) -> None:
@@ -123,21 +125,21 @@ class _Context:
         return self._timers.watermark
 
 
-class ReadOnlyContext(_Context, BroadcastProcessFunction.ReadOnlyContext):
+class NonBroadcastContext(_BroadcastRecordContext, BroadcastProcessFunction.ReadOnlyContext):
     """The context of a record that is not broadcast."""
 
-    def get_broadcast_state(self, state_descriptor: MapStateDescriptor) -> ReadOnlyView:
+    def get_broadcast_state(self, state_descriptor: MapStateDescriptor) -> ReadOnlyBroadcastView:
         return self._states.read_only(state_descriptor)
 
 
-class WritingContext(_Context, BroadcastProcessFunction.Context):
+class BroadcastContext(_BroadcastRecordContext, BroadcastProcessFunction.Context):
     """The context of a broadcast record."""
 
     def get_broadcast_state(self, state_descriptor: MapStateDescriptor) -> BroadcastState[Any, Any]:
         return self._states.writable(state_descriptor)
 
 
-class KeyedReadOnlyContext(KeyedRecordContext, KeyedBroadcastProcessFunction.OnTimerContext):
+class KeyedNonBroadcastContext(KeyedRecordContext, KeyedBroadcastProcessFunction.OnTimerContext):
     """The context of a record that is not broadcast, or of a timer, with its key."""
 
     def __init__(self, timers: KeyedTimerService, key: KeyContext, states: BroadcastStates) -> None:
@@ -150,11 +152,11 @@ class KeyedReadOnlyContext(KeyedRecordContext, KeyedBroadcastProcessFunction.OnT
     def current_watermark(self) -> int:
         return self._timers.watermark
 
-    def get_broadcast_state(self, state_descriptor: MapStateDescriptor) -> ReadOnlyView:
+    def get_broadcast_state(self, state_descriptor: MapStateDescriptor) -> ReadOnlyBroadcastView:
         return self._states.read_only(state_descriptor)
 
 
-class KeyedWritingContext(_Context, KeyedBroadcastProcessFunction.Context):
+class KeyedBroadcastContext(_BroadcastRecordContext, KeyedBroadcastProcessFunction.Context):
     """The context of a broadcast record beside a keyed stream."""
 
     def __init__(self, operator: KeyedBroadcastProcessOperator) -> None:
@@ -185,7 +187,7 @@ class BroadcastProcessOperator(ProcessOperator):
 
     def open_functions(self, epoch: EpochContext) -> None:
         states = BroadcastStates(self.operator_state, self._descriptors, self.context.operator_name)
-        self._contexts = [ReadOnlyContext(self.timers, states), WritingContext(self.timers, states)]
+        self._contexts = [NonBroadcastContext(self.timers, states), BroadcastContext(self.timers, states)]
         super().open_functions(epoch)
 
     def record_context(self, input_index: int) -> Any:
@@ -221,13 +223,13 @@ class KeyedBroadcastProcessOperator(KeyedProcessOperator):
         super().open_functions(epoch)
 
     def record_context(self) -> Any:
-        return KeyedReadOnlyContext(self.timers, self.key, self.states)
+        return KeyedNonBroadcastContext(self.timers, self.key, self.states)
 
     def process_run(self, batch: Batch, start: int, stop: int, input_index: int, out: SideOutputs) -> None:
         if input_index != BROADCAST_INPUT:
             super().process_run(batch, start, stop, input_index, out)
             return
-        context, call = KeyedWritingContext(self), self.calls[BROADCAST_INPUT]
+        context, call = KeyedBroadcastContext(self), self.calls[BROADCAST_INPUT]
         stamps = batch.stamps(start, stop)
         self.key.leave()
         for value, context.at in zip(self.iterate(batch.records[start:stop]), stamps, strict=True):

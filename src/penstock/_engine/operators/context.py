@@ -19,8 +19,8 @@ from penstock._api.timer_service import TimerService
 from penstock._engine.protocol.rows import MIN_WATERMARK, NO_TIMESTAMP
 from penstock._engine.protocol.times import checked_time
 from penstock._engine.state.declared import declared
-from penstock._engine.state.held import held_list, held_value
 from penstock._engine.state.list_state import StoredListState
+from penstock._engine.state.typed_states import typed_list, typed_value
 from penstock._engine.state.value_state import KeyContext, KeyKeepingValueState, StoredValueState
 from penstock.common.accumulators import DoubleCounter, Histogram, IntCounter
 from penstock.common.configuration import Configuration
@@ -30,7 +30,7 @@ from penstock.errors import UnsupportedOperationError
 if TYPE_CHECKING:
     from penstock._api.state.descriptors import StateDescriptor
     from penstock._api.state.kinds import ListState, State, ValueState
-    from penstock._engine.operators.accumulators import Accumulators
+    from penstock._engine.operators.accumulators import AccumulatorRegistry
     from penstock._engine.operators.base import OperatorContext
     from penstock._engine.state.memory_store import MemoryStore
     from penstock._engine.state.timers import Timers
@@ -104,18 +104,18 @@ class EngineRuntimeContext(RuntimeContext):
     def get_histogram(self, name: str) -> Histogram[Any]:
         return self._accumulators("get_histogram", name).get_or_add(name, cast("type[Histogram[Any]]", Histogram))
 
-    def _accumulators(self, operation: str, name: str) -> Accumulators:
+    def _accumulators(self, operation: str, name: str) -> AccumulatorRegistry:
         if not self._counts:
             raise UnsupportedOperationError(f"{operation}({name!r})", _COUNTS_TWICE)
         return self._context.accumulators
 
     def get_state(self, state_descriptor: ValueStateDescriptor) -> ValueState[Any]:
         stored = self._stored("get_state", state_descriptor, "value")
-        return held_value(stored, state_descriptor, self.get_task_name())
+        return typed_value(stored, state_descriptor, self.get_task_name())
 
     def get_list_state(self, state_descriptor: ListStateDescriptor) -> ListState[Any]:
         stored = StoredListState(self._stored("get_list_state", state_descriptor, "list"))
-        return held_list(stored, state_descriptor, self.get_task_name())
+        return typed_list(stored, state_descriptor, self.get_task_name())
 
     def get_map_state(self, state_descriptor: Any) -> Any:
         raise later_state("get_map_state")

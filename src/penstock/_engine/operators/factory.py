@@ -16,8 +16,8 @@ from penstock._engine.operators.output import CollectOperator, SinkWriterOperato
 from penstock._engine.operators.process import KeyedProcessOperator, ProcessOperator
 from penstock._engine.operators.reduce import ReduceOperator
 from penstock._engine.operators.source import SourceOperator
-from penstock._engine.operators.stateless import ConformOperator, FilterOperator, FlatMapOperator, MapOperator
-from penstock._engine.operators.watermarks import WatermarksOperator
+from penstock._engine.operators.stateless import CastOperator, FilterOperator, FlatMapOperator, MapOperator
+from penstock._engine.operators.watermarks import TimestampsAndWatermarksOperator
 from penstock._engine.operators.window import window_operator
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ _OPERATORS: Final[dict[str, Callable[..., Operator]]] = {
     "flat_map": FlatMapOperator,
     "filter": FilterOperator,
     "process": ProcessOperator,
-    "watermarks": WatermarksOperator,
+    "watermarks": TimestampsAndWatermarksOperator,
     "keyed_process": KeyedProcessOperator,
     "co_map": CoMapOperator,
     "co_flat_map": CoFlatMapOperator,
@@ -42,7 +42,7 @@ _OPERATORS: Final[dict[str, Callable[..., Operator]]] = {
     "keyed_broadcast_process": KeyedBroadcastProcessOperator,
     "reduce": ReduceOperator,
     "window": window_operator,
-    "conform": ConformOperator,
+    "conform": CastOperator,
     "sink_writer": SinkWriterOperator,
     "collect": CollectOperator,
 }

@@ -13,14 +13,14 @@ from penstock._api.connectors.reader import InputStatus, ReaderOutput, SourceOut
 from penstock._api.connectors.reader_base.sequential import SequentialSourceReader
 from penstock._engine.operators.base import NOTHING, EpochContext, Operator, OperatorContext, Output
 from penstock._engine.operators.batch import Batch, watermark_only
-from penstock._engine.operators.watermarks import Watermarker, periodic_watermarks
+from penstock._engine.operators.watermarks import TimestampsAndWatermarks, periodic_watermarks
 from penstock._engine.protocol.control import OperatorAck
 from penstock._engine.protocol.events import (
-    AddSplits,
-    EndOfInput,
-    NoMoreSplits,
+    AddSplitsEvent,
+    EndOfInputEvent,
+    NoMoreSplitsEvent,
     ReaderState,
-    SourceEvent,
+    SourceEventWrapper,
     decode_event,
 )
 from penstock._engine.protocol.rows import MIN_WATERMARK, NO_TIMESTAMP
@@ -82,7 +82,7 @@ class ReaderContext:
 class _SplitOutput(SourceOutput[Any]):
     """The output of one split, or of a whole reader: stamps records and follows one watermark."""
 
-    def __init__(self, reader: _Output, marker: Watermarker | None) -> None:
+    def __init__(self, reader: _ReaderOutput, marker: TimestampsAndWatermarks | None) -> None:
         self._reader = reader
         self.marker = marker
         self._records: list[Any] = []
@@ -143,7 +143,7 @@ class _SplitOutput(SourceOutput[Any]):
         self.idle = False
 
 
-class _Output(ReaderOutput[Any]):
+class _ReaderOutput(ReaderOutput[Any]):
     """The output of a reader: the batches of an epoch, with the smallest watermark of its splits."""
 
     def __init__(self, operator: SourceOperator) -> None:
@@ -293,15 +293,17 @@ class SourceOperator(Operator):
         self.ended = False
         self.more_available = False
         self._no_more_splits = False
-        self._listens = False
+        self._wants_notification = False
         self._reader_context: ReaderContext
-        self._output: _Output
+        self._output: _ReaderOutput
 
-    def new_marker(self) -> Watermarker | None:
+    def new_marker(self) -> TimestampsAndWatermarks | None:
         """Return what stamps one input, None for a strategy that does nothing."""
         if self.strategy.kind is WatermarkKind.NONE and self.strategy.timestamp_assigner is None:
             return None
-        return Watermarker(self.strategy, self.context.subtask, self.context.input_clock, periodic=self._periodic)
+        return TimestampsAndWatermarks(
+            self.strategy, self.context.subtask, self.context.input_clock, periodic=self._periodic
+        )
 
     def open(self, context: OperatorContext) -> None:
         super().open(context)
@@ -315,19 +317,19 @@ class SourceOperator(Operator):
         serializer = self.source.get_split_serializer()
         for event in map(decode_event, epoch.restore.events):
             match event:
-                case AddSplits(splits=splits, version=version):
+                case AddSplitsEvent(splits=splits, version=version):
                     self._add_splits([serializer.deserialize(version, split) for split in splits])
-                case NoMoreSplits():
+                case NoMoreSplitsEvent():
                     self._no_more_splits = True
                     self.reader.notify_no_more_splits()
-                case SourceEvent(payload=payload):
+                case SourceEventWrapper(payload=payload):
                     self.reader.handle_source_events(pickle.loads(payload))
-                case EndOfInput():
+                case EndOfInputEvent():
                     self.ended = True
 
     @property
-    def listens(self) -> bool:
-        return self._listens
+    def wants_notification(self) -> bool:
+        return self._wants_notification
 
     def notify(self, epoch: EpochContext) -> None:
         assert self.reader is not None
@@ -341,12 +343,14 @@ class SourceOperator(Operator):
         if self.reader is not None:
             self.reader.close()
         self._reader_context = ReaderContext(self.context)
-        self._output = _Output(self)
+        self._output = _ReaderOutput(self)
         self._no_more_splits = self.ended = False
         self.reader = self.source.create_reader(self._reader_context)
         self._output.plain = self.reader.emits_plain_records
         self._output.copies = not (self.object_reuse or self.reader.emits_new_records)
-        self._listens = any(getattr(type(self.reader), name) is not getattr(SourceReader, name) for name in _NOTICES)
+        self._wants_notification = any(
+            getattr(type(self.reader), name) is not getattr(SourceReader, name) for name in _NOTICES
+        )
         if epoch.restore.state is not None:
             state = msgspec.msgpack.decode(epoch.restore.state, type=ReaderState)
             if state.extra:

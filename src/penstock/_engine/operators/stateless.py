@@ -121,7 +121,7 @@ class FlatMapOperator(FunctionOperator):
         return Batch(records, timestamps, [(ends[position], watermark) for position, watermark in batch.watermarks])
 
 
-class ConformOperator(Operator):
+class CastOperator(Operator):
     """Holds the records of an output to the type that is declared for it."""
 
     def __init__(self, type_info: TypeInformation) -> None:

@@ -22,8 +22,8 @@ from penstock._engine.operators.side_outputs import SideOutputs
 from penstock._engine.protocol.control import OperatorAck
 from penstock._engine.protocol.rows import NO_TIMESTAMP
 from penstock._engine.protocol.state_handle import StateMode
-from penstock._engine.state.held import held_broadcast, held_list
-from penstock._engine.state.operator_state import OperatorState
+from penstock._engine.state.operator_state import OperatorStateBackend
+from penstock._engine.state.typed_states import typed_broadcast, typed_list
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -44,7 +44,7 @@ class UserFunctionOperator(Operator):
 
     def __init__(self) -> None:
         super().__init__()
-        self.operator_state = OperatorState()
+        self.operator_state = OperatorStateBackend()
         self._checkpointed: list[CheckpointedFunction] = []
         self._listeners: list[CheckpointListener] = []
         self._has_begun = False
@@ -79,14 +79,14 @@ class UserFunctionOperator(Operator):
             self._listeners.append(inner)
         if isinstance(inner, CheckpointedFunction):
             self._checkpointed.append(inner)
-            store = StateStore(self.operator_state, self.context.operator_name)
+            store = FunctionStateStore(self.operator_state, self.context.operator_name)
             context = InitializationContext(epoch.completed_checkpoint or None, store, runtime_context)
             self.functions.open(function, runtime_context, first=lambda: inner.initialize_state(context))
         else:
             self.functions.open(function, runtime_context)
 
     @property
-    def listens(self) -> bool:
+    def wants_notification(self) -> bool:
         return bool(self._listeners)
 
     def notify(self, epoch: EpochContext) -> None:
@@ -137,25 +137,25 @@ class UserFunctionOperator(Operator):
         return OperatorAck(operator_state=self.save_operator_state(epoch))
 
 
-class StateStore(OperatorStateStore):
+class FunctionStateStore(OperatorStateStore):
     """Gives a function the operator state of its operator."""
 
-    def __init__(self, state: OperatorState, operator: str) -> None:
+    def __init__(self, state: OperatorStateBackend, operator: str) -> None:
         self._state = state
         #: Its name, for errors.
         self._operator = operator
 
     def get_list_state(self, state_descriptor: ListStateDescriptor) -> ListState[Any]:
         state = self._state.list_state(state_descriptor.get_name(), StateMode.LIST)
-        return held_list(state, state_descriptor, self._operator)
+        return typed_list(state, state_descriptor, self._operator)
 
     def get_union_list_state(self, state_descriptor: ListStateDescriptor) -> ListState[Any]:
         state = self._state.list_state(state_descriptor.get_name(), StateMode.UNION)
-        return held_list(state, state_descriptor, self._operator)
+        return typed_list(state, state_descriptor, self._operator)
 
     def get_broadcast_state(self, state_descriptor: MapStateDescriptor) -> BroadcastState[Any, Any]:
         state = self._state.broadcast_state(state_descriptor.get_name())
-        return held_broadcast(state, state_descriptor, self._operator)
+        return typed_broadcast(state, state_descriptor, self._operator)
 
 
 class InitializationContext(FunctionInitializationContext):

@@ -30,7 +30,7 @@ class GeneratorContext:
     subtask_index: int
 
 
-class _Collected(WatermarkOutput):
+class _CollectedWatermarks(WatermarkOutput):
     """Takes a generator's watermarks and notes after which record each one comes."""
 
     def __init__(self) -> None:
@@ -53,7 +53,7 @@ class _Collected(WatermarkOutput):
         self.idle = False
 
 
-class Watermarker:
+class TimestampsAndWatermarks:
     """Stamps the records of one input and follows its watermark.
 
     Args:
@@ -67,7 +67,7 @@ class Watermarker:
         self._strategy = strategy
         self._extract = None if strategy.timestamp_assigner is None else strategy.timestamp_assigner.extract_timestamp
         self._periodic = periodic
-        self._output = _Collected()
+        self._output = _CollectedWatermarks()
         self._greatest = MIN_WATERMARK
         #: When the last record came, by the clock of the input.
         self._active_ms = input_clock.now_ms()
@@ -167,17 +167,17 @@ class Watermarker:
             self._generator = pickle.loads(generator)
 
 
-class WatermarksOperator(Operator):
+class TimestampsAndWatermarksOperator(Operator):
     """`assign_timestamps_and_watermarks`: replaces the stream's watermarks, except the last one."""
 
     def __init__(self, watermark_strategy: WatermarkStrategy) -> None:
         super().__init__()
         self.strategy = watermark_strategy
-        self.marker: Watermarker
+        self.marker: TimestampsAndWatermarks
 
     def open(self, context: OperatorContext) -> None:
         super().open(context)
-        self.marker = Watermarker(
+        self.marker = TimestampsAndWatermarks(
             self.strategy, context.subtask, context.input_clock, periodic=periodic_watermarks(context)
         )
 

@@ -120,7 +120,7 @@ class WindowContext(ProcessWindowFunction.Context[TimeWindow]):
         return self.watermark
 
     def window_state(self) -> EngineRuntimeContext:
-        return _WindowState(self)
+        return _WindowRuntimeContext(self)
 
     def global_state(self) -> EngineRuntimeContext:
         return EngineRuntimeContext(self._runtime, self._store, self.key)
@@ -132,7 +132,7 @@ class WindowContext(ProcessWindowFunction.Context[TimeWindow]):
         return StoredValueState(table, self.key, (self.at.start, self.at.end))
 
 
-class _WindowState(EngineRuntimeContext):
+class _WindowRuntimeContext(EngineRuntimeContext):
     """State of the key at hand in the window at hand."""
 
     def __init__(self, context: WindowContext) -> None:

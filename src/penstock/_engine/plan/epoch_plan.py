@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
 
-from penstock._engine.protocol.control import Failure, LogLine, SubtaskAck, decode
-from penstock._engine.protocol.rows import RowKind
+from penstock._engine.protocol.control import LogLine, SubtaskAck, TaskFailure, decode
+from penstock._engine.protocol.rows import PayloadKind
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -41,7 +41,7 @@ class EpochOutcome:
 
     acks: tuple[SubtaskAck, ...]
     #: Errors of user functions; with any, the epoch is void.
-    failures: tuple[Failure, ...]
+    failures: tuple[TaskFailure, ...]
     #: What user functions logged.
     log: tuple[LogLine, ...] = ()
 
@@ -49,15 +49,15 @@ class EpochOutcome:
     def of_rows(rows: Iterable[tuple[int, bytes]]) -> EpochOutcome:
         """Sort the rows that came out of the last level, each as (kind, payload)."""
         acks: list[SubtaskAck] = []
-        failures: list[Failure] = []
+        failures: list[TaskFailure] = []
         log: list[LogLine] = []
         for kind, payload in rows:
-            match RowKind(kind):
-                case RowKind.ACK:
+            match PayloadKind(kind):
+                case PayloadKind.ACK:
                     acks.append(decode(bytes(payload), SubtaskAck))
-                case RowKind.FAILURE:
-                    failures.append(decode(bytes(payload), Failure))
-                case RowKind.LOG:
+                case PayloadKind.FAILURE:
+                    failures.append(decode(bytes(payload), TaskFailure))
+                case PayloadKind.LOG:
                     log += decode(bytes(payload), list[LogLine])
                 case _:
                     pass

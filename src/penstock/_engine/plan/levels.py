@@ -115,8 +115,8 @@ def plan_release(
         dispatches: The notices, by (vertex, subtask).
         slots: How many tasks can run at the same time.
     """
-    notices = [dispatches[key] for key in sorted(dispatches)]
-    spread = tuple(tuple(notices[slot::slots]) for slot in range(slots))
+    notifications = [dispatches[key] for key in sorted(dispatches)]
+    spread = tuple(tuple(notifications[slot::slots]) for slot in range(slots))
     return (replace(common, level=0, slots=spread, widths=(slots,), placement={}, releases=True),)
 
 

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 
-class Stop(StrEnum):
+class StopMode(StrEnum):
     """How an epoch ends its job (FLIP-34)."""
 
     #: It does not.
@@ -52,7 +52,7 @@ class OperatorRestore:
     lineage: Lineage = ()
     #: What the operator returned from its last accepted snapshot, None at a fresh start.
     state: bytes | None = None
-    #: Operator events for a source reader, oldest first (see `connectors`: AddSplits, NoMoreSplits, SourceEvent).
+    #: Operator events for a source reader, oldest first (see `protocol.events`).
     events: tuple[bytes, ...] = ()
     #: Operator state: the subtask's own, and between it, in the order of the subtasks, the union lists of the others.
     operator_state: Lineage = ()
@@ -87,7 +87,7 @@ class SubtaskDispatch:
     completed_checkpoint: int = 0
     #: It runs nothing: the operators that are named hear of that checkpoint, because they run no epoch after it, and
     #: are closed.
-    is_notice: bool = False
+    is_notification: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,7 +119,7 @@ class LevelDispatch:
     #: Effective configuration of the job that tasks look at (plain strings).
     configuration: dict[str, str] = field(default_factory=dict[str, str])
     #: Whether the job stops with this epoch.
-    stop: Stop = Stop.NO
+    stop: StopMode = StopMode.NO
     #: Which try of this checkpoint it is, from 1.
     attempt: int = 1
     #: The job ends: functions that listen hear of its last checkpoint, and then all that are open are closed.
@@ -129,7 +129,7 @@ class LevelDispatch:
 
 
 @dataclass(frozen=True, slots=True)
-class Closing:
+class ChannelClosing:
     """The end of all channels from one sending slot to one receiving slot."""
 
     #: By channel number: its status, for every receiver.
@@ -166,12 +166,12 @@ class OperatorAck:
     #: Lists and broadcast maps of functions; the handle of an earlier epoch as long as nothing changes.
     operator_state: StateHandle | None = None
     #: Somebody in it is to hear that the checkpoint has completed.
-    listens: bool = False
+    wants_notification: bool = False
     #: Accumulators: pickled, by name, each with what this epoch has added. Left out where there is none.
     accumulators: dict[str, bytes] | UnsetType = UNSET
 
     @property
-    def counted(self) -> Mapping[str, bytes]:
+    def all_accumulators(self) -> Mapping[str, bytes]:
         """The accumulators, none where they are left out."""
         return {} if self.accumulators is UNSET else self.accumulators
 
@@ -207,11 +207,11 @@ class SubtaskAck:
     @property
     def listeners(self) -> tuple[str, ...]:
         """The uids of the operators in which somebody is to hear that the checkpoint has completed."""
-        return tuple(uid for uid, part in self.operators.items() if part.listens)
+        return tuple(uid for uid, part in self.operators.items() if part.wants_notification)
 
 
 @dataclass(frozen=True, slots=True)
-class Failure:
+class TaskFailure:
     """An error that a user's function raised, as the driver shows it."""
 
     operator: str

@@ -11,7 +11,7 @@ from typing import Final, TypeAlias
 import msgspec
 
 
-class AddSplits(msgspec.Struct, frozen=True, tag="add-splits"):
+class AddSplitsEvent(msgspec.Struct, frozen=True, tag="add-splits"):
     """Splits for a reader, each as the split serializer wrote it."""
 
     splits: tuple[bytes, ...]
@@ -19,21 +19,21 @@ class AddSplits(msgspec.Struct, frozen=True, tag="add-splits"):
     version: int = 0
 
 
-class NoMoreSplits(msgspec.Struct, frozen=True, tag="no-more-splits"):
+class NoMoreSplitsEvent(msgspec.Struct, frozen=True, tag="no-more-splits"):
     """A reader will get no splits beyond those that came before this event."""
 
 
-class SourceEvent(msgspec.Struct, frozen=True, tag="source-event"):
+class SourceEventWrapper(msgspec.Struct, frozen=True, tag="source-event"):
     """An event of the source's own from its enumerator, pickled."""
 
     payload: bytes
 
 
-class EndOfInput(msgspec.Struct, frozen=True, tag="end-of-input"):
+class EndOfInputEvent(msgspec.Struct, frozen=True, tag="end-of-input"):
     """A reader of the job has ended the input of all of them: none reads on."""
 
 
-OperatorEvent: TypeAlias = AddSplits | NoMoreSplits | SourceEvent | EndOfInput
+OperatorEvent: TypeAlias = AddSplitsEvent | NoMoreSplitsEvent | SourceEventWrapper | EndOfInputEvent
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +46,7 @@ class ReaderState:
     splits: tuple[bytes, ...] = ()
     #: Version of the split serializer that wrote them.
     version: int = 0
-    #: NoMoreSplits has arrived; a reader that is made again hears it again.
+    #: NoMoreSplitsEvent has arrived; a reader that is made again hears it again.
     no_more_splits: bool = False
     #: Opaque: watermark generators, idleness.
     extra: bytes = b""

@@ -33,7 +33,7 @@ _READ_FORMATS: Final = (1, FORMAT_VERSION)
 MAX_ACCUMULATOR_BYTES: Final = 1 << 20
 
 
-class RecordKind(StrEnum):
+class ChainEntryKind(StrEnum):
     """What a record of the chain says about the job."""
 
     CHECKPOINT = "checkpoint"
@@ -47,7 +47,7 @@ class RecordKind(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class OperatorSubtask:
+class OperatorSubtaskState:
     """One subtask's part of an operator's state."""
 
     lineage: Lineage = ()
@@ -81,7 +81,7 @@ class ReturnedSplits:
 
 
 @dataclass(frozen=True, slots=True)
-class EnumeratorRecord:
+class SourceCoordinatorState:
     """A source's coordination at the checkpoint. For each split exactly one of these, or a reader, has it."""
 
     #: The enumerator's own snapshot, by its serializer or pickled.
@@ -98,7 +98,7 @@ class EnumeratorRecord:
 
 
 @dataclass(frozen=True, slots=True)
-class AccumulatorRecord:
+class StoredAccumulator:
     """What has been counted under one name."""
 
     #: The name of its class, with the module.
@@ -113,17 +113,17 @@ class AccumulatorRecord:
 LATE_RECORDS: Final = "penstock.late-records"
 
 
-def late_records(counted: Mapping[str, Mapping[str, AccumulatorRecord]]) -> dict[str, int]:
+def late_records(accumulators: Mapping[str, Mapping[str, StoredAccumulator]]) -> dict[str, int]:
     """Return how many late records were dropped, by the uids of the operators that have dropped any."""
-    return {uid: int(records[LATE_RECORDS].text) for uid, records in counted.items() if LATE_RECORDS in records}
+    return {uid: int(stored[LATE_RECORDS].text) for uid, stored in accumulators.items() if LATE_RECORDS in stored}
 
 
 #: Accumulators by name, left out of the document where there is none: as in documents from before there were any.
-Counted: TypeAlias = dict[str, AccumulatorRecord] | UnsetType
+StoredAccumulators: TypeAlias = dict[str, StoredAccumulator] | UnsetType
 
 
 @dataclass(frozen=True, slots=True)
-class OperatorRecord:
+class OperatorMetadata:
     """One operator: who it is, and the state of its subtasks."""
 
     name: str
@@ -132,14 +132,14 @@ class OperatorRecord:
     parallelism: int
     max_parallelism: int
     #: By subtask.
-    subtasks: tuple[OperatorSubtask, ...]
+    subtasks: tuple[OperatorSubtaskState, ...]
     #: Sources only.
-    enumerator: EnumeratorRecord | None = None
+    enumerator: SourceCoordinatorState | None = None
     #: Of all its subtasks together.
-    accumulators: Counted = UNSET
+    accumulators: StoredAccumulators = UNSET
 
     @property
-    def counted(self) -> Mapping[str, AccumulatorRecord]:
+    def all_accumulators(self) -> Mapping[str, StoredAccumulator]:
         """The accumulators, none where they are left out."""
         return {} if self.accumulators is UNSET else self.accumulators
 
@@ -178,11 +178,11 @@ class OperatorPlace:
 
 
 #: Places by operator uid in the order of the program; left out in documents from before there were any.
-Places: TypeAlias = dict[str, OperatorPlace] | UnsetType
+OperatorPlaces: TypeAlias = dict[str, OperatorPlace] | UnsetType
 
 
 @dataclass(frozen=True, slots=True)
-class VertexSubtask:
+class VertexSubtaskState:
     """Where one subtask of a vertex stands."""
 
     watermark: int = MIN_WATERMARK
@@ -195,12 +195,12 @@ class VertexSubtask:
 
 
 @dataclass(frozen=True, slots=True)
-class VertexRecord:
+class VertexMetadata:
     """One vertex: its operators' uids in chain order, and its subtasks."""
 
     name: str
     operators: tuple[str, ...]
-    subtasks: tuple[VertexSubtask, ...]
+    subtasks: tuple[VertexSubtaskState, ...]
     #: What its channels mean: each edge into it, in order, as the sending operator and how it distributes.
     inputs: tuple[str, ...] = ()
 
@@ -247,13 +247,13 @@ GivenUps: TypeAlias = tuple[GivenUp, ...] | UnsetType
 class JobSnapshot:
     """The whole state of a job at a checkpoint: a driver needs nothing else to go on."""
 
-    vertices: tuple[VertexRecord, ...]
+    vertices: tuple[VertexMetadata, ...]
     #: By operator uid.
-    operators: dict[str, OperatorRecord]
+    operators: dict[str, OperatorMetadata]
     #: Oldest first.
     outstanding: tuple[OutstandingCommit, ...] = ()
     #: Also of operators whose state somebody has taken out of a savepoint.
-    places: Places = UNSET
+    places: OperatorPlaces = UNSET
     #: What its sinks have lost by then, of all runs that led here.
     given_up: GivenUps = UNSET
 
@@ -263,13 +263,17 @@ class JobSnapshot:
         return all(subtask.finished for vertex in self.vertices for subtask in vertex.subtasks)
 
     @property
-    def counted(self) -> dict[str, dict[str, AccumulatorRecord]]:
+    def all_accumulators(self) -> dict[str, dict[str, StoredAccumulator]]:
         """By operator uid: the accumulators, of the operators that have any."""
-        return {uid: dict(operator.counted) for uid, operator in self.operators.items() if operator.counted}
+        return {
+            uid: dict(operator.all_accumulators)
+            for uid, operator in self.operators.items()
+            if operator.all_accumulators
+        }
 
 
 @dataclass(frozen=True, slots=True)
-class Parent:
+class ParentCheckpoint:
     """The checkpoint that a record goes on from."""
 
     checkpoint_id: int
@@ -278,10 +282,10 @@ class Parent:
 
 
 @dataclass(frozen=True, slots=True)
-class Record:
+class ChainEntry:
     """One link of a job's chain."""
 
-    kind: RecordKind
+    kind: ChainEntryKind
     job_id: str
     job_name: str
     checkpoint_id: int
@@ -291,7 +295,7 @@ class Record:
     created_ms: int
     penstock_version: str
     #: None for the first record of a job that started without state.
-    parent: Parent | None = None
+    parent: ParentCheckpoint | None = None
     #: Checkpoints only.
     snapshot: JobSnapshot | None = None
     #: Why the job ended: the error's text in a record of kind FAILED.
@@ -302,7 +306,7 @@ class Record:
     cancels: bool = False
     #: Whether the checkpoints of a job that has ended stay; else they are deleted behind this record.
     keeps_checkpoints: bool = True
-    #: Checkpoints and savepoints from elsewhere that the job has claimed and not yet deleted, as `Parent.path`.
+    #: Checkpoints and savepoints from elsewhere that the job has claimed and not deleted, as `ParentCheckpoint.path`.
     claimed: tuple[str, ...] = ()
     #: The first id of what the job owns here. Below it are checkpoints of runs that it does not go on from: the user's.
     begins: int = 0
@@ -313,21 +317,21 @@ class Record:
     #: Its writer goes on from the parent, and brings no stop to its end that the parent was to be the last step of.
     resumes: bool = False
     #: Where the job has come to its end: what it has counted, by operator uid and name.
-    accumulators: dict[str, dict[str, AccumulatorRecord]] | UnsetType = UNSET
+    accumulators: dict[str, dict[str, StoredAccumulator]] | UnsetType = UNSET
     #: The same for what its sinks have lost.
     given_up: GivenUps = UNSET
 
     @property
-    def counted(self) -> Mapping[str, Mapping[str, AccumulatorRecord]]:
+    def all_accumulators(self) -> Mapping[str, Mapping[str, StoredAccumulator]]:
         """What a job had counted that has come to its end."""
         return {} if self.accumulators is UNSET else self.accumulators
 
     @property
     def is_terminal(self) -> bool:
         """Whether the job ended with this record."""
-        return self.kind not in {RecordKind.CHECKPOINT, RecordKind.TAKEOVER, RecordKind.SAVEPOINT}
+        return self.kind not in {ChainEntryKind.CHECKPOINT, ChainEntryKind.TAKEOVER, ChainEntryKind.SAVEPOINT}
 
-    def same_write(self, other: Record) -> bool:
+    def same_write(self, other: ChainEntry) -> bool:
         """Tell whether another record is this very write, read back."""
         return (self.run_id, self.nonce) == (other.run_id, other.nonce)
 
@@ -337,7 +341,7 @@ class _Document(msgspec.Struct, frozen=True):
 
     format: int
     sha256: str
-    record: msgspec.Raw
+    entry: msgspec.Raw = msgspec.field(name="record")
 
 
 def check_accumulators(sizes: Mapping[str, int]) -> None:
@@ -350,13 +354,13 @@ def check_accumulators(sizes: Mapping[str, int]) -> None:
         raise AccumulatorSizeError(max(sizes, key=sizes.__getitem__), size, MAX_ACCUMULATOR_BYTES)
 
 
-def encode_record(record: Record) -> bytes:
+def encode_chain_entry(entry: ChainEntry) -> bytes:
     """Return the document of a record: indented JSON with a checksum over its body."""
-    body = msgspec.json.format(msgspec.json.encode(record), indent=1)
+    body = msgspec.json.format(msgspec.json.encode(entry), indent=1)
     return b'{\n"format": %d,\n"sha256": "%s",\n"record": %s\n}\n' % (FORMAT_VERSION, _digest(body).encode(), body)
 
 
-def decode_record(data: bytes, path: str) -> Record:
+def decode_chain_entry(data: bytes, path: str) -> ChainEntry:
     """Read a document back.
 
     Args:
@@ -374,15 +378,15 @@ def decode_record(data: bytes, path: str) -> Record:
     if document.format not in _READ_FORMATS:
         reason = f"it has format {document.format}, and formats up to {FORMAT_VERSION} are read"
         raise UnsupportedFormatError(path, reason)
-    body = bytes(document.record)
+    body = bytes(document.entry)
     if _digest(body) != document.sha256:
         raise CorruptCheckpointError(path, "its checksum does not match, so it was altered after it was written")
-    record = msgspec.json.decode(body, type=Record)
+    entry = msgspec.json.decode(body, type=ChainEntry)
     if document.format == 1:
-        record = _from_format_1(record)
-    if record.spared is UNSET:
-        return record
-    return replace(record, begins=max((0, *record.spared)) + 1 if record.spared else 0, spared=UNSET)
+        entry = _from_format_1(entry)
+    if entry.spared is UNSET:
+        return entry
+    return replace(entry, begins=max((0, *entry.spared)) + 1 if entry.spared else 0, spared=UNSET)
 
 
 def document_format(data: bytes) -> int:
@@ -390,21 +394,21 @@ def document_format(data: bytes) -> int:
     return msgspec.json.decode(data, type=_Document).format
 
 
-def _from_format_1(record: Record) -> Record:
+def _from_format_1(entry: ChainEntry) -> ChainEntry:
     """Note in the handles of keyed state which windows have fired: nothing but the watermark told that."""
-    snapshot = record.snapshot
+    snapshot = entry.snapshot
     if snapshot is None:
-        return record
+        return entry
     operators = dict(snapshot.operators)
     for vertex in snapshot.vertices:
         for uid in vertex.operators:
             parts = zip(operators[uid].subtasks, vertex.subtasks, strict=True)
             subtasks = tuple(_with_watermark(part, input_watermark(place.channels)) for part, place in parts)
             operators[uid] = replace(operators[uid], subtasks=subtasks)
-    return replace(record, snapshot=replace(snapshot, operators=operators))
+    return replace(entry, snapshot=replace(snapshot, operators=operators))
 
 
-def _with_watermark(subtask: OperatorSubtask, watermark: int) -> OperatorSubtask:
+def _with_watermark(subtask: OperatorSubtaskState, watermark: int) -> OperatorSubtaskState:
     return replace(subtask, lineage=tuple(replace(handle, watermark=watermark) for handle in subtask.lineage))
 
 

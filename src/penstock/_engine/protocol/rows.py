@@ -21,7 +21,7 @@ MAX_WATERMARK: Final = (1 << 63) - 1
 NO_TIMESTAMP: Final = -(1 << 63)
 
 
-class RowKind(IntEnum):
+class PayloadKind(IntEnum):
     """What the payload of a row is."""
 
     #: One block: pickled ``(records, timestamps | None, watermarks)``.

@@ -81,7 +81,7 @@ def _ours(error: BaseException) -> Iterator[BaseException]:
                 waiting.append((other, below))
 
 
-class Travelling:
+class SerializedThrowable:
     """An error as it is to be pickled: what is read back is the error itself, with its own lines and what is behind it.
 
     Args:
@@ -103,7 +103,7 @@ class Travelling:
         ]
         above |= {id(error)}
         behind = [
-            None if other is None or id(other) in above else Travelling(other)._parts(above)
+            None if other is None or id(other) in above else SerializedThrowable(other)._parts(above)
             for other in (error.__cause__, None if error.__suppress_context__ else error.__context__)
         ]
         return error, lines, *behind

@@ -10,31 +10,33 @@ from typing import TYPE_CHECKING
 from penstock.errors import ConfigurationError
 
 if TYPE_CHECKING:
-    from penstock._engine.rest.settings import Door
+    from penstock._engine.rest.settings import BindAddress
 
 _BACKLOG = 256
 
 
-def listen(door: Door) -> socket.socket:
+def listen(bind_address: BindAddress) -> socket.socket:
     """Return a socket that listens on the first free port.
 
     Raises:
         ConfigurationError: None is free, or the address is not one of this machine.
     """
     why = "there are no ports"
-    for port in door.ports:
+    for port in bind_address.ports:
         try:
-            return _listening(door.address, port)
+            return _listening(bind_address.address, port)
         except socket.gaierror as error:
             reason = f"it is not an address: {error.strerror}"
-            raise ConfigurationError(door.address_key, door.address, reason) from None
+            raise ConfigurationError(bind_address.address_key, bind_address.address, reason) from None
         except OSError as error:
             why = error.strerror or str(error)
-    is_one = len(door.ports) == 1
-    ports = str(door.ports[0]) if is_one else f"{door.ports[0]}-{door.ports[-1]}"
+    is_one = len(bind_address.ports) == 1
+    ports = str(bind_address.ports[0]) if is_one else f"{bind_address.ports[0]}-{bind_address.ports[-1]}"
     nothing = "it cannot" if is_one else "none of them can"
     way_out = "free it, set another, or leave the key out to have any port that is free"
-    raise ConfigurationError(door.ports_key, ports, f"{nothing} be listened on at {door.address} ({why}); {way_out}")
+    raise ConfigurationError(
+        bind_address.ports_key, ports, f"{nothing} be listened on at {bind_address.address} ({why}); {way_out}"
+    )
 
 
 def _listening(address: str, port: int) -> socket.socket:

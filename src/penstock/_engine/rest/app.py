@@ -24,17 +24,17 @@ from penstock._engine.rest.handlers import (
     steering,
     vertices,
 )
+from penstock._engine.rest.http_error import HttpError
 from penstock._engine.rest.openapi import DOCUMENT_PATH, PAGE, PAGE_PATH, document
-from penstock._engine.rest.refusal import Refusal
-from penstock._engine.rest.responses import JSON, refuse
-from penstock._engine.rest.routing import Call, Route
+from penstock._engine.rest.responses import JSON, error_response
+from penstock._engine.rest.routing import HandlerRequest, Route
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping
 
     from starlette.requests import Request
 
-    from penstock._engine.rest.site import Site
+    from penstock._engine.rest.context import RestContext
 
 _log = logging.getLogger(__name__)
 
@@ -52,25 +52,25 @@ ROUTES: Final[tuple[Route, ...]] = (
 )
 
 
-def make_app(site: Site) -> Starlette:
+def make_app(context: RestContext) -> Starlette:
     """Return the application for the jobs of a process."""
     by_path: dict[str, dict[str, Route]] = {}
     for route in sorted(ROUTES, key=lambda route: "{" in route.path):
         by_path.setdefault(route.path, {})[route.method] = route
-    api = [StarletteRoute(path, _endpoint(site, routes), methods=[*routes]) for path, routes in by_path.items()]
+    api = [StarletteRoute(path, _endpoint(context, routes), methods=[*routes]) for path, routes in by_path.items()]
     about = (StarletteRoute(DOCUMENT_PATH, _document), StarletteRoute(PAGE_PATH, _page))
     return Starlette(
         routes=[Mount("/v1", routes=api), *api, *about, *pages.ROUTES],
-        exception_handlers={Refusal: _refused, HTTPException: _no_route, Exception: _broken},  # type: ignore[dict-item]
+        exception_handlers={HttpError: _refused, HTTPException: _no_route, Exception: _broken},  # type: ignore[dict-item]
     )
 
 
-def _endpoint(site: Site, routes: Mapping[str, Route]) -> Callable[[Request], Awaitable[Response]]:
+def _endpoint(context: RestContext, routes: Mapping[str, Route]) -> Callable[[Request], Awaitable[Response]]:
     async def endpoint(request: Request) -> Response:
         body = await request.body()  # read in any case: Flink's client sends one with a GET, too
         route = routes["GET" if request.method == "HEAD" else request.method]
-        call = Call(site, route, request.path_params, request.query_params, body)
-        return _answer(route.code, route.handler(call))
+        handler_request = HandlerRequest(context, route, request.path_params, request.query_params, body)
+        return _answer(route.code, route.handler(handler_request))
 
     return endpoint
 
@@ -89,8 +89,8 @@ def _answer(code: int, answer: Any) -> Response:
     return Response(msgspec.json.encode(answer), code, media_type=JSON)
 
 
-async def _refused(_: Request, error: Refusal) -> Response:
-    return refuse(error)
+async def _refused(_: Request, error: HttpError) -> Response:
+    return error_response(error)
 
 
 async def _no_route(request: Request, error: HTTPException) -> Response:
@@ -102,9 +102,9 @@ async def _no_route(request: Request, error: HTTPException) -> Response:
         text = f"Unable to load requested file {target}."
     else:
         text = f"Not found: {target}"
-    return refuse(Refusal(error.status_code, text, dict(error.headers or {})))
+    return error_response(HttpError(error.status_code, text, dict(error.headers or {})))
 
 
 async def _broken(request: Request, error: Exception) -> Response:
     _log.error("A bug of Penstock: %s %s failed", request.method, request.url.path, exc_info=error)
-    return refuse(Refusal(500, "Internal server error."))
+    return error_response(HttpError(500, "Internal server error."))

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from penstock._engine.rest.handlers import checkpoint_subtasks, checkpoints, exceptions, jobs, vertices
-from penstock._engine.rest.refusal import Errors, Refusal
+from penstock._engine.rest.http_error import ErrorResponseBody, HttpError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -43,7 +43,7 @@ def _answers(job: JobView) -> Iterator[tuple[str, Any]]:
     at = f"/jobs/{job.job_id}"
     yield "/jobs/overview", {"jobs": [_overview(job, now)]}
     yield at, jobs.job_details(job, now)
-    yield f"{at}/plan", jobs.PlanAnswer(jobs.job_plan(job))
+    yield f"{at}/plan", jobs.JobPlanInfo(jobs.job_plan(job))
     yield f"{at}/config", jobs.job_config(job)
     yield f"{at}/accumulators", jobs.job_accumulators(job)
     yield f"{at}/exceptions", exceptions.job_exceptions(job, len(job.failures))
@@ -76,5 +76,5 @@ def _overview(job: JobView, now: Moment) -> dict[str, Any]:
 def _or_refusal(answer: Callable[[], Any]) -> Any:
     try:
         return answer()
-    except Refusal as refusal:
-        return Errors([refusal.text])
+    except HttpError as error:
+        return ErrorResponseBody([error.text])

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from penstock._engine.protocol.clocks import Moment
 
 
-class IoMetrics(msgspec.Struct, rename="kebab"):
+class IOMetricsInfo(msgspec.Struct, rename="kebab"):
     """What was read and written since the job started here, and how the time was spent, in milliseconds."""
 
     read_bytes: int
@@ -33,10 +33,10 @@ class IoMetrics(msgspec.Struct, rename="kebab"):
     write_records_complete: bool = True
 
 
-def io_metrics(job: JobView, subtasks: Iterable[SubtaskView]) -> IoMetrics:
+def io_metrics(job: JobView, subtasks: Iterable[SubtaskView]) -> IOMetricsInfo:
     """Return the figures of some subtasks added up."""
     parts = list(subtasks)
-    return IoMetrics(
+    return IOMetricsInfo(
         read_bytes=sum(part.bytes_in for part in parts),
         write_bytes=sum(part.bytes_out for part in parts),
         read_records=sum(part.records_in for part in parts),
@@ -72,7 +72,7 @@ def aggregate_status(statuses: Iterable[TaskStatus]) -> TaskStatus:
     return TaskStatus.CREATED
 
 
-class Span(msgspec.Struct):
+class TimeSpan(msgspec.Struct):
     """From when to when something ran, in epoch milliseconds, and for how long; -1 for what has not come."""
 
     start: int
@@ -80,20 +80,20 @@ class Span(msgspec.Struct):
     duration: int
 
 
-def subtask_span(job: JobView, subtask: SubtaskView, now: Moment) -> Span:
+def subtask_span(job: JobView, subtask: SubtaskView, now: Moment) -> TimeSpan:
     """Return from when to when a subtask ran."""
     start = job.status_times.get(JobStatus.RUNNING)
     if start is None:
-        return Span(-1, -1, -1)
+        return TimeSpan(-1, -1, -1)
     # It may have finished before the job was restarted last.
     return _span(start, subtask.finished_at if subtask.finished else job.ended, now)
 
 
-def job_span(job: JobView, now: Moment) -> Span:
+def job_span(job: JobView, now: Moment) -> TimeSpan:
     """Return from when to when a job ran here."""
     return _span(job.started, job.ended, now)
 
 
-def _span(start: Moment, end: Moment | None, now: Moment) -> Span:
+def _span(start: Moment, end: Moment | None, now: Moment) -> TimeSpan:
     """Return a span with the times that the clock showed, and the time that passed between them."""
-    return Span(start.now_ms, -1 if end is None else end.now_ms, max(0, (end or now).since(start)))
+    return TimeSpan(start.now_ms, -1 if end is None else end.now_ms, max(0, (end or now).since(start)))

@@ -14,14 +14,14 @@ from urllib.parse import urlsplit
 
 from starlette.datastructures import Headers
 
+from penstock._engine.rest.http_error import HttpError
 from penstock._engine.rest.openapi import DOCUMENT_PATH, PAGE_PATH
-from penstock._engine.rest.refusal import Refusal
-from penstock._engine.rest.responses import refuse
+from penstock._engine.rest.responses import error_response
 
 if TYPE_CHECKING:
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-    from penstock._engine.rest.settings import Access
+    from penstock._engine.rest.settings import AccessPolicy
 
 #: Bytes of a body; the largest that a client of Flink sends has some hundred.
 MAX_BODY: Final = 64 << 10
@@ -41,7 +41,7 @@ class Guard:
         access: Who may ask.
     """
 
-    def __init__(self, app: ASGIApp, access: Access) -> None:
+    def __init__(self, app: ASGIApp, access: AccessPolicy) -> None:
         self._app = app
         self._access = access
 
@@ -55,22 +55,22 @@ class Guard:
             self._check(scope["method"], scope["path"], headers)
             body = await self._body(headers, receive)
             _check_kind(body, headers)
-        except Refusal as refusal:
+        except HttpError as error:
             # What is left of the body is not read, so nothing can follow on this connection.
-            refusal.headers["connection"] = "close"
-            await refuse(refusal)(scope, receive, send)
+            error.headers["connection"] = "close"
+            await error_response(error)(scope, receive, send)
             return
         await self._app(scope, _replayed(body, receive), send)
 
     def _check(self, method: str, path: str, headers: Headers) -> None:
         host = headers.get("host", "")
         if not self._knows(host):
-            raise Refusal(403, f"Host {host!r} is not a name of this server; rest.address can name one more.")
+            raise HttpError(403, f"Host {host!r} is not a name of this server; rest.address can name one more.")
         origin = headers.get("origin")
         if origin is not None and _host_of(origin) != host.lower():
-            raise Refusal(403, f"Requests from pages of {origin} are refused.")
+            raise HttpError(403, f"Requests from pages of {origin} are refused.")
         if headers.get("sec-fetch-site") in {"cross-site", "same-site"} and not _is_page(method, path, headers):
-            raise Refusal(403, "Requests from pages of other sites are refused.")
+            raise HttpError(403, "Requests from pages of other sites are refused.")
         if self._access.token is not None and path not in _PUBLIC and not path.startswith(_PUBLIC_BELOW):
             self._check_token(headers.get("authorization", ""))
 
@@ -83,7 +83,7 @@ class Guard:
         wanted = self._access.token or ""
         if kind.lower() != "bearer" or not hmac.compare_digest(given.strip().encode(), wanted.encode()):
             text = "A token is needed: send the header Authorization: Bearer <penstock.rest.token>."
-            raise Refusal(401, text, {"WWW-Authenticate": "Bearer"})
+            raise HttpError(401, text, {"WWW-Authenticate": "Bearer"})
 
     @staticmethod
     async def _body(headers: Headers, receive: Receive) -> bytes:
@@ -96,21 +96,21 @@ class Guard:
                 while True:
                     message = await receive()
                     if message["type"] == "http.disconnect":
-                        raise Refusal(400, "The body ended too early.")
+                        raise HttpError(400, "The body ended too early.")
                     body += message.get("body", b"")
                     if len(body) > MAX_BODY:
                         raise _too_large()
                     if not message.get("more_body", False):
                         return bytes(body)
         except TimeoutError:
-            raise Refusal(408, "The body did not arrive in time.") from None
+            raise HttpError(408, "The body did not arrive in time.") from None
 
 
 def _check_kind(body: bytes, headers: Headers) -> None:
     """A form of a browser has other types; what has none is taken for JSON."""
     kind = headers.get("content-type", _JSON).partition(";")[0].strip().lower()
     if body and kind != _JSON:
-        raise Refusal(415, f"The body has to be {_JSON}, not {kind}.")
+        raise HttpError(415, f"The body has to be {_JSON}, not {kind}.")
 
 
 def _replayed(body: bytes, receive: Receive) -> Receive:
@@ -123,8 +123,8 @@ def _replayed(body: bytes, receive: Receive) -> Receive:
     return replay
 
 
-def _too_large() -> Refusal:
-    return Refusal(413, f"The body is larger than {MAX_BODY} bytes.")
+def _too_large() -> HttpError:
+    return HttpError(413, f"The body is larger than {MAX_BODY} bytes.")
 
 
 def _is_page(method: str, path: str, headers: Headers) -> bool:

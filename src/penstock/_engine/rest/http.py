@@ -10,8 +10,8 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from penstock._engine.rest.app import make_app
 from penstock._engine.rest.guard import Guard
-from penstock._engine.rest.refusal import Refusal
-from penstock._engine.rest.responses import refuse
+from penstock._engine.rest.http_error import HttpError
+from penstock._engine.rest.responses import error_response
 
 if TYPE_CHECKING:
     import asyncio
@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 
     from starlette.types import ASGIApp, Receive, Scope, Send
 
-    from penstock._engine.rest.settings import Access
-    from penstock._engine.rest.site import Site
+    from penstock._engine.rest.context import RestContext
+    from penstock._engine.rest.settings import AccessPolicy
 
 #: A client has so long for a whole request, in seconds, and so long for taking the whole answer.
 REQUEST_TIMEOUT_S: Final = 15.0
@@ -95,7 +95,7 @@ def _head(data: bytes) -> bytes:
     return data.partition(b"\r\n\r\n")[0]
 
 
-class MetricsDoor:
+class MetricsPort:
     """Shows those who come by one port the metrics, and nothing else; by any other port everything.
 
     Args:
@@ -111,15 +111,15 @@ class MetricsDoor:
         """Handle one request."""
         if scope["type"] == "http" and scope["server"][1] == self._port:
             if scope["path"] not in {"/", _METRICS}:
-                await refuse(Refusal(404, f"On this port there is {_METRICS} alone."))(scope, receive, send)
+                await error_response(HttpError(404, f"On this port there is {_METRICS} alone."))(scope, receive, send)
                 return
             scope = {**scope, "path": _METRICS, "raw_path": _METRICS.encode()}
         await self._app(scope, receive, send)
 
 
 def serve(
-    site: Site,
-    access: Access,
+    context: RestContext,
+    access: AccessPolicy,
     listening: socket.socket,
     metrics: socket.socket | None,
     started: Callable[[uvicorn.Server], Any],
@@ -127,15 +127,15 @@ def serve(
     """Serve until the server is told to exit.
 
     Args:
-        site: What the API is about.
+        context: What the API is about.
         access: Who may ask.
         listening: The socket.
         metrics: A socket for metrics alone; None without one.
         started: Gets the server before it runs.
     """
-    app: ASGIApp = Guard(make_app(site), access)
+    app: ASGIApp = Guard(make_app(context), access)
     if metrics is not None:
-        app = MetricsDoor(app, metrics.getsockname()[1])
+        app = MetricsPort(app, metrics.getsockname()[1])
     config = uvicorn.Config(
         app,
         http=LimitedProtocol,

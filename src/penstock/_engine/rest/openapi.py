@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 
 from penstock import __version__
-from penstock._engine.rest.refusal import Errors
+from penstock._engine.rest.http_error import ErrorResponseBody
 from penstock._engine.rest.routing import NUMBERS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from penstock._engine.rest.routing import Query, Route
+    from penstock._engine.rest.routing import QueryParameter, Route
 
 DOCUMENT_PATH: Final = "/openapi.json"
 PAGE_PATH: Final = "/api"
@@ -30,7 +30,7 @@ def document(routes: Iterable[Route]) -> dict[str, Any]:
     """Return the OpenAPI document of some routes."""
     known = list(routes)
     types = [kind for route in known for kind in (route.answer, route.body) if kind is not None]
-    schemas, components = msgspec.json.schema_components([*types, Errors], ref_template=_REFERENCE)
+    schemas, components = msgspec.json.schema_components([*types, ErrorResponseBody], ref_template=_REFERENCE)
     schema_of = {repr(kind): schema for kind, schema in zip(types, schemas, strict=False)}
     paths: dict[str, dict[str, Any]] = {}
     for route in known:
@@ -55,7 +55,7 @@ def document(routes: Iterable[Route]) -> dict[str, Any]:
 def _operation(route: Route, schema_of: dict[str, Any]) -> dict[str, Any]:
     summary = (route.handler.__doc__ or "").partition("\n")[0]
     kind = "text/plain" if route.answer is str else "application/json"
-    refusals = _USUAL | dict(route.refusals)
+    errors = _USUAL | dict(route.errors)
     operation: dict[str, Any] = {
         "summary": summary,
         "operationId": _operation_id(route),
@@ -63,7 +63,7 @@ def _operation(route: Route, schema_of: dict[str, Any]) -> dict[str, Any]:
         "parameters": [*map(_path_parameter, route.parameters), *map(_query_parameter, route.query)],
         "responses": {
             str(route.code): {"description": summary, "content": {kind: {"schema": schema_of[repr(route.answer)]}}},
-            **{str(code): _refusal(meaning) for code, meaning in sorted(refusals.items())},
+            **{str(code): _refusal(meaning) for code, meaning in sorted(errors.items())},
         },
     }
     if route.body is not None:
@@ -78,7 +78,7 @@ def _operation_id(route: Route) -> str:
 
 
 def _refusal(meaning: str) -> dict[str, Any]:
-    schema = {"$ref": _REFERENCE.format(name=Errors.__name__)}
+    schema = {"$ref": _REFERENCE.format(name=ErrorResponseBody.__name__)}
     return {"description": meaning, "content": {"application/json": {"schema": schema}}}
 
 
@@ -89,7 +89,7 @@ def _path_parameter(name: str) -> dict[str, Any]:
     return {"name": name, "in": "path", "required": True, "schema": schema}
 
 
-def _query_parameter(query: Query) -> dict[str, Any]:
+def _query_parameter(query: QueryParameter) -> dict[str, Any]:
     schema: dict[str, Any] = {"type": "string"}
     if query.number:
         schema = {"type": "integer", "minimum": 0, "maximum": 10**18 - 1}
@@ -97,7 +97,7 @@ def _query_parameter(query: Query) -> dict[str, Any]:
         schema["enum"] = list(query.choices)
     if query.default is not None:
         schema["default"] = query.default
-    return {"name": query.name, "in": "query", "required": False, "description": query.meaning, "schema": schema}
+    return {"name": query.name, "in": "query", "required": False, "description": query.description, "schema": schema}
 
 
 #: Reads the document beside it; needs nothing from elsewhere.

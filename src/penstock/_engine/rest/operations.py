@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Final
 
-from penstock._engine.rest.refusal import Refusal
+from penstock._engine.rest.http_error import HttpError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -52,7 +52,7 @@ class Operation:
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class OperationStatus:
     """How an operation stands."""
 
     done: bool
@@ -94,7 +94,7 @@ class Operations:
             lease_ms: The client asks again within so many milliseconds, and else it is gone; None where it did not say.
 
         Raises:
-            Refusal: Too many are under way.
+            HttpError: Too many are under way.
         """
         chosen = trigger_id or secrets.token_hex(16)
         with self._changed:
@@ -107,7 +107,7 @@ class Operations:
         operation.future.add_done_callback(lambda _: self._ended(operation))
         return chosen
 
-    def outcome(self, kind: OperationKind, job_id: str, trigger_id: str) -> Outcome | None:
+    def outcome(self, kind: OperationKind, job_id: str, trigger_id: str) -> OperationStatus | None:
         """Return how an operation stands, and count its outcome as read; None when it is not known."""
         with self._changed:
             self._forget()
@@ -116,11 +116,11 @@ class Operations:
                 return None
             operation.asked = self._clock()
             if not operation.future.done():
-                return Outcome(done=False)
+                return OperationStatus(done=False)
             operation.was_read = True
             self._changed.notify_all()
             error = operation.future.exception()
-            return Outcome(done=True, error=error, result=None if error else operation.future.result())
+            return OperationStatus(done=True, error=error, result=None if error else operation.future.result())
 
     def leave(self, kind: OperationKind, job_id: str, trigger_id: str) -> bool:
         """Wait for no reader of an outcome; it can still be read. Tells whether the operation is known."""
@@ -162,7 +162,7 @@ class Operations:
     def _make_room(self) -> None:
         ended = [name for name, one in self._operations.items() if one.future.done()]
         if len(self._operations) - len(ended) >= MAX_UNDER_WAY:
-            raise Refusal(429, f"{MAX_UNDER_WAY} operations are under way; ask again when one of them has ended.")
+            raise HttpError(429, f"{MAX_UNDER_WAY} operations are under way; ask again when one of them has ended.")
         for name in ended[: max(0, len(self._operations) + 1 - MAX_KEPT)]:
             del self._operations[name]
 

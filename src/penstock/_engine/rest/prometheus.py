@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from penstock._engine.gateway.job_view import JobView
+    from penstock._engine.rest.context import RestContext
     from penstock._engine.rest.metrics import Value
-    from penstock._engine.rest.site import Site
 
 CONTENT_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
 _NO_NAME: Final = re.compile(r"[^a-zA-Z0-9:_]")
@@ -44,14 +44,14 @@ class _Exposition:
         return "".join(f"{line}\n" for lines in self._lines.values() for line in lines)
 
 
-def exposition(site: Site) -> str:
+def exposition(context: RestContext) -> str:
     """Return the metrics of a process and its jobs."""
-    host, jobs, found = socket.gethostname(), site.jobs.all(), _Exposition()
-    found.add("jobmanager", {"host": host}, process_metrics(jobs, site.slots))
+    host, jobs, found = socket.gethostname(), context.jobs.all(), _Exposition()
+    found.add("jobmanager", {"host": host}, process_metrics(jobs, context.slots))
     for control in jobs:
         job = control.view
         of_job = {"host": host, "job_id": job.job_id, "job_name": job.name}
-        found.add("jobmanager_job", of_job, job_metrics(job, site.clock()))
+        found.add("jobmanager_job", of_job, job_metrics(job, context.clock()))
         _add_tasks(found, job, of_job)
     return found.text()
 

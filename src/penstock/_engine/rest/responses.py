@@ -7,15 +7,15 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 from starlette.responses import Response
 
-from penstock._engine.rest.refusal import Errors
+from penstock._engine.rest.http_error import ErrorResponseBody
 
 if TYPE_CHECKING:
-    from penstock._engine.rest.refusal import Refusal
+    from penstock._engine.rest.http_error import HttpError
 
 JSON: Final = "application/json; charset=UTF-8"
 
 
-def refuse(refusal: Refusal) -> Response:
+def error_response(error: HttpError) -> Response:
     """Return the response that is no success."""
-    body = msgspec.json.encode(Errors([refusal.text]))
-    return Response(body, refusal.status, headers=refusal.headers, media_type=JSON)
+    body = msgspec.json.encode(ErrorResponseBody([error.text]))
+    return Response(body, error.status, headers=error.headers, media_type=JSON)

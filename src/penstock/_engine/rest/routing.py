@@ -11,14 +11,14 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
-from penstock._engine.rest.refusal import Refusal, job_not_found
+from penstock._engine.rest.http_error import HttpError, job_not_found
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from penstock._engine.gateway.job_control import JobControl
     from penstock._engine.gateway.job_view import JobView
-    from penstock._engine.rest.site import Site
+    from penstock._engine.rest.context import RestContext
 
 _ID: Final = re.compile("[0-9a-f]{32}")
 _WHOLE: Final = re.compile("[0-9]{1,18}")
@@ -27,11 +27,11 @@ NUMBERS: Final = frozenset({"checkpointid", "subtaskindex"})
 
 
 @dataclass(frozen=True, slots=True)
-class Query:
+class QueryParameter:
     """A query parameter."""
 
     name: str
-    meaning: str
+    description: str
     #: The values that it can have; all texts where it is empty.
     choices: tuple[str, ...] = ()
     default: str | None = None
@@ -45,16 +45,16 @@ class Route:
     method: str
     #: With parameters in braces, without the version.
     path: str
-    handler: Callable[[Call], Any]
+    handler: Callable[[HandlerRequest], Any]
     #: The type of the answer; `str` stands for plain text.
     answer: Any
     #: The status code of a success.
     code: int = 200
     #: The type of the body; None where there is none to be read.
     body: Any = None
-    query: tuple[Query, ...] = ()
+    query: tuple[QueryParameter, ...] = ()
     #: What else it answers, by status code.
-    refusals: Mapping[int, str] = field(default_factory=dict[int, str])
+    errors: Mapping[int, str] = field(default_factory=dict[int, str])
 
     @property
     def parameters(self) -> list[str]:
@@ -62,24 +62,24 @@ class Route:
         return re.findall(r"{(\w+)}", self.path)
 
 
-class Call:
+class HandlerRequest:
     """One request, as its handler sees it.
 
     Args:
-        site: What the API is about.
+        context: What the API is about.
         route: The route.
         path: The path's parameters as text.
         query: The query's parameters as text; the last one of a name counts.
         body: The request's body.
 
     Raises:
-        Refusal: Something in the request cannot be.
+        HttpError: Something in the request cannot be.
     """
 
     def __init__(
-        self, site: Site, route: Route, path: Mapping[str, str], query: Mapping[str, str], body: bytes
+        self, context: RestContext, route: Route, path: Mapping[str, str], query: Mapping[str, str], body: bytes
     ) -> None:
-        self.site = site
+        self.context = context
         self._path = {name: _parameter(name, text) for name, text in path.items()}
         self._query = {parameter.name: _query_value(parameter, query) for parameter in route.query}
         #: What the route's `body` says; None without one.
@@ -106,7 +106,7 @@ class Call:
     def control(self) -> JobControl:
         """The job that the path names; raises Refusal when there is none."""
         job_id = self.id("jobid")
-        control = self.site.jobs.find(job_id)
+        control = self.context.jobs.find(job_id)
         if control is None:
             raise job_not_found(job_id)
         return control
@@ -124,7 +124,7 @@ def _parameter(name: str, text: str) -> str:
     return text
 
 
-def _query_value(parameter: Query, query: Mapping[str, str]) -> str | None:
+def _query_value(parameter: QueryParameter, query: Mapping[str, str]) -> str | None:
     value = query.get(parameter.name, parameter.default)
     if value is None:
         return None
@@ -135,9 +135,9 @@ def _query_value(parameter: Query, query: Mapping[str, str]) -> str | None:
     return value.lower() if parameter.choices else value
 
 
-def _unparsable(kind: str, name: str, text: str) -> Refusal:
+def _unparsable(kind: str, name: str, text: str) -> HttpError:
     reason = f'Cannot resolve {kind} parameter ({name}) from value "{text}".'
-    return Refusal(400, f"Bad request, could not parse parameters: {reason}")
+    return HttpError(400, f"Bad request, could not parse parameters: {reason}")
 
 
 def _read(body: bytes, kind: Any) -> Any:
@@ -146,6 +146,6 @@ def _read(body: bytes, kind: Any) -> Any:
         return msgspec.json.decode(body.strip() or b"{}", type=kind)
     except msgspec.ValidationError as error:
         text = f"Request did not match expected format {getattr(kind, '__name__', kind)}: {error}."
-        raise Refusal(400, text) from None
+        raise HttpError(400, text) from None
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        raise Refusal(400, f"Request did not match expected format {getattr(kind, '__name__', kind)}.") from None
+        raise HttpError(400, f"Request did not match expected format {getattr(kind, '__name__', kind)}.") from None

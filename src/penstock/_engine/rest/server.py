@@ -17,12 +17,12 @@ import threading
 from concurrent.futures import Future
 from typing import TYPE_CHECKING
 
-from penstock._engine.gateway.registry import Entry, Registry
+from penstock._engine.gateway.registry import JobRegistry, RegistryEntry
 from penstock._engine.protocol.clocks import Moment
 from penstock._engine.rest.address import listen
+from penstock._engine.rest.context import RestContext
 from penstock._engine.rest.jobs import Jobs
 from penstock._engine.rest.operations import Operations
-from penstock._engine.rest.site import Site
 from penstock.errors import ConfigurationError
 
 if TYPE_CHECKING:
@@ -56,7 +56,7 @@ class RestServer:
     def __init__(self, settings: RestSettings, *, dispose: Callable[[str], object]) -> None:
         self._settings = settings
         self._dispose = dispose
-        self._socket = listen(settings.door)
+        self._socket = listen(settings.bind_address)
         self._metrics_socket = _listen_for_metrics(settings)
         self._sockets = [one for one in (self._socket, self._metrics_socket) if one is not None]
         self._wakeup, self._waker = socket.socketpair()
@@ -64,7 +64,7 @@ class RestServer:
         self._closing = False
         self._lingers = True
         self._thread: threading.Thread | None = None
-        self._registry = Registry(settings.registry_directory)
+        self._registry = JobRegistry(settings.registry_directory)
         self.jobs = Jobs(settings.job_store_ms, Moment.now)
         self.operations = Operations(settings.store_ms, Moment.now)
         port: int = self._socket.getsockname()[1]
@@ -79,7 +79,7 @@ class RestServer:
         """
         if self._thread is not None:
             return
-        site = Site(
+        context = RestContext(
             jobs=self.jobs,
             operations=self.operations,
             clock=Moment.now,
@@ -88,7 +88,7 @@ class RestServer:
             dispose=self._begin_disposal,
             shut_down=self._do_not_linger,
         )
-        self._thread = threading.Thread(target=self._run, args=(site,), name="penstock-rest", daemon=True)
+        self._thread = threading.Thread(target=self._run, args=(context,), name="penstock-rest", daemon=True)
         self._thread.start()
         atexit.register(self.close)
         print(f"Penstock dashboard and REST API: {self.address}", file=sys.stderr)  # noqa: T201 - whoever started the job wants it
@@ -118,9 +118,11 @@ class RestServer:
         """Take a job out of that list."""
         self._registry.remove(self._entry(job))
 
-    def _entry(self, job: JobView) -> Entry:
+    def _entry(self, job: JobView) -> RegistryEntry:
         token = self._settings.access.token
-        return Entry.of_this_process(job.job_id, job.name, self.address, job.started.now_ms, token, run_id=job.run_id)
+        return RegistryEntry.of_this_process(
+            job.job_id, job.name, self.address, job.started.now_ms, token, run_id=job.run_id
+        )
 
     def close(self) -> None:
         """Stop serving, once nobody has to hear of an outcome any more."""
@@ -143,7 +145,7 @@ class RestServer:
 
     # ---------------------------------------------------------------------------------------------------- its thread
 
-    def _run(self, site: Site) -> None:
+    def _run(self, context: RestContext) -> None:
         with selectors.DefaultSelector() as selector:
             for one in (*self._sockets, self._wakeup):
                 selector.register(one, selectors.EVENT_READ)
@@ -151,7 +153,7 @@ class RestServer:
         if not self._closing:
             from penstock._engine.rest.http import serve
 
-            serve(site, self._settings.access, self._socket, self._metrics_socket, self._started)
+            serve(context, self._settings.access, self._socket, self._metrics_socket, self._started)
 
     def _started(self, server: uvicorn.Server) -> None:
         self._server = server
@@ -177,10 +179,10 @@ class RestServer:
 
 def _listen_for_metrics(settings: RestSettings) -> socket.socket | None:
     """Return a socket for metrics alone; a job does without it where there is no port, as in Flink."""
-    if settings.metrics_door is None:
+    if settings.metrics_bind_address is None:
         return None
     try:
-        return listen(settings.metrics_door)
+        return listen(settings.metrics_bind_address)
     except ConfigurationError as error:
         _log.warning("Metrics have no port of their own and are only at /metrics of the REST server: %s", error)
         return None

@@ -30,7 +30,7 @@ _PROMETHEUS_PORT: Final = "9249"
 
 
 @dataclass(frozen=True, slots=True)
-class Access:
+class AccessPolicy:
     """Who may ask."""
 
     #: Names in the Host header, in small letters, beside numeric addresses and localhost.
@@ -40,7 +40,7 @@ class Access:
 
 
 @dataclass(frozen=True, slots=True)
-class Door:
+class BindAddress:
     """Where a socket is to listen, and the keys that said so."""
 
     address: str
@@ -54,12 +54,12 @@ class Door:
 class RestSettings:
     """Where a REST server listens, for whom, and how long it remembers."""
 
-    door: Door
+    bind_address: BindAddress
     #: Where metrics alone are served; None where that is not wanted.
-    metrics_door: Door | None
+    metrics_bind_address: BindAddress | None
     #: The name that clients use.
     address: str
-    access: Access
+    access: AccessPolicy
     registry_directory: Path
     #: How long outcomes of operations, and ended jobs, can be asked for.
     store_ms: int
@@ -74,19 +74,21 @@ class RestSettings:
         Raises:
             ConfigurationError: A key has a value that it cannot have, or anybody in the network could steer the job.
         """
-        door, metrics_door = _rest_door(configuration), _metrics_door(configuration)
+        bind_address, metrics_bind_address = _rest_bind_address(configuration), _metrics_bind_address(configuration)
         token = configuration.get(option_table.REST_TOKEN)
-        for each, could in ((door, "steer the job"), (metrics_door, "read about the job")):
+        for each, could in ((bind_address, "steer the job"), (metrics_bind_address, "read about the job")):
             if token is None and each is not None and not _is_loopback(each.address):
                 reason = f"whoever reaches that address could {could}; set penstock.rest.token as well"
                 raise ConfigurationError(each.address_key, each.address, reason)
         address = configuration.get(option_table.REST_ADDRESS)
         directory = configuration.get(option_table.REST_REGISTRY_DIRECTORY)
         return cls(
-            door=door,
-            metrics_door=metrics_door,
-            address=address or _shown_address(door.address),
-            access=Access(_hosts(address, [each.address for each in (door, metrics_door) if each]), token),
+            bind_address=bind_address,
+            metrics_bind_address=metrics_bind_address,
+            address=address or _shown_address(bind_address.address),
+            access=AccessPolicy(
+                _hosts(address, [each.address for each in (bind_address, metrics_bind_address) if each]), token
+            ),
             registry_directory=Path(directory) if directory else default_directory(),
             store_ms=configuration.get(option_table.REST_STORE_DURATION).to_millis(),
             job_store_ms=configuration.get(option_table.JOB_STORE_EXPIRATION).to_millis(),
@@ -99,7 +101,10 @@ class RestSettings:
 
     def metrics_url(self, port: int) -> str:
         """Return where metrics are, with the port that is theirs alone."""
-        return _url(_shown_address(self.metrics_door.address if self.metrics_door else self.address), port) + "/metrics"
+        return (
+            _url(_shown_address(self.metrics_bind_address.address if self.metrics_bind_address else self.address), port)
+            + "/metrics"
+        )
 
 
 def _url(address: str, port: int) -> str:
@@ -147,25 +152,25 @@ def _hosts(address: str | None, bind_addresses: Sequence[str]) -> frozenset[str]
     return frozenset(name.lower() for name in names if name)
 
 
-def _rest_door(configuration: Configuration) -> Door:
+def _rest_bind_address(configuration: Configuration) -> BindAddress:
     """Return the ports of `rest.bind-port`; else that of `rest.port`; else the default and the ones above it."""
     address = configuration.get(option_table.REST_BIND_ADDRESS) or _LOOPBACK
     address_key = option_table.REST_BIND_ADDRESS.key
     given, key = configuration.get(option_table.REST_BIND_PORT), option_table.REST_BIND_PORT.key
     if given is not None:
-        return Door(address, _ports(given, key), address_key, key)
+        return BindAddress(address, _ports(given, key), address_key, key)
     first, key = configuration.get(option_table.REST_PORT), option_table.REST_PORT.key
     ports = (first,) if configuration.contains_key(key) else tuple(range(first, first + _NEXT_PORTS + 1))
-    return Door(address, ports, address_key, key)
+    return BindAddress(address, ports, address_key, key)
 
 
-def _metrics_door(configuration: Configuration) -> Door | None:
+def _metrics_bind_address(configuration: Configuration) -> BindAddress | None:
     if not metrics_are_wanted(configuration):
         return None
     given = configuration.get(option_table.PROMETHEUS_PORT) or _PROMETHEUS_PORT
     address = configuration.get(option_table.PROMETHEUS_HOST) or configuration.get(option_table.REST_BIND_ADDRESS)
     key = option_table.PROMETHEUS_PORT.key
-    return Door(address or _LOOPBACK, _ports(given, key), option_table.PROMETHEUS_HOST.key, key)
+    return BindAddress(address or _LOOPBACK, _ports(given, key), option_table.PROMETHEUS_HOST.key, key)
 
 
 def _ports(given: str, key: str) -> tuple[int, ...]:

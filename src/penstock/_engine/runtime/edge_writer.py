@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Final
 from penstock._engine.operators.batch import Batch
 from penstock._engine.operators.opened import OpenedFunctions
 from penstock._engine.protocol.control import ChannelStatus
-from penstock._engine.protocol.rows import MAX_PAYLOAD_BYTES, MIN_WATERMARK, RowKind, channel_number, subtask_target
+from penstock._engine.protocol.rows import MAX_PAYLOAD_BYTES, MIN_WATERMARK, PayloadKind, channel_number, subtask_target
 from penstock._engine.runtime.blocks import cut, encode_batch, fragments
-from penstock._engine.runtime.routing import Outlet, make_router
-from penstock._engine.runtime.row_buffer import Row
+from penstock._engine.runtime.routing import OutputBuffer, make_router
+from penstock._engine.runtime.row_buffer import ExchangeRow
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -35,7 +35,7 @@ class EdgeWriter:
         self.receivers = list(plan.receivers(edge, sender))
         target = plan.graph.vertices[edge.target]
         self._targets = [subtask_target(edge.target, receiver) for receiver in self.receivers]
-        self._outlets = [Outlet() for _ in self.receivers]
+        self._outlets = [OutputBuffer() for _ in self.receivers]
         self._router = make_router(edge, self._outlets, sender, target.parallelism, target.max_parallelism)
         self._functions = OpenedFunctions()
         self._seq = [0] * len(self.receivers)
@@ -119,15 +119,17 @@ class EdgeWriter:
         for payload in cut(batch):
             *head, last = fragments(payload)
             for part in head:
-                self._row(place, RowKind.FRAGMENT, part)
-            self._row(place, RowKind.DATA, last)
+                self._row(place, PayloadKind.FRAGMENT, part)
+            self._row(place, PayloadKind.DATA, last)
         if batch.records:
             self._record_bytes = (self.bytes_out - before) / len(batch.records)
             self._block_records = max(1, min(_BLOCK_RECORDS, int(MAX_PAYLOAD_BYTES / self._record_bytes)))
 
-    def _row(self, place: int, kind: RowKind, payload: bytes) -> None:
+    def _row(self, place: int, kind: PayloadKind, payload: bytes) -> None:
         seq = self._seq[place]
-        self._rows.add(Row(self._slots[place], self._targets[place], self.channel, seq, self._token, kind, payload))
+        self._rows.add(
+            ExchangeRow(self._slots[place], self._targets[place], self.channel, seq, self._token, kind, payload)
+        )
         self._seq[place] = seq + 1
         self.bytes_out += len(payload)
 

@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 import cloudpickle  # pyright: ignore[reportMissingTypeStubs]
 
-from penstock._engine.protocol.control import Failure
+from penstock._engine.protocol.control import TaskFailure
 from penstock._engine.protocol.lasting import is_lasting
-from penstock._engine.protocol.tracebacks import Travelling, linked, own_lines
+from penstock._engine.protocol.tracebacks import SerializedThrowable, linked, own_lines
 from penstock.common.short_repr import short_repr
 
 if TYPE_CHECKING:
@@ -36,7 +36,7 @@ class OperatorError(Exception):
 
 def describe_failure(
     error: BaseException, node: OperatorNode | None, record: str | None, place: tuple[int, int]
-) -> Failure:
+) -> TaskFailure:
     """Return what the driver shows of an error.
 
     Args:
@@ -48,7 +48,7 @@ def describe_failure(
     frames = traceback.extract_tb(linked(own_lines(error.__traceback__)))
     lines = ["Traceback (most recent call last):\n", *traceback.format_list(frames)]
     text = "".join(traceback.format_exception_only(error)).strip()
-    return Failure(
+    return TaskFailure(
         operator="" if node is None else node.name,
         uid="" if node is None else node.uid,
         vertex=place[0],
@@ -57,7 +57,7 @@ def describe_failure(
         record=record,
         error=text,
         traceback="".join([*lines, text] if frames and node is not None else traceback.format_exception(error)),
-        exception=_pickled(Travelling(error)) or _pickled(error),
+        exception=_pickled(SerializedThrowable(error)) or _pickled(error),
         lasting=is_lasting(error),
     )
 
@@ -70,7 +70,7 @@ def _location(frames: list[traceback.FrameSummary], node: OperatorNode | None) -
     return "" if node is None else node.created_at
 
 
-def _pickled(error: Travelling | BaseException) -> bytes | None:
+def _pickled(error: SerializedThrowable | BaseException) -> bytes | None:
     try:
         pickled: bytes = cloudpickle.dumps(error)  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
         pickle.loads(pickled)  # some exceptions pickle and then do not load  # pyright: ignore[reportUnknownArgumentType]

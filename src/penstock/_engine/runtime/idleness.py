@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from penstock._engine.graph.job_graph import OperatorKind
 from penstock._engine.operators.factory import create_operator
-from penstock._engine.operators.watermarks import WatermarksOperator
+from penstock._engine.operators.watermarks import TimestampsAndWatermarksOperator
 
 if TYPE_CHECKING:
     from penstock._engine.graph.job_graph import JobGraph
@@ -25,7 +25,7 @@ def longest_idleness(graph: JobGraph, vertex: int) -> int:
         for node in graph.vertices[sender].operators:
             if node.kind is OperatorKind.WATERMARKS:
                 operator = create_operator(node.kind.value, node.payload)
-                assert isinstance(operator, WatermarksOperator)
+                assert isinstance(operator, TimestampsAndWatermarksOperator)
                 longest = max(longest, operator.strategy.idleness_ms or 0)
         found = {edge.target for edge in graph.edges if edge.source == sender} - reached
         reached |= found

@@ -7,11 +7,11 @@ import gc
 import secrets
 from typing import TYPE_CHECKING, Final
 
-from penstock._engine.protocol.control import Closing, LevelDispatch, Stop, decode, encode
-from penstock._engine.protocol.rows import DRIVER, RowKind, slot_of_target, slot_target, subtask_target
+from penstock._engine.protocol.control import ChannelClosing, LevelDispatch, StopMode, decode, encode
+from penstock._engine.protocol.rows import DRIVER, PayloadKind, slot_of_target, slot_target, subtask_target
 from penstock._engine.runtime.blocks import decode_batch
 from penstock._engine.runtime.failures import OperatorError, describe_failure
-from penstock._engine.runtime.row_buffer import Row, RowBuffer, rows_of
+from penstock._engine.runtime.row_buffer import ExchangeRow, RowBuffer, rows_of
 from penstock._engine.runtime.subtask import SubtaskRuntime
 from penstock._engine.runtime.task_log import TaskLog
 from penstock._engine.runtime.worker_cache import CACHE, close_needless
@@ -68,7 +68,7 @@ class LevelTask:
         self._log.send(self._rows, self._next_slot(DRIVER, 0), self._token)
         yield self._rows.drain()
 
-    def _run_guarded(self, rows: Iterator[Row]) -> Iterator[pa.RecordBatch]:
+    def _run_guarded(self, rows: Iterator[ExchangeRow]) -> Iterator[pa.RecordBatch]:
         try:
             yield from self._begin()
             yield from self._read_rows(rows)
@@ -92,7 +92,7 @@ class LevelTask:
                 runtime = SubtaskRuntime(self._plan, dispatch, self._at, cache.storage(dispatch), cache.clock)
             self._subtasks[subtask_target(*self._at)] = runtime
             self._turn_to(runtime)
-            if part.is_notice:
+            if part.is_notification:
                 self._notify(runtime, part)
                 continue
             if is_new:
@@ -101,27 +101,27 @@ class LevelTask:
                 edge.begin_epoch(self._rows, self._token, self._slots_towards(edge.edge.target, edge.channel))
             for _ in runtime.begin_epoch(part, dispatch, self._token):
                 yield from self._ready()
-        if dispatch.level == 0 and dispatch.stop is Stop.NO:
+        if dispatch.level == 0 and dispatch.stop is StopMode.NO:
             for runtime in self._subtasks.values():
                 self._turn_to(runtime)
                 for _ in runtime.read_source():
                     yield from self._ready()
 
-    def _notify(self, runtime: SubtaskRuntime, notice: SubtaskDispatch) -> None:
+    def _notify(self, runtime: SubtaskRuntime, notification: SubtaskDispatch) -> None:
         """Let a subtask hear of its last checkpoint, and close it."""
-        runtime.notify_last(self._dispatch, notice)
+        runtime.notify_last(self._dispatch, notification)
         self._subtasks.pop(subtask_target(*self._at))
         if self._dispatch.releases:
             self._cache.put(runtime)  # all in there is closed when all have heard
         else:
             close_needless(runtime)
 
-    def _read_rows(self, rows: Iterator[Row]) -> Iterator[pa.RecordBatch]:
+    def _read_rows(self, rows: Iterator[ExchangeRow]) -> Iterator[pa.RecordBatch]:
         for row in rows:
             if not self._is_mine(row.target):
                 self._carry(row)
-            elif row.kind == RowKind.CLOSING:
-                yield from self._take_closing(decode(row.payload, Closing), row.token)
+            elif row.kind == PayloadKind.CLOSING:
+                yield from self._take_closing(decode(row.payload, ChannelClosing), row.token)
             else:
                 yield from self._take_block(row)
             if self._failed:
@@ -132,11 +132,11 @@ class LevelTask:
         for target, runtime in self._subtasks.items():
             self._turn_to(runtime)
             self._check_complete(target, runtime)
-            for _ in runtime.end_epoch(drain=self._dispatch.stop is Stop.DRAIN):
+            for _ in runtime.end_epoch(drain=self._dispatch.stop is StopMode.DRAIN):
                 yield from self._ready()
         for runtime in self._subtasks.values():
             self._turn_to(runtime)
-            self._tell_driver(RowKind.ACK, encode(runtime.acknowledge()))
+            self._tell_driver(PayloadKind.ACK, encode(runtime.acknowledge()))
             yield from self._ready()
         self._close_channels()
         for target in list(self._subtasks):  # what has finished is closed when the checkpoint is there
@@ -149,9 +149,9 @@ class LevelTask:
         failure = describe_failure(error, node, record, self._at)
         self._failed = True
         self._rows.keep_driver_rows()
-        self._tell_driver(RowKind.FAILURE, encode(failure))
+        self._tell_driver(PayloadKind.FAILURE, encode(failure))
 
-    def _void(self, rows: Iterator[Row]) -> Iterator[pa.RecordBatch]:
+    def _void(self, rows: Iterator[ExchangeRow]) -> Iterator[pa.RecordBatch]:
         """Pass on the driver's rows of a failed epoch, and let the next level know."""
         for row in rows:
             if row.target == DRIVER:
@@ -159,8 +159,8 @@ class LevelTask:
                 yield from self._ready()
         for slot in range(self._width_below()):
             target = slot_target(self._dispatch.level + 1, slot)
-            payload = encode(Closing({}, [], failed=True))
-            self._rows.add(Row(slot, target, 0, 0, self._token, RowKind.CLOSING, payload))
+            payload = encode(ChannelClosing({}, [], failed=True))
+            self._rows.add(ExchangeRow(slot, target, 0, 0, self._token, PayloadKind.CLOSING, payload))
 
     def _close_subtasks(self) -> None:
         """Close what an epoch leaves that failed here or above, or whose task was ended."""
@@ -171,13 +171,13 @@ class LevelTask:
 
     # ------------------------------------------------------------------------------------------------------- rows in
 
-    def _take_block(self, row: Row) -> Iterator[pa.RecordBatch]:
+    def _take_block(self, row: ExchangeRow) -> Iterator[pa.RecordBatch]:
         name = row.target, row.channel
         if row.seq != self._expected_seq.get(name, 0):
             msg = f"rows of channel {row.channel} to {row.target} came out of order: {row.seq}"
             raise InternalError(msg)
         self._expected_seq[name] = row.seq + 1
-        if row.kind == RowKind.FRAGMENT:
+        if row.kind == PayloadKind.FRAGMENT:
             self._fragments.setdefault(name, []).append(row.payload)
             return
         parts = self._fragments.pop(name, None)
@@ -187,7 +187,7 @@ class LevelTask:
         for _ in runtime.receive(row.channel, decode_batch(payload), len(payload)):
             yield from self._ready()
 
-    def _take_closing(self, closing: Closing, token: int) -> Iterator[pa.RecordBatch]:
+    def _take_closing(self, closing: ChannelClosing, token: int) -> Iterator[pa.RecordBatch]:
         if closing.failed:
             self._failed = True
             return
@@ -221,10 +221,10 @@ class LevelTask:
 
     # ------------------------------------------------------------------------------------------------------ rows out
 
-    def _tell_driver(self, kind: RowKind, payload: bytes) -> None:
-        self._rows.add(Row(self._next_slot(DRIVER, 0), DRIVER, 0, 0, self._token, kind, payload))
+    def _tell_driver(self, kind: PayloadKind, payload: bytes) -> None:
+        self._rows.add(ExchangeRow(self._next_slot(DRIVER, 0), DRIVER, 0, 0, self._token, kind, payload))
 
-    def _carry(self, row: Row) -> None:
+    def _carry(self, row: ExchangeRow) -> None:
         self._rows.add(row._replace(slot=self._next_slot(row.target, row.channel)))
 
     def _width_below(self) -> int:
@@ -255,13 +255,13 @@ class LevelTask:
         them where there is none, share a row.
         """
         dispatch, below = self._dispatch, self._dispatch.level + 1
-        closings: dict[tuple[int, ...], Closing] = {}
+        closings: dict[tuple[int, ...], ChannelClosing] = {}
         for runtime in self._subtasks.values():
             statuses = runtime.edge_statuses()
             for edge in runtime.edges:
                 level = self._plan.level_of[edge.edge.target]
                 way = (level, *(edge.channel % width for width in dispatch.widths[below:level]))
-                closing = closings.setdefault(way, Closing({}, []))
+                closing = closings.setdefault(way, ChannelClosing({}, []))
                 closing.channels[edge.channel] = statuses[edge.channel]
                 if runtime.read_ms:
                     closing.read_ms[edge.channel] = runtime.read_ms
@@ -270,7 +270,9 @@ class LevelTask:
             channel, payload = next(iter(closing.channels)), encode(closing)
             for slot in range(dispatch.widths[level]):
                 target = slot_target(level, slot)
-                row = Row(self._next_slot(target, channel), target, channel, 0, self._token, RowKind.CLOSING, payload)
+                row = ExchangeRow(
+                    self._next_slot(target, channel), target, channel, 0, self._token, PayloadKind.CLOSING, payload
+                )
                 self._rows.add(row)
 
     def _ready(self) -> Iterator[pa.RecordBatch]:

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 _ROUTES: Final = 1 << 16
 
 
-class Outlet:
+class OutputBuffer:
     """What waits to be sent to one receiver."""
 
     __slots__ = ("records", "timestamps", "watermarks")
@@ -58,7 +58,7 @@ class Router(ABC):
         functions: What it calls of the user's; opened before the first record.
     """
 
-    def __init__(self, outlets: list[Outlet], functions: tuple[Any, ...] = ()) -> None:
+    def __init__(self, outlets: list[OutputBuffer], functions: tuple[Any, ...] = ()) -> None:
         self.outlets = outlets
         self.functions = functions
 
@@ -85,7 +85,7 @@ class BroadcastRouter(Router):
 class RoundRobinRouter(Router):
     """One record after the other to the next receiver."""
 
-    def __init__(self, outlets: list[Outlet], start: int) -> None:
+    def __init__(self, outlets: list[OutputBuffer], start: int) -> None:
         super().__init__(outlets)
         self._next = start % len(outlets)
 
@@ -101,7 +101,7 @@ class TargetRouter(Router):
     """Each record to the receiver that a function names for a whole run."""
 
     def __init__(
-        self, outlets: list[Outlet], targets: Callable[[list[Any]], list[int]], functions: tuple[Any, ...] = ()
+        self, outlets: list[OutputBuffer], targets: Callable[[list[Any]], list[int]], functions: tuple[Any, ...] = ()
     ) -> None:
         super().__init__(outlets, functions)
         self._targets = targets
@@ -167,7 +167,9 @@ class KeyRoutes(dict[Any, int]):
         return [receivers[group] for group in key_groups(keys, self._max_parallelism)]
 
 
-def make_router(edge: JobEdge, outlets: list[Outlet], sender: int, parallelism: int, max_parallelism: int) -> Router:
+def make_router(
+    edge: JobEdge, outlets: list[OutputBuffer], sender: int, parallelism: int, max_parallelism: int
+) -> Router:
     """Return the router of one sender.
 
     Args:

@@ -27,7 +27,7 @@ _READY_BYTES: Final = 1 << 20
 _READY_ROWS: Final = 256
 
 
-class Row(NamedTuple):
+class ExchangeRow(NamedTuple):
     """One row, see `protocol.rows`."""
 
     #: The slot of the next level that it goes to or through.
@@ -40,15 +40,15 @@ class Row(NamedTuple):
     payload: bytes
 
 
-def rows_of(batches: Iterable[pa.RecordBatch]) -> Iterator[Row]:
+def rows_of(batches: Iterable[pa.RecordBatch]) -> Iterator[ExchangeRow]:
     """Iterate the rows of Arrow batches."""
     for batch in batches:
         *heads, payloads = cast("list[Any]", batch.columns)  # pyright: ignore[reportUnknownMemberType]
         for place, head in enumerate(zip(*(column.to_pylist() for column in heads), strict=True)):
-            yield Row(*head, payload=payloads[place].as_py())  # one at a time: a payload has megabytes
+            yield ExchangeRow(*head, payload=payloads[place].as_py())  # one at a time: a payload has megabytes
 
 
-def record_batch(rows: Sequence[Row]) -> pa.RecordBatch:
+def record_batch(rows: Sequence[ExchangeRow]) -> pa.RecordBatch:
     """Return rows as one Arrow batch."""
     *numbers, payloads = zip(*rows, strict=True) if rows else [()] * (len(_TYPES) + 1)
     arrays: list[Any] = [
@@ -56,7 +56,7 @@ def record_batch(rows: Sequence[Row]) -> pa.RecordBatch:
         for (code, kind), column in zip(_TYPES, numbers, strict=True)
     ]
     arrays.append(_array(pa.binary(), payloads))
-    return cast("Any", pa.RecordBatch).from_arrays(arrays, names=list(Row._fields))
+    return cast("Any", pa.RecordBatch).from_arrays(arrays, names=list(ExchangeRow._fields))
 
 
 def text_batch(texts: Sequence[str]) -> pa.RecordBatch:
@@ -73,10 +73,10 @@ class RowBuffer:
     """Takes rows, gives Arrow batches."""
 
     def __init__(self) -> None:
-        self._rows: list[Row] = []
+        self._rows: list[ExchangeRow] = []
         self._bytes = 0
 
-    def add(self, row: Row) -> None:
+    def add(self, row: ExchangeRow) -> None:
         """Take one row."""
         self._rows.append(row)
         self._bytes += len(row.payload)

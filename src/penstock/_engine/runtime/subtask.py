@@ -10,7 +10,7 @@ from itertools import chain
 from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
 
 from penstock._engine.graph.job_graph import OperatorKind
-from penstock._engine.operators.accumulators import Accumulators
+from penstock._engine.operators.accumulators import AccumulatorRegistry
 from penstock._engine.operators.base import EpochContext, Operator, OperatorContext, Output
 from penstock._engine.operators.batch import Batch, watermark_only
 from penstock._engine.operators.clocks import InputClock, ProcessingClock
@@ -33,7 +33,7 @@ from penstock._engine.runtime.edge_writer import EdgeWriter
 from penstock._engine.runtime.failures import OperatorError
 from penstock._engine.runtime.idleness import longest_idleness
 from penstock._engine.runtime.subtask_state import SubtaskState
-from penstock._engine.runtime.valve import Valve
+from penstock._engine.runtime.watermark_valve import WatermarkValve
 from penstock.common.configuration import Configuration
 from penstock.common.copies import own_all
 from penstock.common.option_table import DRAIN_FIRES_PROCESSING_TIME_TIMERS, OBJECT_REUSE
@@ -97,7 +97,7 @@ class SubtaskRuntime:
         self._object_reuse = configuration.get(OBJECT_REUSE)
         self._state = SubtaskState(self.vertex, place[1], dispatch, storage)
         self.metrics = [InMemoryMetricGroup() for _ in self.vertex.operators]
-        self._accumulators = [Accumulators() for _ in self.vertex.operators]
+        self._accumulators = [AccumulatorRegistry() for _ in self.vertex.operators]
         self._nodes = [_Node(_create(node)) for node in self.vertex.operators]
         self._connect()
         head = self._nodes[0].operator
@@ -195,7 +195,7 @@ class SubtaskRuntime:
         self._finished = False
         self.reads: dict[int, int] = {}
         self._inputs = self._plan.channels_into(*self.place)
-        self.valve = Valve(self._inputs, dispatch.channels)
+        self.valve = WatermarkValve(self._inputs, dispatch.channels)
         self._told = self._ended_inputs()
         self._epochs: list[EpochContext] = []
         start = time.perf_counter()
@@ -210,7 +210,7 @@ class SubtaskRuntime:
             epoch.current, epoch.watermark = current and not renewed, watermark
             self._epochs.append(epoch)
             self._call(position, operator.begin_epoch, epoch)
-            if operator.listens:
+            if operator.wants_notification:
                 self._call(position, operator.notify, epoch)
             watermarks.append(operator.output_watermark(watermark))
         for edge in self.edges:
@@ -345,11 +345,11 @@ class SubtaskRuntime:
             epoch = self._epochs[position]
             ack: OperatorAck = self._call(position, partial(operator.snapshot, epoch, finished=self._finished))
             metrics = _figures(self.metrics[position])
-            if metrics or operator.listens:
-                ack = replace(ack, metrics=metrics, listens=operator.listens)
-            counted = self._call(position, self._accumulators[position].take)
-            if counted:
-                ack = replace(ack, accumulators=dict(counted))
+            if metrics or operator.wants_notification:
+                ack = replace(ack, metrics=metrics, wants_notification=operator.wants_notification)
+            accumulators = self._call(position, self._accumulators[position].take)
+            if accumulators:
+                ack = replace(ack, accumulators=dict(accumulators))
             acks[node.uid] = self._outside(node.uid, ack)
             due = operator.next_timer_ms()
             if due is not None and not self._finished:
@@ -507,7 +507,7 @@ def _epoch(dispatch: SubtaskDispatch, level: LevelDispatch, uid: str, token: int
         for_savepoint=dispatch.for_savepoint,
         # Without a history the job has just started from that checkpoint: it did not complete in this run.
         notify_complete=dispatch.completed_checkpoint if dispatch.history else 0,
-        notify_aborted=level.checkpoint_id if level.attempt > 1 and not dispatch.is_notice else 0,
+        notify_aborted=level.checkpoint_id if level.attempt > 1 and not dispatch.is_notification else 0,
     )
 
 

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Final, Protocol
 
 from penstock._engine.protocol.clocks import now_ms
 from penstock._engine.protocol.control import LogLine, encode
-from penstock._engine.protocol.rows import DRIVER, RowKind
-from penstock._engine.runtime.row_buffer import Row
+from penstock._engine.protocol.rows import DRIVER, PayloadKind
+from penstock._engine.runtime.row_buffer import ExchangeRow
 
 if TYPE_CHECKING:
     from collections.abc import Generator
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 _MOST_LINES: Final = 1000
 
 
-class Speaker(Protocol):
+class LogSource(Protocol):
     """Whose lines are logged: a subtask."""
 
     @property
@@ -41,9 +41,9 @@ class TaskLog(logging.Handler):
         super().__init__(logging.INFO)
         self._lines: list[LogLine] = []
         self._dropped = 0
-        self._speaker: Speaker | None = None
+        self._speaker: LogSource | None = None
 
-    def turn_to(self, speaker: Speaker) -> None:
+    def turn_to(self, speaker: LogSource) -> None:
         """Say whose lines come next."""
         self._speaker = speaker
 
@@ -80,7 +80,7 @@ class TaskLog(logging.Handler):
             text = f"{self._dropped} more lines were logged in this epoch and are not shown"
             self._lines.append(self._line("penstock", logging.WARNING, text, now_ms() / 1000))
         if self._lines:
-            rows.add(Row(slot, DRIVER, 0, 0, token, RowKind.LOG, encode(self._lines)))
+            rows.add(ExchangeRow(slot, DRIVER, 0, 0, token, PayloadKind.LOG, encode(self._lines)))
 
     def _line(self, logger: str, level: int, text: str, created: float) -> LogLine:
         speaker = self._speaker

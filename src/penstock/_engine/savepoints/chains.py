@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from penstock._engine.coordinator.checkpoints.snapshots import state_files
-from penstock._engine.protocol.metadata import Record, RecordKind, decode_record
+from penstock._engine.protocol.metadata import ChainEntry, ChainEntryKind, decode_chain_entry
 from penstock._engine.protocol.paths import METADATA, checkpoint_ids, checkpoint_path, is_job_directory, metadata_path
 from penstock._engine.storage.opening import local_path
 from penstock.common.paths import real_path
@@ -18,9 +18,9 @@ if TYPE_CHECKING:
     from penstock._engine.storage.checkpoint_storage import CheckpointStorage
 
 #: Records that, where they name a savepoint, lead to it: the job stops into it, or goes on from it.
-_INTO_SAVEPOINT: Final = frozenset({RecordKind.CHECKPOINT, RecordKind.SUSPENDED, RecordKind.CANCELED})
+_INTO_SAVEPOINT: Final = frozenset({ChainEntryKind.CHECKPOINT, ChainEntryKind.SUSPENDED, ChainEntryKind.CANCELED})
 #: Records after which there is nothing left to do.
-_DONE: Final = frozenset({RecordKind.FINISHED, RecordKind.DRAINED})
+_DONE: Final = frozenset({ChainEntryKind.FINISHED, ChainEntryKind.DRAINED})
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,14 +30,14 @@ class JobChain:
     storage: CheckpointStorage
     job_id: str
     #: By checkpoint id, rising.
-    records: dict[int, Record]
+    entries: dict[int, ChainEntry]
     #: Metadata files that are damaged or of another format: what they name is not known.
     unreadable: tuple[str, ...]
 
     @property
-    def newest(self) -> Record | None:
+    def newest(self) -> ChainEntry | None:
         """The newest record that can be read."""
-        return self.records[max(self.records)] if self.records else None
+        return self.entries[max(self.entries)] if self.entries else None
 
     @property
     def has_ended(self) -> bool:
@@ -47,7 +47,7 @@ class JobChain:
     @property
     def runs(self) -> frozenset[str]:
         """The runs of the job, all of them: the records of their starts stay for good."""
-        return frozenset(run for record in self.records.values() for run in (record.run_id, *record.runs))
+        return frozenset(run for entry in self.entries.values() for run in (entry.run_id, *entry.runs))
 
     @property
     def doomed(self) -> frozenset[int]:
@@ -55,7 +55,7 @@ class JobChain:
         last = self.newest
         if last is None or not last.is_terminal or last.keeps_checkpoints:
             return frozenset()
-        checkpoints = (number for number, record in self.records.items() if record.kind is RecordKind.CHECKPOINT)
+        checkpoints = (number for number, entry in self.entries.items() if entry.kind is ChainEntryKind.CHECKPOINT)
         return frozenset(number for number in checkpoints if number >= last.begins)
 
     @property
@@ -67,17 +67,17 @@ class JobChain:
         parent = None if last.parent is None else last.parent.path
         return frozenset(
             number
-            for number, record in self.records.items()
+            for number, entry in self.entries.items()
             if number < last.begins
-            and record.kind is RecordKind.CHECKPOINT
+            and entry.kind is ChainEntryKind.CHECKPOINT
             and checkpoint_path(self.job_id, number) not in {parent, *last.claimed}
         )
 
     @property
-    def living(self) -> list[Record]:
+    def living(self) -> list[ChainEntry]:
         """The records that stay."""
         doomed = self.doomed
-        return [record for number, record in self.records.items() if number not in doomed]
+        return [entry for number, entry in self.entries.items() if number not in doomed]
 
     @property
     def state_files(self) -> frozenset[str]:
@@ -85,9 +85,9 @@ class JobChain:
         return self.files_of(self.living)
 
     @staticmethod
-    def files_of(records: Iterable[Record]) -> frozenset[str]:
+    def files_of(entries: Iterable[ChainEntry]) -> frozenset[str]:
         """Return the files of state that some records name."""
-        snapshots = (record.snapshot for record in records if record.snapshot is not None)
+        snapshots = (entry.snapshot for entry in entries if entry.snapshot is not None)
         return frozenset[str]().union(*map(state_files, snapshots))
 
     def start(self) -> tuple[str, ...]:
@@ -96,21 +96,21 @@ class JobChain:
         That is the savepoint that the job was suspended into or stops into, or what it was started from as long as it
         has no checkpoint of its own.
         """
-        record, needed, stops = self.newest, list[str](), True
-        if record is not None and record.kind in _DONE and not record.keeps_checkpoints:
+        entry, needed, stops = self.newest, list[str](), True
+        if entry is not None and entry.kind in _DONE and not entry.keeps_checkpoints:
             return ()  # nothing starts from there any more, also where a crash has left a checkpoint that was to go
-        while record is not None:
-            if record.savepoint is not None and record.kind in _INTO_SAVEPOINT and stops:
-                needed.append(record.savepoint)
+        while entry is not None:
+            if entry.savepoint is not None and entry.kind in _INTO_SAVEPOINT and stops:
+                needed.append(entry.savepoint)
                 break
-            stops = stops and record.kind is not RecordKind.CANCELED and not record.resumes  # else it goes on
-            if record.kind is RecordKind.CHECKPOINT or record.parent is None:
+            stops = stops and entry.kind is not ChainEntryKind.CANCELED and not entry.resumes  # else it goes on
+            if entry.kind is ChainEntryKind.CHECKPOINT or entry.parent is None:
                 break
-            above, _, _ = record.parent.path.rpartition("/")
+            above, _, _ = entry.parent.path.rpartition("/")
             if above != self.job_id:
-                needed.append(record.parent.path)
+                needed.append(entry.parent.path)
                 break
-            record = self.records.get(record.parent.checkpoint_id)
+            entry = self.entries.get(entry.parent.checkpoint_id)
         return tuple(needed)
 
 
@@ -121,7 +121,7 @@ def read_chains(storage: CheckpointStorage) -> list[JobChain]:
 
 def read_chain(storage: CheckpointStorage, job_id: str) -> JobChain:
     """Return the chain of one job."""
-    records: dict[int, Record] = {}
+    entries: dict[int, ChainEntry] = {}
     unreadable: list[str] = []
     for number in checkpoint_ids(storage.names(job_id)):
         path = metadata_path(job_id, number)
@@ -129,10 +129,10 @@ def read_chain(storage: CheckpointStorage, job_id: str) -> JobChain:
         if data is None:  # a driver died before its commit point
             continue
         try:
-            records[number] = decode_record(data, storage.full_path(path))
+            entries[number] = decode_chain_entry(data, storage.full_path(path))
         except CorruptCheckpointError:
             unreadable.append(storage.full_path(path))
-    return JobChain(storage, job_id, records, tuple(unreadable))
+    return JobChain(storage, job_id, entries, tuple(unreadable))
 
 
 def last_checkpoint(storage: CheckpointStorage, job_id: str, behind: int) -> int | None:
@@ -150,12 +150,12 @@ def last_checkpoint(storage: CheckpointStorage, job_id: str, behind: int) -> int
         if data is None:
             continue
         try:
-            record = decode_record(data, "")
+            entry = decode_chain_entry(data, "")
         except CorruptCheckpointError:
             continue
-        if record.kind is RecordKind.CHECKPOINT:
+        if entry.kind is ChainEntryKind.CHECKPOINT:
             return number
-        parent = record.parent
+        parent = entry.parent
         if parent is not None and parent.path == checkpoint_path(job_id, parent.checkpoint_id):
             return parent.checkpoint_id if parent.checkpoint_id > behind else None
     return None

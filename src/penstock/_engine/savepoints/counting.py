@@ -7,20 +7,20 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 from penstock._engine.protocol.key_groups import key_group
-from penstock._engine.state.state_file import ChunkInfo, Op, read_index, read_index_by, read_keys
+from penstock._engine.state.state_file import ChunkInfo, ChunkOperation, read_index, read_index_by, read_keys
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from penstock._engine.protocol.keys import NormalKey
-    from penstock._engine.protocol.metadata import OperatorRecord
+    from penstock._engine.protocol.metadata import OperatorMetadata
     from penstock._engine.protocol.state_handle import Lineage, StateHandle
-    from penstock._engine.savepoints.located import Located
+    from penstock._engine.savepoints.located import LocatedCheckpoint
 
 #: (name, whether it is a domain of timers)
 _State: TypeAlias = "tuple[str, bool]"
 
-_TIMERS: Final = frozenset({Op.TIMER_SET, Op.TIMER_DELETE})
+_TIMERS: Final = frozenset({ChunkOperation.TIMER_SET, ChunkOperation.TIMER_DELETE})
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +41,7 @@ class KeyedStateInfo:
 
 
 @dataclass(slots=True)
-class _Count:
+class _StateCount:
     kind: str = ""
     entries: int = 0
     bytes: int = 0
@@ -57,11 +57,11 @@ class KeyedStateCounter:
         operator: The operator.
     """
 
-    def __init__(self, located: Located, operator: OperatorRecord) -> None:
+    def __init__(self, located: LocatedCheckpoint, operator: OperatorMetadata) -> None:
         self._located = located
         self._operator = operator
         self._indexes: dict[object, list[ChunkInfo]] = {}
-        self._counts: dict[_State, _Count] = {}
+        self._counts: dict[_State, _StateCount] = {}
         #: By chunk: its state, its key groups, and those of them that are still of any subtask.
         self._held: dict[object, tuple[_State, range, set[int]]] = {}
         #: States of which a key may be in several files, or of which a chunk has keys that no subtask holds any more.
@@ -93,12 +93,12 @@ class KeyedStateCounter:
             state, file = _state(info), _identity(handle)
             files.setdefault(state, set()).add(file)
             if info.namespace:
-                (windows.discard if info.op == Op.DROP else windows.add)((state, info.namespace))
+                (windows.discard if info.op == ChunkOperation.DROP else windows.add)((state, info.namespace))
             place = (file, info.offset, info.op, info.name, info.namespace)
             groups = range(info.key_groups[0], info.key_groups[1] + 1)
             if place not in self._held:  # else of another subtask, before a rescale
                 self._held[place] = state, groups, set()
-                _add(self._counts.setdefault(state, _Count()), info)
+                _add(self._counts.setdefault(state, _StateCount()), info)
             self._held[place][2].update(
                 group for group in groups if handle.key_groups[0] <= group <= handle.key_groups[1]
             )
@@ -148,12 +148,12 @@ class KeyedStateCounter:
             listed = read_keys(contents[_identity(handle)], self._located.name_of(handle), info)
             named = [key for key in listed if first <= key_group(key, most) <= last]
             if info.op in _TIMERS:
-                timers[_state(info)] += len(named) if info.op == Op.TIMER_SET else -len(named)
+                timers[_state(info)] += len(named) if info.op == ChunkOperation.TIMER_SET else -len(named)
                 continue
             pane = keys.setdefault((info.name, info.namespace), set())
-            if info.op == Op.PUT:
+            if info.op == ChunkOperation.PUT:
                 pane.update(named)
-            elif info.op == Op.DELETE:
+            elif info.op == ChunkOperation.DELETE:
                 pane.difference_update(named)
             else:
                 low, high = max(first, info.key_groups[0]), min(last, info.key_groups[1])
@@ -169,13 +169,13 @@ def _identity(handle: StateHandle) -> object:
     return handle.path if handle.path is not None else (handle.checkpoint_id, handle.token, handle.checksum)
 
 
-def _add(count: _Count, info: ChunkInfo) -> None:
+def _add(count: _StateCount, info: ChunkInfo) -> None:
     count.kind = "timers" if info.op in _TIMERS else info.kind or count.kind
     count.bytes += info.size
-    if info.op in {Op.PUT, Op.TIMER_SET, Op.TIMER_DELETE}:
+    if info.op in {ChunkOperation.PUT, ChunkOperation.TIMER_SET, ChunkOperation.TIMER_DELETE}:
         count.entries += info.entries
-        count.keys = (count.keys or 0) + (-info.entries if info.op == Op.TIMER_DELETE else info.entries)
+        count.keys = (count.keys or 0) + (-info.entries if info.op == ChunkOperation.TIMER_DELETE else info.entries)
 
 
-def _info(name: str, count: _Count) -> KeyedStateInfo:
+def _info(name: str, count: _StateCount) -> KeyedStateInfo:
     return KeyedStateInfo(name, count.kind, count.entries, count.keys, len(count.windows), count.bytes)

@@ -6,17 +6,17 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from penstock._engine.coordinator.checkpoints.snapshots import state_files
-from penstock._engine.protocol.metadata import RecordKind
+from penstock._engine.protocol.metadata import ChainEntryKind
 from penstock._engine.protocol.paths import METADATA, STAGED_METADATA, checkpoint_of
 from penstock._engine.savepoints.chains import read_chains, same_place
-from penstock._engine.savepoints.located import Located, absolute, locate
+from penstock._engine.savepoints.located import LocatedCheckpoint, absolute, locate
 from penstock._engine.storage.opening import above, open_storage
 from penstock.errors import SavepointChangeError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from penstock._engine.protocol.metadata import Record
+    from penstock._engine.protocol.metadata import ChainEntry
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,9 +46,9 @@ def dispose(
         CheckpointStorageError: It cannot be deleted.
     """
     located = locate(path, options)
-    if located.record.kind is not RecordKind.SAVEPOINT:
+    if located.entry.kind is not ChainEntryKind.SAVEPOINT:
         reason = (
-            f"it is a {located.record.kind.value} record of job {located.record.job_id}, and no savepoint. A job "
+            f"it is a {located.entry.kind.value} record of job {located.entry.job_id}, and no savepoint. A job "
             "removes its checkpoints itself; execution.checkpointing.num-retained says how many it keeps"
         )
         raise SavepointChangeError(located.path, reason)
@@ -56,7 +56,7 @@ def dispose(
     root, name = above(located.path)
     storage = open_storage(root or "/", options)
     files = {file.path.removeprefix(f"{name}/"): file.size for file in storage.files(name)}
-    foreign = [file for file in files if not belongs(file, located.record)]
+    foreign = [file for file in files if not belongs(file, located.entry)]
     if foreign:
         reason = f"{storage.full_path(f'{name}/{foreign[0]}')} does not belong to it. Move it away, then try again"
         raise SavepointChangeError(located.path, reason)
@@ -66,13 +66,13 @@ def dispose(
     return Disposal(located.path, len(files), sum(files.values()))
 
 
-def belongs(file: str, record: Record) -> bool:
+def belongs(file: str, entry: ChainEntry) -> bool:
     """Tell whether a file in the directory of a savepoint is one of its files, or of a try to write it."""
-    named = state_files(record.snapshot) if record.snapshot is not None else frozenset[str]()
+    named = state_files(entry.snapshot) if entry.snapshot is not None else frozenset[str]()
     return file in {METADATA, STAGED_METADATA} or file in named or checkpoint_of(file) is not None
 
 
-def _check_unneeded(located: Located, directories: Iterable[str], options: Mapping[str, str] | None) -> None:
+def _check_unneeded(located: LocatedCheckpoint, directories: Iterable[str], options: Mapping[str, str] | None) -> None:
     for directory in directories:
         for chain in read_chains(open_storage(absolute(directory), options)):
             if any(same_place(located.path, needed) for needed in chain.start()):

@@ -10,16 +10,16 @@ import uuid
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
-from penstock._engine.coordinator.checkpoints.snapshots import with_other_sender
+from penstock._engine.coordinator.checkpoints.snapshots import with_renamed_sender
 from penstock._engine.coordinator.restore.places import renamed
 from penstock._engine.protocol.metadata import (
+    ChainEntry,
+    ChainEntryKind,
     JobSnapshot,
-    OperatorRecord,
-    OperatorSubtask,
-    Record,
-    RecordKind,
-    VertexRecord,
-    VertexSubtask,
+    OperatorMetadata,
+    OperatorSubtaskState,
+    VertexMetadata,
+    VertexSubtaskState,
 )
 from penstock._engine.state.declared import bare
 from penstock._engine.state.table import ABSENT
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
     from penstock._engine.protocol.state_handle import StateMode
-    from penstock._engine.savepoints.located import Located
+    from penstock._engine.savepoints.located import LocatedCheckpoint
     from penstock.common.typeinfo import TypeInformation
 
 #: Reads (key, namespace, value), once more with each call.
@@ -105,7 +105,7 @@ def transformed(steps: Iterable[Transform], name: str, kind: str, key: Any, valu
 class OperatorDraft:
     """One operator, and its changes in the order in which they apply."""
 
-    record: OperatorRecord
+    metadata: OperatorMetadata
     #: By name: functions to apply one after the other.
     transforms: dict[str, list[Transform]] = field(default_factory=dict[str, "list[Transform]"])
     #: By name: the types of transformed states from then on.
@@ -134,27 +134,27 @@ class Draft:
         max_parallelism: The number of key groups of a new operator.
     """
 
-    def __init__(self, located: Located | None, parallelism: int, max_parallelism: int) -> None:
+    def __init__(self, located: LocatedCheckpoint | None, parallelism: int, max_parallelism: int) -> None:
         self.located = located
         self._parallelism = parallelism
         self._max_parallelism = max_parallelism
         snapshot = JobSnapshot((), {}) if located is None else located.snapshot
         self._vertices = list(snapshot.vertices)
-        self.operators = {uid: OperatorDraft(record) for uid, record in snapshot.operators.items()}
+        self.operators = {uid: OperatorDraft(operator) for uid, operator in snapshot.operators.items()}
         self._outstanding = list(snapshot.outstanding)
         self._places = snapshot.places
         self._given_up = snapshot.given_up
-        self.job_id = uuid.uuid4().hex if located is None else located.record.job_id
-        self.checkpoint_id = 1 if located is None else located.record.checkpoint_id
+        self.job_id = uuid.uuid4().hex if located is None else located.entry.job_id
+        self.checkpoint_id = 1 if located is None else located.entry.checkpoint_id
 
     def operator(self, uid: str) -> OperatorDraft:
         """Return an operator, a new one when there is none of that uid."""
         draft = self.operators.get(uid)
         if draft is None:
-            subtasks = (OperatorSubtask(),) * self._parallelism
-            record = OperatorRecord(uid, len(self._vertices), self._parallelism, self._max_parallelism, subtasks)
-            self._vertices.append(VertexRecord(uid, (uid,), (VertexSubtask(),) * self._parallelism))
-            draft = self.operators[uid] = OperatorDraft(record)
+            subtasks = (OperatorSubtaskState(),) * self._parallelism
+            metadata = OperatorMetadata(uid, len(self._vertices), self._parallelism, self._max_parallelism, subtasks)
+            self._vertices.append(VertexMetadata(uid, (uid,), (VertexSubtaskState(),) * self._parallelism))
+            draft = self.operators[uid] = OperatorDraft(metadata)
         return draft
 
     def drop(self, uid: str) -> None:
@@ -185,7 +185,7 @@ class Draft:
         self._replace_in_vertices(uid, (new_uid,))
         self._places = renamed(self._places, uid, new_uid)
         self._vertices = [
-            replace(vertex, inputs=tuple(with_other_sender(text, uid, new_uid) for text in vertex.inputs))
+            replace(vertex, inputs=tuple(with_renamed_sender(text, uid, new_uid) for text in vertex.inputs))
             for vertex in self._vertices
         ]
         self._outstanding = [
@@ -193,7 +193,7 @@ class Draft:
         ]
 
     def _replace_in_vertices(self, uid: str, by: tuple[str, ...]) -> None:
-        changed: list[VertexRecord] = []
+        changed: list[VertexMetadata] = []
         for vertex in self._vertices:
             operators = tuple(name for member in vertex.operators for name in (by if member == uid else (member,)))
             if operators:
@@ -204,17 +204,17 @@ class Draft:
     def _path(self) -> str:
         return "to be written" if self.located is None else self.located.path
 
-    def record(self, operators: dict[str, OperatorRecord], now_ms: int, penstock_version: str) -> Record:
+    def entry(self, operators: dict[str, OperatorMetadata], now_ms: int, penstock_version: str) -> ChainEntry:
         """Return the metadata, given the operators as they were written."""
         placed = {
             uid: replace(operators[uid], vertex=position)
             for position, vertex in enumerate(self._vertices)
             for uid in vertex.operators
         }
-        return Record(
-            kind=RecordKind.SAVEPOINT,
+        return ChainEntry(
+            kind=ChainEntryKind.SAVEPOINT,
             job_id=self.job_id,
-            job_name="" if self.located is None else self.located.record.job_name,
+            job_name="" if self.located is None else self.located.entry.job_name,
             checkpoint_id=self.checkpoint_id,
             run_id=uuid.uuid4().hex,
             nonce=secrets.token_hex(8),

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from penstock._engine.protocol.control import decode
-from penstock._engine.protocol.events import AddSplits, ReaderState, decode_event
+from penstock._engine.protocol.events import AddSplitsEvent, ReaderState, decode_event
 from penstock._engine.protocol.rows import MIN_WATERMARK
 from penstock._engine.savepoints.counting import KeyedStateCounter, KeyedStateInfo
 from penstock._engine.savepoints.located import handles_of, locate
@@ -20,8 +20,8 @@ from penstock._engine.savepoints.verification import verify_located
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from penstock._engine.protocol.metadata import EnumeratorRecord, JobSnapshot, OperatorRecord, VertexRecord
-    from penstock._engine.savepoints.located import Located
+    from penstock._engine.protocol.metadata import JobSnapshot, OperatorMetadata, SourceCoordinatorState, VertexMetadata
+    from penstock._engine.savepoints.located import LocatedCheckpoint
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,21 +153,21 @@ def inspect(
     located = locate(path, options)
     if verify:
         verify_located(located).check()
-    record = located.record
-    snapshot = record.snapshot
+    entry = located.entry
+    snapshot = entry.snapshot
     sizes = {} if snapshot is None else {(handle.path, handle.inline): handle.size for handle in handles_of(snapshot)}
     return SavepointInfo(
         path=located.path,
-        kind=record.kind.value,
-        job_id=record.job_id,
-        job_name=record.job_name,
-        checkpoint_id=record.checkpoint_id,
-        created_ms=record.created_ms,
-        penstock_version=record.penstock_version,
+        kind=entry.kind.value,
+        job_id=entry.job_id,
+        job_name=entry.job_name,
+        checkpoint_id=entry.checkpoint_id,
+        created_ms=entry.created_ms,
+        penstock_version=entry.penstock_version,
         format_version=located.format,
-        parent=None if record.parent is None else record.parent.path,
-        savepoint=record.savepoint,
-        reason=record.reason,
+        parent=None if entry.parent is None else entry.parent.path,
+        savepoint=entry.savepoint,
+        reason=entry.reason,
         vertices=() if snapshot is None else tuple(map(_vertex, snapshot.vertices)),
         operators=() if snapshot is None else _operators(located, snapshot, count_keys=count_keys),
         files=len({file for file, _ in sizes if file is not None}),
@@ -176,7 +176,7 @@ def inspect(
     )
 
 
-def _vertex(vertex: VertexRecord) -> VertexInfo:
+def _vertex(vertex: VertexMetadata) -> VertexInfo:
     return VertexInfo(
         vertex.name,
         vertex.operators,
@@ -185,7 +185,7 @@ def _vertex(vertex: VertexRecord) -> VertexInfo:
     )
 
 
-def _operators(located: Located, snapshot: JobSnapshot, *, count_keys: bool) -> tuple[OperatorInfo, ...]:
+def _operators(located: LocatedCheckpoint, snapshot: JobSnapshot, *, count_keys: bool) -> tuple[OperatorInfo, ...]:
     pending: Counter[str] = Counter()
     for commit in snapshot.outstanding:
         pending[commit.uid] += len(commit.committables)
@@ -196,13 +196,15 @@ def _operators(located: Located, snapshot: JobSnapshot, *, count_keys: bool) -> 
     )
 
 
-def _operator(located: Located, uid: str, operator: OperatorRecord, pending: int, *, count_keys: bool) -> OperatorInfo:
+def _operator(
+    located: LocatedCheckpoint, uid: str, operator: OperatorMetadata, pending: int, *, count_keys: bool
+) -> OperatorInfo:
     handles = [handle for part in operator.subtasks for handle in (*part.lineage, *part.operator_state)]
     sizes = {(handle.path, handle.inline): handle.size for handle in handles}
     states = sum(len(part.state) for part in operator.subtasks if part.state is not None)
     accumulators = tuple(
-        AccumulatorInfo(name, record.type.rpartition(".")[2], record.text, len(record.data))
-        for name, record in sorted(operator.counted.items())
+        AccumulatorInfo(name, stored.type.rpartition(".")[2], stored.text, len(stored.data))
+        for name, stored in sorted(operator.all_accumulators.items())
     )
     return OperatorInfo(
         uid=uid,
@@ -217,14 +219,14 @@ def _operator(located: Located, uid: str, operator: OperatorRecord, pending: int
         bytes=sum(sizes.values())
         + states
         + (len(operator.enumerator.state) if operator.enumerator else 0)
-        + sum(counted.bytes for counted in accumulators),
+        + sum(accumulator.bytes for accumulator in accumulators),
         finished_subtasks=sum(part.finished for part in operator.subtasks),
         drained_subtasks=sum(part.drained for part in operator.subtasks),
         pending_committables=pending,
     )
 
 
-def _operator_states(operator: OperatorRecord) -> tuple[OperatorStateInfo, ...]:
+def _operator_states(operator: OperatorMetadata) -> tuple[OperatorStateInfo, ...]:
     items: Counter[tuple[str, str]] = Counter()
     for subtask in operator.subtasks:
         for handle in subtask.operator_state:
@@ -234,12 +236,12 @@ def _operator_states(operator: OperatorRecord) -> tuple[OperatorStateInfo, ...]:
     return tuple(OperatorStateInfo(*name, count, count if is_over else 0) for name, count in sorted(items.items()))
 
 
-def _source(operator: OperatorRecord, enumerator: EnumeratorRecord) -> SourceInfo:
+def _source(operator: OperatorMetadata, enumerator: SourceCoordinatorState) -> SourceInfo:
     readers = [decode(part.state, ReaderState) if part.state else ReaderState() for part in operator.subtasks]
     events = [decode_event(data) for events in enumerator.undelivered.values() for data in events]
     return SourceInfo(
         reader_splits=tuple(len(reader.splits) for reader in readers),
-        undelivered_splits=sum(len(event.splits) for event in events if isinstance(event, AddSplits))
+        undelivered_splits=sum(len(event.splits) for event in events if isinstance(event, AddSplitsEvent))
         + sum(len(returned.splits) for returned in enumerator.returned),
         complete_readers=sum(reader.no_more_splits for reader in readers),
         enumerator_bytes=len(enumerator.state),

@@ -15,7 +15,7 @@ from penstock._engine.protocol.paths import METADATA, checkpoint_path, shared_di
 from penstock._engine.savepoints.chains import JobChain, read_chains, same_place
 from penstock._engine.savepoints.local_leftovers import dead_local_directories, is_dead_directory
 from penstock._engine.savepoints.staged_leftovers import UNREADABLE, StagedFiles
-from penstock._engine.savepoints.survey import Leftover, LeftoverKind, Places, Removal, Survey, Unclear
+from penstock._engine.savepoints.survey import Leftover, LeftoverKind, LeftoverPlaces, Removal, Survey, UnclearLeftover
 from penstock._engine.storage.opening import open_storage
 from penstock.errors import PenstockError
 
@@ -29,7 +29,7 @@ MIN_AGE_MS: Final = 3_600_000
 _SAVEPOINT: Final = "savepoint-"
 
 
-def find_leftovers(places: Places, *, min_age_ms: int = MIN_AGE_MS, now_ms: int | None = None) -> Survey:
+def find_leftovers(places: LeftoverPlaces, *, min_age_ms: int = MIN_AGE_MS, now_ms: int | None = None) -> Survey:
     """Look for what dead jobs left behind; nothing is changed.
 
     Args:
@@ -85,12 +85,12 @@ def _remove(leftover: Leftover, options: Mapping[str, str] | None) -> str | None
 class _Search:
     """One look at all places."""
 
-    def __init__(self, places: Places, oldest_ms: int) -> None:
+    def __init__(self, places: LeftoverPlaces, oldest_ms: int) -> None:
         self._places = places
         self._oldest_ms = oldest_ms
         self._chains: list[JobChain] = []
         self._savepoints: list[tuple[CheckpointStorage, str]] = []
-        self._unclear: list[Unclear] = []
+        self._unclear: list[UnclearLeftover] = []
 
     def run(self) -> Survey:
         found: list[Leftover] = []
@@ -120,7 +120,7 @@ class _Search:
         if not (chain.has_ended or chain.job_id in self._places.ended_jobs):
             return False
         if chain.unreadable:
-            self._unclear.append(Unclear(chain.unreadable[0], UNREADABLE))
+            self._unclear.append(UnclearLeftover(chain.unreadable[0], UNREADABLE))
             return False
         return True
 
@@ -137,7 +137,7 @@ class _Search:
     def _files_of(self, chain: JobChain) -> Iterator[Leftover]:
         storage, ended = chain.storage, f"job {chain.job_id} has ended"
         abandoned = chain.abandoned if self._places.retained else frozenset[int]()
-        needed = chain.files_of(record for record in chain.living if record.checkpoint_id not in abandoned)
+        needed = chain.files_of(entry for entry in chain.living if entry.checkpoint_id not in abandoned)
         dead = {
             **dict.fromkeys(chain.doomed, f"{ended}, and was about to delete it"),
             **dict.fromkeys(abandoned, f"{ended}, and its last run did not go on from it"),
@@ -170,7 +170,7 @@ class _Search:
         jobs = [chain for chain in self._chains if chain.job_id.startswith(prefix)]
         if not jobs:
             reason = "it has no metadata, but its job is in none of the checkpoint directories"
-            self._unclear.append(Unclear(path, reason))
+            self._unclear.append(UnclearLeftover(path, reason))
         elif not any(same_place(path, place) for chain in jobs for place in chain.start()):
             size, modified_ms = sum(file.size for file in files), max(file.modified_ms for file in files)
             reason = "it was given up before its metadata was written"

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 from penstock._engine.coordinator.checkpoints.snapshots import map_handles
-from penstock._engine.protocol.metadata import Record, RecordKind, decode_record, document_format
+from penstock._engine.protocol.metadata import ChainEntry, ChainEntryKind, decode_chain_entry, document_format
 from penstock._engine.protocol.paths import METADATA
 from penstock._engine.state.integrity import check_intact
 from penstock._engine.storage.opening import above, absolute, open_storage
@@ -24,13 +24,13 @@ _SHOWN: Final = 8
 
 
 @dataclass(frozen=True, slots=True)
-class Located:
+class LocatedCheckpoint:
     """A record, and the storage in which its files have the names that it gives them."""
 
     #: The directory, as a person would give it.
     path: str
     storage: CheckpointStorage
-    record: Record
+    entry: ChainEntry
     #: Of the metadata.
     format: int
 
@@ -41,9 +41,9 @@ class Located:
         Raises:
             UnknownStateError: The record says that a job was taken over or ended, and holds none.
         """
-        if self.record.snapshot is None:
-            raise UnknownStateError(self.path, "state", (f"a record of the kind {self.record.kind.value!r}",))
-        return self.record.snapshot
+        if self.entry.snapshot is None:
+            raise UnknownStateError(self.path, "state", (f"a record of the kind {self.entry.kind.value!r}",))
+        return self.entry.snapshot
 
     def name_of(self, handle: StateHandle) -> str:
         """Return what a message calls a file of state."""
@@ -65,7 +65,7 @@ class Located:
         return data
 
 
-def locate(path: str, options: Mapping[str, str] | None = None) -> Located:
+def locate(path: str, options: Mapping[str, str] | None = None) -> LocatedCheckpoint:
     """Open a savepoint or checkpoint.
 
     Args:
@@ -87,22 +87,22 @@ def locate(path: str, options: Mapping[str, str] | None = None) -> Located:
         raise UnknownStateError(
             directory, f"savepoint or checkpoint (no {METADATA} in it)", known or ("nothing at all",)
         )
-    record = decode_record(data, storage.full_path(METADATA))
-    if record.kind is not RecordKind.SAVEPOINT:
+    entry = decode_chain_entry(data, storage.full_path(METADATA))
+    if entry.kind is not ChainEntryKind.SAVEPOINT:
         # A checkpoint names its files from the directory of all checkpoints.
         storage = open_storage(above(above(directory)[0])[0] or "/", options)
-    return Located(directory, storage, record, document_format(data))
+    return LocatedCheckpoint(directory, storage, entry, document_format(data))
 
 
-def rebased(record: Record, directory: str) -> Record:
+def rebased(entry: ChainEntry, directory: str) -> ChainEntry:
     """Return a savepoint's record with its files named from above its directory, as those of checkpoints are."""
-    if record.snapshot is None:
-        return record
+    if entry.snapshot is None:
+        return entry
 
     def change(handle: StateHandle) -> StateHandle:
         return handle if handle.path is None else replace(handle, path=f"{directory}/{handle.path}")
 
-    return replace(record, snapshot=map_handles(record.snapshot, change))
+    return replace(entry, snapshot=map_handles(entry.snapshot, change))
 
 
 def handles_of(snapshot: JobSnapshot) -> Iterator[StateHandle]:

@@ -10,12 +10,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from penstock._engine.protocol.control import decode
-from penstock._engine.protocol.events import AddSplits, ReaderState, decode_event
+from penstock._engine.protocol.events import AddSplitsEvent, ReaderState, decode_event
 from penstock._engine.protocol.key_groups import key_group_range
 from penstock._engine.protocol.key_values import key_value
-from penstock._engine.savepoints.located import Located, locate
+from penstock._engine.savepoints.located import LocatedCheckpoint, locate
 from penstock._engine.state.keyed_store import KeyedStore
-from penstock._engine.state.operator_state import OperatorState
+from penstock._engine.state.operator_state import OperatorStateBackend
 from penstock._engine.state.table import MISSING
 from penstock._engine.state.timers import split
 from penstock._engine.storage.scratch import ScratchDirectory
@@ -24,7 +24,7 @@ from penstock.errors import CorruptCheckpointError, UnknownStateError
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterator
 
-    from penstock._engine.protocol.metadata import OperatorRecord
+    from penstock._engine.protocol.metadata import OperatorMetadata
     from penstock._engine.protocol.state_handle import StateMode
     from penstock._engine.state.memory_store import MemoryStore
 
@@ -35,7 +35,7 @@ MEMORY_BYTES: Final = 256 << 20
 
 
 @dataclass(frozen=True, slots=True)
-class StatePlace:
+class SubtaskStateLocation:
     """The state of one subtask: small, and good in any process that can read the savepoint.
 
     Attributes:
@@ -50,12 +50,12 @@ class StatePlace:
     uid: str
     subtask: int
 
-    def located(self) -> Located:
+    def located(self) -> LocatedCheckpoint:
         """Open the savepoint."""
         return locate(self.path, dict(self.options))
 
 
-def operator_of(located: Located, uid: str) -> OperatorRecord:
+def operator_of(located: LocatedCheckpoint, uid: str) -> OperatorMetadata:
     """Return an operator.
 
     Raises:
@@ -68,7 +68,7 @@ def operator_of(located: Located, uid: str) -> OperatorRecord:
 
 
 @contextlib.contextmanager
-def opened_store(located: Located, operator: OperatorRecord, subtask: int) -> Generator[MemoryStore]:
+def opened_store(located: LocatedCheckpoint, operator: OperatorMetadata, subtask: int) -> Generator[MemoryStore]:
     """Have the keyed state of a subtask in a store, for reading.
 
     Raises:
@@ -86,7 +86,7 @@ def opened_store(located: Located, operator: OperatorRecord, subtask: int) -> Ge
 
 
 @contextlib.contextmanager
-def _full_names(located: Located) -> Generator[None]:
+def _full_names(located: LocatedCheckpoint) -> Generator[None]:
     """Let errors of the store name files as a person finds them."""
     try:
         yield
@@ -97,13 +97,13 @@ def _full_names(located: Located) -> Generator[None]:
         raise type(error)(located.storage.full_path(error.path), error.reason) from error
 
 
-def _handles(operator: OperatorRecord) -> Iterator[Any]:
+def _handles(operator: OperatorMetadata) -> Iterator[Any]:
     for subtask in operator.subtasks:
         yield from subtask.lineage
         yield from subtask.operator_state
 
 
-def keyed_entries(place: StatePlace, name: str) -> Iterator[tuple[Any, tuple[int, ...], Any]]:
+def keyed_entries(place: SubtaskStateLocation, name: str) -> Iterator[tuple[Any, tuple[int, ...], Any]]:
     """Iterate (key, namespace, value) of one keyed state."""
     located = place.located()
     with opened_store(located, operator_of(located, place.uid), place.subtask) as store:
@@ -113,7 +113,7 @@ def keyed_entries(place: StatePlace, name: str) -> Iterator[tuple[Any, tuple[int
                 yield key, namespace, value
 
 
-def timers(place: StatePlace, domain: str) -> Iterator[tuple[Any, int, tuple[int, ...]]]:
+def timers(place: SubtaskStateLocation, domain: str) -> Iterator[tuple[Any, int, tuple[int, ...]]]:
     """Iterate (key, time, namespace) of the timers of one domain, in the order of time."""
     located = place.located()
     with opened_store(located, operator_of(located, place.uid), place.subtask) as store:
@@ -123,32 +123,32 @@ def timers(place: StatePlace, domain: str) -> Iterator[tuple[Any, int, tuple[int
             yield original if kept else key_value(normal), timestamp, namespace
 
 
-def operator_state(located: Located, operator: OperatorRecord, subtask: int) -> OperatorState:
+def operator_state(located: LocatedCheckpoint, operator: OperatorMetadata, subtask: int) -> OperatorStateBackend:
     """Return the operator state of a subtask, without what other subtasks own of union lists.
 
     Raises:
         CorruptCheckpointError: A file is damaged or gone.
     """
-    state = OperatorState()
+    state = OperatorStateBackend()
     with _full_names(located):
         state.restore(operator.subtasks[subtask].operator_state, located.read)
     return state
 
 
-def list_items(place: StatePlace, name: str, mode: StateMode) -> list[Any]:
+def list_items(place: SubtaskStateLocation, name: str, mode: StateMode) -> list[Any]:
     """Return the items of a list or union list that a subtask owns."""
     located = place.located()
     return operator_state(located, operator_of(located, place.uid), place.subtask).list_state(name, mode).own
 
 
-def broadcast_entries(place: StatePlace, name: str) -> list[tuple[Any, Any]]:
+def broadcast_entries(place: SubtaskStateLocation, name: str) -> list[tuple[Any, Any]]:
     """Return the entries of a broadcast state as a subtask has it."""
     located = place.located()
     state = operator_state(located, operator_of(located, place.uid), place.subtask)
     return list(state.broadcast_state(name).entries.items())
 
 
-def splits(place: StatePlace) -> list[tuple[bytes, int, bool]]:
+def splits(place: SubtaskStateLocation) -> list[tuple[bytes, int, bool]]:
     """Return (split, version of its serializer, whether its reader has it) of one source subtask."""
     located = place.located()
     operator = operator_of(located, place.uid)
@@ -157,13 +157,13 @@ def splits(place: StatePlace) -> list[tuple[bytes, int, bool]]:
     found = [(split, reader.version, True) for split in reader.splits]
     if operator.enumerator is not None:
         events = map(decode_event, operator.enumerator.undelivered.get(place.subtask, ()))
-        moving = [event for event in events if isinstance(event, AddSplits)]
+        moving = [event for event in events if isinstance(event, AddSplitsEvent)]
         back = [part for part in operator.enumerator.returned if part.subtask == place.subtask]
         found += [(split, part.version, False) for part in (*moving, *back) for split in part.splits]
     return found
 
 
-def modes(operator: OperatorRecord) -> dict[str, StateMode]:
+def modes(operator: OperatorMetadata) -> dict[str, StateMode]:
     """Return the operator states of an operator by name."""
     return {
         part.name: part.mode

@@ -12,7 +12,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from penstock._engine.savepoints.located import locate
-from penstock._engine.savepoints.survey import Leftover, LeftoverKind, Unclear
+from penstock._engine.savepoints.survey import Leftover, LeftoverKind, UnclearLeftover
 from penstock.errors import PenstockError, UnknownStateError
 
 if TYPE_CHECKING:
@@ -46,7 +46,7 @@ class StagedFiles:
     ) -> None:
         self._options = options
         #: What may need anything: while there is any, nothing counts as left over.
-        self.unclear: list[Unclear] = []
+        self.unclear: list[UnclearLeftover] = []
         #: The bytes in which sinks name what they need.
         self._needed: list[bytes] = []
         for path in savepoints:
@@ -77,7 +77,7 @@ class StagedFiles:
                 is_unknown = run_id not in self._known and job_id not in self._ended_jobs
                 if is_unknown and (job_id, run_id) not in asked:
                     asked.add((job_id, run_id))
-                    self.unclear.append(Unclear(segment.path, _unknown(job_id, run_id)))
+                    self.unclear.append(UnclearLeftover(segment.path, _unknown(job_id, run_id)))
                 is_over = run_id in self._over or (run_id not in self._known and job_id in self._ended_jobs)
                 if not is_over or status is None or status.modified_ms > oldest_ms or self._is_needed(segment.path):
                     continue
@@ -92,28 +92,30 @@ class StagedFiles:
     def _add_chain(self, chain: JobChain) -> bool:
         """Take note of what a job needs, and tell whether that is all."""
         if chain.unreadable:
-            self.unclear.append(Unclear(chain.unreadable[0], UNREADABLE))
-        for record in chain.living:
-            self._needed += _opaque(record.snapshot)
+            self.unclear.append(UnclearLeftover(chain.unreadable[0], UNREADABLE))
+        for entry in chain.living:
+            self._needed += _opaque(entry.snapshot)
         for place in chain.start():
             try:
-                self._needed += _opaque(locate(place, self._options).record.snapshot)
+                self._needed += _opaque(locate(place, self._options).entry.snapshot)
             except PenstockError as error:
                 self.unclear.append(
-                    Unclear(place, f"job {chain.job_id} goes on from it, and it cannot be read: {error}")
+                    UnclearLeftover(place, f"job {chain.job_id} goes on from it, and it cannot be read: {error}")
                 )
                 return False
         return not chain.unreadable
 
     def _add_savepoint(self, path: str) -> None:
         try:
-            record = locate(path, self._options).record
+            entry = locate(path, self._options).entry
         except UnknownStateError:  # something else
             return
         except PenstockError as error:
-            self.unclear.append(Unclear(path, f"it cannot be read, so no staged file is known to be dead ({error})"))
+            self.unclear.append(
+                UnclearLeftover(path, f"it cannot be read, so no staged file is known to be dead ({error})")
+            )
             return
-        self._needed += _opaque(record.snapshot)
+        self._needed += _opaque(entry.snapshot)
 
 
 def _unknown(job_id: str, run_id: str | None) -> str:

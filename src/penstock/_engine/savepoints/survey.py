@@ -42,7 +42,7 @@ class Leftover:
 
 
 @dataclass(frozen=True, slots=True)
-class Unclear:
+class UnclearLeftover:
     """What may be left over, and may be needed."""
 
     path: str
@@ -55,7 +55,7 @@ class Survey:
     """What a look found."""
 
     leftovers: tuple[Leftover, ...]
-    unclear: tuple[Unclear, ...]
+    unclear: tuple[UnclearLeftover, ...]
 
     @property
     def bytes(self) -> int:
@@ -73,7 +73,7 @@ class Removal:
 
 
 @dataclass(frozen=True, slots=True)
-class Places:
+class LeftoverPlaces:
     """Where to look.
 
     Attributes:

@@ -11,7 +11,7 @@ from penstock.errors import CorruptCheckpointError
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from penstock._engine.savepoints.located import Located
+    from penstock._engine.savepoints.located import LocatedCheckpoint
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,9 +57,9 @@ def verify(path: str, options: Mapping[str, str] | None = None) -> Verification:
     return verify_located(locate(path, options))
 
 
-def verify_located(located: Located) -> Verification:
+def verify_located(located: LocatedCheckpoint) -> Verification:
     """Do what `verify` does, for what was opened before."""
-    snapshot = located.record.snapshot
+    snapshot = located.entry.snapshot
     # After a rescale several subtasks name one file.
     handles = {(handle.path, handle.inline): handle for handle in (() if snapshot is None else handles_of(snapshot))}
     damaged: list[DamagedFile] = []

@@ -11,7 +11,7 @@ from penstock._engine.operators.fired_windows import CONTENTS, FIRED, take_over_
 from penstock._engine.protocol.clocks import now_ms
 from penstock._engine.protocol.key_groups import key_group, key_group_range, subtask_of_key_group
 from penstock._engine.protocol.keys import NormalKey, normal_key
-from penstock._engine.protocol.metadata import OperatorRecord, encode_record
+from penstock._engine.protocol.metadata import OperatorMetadata, encode_chain_entry
 from penstock._engine.protocol.paths import METADATA, shared_path
 from penstock._engine.protocol.state_handle import StateHandle, StateMode
 from penstock._engine.savepoints.draft import transformed
@@ -19,7 +19,7 @@ from penstock._engine.savepoints.located import absolute
 from penstock._engine.savepoints.reading import MEMORY_BYTES, SCRATCH, opened_store, operator_state
 from penstock._engine.state.declared import bare, declared
 from penstock._engine.state.keyed_store import KeyedStore
-from penstock._engine.state.operator_state import OperatorState, describe
+from penstock._engine.state.operator_state import OperatorStateBackend, describe
 from penstock._engine.state.table import ABSENT
 from penstock._engine.state.timers import split
 from penstock._engine.storage.copying import copy_files
@@ -61,11 +61,11 @@ def write_draft(draft: Draft, path: str, options: Mapping[str, str] | None = Non
     target = open_storage(directory, options)
     if target.names(""):
         raise SavepointChangeError(directory, "there are files already; choose a directory that is empty or new")
-    writer = _Writer(draft, target)
+    writer = _DraftWriter(draft, target)
     try:
-        record = encode_record(draft.record(writer.operators(), now_ms(), __version__))
+        document = encode_chain_entry(draft.entry(writer.operators(), now_ms(), __version__))
         # A store whose answer was lost is asked again, and then says that it is there.
-        is_first = target.put_if_absent(METADATA, record) or target.find(METADATA) == record
+        is_first = target.put_if_absent(METADATA, document) or target.find(METADATA) == document
     except BaseException:
         target.delete(writer.written)
         raise
@@ -74,7 +74,7 @@ def write_draft(draft: Draft, path: str, options: Mapping[str, str] | None = Non
     return directory
 
 
-class _Shape(NamedTuple):
+class _TableShape(NamedTuple):
     """What a table is declared as."""
 
     name: str
@@ -83,7 +83,7 @@ class _Shape(NamedTuple):
     old_keys: bool = False
 
 
-class _Writer:
+class _DraftWriter:
     """Writes the files of a draft's operators."""
 
     def __init__(self, draft: Draft, target: CheckpointStorage) -> None:
@@ -92,15 +92,15 @@ class _Writer:
         self._copies: dict[str, str] = {}
         self.written: list[str] = []
 
-    def operators(self) -> dict[str, OperatorRecord]:
+    def operators(self) -> dict[str, OperatorMetadata]:
         operators = {uid: self._operator(uid, operator) for uid, operator in self._draft.operators.items()}
         self.written += self._copies.values()
         if self._draft.located is not None:
             copy_files(self._draft.located.storage, self._target, self._copies.items())
         return operators
 
-    def _operator(self, uid: str, operator: OperatorDraft) -> OperatorRecord:
-        subtasks = operator.record.subtasks
+    def _operator(self, uid: str, operator: OperatorDraft) -> OperatorMetadata:
+        subtasks = operator.metadata.subtasks
         if operator.keyed_changes:
             lineages = self._keyed(uid, operator)
         else:
@@ -110,7 +110,7 @@ class _Writer:
         else:
             states = [self._copied(part.operator_state) for part in subtasks]
         return replace(
-            operator.record,
+            operator.metadata,
             subtasks=tuple(
                 replace(part, lineage=lineage, operator_state=state)
                 for part, lineage, state in zip(subtasks, lineages, states, strict=True)
@@ -137,13 +137,13 @@ class _Writer:
     def _keyed(self, uid: str, operator: OperatorDraft) -> list[Lineage]:
         checkpoint_id = self._draft.checkpoint_id
         with ScratchDirectory(SCRATCH) as directory:
-            stores = _Stores(operator.record, directory)
-            for subtask, part in enumerate(operator.record.subtasks):
+            stores = _NewStores(operator.metadata, directory)
+            for subtask, part in enumerate(operator.metadata.subtasks):
                 if part.lineage:
                     self._take_over(operator, subtask, stores)
             for name, state in operator.keyed.items():
                 if state is not None:
-                    shape = _Shape(name, state.kind, keep_keys=True)
+                    shape = _TableShape(name, state.kind, keep_keys=True)
                     for key, namespace, given in state.entries():
                         value = transformed(state.steps, name, state.kind, key, given)
                         stores.put(shape, namespace, normal_key(key), key, value)
@@ -160,11 +160,11 @@ class _Writer:
                 lineages.append(named or ())
             return lineages
 
-    def _take_over(self, operator: OperatorDraft, subtask: int, stores: _Stores) -> None:
+    def _take_over(self, operator: OperatorDraft, subtask: int, stores: _NewStores) -> None:
         """Put what stays of a subtask's keyed state into the new stores, transformed where that is asked for."""
         assert self._draft.located is not None
-        with opened_store(self._draft.located, operator.record, subtask) as store:
-            lineage, most = operator.record.subtasks[subtask].lineage, operator.record.max_parallelism
+        with opened_store(self._draft.located, operator.metadata, subtask) as store:
+            lineage, most = operator.metadata.subtasks[subtask].lineage, operator.metadata.max_parallelism
             take_over_from_format_1(store, lineage, most)
             given = {*operator.keyed}
             if CONTENTS in given:  # windows that are new have yet to fire
@@ -174,7 +174,7 @@ class _Writer:
                     continue
                 steps = operator.transforms.get(table.name, [])
                 kind = table.kind if not steps else stores.new_kind(table.name, table.kind, operator.types)
-                shape = _Shape(table.name, kind, table.keep_keys, table.old_keys)
+                shape = _TableShape(table.name, kind, table.keep_keys, table.old_keys)
                 for namespace, pane in table.panes.items():
                     for normal, key, stored in pane.entries():
                         value = transformed(steps, table.name, kind, key, stored) if steps else stored
@@ -188,9 +188,9 @@ class _Writer:
     # -------------------------------------------------------------------------------------------------- operator state
 
     def _operator_state(self, uid: str, operator: OperatorDraft, subtask: int) -> Lineage:
-        state, located, record = OperatorState(), self._draft.located, operator.record
-        if located is not None and record.subtasks[subtask].operator_state:
-            state = operator_state(located, record, subtask)
+        state, located, metadata = OperatorStateBackend(), self._draft.located, operator.metadata
+        if located is not None and metadata.subtasks[subtask].operator_state:
+            state = operator_state(located, metadata, subtask)
         for name, wanted in operator.operator_states.items():
             state.remove(name)
             if wanted is not None:
@@ -198,7 +198,7 @@ class _Writer:
                 if mode is StateMode.BROADCAST:
                     state.broadcast_state(name).put_all(content)
                 else:
-                    state.list_state(name, mode).update(_share(content, mode, record, subtask))
+                    state.list_state(name, mode).update(_share(content, mode, metadata, subtask))
 
         def write(data: bytes, parts: tuple[StatePart, ...]) -> StateHandle:
             token = secrets.randbits(63)
@@ -209,10 +209,10 @@ class _Writer:
         return () if handle is None else (handle,)
 
 
-class _Stores:
+class _NewStores:
     """The new keyed state of one operator: a store for each subtask, larger than memory where need be."""
 
-    def __init__(self, operator: OperatorRecord, directory: Path) -> None:
+    def __init__(self, operator: OperatorMetadata, directory: Path) -> None:
         self._parallelism, self._most = operator.parallelism, operator.max_parallelism
         self.all = [
             KeyedStore(
@@ -249,7 +249,7 @@ class _Stores:
                 if any(table.name == name for table in store.tables):
                     store.table(name, kind=kind)
 
-    def put(self, shape: _Shape, namespace: tuple[int, ...], normal: NormalKey, key: Any, value: Any) -> None:
+    def put(self, shape: _TableShape, namespace: tuple[int, ...], normal: NormalKey, key: Any, value: Any) -> None:
         """Set a value in place of an earlier one; ABSENT leaves the key without."""
         watched = self._watched.get(shape.name)
         if value is not ABSENT and watched is not None and _OF_TEXT.get(watched.partition("[")[2]) is not type(value):
@@ -294,7 +294,7 @@ def _nothing_to_read(handle: StateHandle) -> bytes:
     raise InternalError(reason)
 
 
-def _share(items: list[tuple[int | None, Any]], mode: StateMode, operator: OperatorRecord, subtask: int) -> list[Any]:
+def _share(items: list[tuple[int | None, Any]], mode: StateMode, operator: OperatorMetadata, subtask: int) -> list[Any]:
     """Return the items that a subtask gets: those that it had, and its part of those that go round.
 
     Of a list no start hands out what a finished subtask has. Of a union list all subtasks see all, in this order.

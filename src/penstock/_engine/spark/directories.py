@@ -16,7 +16,7 @@ import tempfile
 import uuid
 from pathlib import Path
 
-from penstock._engine.storage.scratch import Hold, ScratchDirectory, is_dead
+from penstock._engine.storage.scratch import DirectoryLock, ScratchDirectory, is_dead
 from penstock.errors import LocalDirectoryError
 
 #: Below this Spark fails in the middle of a shuffle with an error that does not name the disk.
@@ -90,7 +90,7 @@ class RunDirectory:
         require_free_space(parent)
         try:
             self.path = Path(tempfile.mkdtemp(prefix=_RUN_PREFIX, dir=parent))
-            self._lock = Hold(self.path)
+            self._lock = DirectoryLock(self.path)
             self.log_file = _new_log_file(private_directory(parent / "logs"), self.path.name)
         except OSError as error:
             raise LocalDirectoryError(str(parent), error.strerror or str(error)) from error

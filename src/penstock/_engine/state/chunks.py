@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias, cast
 from penstock._engine.protocol.key_frames import may_lack_names
 from penstock._engine.protocol.key_groups import key_group, normal_key_groups
 from penstock._engine.protocol.key_values import key_value
-from penstock._engine.state.state_file import Chunk, Op, StateFileWriter
+from penstock._engine.state.state_file import Chunk, ChunkOperation, StateFileWriter
 from penstock._engine.state.table import ABSENT, Pane
 from penstock._engine.state.timers import Entry, Timers, split
 from penstock.errors import InternalError
@@ -49,7 +49,7 @@ class Chunker:
             InternalError: It has written a key that belongs to another subtask.
         """
         if pane.drop_unsaved:
-            yield self._chunk(Op.DROP, pane, [])
+            yield self._chunk(ChunkOperation.DROP, pane, [])
         if not pane.dirty:
             return
         keys, values = _dirty_columns(pane)
@@ -63,7 +63,7 @@ class Chunker:
             if not pane.stored:  # then what no earlier epoch has committed needs no trace
                 deleted = [normal for normal in deleted if normal in pane.pending]
         if deleted:
-            yield self._chunk(Op.DELETE, pane, deleted)
+            yield self._chunk(ChunkOperation.DELETE, pane, deleted)
         start = 0
         while start < len(keys):
             end = start + self._writer.batch
@@ -102,7 +102,7 @@ class Chunker:
             InternalError: There is one for a key that belongs to another subtask.
         """
         self._check(timers.name, [split(entry)[0] for _, entry in timers.journal])
-        for op, is_set in ((Op.TIMER_SET, True), (Op.TIMER_DELETE, False)):
+        for op, is_set in ((ChunkOperation.TIMER_SET, True), (ChunkOperation.TIMER_DELETE, False)):
             rows = [row for row, what in timers.journal.items() if what is is_set]
             start = 0
             while start < len(rows):
@@ -121,10 +121,10 @@ class Chunker:
             first = first if rows else group
             rows += groups[group]
             if len(rows) >= self._writer.batch:
-                yield self._timer_chunk(Op.TIMER_SET, timers, rows, (first, group))
+                yield self._timer_chunk(ChunkOperation.TIMER_SET, timers, rows, (first, group))
                 rows = []
         if rows:
-            yield self._timer_chunk(Op.TIMER_SET, timers, rows, (first, self._key_groups.stop - 1))
+            yield self._timer_chunk(ChunkOperation.TIMER_SET, timers, rows, (first, self._key_groups.stop - 1))
 
     def _by_group(self, pane: Pane, below: Below) -> Iterator[tuple[int, _Columns]]:
         """Iterate the present and unexpired entries of a pane by key group."""
@@ -159,20 +159,22 @@ class Chunker:
 
     def _put(self, pane: Pane, columns: _Columns, key_groups: tuple[int, int]) -> Chunk:
         keys, values, originals = columns
-        chunk = self._chunk(Op.PUT, pane, keys)
+        chunk = self._chunk(ChunkOperation.PUT, pane, keys)
         chunk.key_groups = key_groups
         chunk.values = values
         if pane.table.keep_keys and any(original is not None for original in originals):
             chunk.originals = originals
         return chunk
 
-    def _chunk(self, op: Op, pane: Pane, keys: list[NormalKey]) -> Chunk:
+    def _chunk(self, op: ChunkOperation, pane: Pane, keys: list[NormalKey]) -> Chunk:
         table = pane.table
         chunk = Chunk(op, table.name, table.kind, table.keep_keys, pane.namespace, self._range, keys)
         chunk.old_keys = table.old_keys and any(map(may_lack_names, keys))
         return chunk
 
-    def _timer_chunk(self, op: Op, timers: Timers, rows: list[tuple[int, Entry]], key_groups: tuple[int, int]) -> Chunk:
+    def _timer_chunk(
+        self, op: ChunkOperation, timers: Timers, rows: list[tuple[int, Entry]], key_groups: tuple[int, int]
+    ) -> Chunk:
         entries = [split(entry) for _, entry in rows]
         keys = [normal for normal, _ in entries]
         chunk = Chunk(op, timers.name, "", False, (), key_groups, keys)
@@ -180,7 +182,7 @@ class Chunker:
             chunk.values = [(row[0], entry[1]) for row, entry in zip(rows, entries, strict=True)]
         else:
             chunk.values = [timestamp for timestamp, _ in rows]
-        if op is Op.TIMER_SET and any(type(normal) is bytes for normal in keys):
+        if op is ChunkOperation.TIMER_SET and any(type(normal) is bytes for normal in keys):
             chunk.originals = [timers.original(timestamp, entry) for timestamp, entry in rows]
         return chunk
 

@@ -36,7 +36,7 @@ _NETWORK_DISKS: Final = {
 }
 
 
-class Environment:
+class LmdbEnvironment:
     """An open environment with two databases; made by `open_environment`."""
 
     def __init__(self, path: Path) -> None:
@@ -91,11 +91,11 @@ class Environment:
         self._env.set_mapsize(map_bytes)
 
 
-_opened: Final[WeakValueDictionary[tuple[int, Path], Environment]] = WeakValueDictionary()
+_opened: Final[WeakValueDictionary[tuple[int, Path], LmdbEnvironment]] = WeakValueDictionary()
 _opening = threading.Lock()
 
 
-def open_environment(path: Path) -> Environment:
+def open_environment(path: Path) -> LmdbEnvironment:
     """Return this process's handle of the environment in a directory; it closes with its last user.
 
     Of its two files either both are there or none: where one was cleaned away, a process that has them open still uses
@@ -110,7 +110,7 @@ def open_environment(path: Path) -> Environment:
         if environment is None:
             if (path / "data.mdb").exists() != (path / "lock.mdb").exists():
                 raise lmdb.Error(f"{path}: one of its two files is gone")
-            environment = _opened[key] = Environment(path)
+            environment = _opened[key] = LmdbEnvironment(path)
         return environment
 
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 from penstock._engine.state import pickles
 from penstock._engine.state.entries import entry_of
 from penstock._engine.state.environment import private_directory
-from penstock._engine.state.local_version import NOWHERE, LocalVersion, MovedError, find_versions, new_version
+from penstock._engine.state.local_version import NOWHERE, LocalVersion, VersionMovedError, find_versions, new_version
 from penstock._engine.state.memory_store import MemoryStore, entry_bytes
 from penstock._engine.state.table import ABSENT, Pane
 from penstock.errors import StaleAttemptError
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from penstock._engine.protocol.keys import NormalKey
     from penstock._engine.protocol.state_handle import StateHandle
-    from penstock._engine.state.lineage import Position, Step
+    from penstock._engine.state.lineage import LineageStep, Position
     from penstock._engine.state.state_file import Chunk
 
 #: Deltas that may wait in memory for the local version: a store that starts from there has to load them all.
@@ -77,7 +77,7 @@ class KeyedStore(MemoryStore):
 
     # ---------------------------------------------------------------------------------------------- the epoch's start
 
-    def _start_over(self, way: list[Step], places: dict[Position, int]) -> int:
+    def _start_over(self, way: list[LineageStep], places: dict[Position, int]) -> int:
         super()._start_over(way, places)
         self._local, self._passed = None, []
         best = -1
@@ -92,7 +92,7 @@ class KeyedStore(MemoryStore):
             self._attach(self._local)
             try:
                 self._load_timers(self._local)
-            except MovedError:  # by another process, since its position was read
+            except VersionMovedError:  # by another process, since its position was read
                 return self._start_over(way, places)
         return best
 
@@ -102,7 +102,7 @@ class KeyedStore(MemoryStore):
         self._passed.append(name)
         super()._settle_name(name)
 
-    def _take(self, step: Step, places: dict[Position, int]) -> None:
+    def _take(self, step: LineageStep, places: dict[Position, int]) -> None:
         super()._take(step, places)
         if self._pending_bytes() > self._memory_bytes // 2 and not self._is_overtaken(step, places):
             try:
@@ -111,7 +111,7 @@ class KeyedStore(MemoryStore):
                 if not self._is_overtaken(step, places):
                     raise
 
-    def _is_overtaken(self, step: Step, places: dict[Position, int]) -> bool:
+    def _is_overtaken(self, step: LineageStep, places: dict[Position, int]) -> bool:
         """Return whether another process moved the local version to where this store only arrives later."""
         return any(places.get(version.position, -1) > places[step.position] for version in self._versions())
 
@@ -144,7 +144,7 @@ class KeyedStore(MemoryStore):
         local = self._local = self._furthest()
         try:
             local.move(self._passed, list(self._panes()), list(self._timers.values()), self._run_id)
-        except MovedError as moved:
+        except VersionMovedError as moved:
             raise self._stale(moved.position) from moved
         del self._passed[:-1]
         self._absorbed = 0
@@ -197,7 +197,7 @@ class KeyedStore(MemoryStore):
         """Read a key from the local version into memory, also when that is full: see `make_room`."""
         try:
             value, original, size = cast("LocalVersion", self._local).get(pane.stored, normal)
-        except MovedError as moved:
+        except VersionMovedError as moved:
             raise self._stale(moved.position) from moved
         self._room -= entry_bytes(size)
         pane.hot[normal] = value
@@ -212,7 +212,7 @@ class KeyedStore(MemoryStore):
                 entry = entry_of(key, raw, known)
                 if entry is not None:
                     yield group, *entry
-        except MovedError as moved:
+        except VersionMovedError as moved:
             raise self._stale(moved.position) from moved
 
     # ------------------------------------------------------------------------------------------------------- memory

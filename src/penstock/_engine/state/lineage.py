@@ -19,14 +19,14 @@ ORIGIN: Final[Position] = (0, 0)
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class LineageStep:
     """Files that lead from the step before to a position."""
 
     position: Position
     handles: tuple[StateHandle, ...]
 
 
-def steps(lineage: Lineage, key_groups: range) -> list[Step]:
+def steps(lineage: Lineage, key_groups: range) -> list[LineageStep]:
     """Return the positions on a lineage, oldest first; the first is reached from nothing.
 
     Snapshots, and after a rescale the deltas of the subtasks that wrote them, make up the first step: only together
@@ -35,8 +35,8 @@ def steps(lineage: Lineage, key_groups: range) -> list[Step]:
     own = (key_groups.start, key_groups.stop - 1)
     foreign = [i for i, handle in enumerate(lineage) if handle.kind == "snapshot" or handle.key_groups != own]
     root = lineage[: foreign[-1] + 1] if foreign else ()
-    result = [Step(_root_position(root, own), root)]
-    result += [Step((handle.checkpoint_id, handle.token), (handle,)) for handle in lineage[len(root) :]]
+    result = [LineageStep(_root_position(root, own), root)]
+    result += [LineageStep((handle.checkpoint_id, handle.token), (handle,)) for handle in lineage[len(root) :]]
     return result
 
 

@@ -1,7 +1,7 @@
 """A committed version of keyed state in an LMDB environment: its layout, and how it moves forward.
 
-    meta      "version"   the position of the contents, see `Meta`
-              pane id     one `PaneRecord` per pane
+    meta      "version"   the position of the contents, see `VersionMeta`
+              pane id     one `PaneMeta` per pane
     entries   pane id, key group, key       a pickle of the value, see `entries`
               pane id, key group, time, …   a pickle of a timer
 
@@ -25,7 +25,7 @@ from penstock._engine.protocol.key_groups import key_group
 from penstock._engine.protocol.keys import NormalKey, encode_normal
 from penstock._engine.state import pickles
 from penstock._engine.state.entries import GROUP, PANE_ID, PREFIX, changes, locate, stored, value_of
-from penstock._engine.state.environment import Environment, not_usable, open_environment
+from penstock._engine.state.environment import LmdbEnvironment, not_usable, open_environment
 from penstock._engine.state.table import ABSENT, Namespace, Pane
 from penstock._engine.state.timers import Entry, Timers, split
 
@@ -51,7 +51,7 @@ _BATCH: Final = 1 << 15
 _READS: Final = 1 << 12
 
 
-class Meta(msgspec.Struct):
+class VersionMeta(msgspec.Struct):
     """What a version says about itself."""
 
     layout: int
@@ -66,7 +66,7 @@ class Meta(msgspec.Struct):
     run_id: str = ""
 
 
-class PaneRecord(msgspec.Struct, array_like=True):
+class PaneMeta(msgspec.Struct, array_like=True):
     """One pane, or the timers of one domain."""
 
     pane_id: int
@@ -79,7 +79,7 @@ class PaneRecord(msgspec.Struct, array_like=True):
     entries: int
 
 
-class MovedError(Exception):
+class VersionMovedError(Exception):
     """The version is not where the caller expects it.
 
     Args:
@@ -100,7 +100,7 @@ class LocalVersion:
         max_parallelism: The number of all key groups.
     """
 
-    def __init__(self, environment: Environment, key_groups: range, max_parallelism: int) -> None:
+    def __init__(self, environment: LmdbEnvironment, key_groups: range, max_parallelism: int) -> None:
         self._environment = environment
         self._max_parallelism = max_parallelism
         self._reader: lmdb.Transaction | None = None
@@ -117,13 +117,13 @@ class LocalVersion:
         return self.meta.position
 
     def _read_directory(self, transaction: lmdb.Transaction) -> None:
-        self.meta = Meta(_LAYOUT, self._key_groups, self._max_parallelism, NOWHERE, [], 1)
-        self.panes: dict[tuple[str, Namespace, bool], PaneRecord] = {}
+        self.meta = VersionMeta(_LAYOUT, self._key_groups, self._max_parallelism, NOWHERE, [], 1)
+        self.panes: dict[tuple[str, Namespace, bool], PaneMeta] = {}
         for key, value in transaction.cursor(self._environment.meta):
             if key == _VERSION_KEY:
-                self.meta = msgspec.msgpack.decode(value, type=Meta)
+                self.meta = msgspec.msgpack.decode(value, type=VersionMeta)
             else:
-                record = msgspec.msgpack.decode(value, type=PaneRecord)
+                record = msgspec.msgpack.decode(value, type=PaneMeta)
                 self.panes[record.name, record.namespace, record.is_timers] = record
 
     # ---------------------------------------------------------------------------------------------------- reading
@@ -132,7 +132,7 @@ class LocalVersion:
         """Return (value, original key, size of the pickle) of a key, with ABSENT where there is none.
 
         Raises:
-            MovedError: The version moved to where the caller is not.
+            VersionMovedError: The version moved to where the caller is not.
         """
         key, is_wide = locate(pane_id, normal, self._max_parallelism)
         raw: bytes | None = self._reading().get(key)  # pyright: ignore[reportAssignmentType] - no buffers were asked for
@@ -163,10 +163,10 @@ class LocalVersion:
     def _check(self, transaction: lmdb.Transaction) -> None:
         """Make sure that what a transaction reads lies below the caller's memory and not beyond it."""
         raw = transaction.get(_VERSION_KEY, db=self._environment.meta)
-        position = NOWHERE if raw is None else msgspec.msgpack.decode(raw, type=Meta).position
+        position = NOWHERE if raw is None else msgspec.msgpack.decode(raw, type=VersionMeta).position
         # Only the store that fills a version without a position knows of it.
         if position not in self.passed and (position, self.position) != (NOWHERE, NOWHERE):
-            raise MovedError(position)
+            raise VersionMovedError(position)
 
     def release(self) -> None:
         """End the read transaction, so that old pages can be used again."""
@@ -190,7 +190,7 @@ class LocalVersion:
             run_id: The run that moves it.
 
         Raises:
-            MovedError: It stands at a position that the caller did not pass.
+            VersionMovedError: It stands at a position that the caller did not pass.
         """
         self.release()
         self.passed = passed
@@ -239,7 +239,7 @@ class LocalVersion:
         self._write_entries(transaction, record, iter(sorted(map(change, domain.pending.items()))))
 
     def _write_entries(
-        self, transaction: lmdb.Transaction, record: PaneRecord, changes: Iterator[tuple[bytes, bytes | None]]
+        self, transaction: lmdb.Transaction, record: PaneMeta, changes: Iterator[tuple[bytes, bytes | None]]
     ) -> None:
         entries = self._environment.entries
         before = int(transaction.stat(entries)["entries"])
@@ -256,15 +256,15 @@ class LocalVersion:
             transaction.delete(key, db=self._environment.meta)
             del self.panes[record.name, record.namespace, record.is_timers]
 
-    def _record(self, name: str, namespace: Namespace, *, is_timers: bool) -> PaneRecord:
+    def _record(self, name: str, namespace: Namespace, *, is_timers: bool) -> PaneMeta:
         record = self.panes.get((name, namespace, is_timers))
         if record is None:
-            record = PaneRecord(self.meta.next_pane, name, namespace, is_timers, "", False, False, 0)
+            record = PaneMeta(self.meta.next_pane, name, namespace, is_timers, "", False, False, 0)
             self.meta.next_pane += 1
             self.panes[name, namespace, is_timers] = record
         return record
 
-    def _delete_all(self, transaction: lmdb.Transaction, record: PaneRecord) -> None:
+    def _delete_all(self, transaction: lmdb.Transaction, record: PaneMeta) -> None:
         prefix = PANE_ID.pack(record.pane_id)
         cursor = transaction.cursor()
         if record.entries and cursor.set_range(prefix):

@@ -17,8 +17,8 @@ from penstock._engine.protocol.state_handle import StateHandle
 from penstock._engine.state import old_keys
 from penstock._engine.state.chunks import Chunker, check_key_groups
 from penstock._engine.state.integrity import check_intact
-from penstock._engine.state.lineage import Position, Step, steps
-from penstock._engine.state.state_file import Chunk, Op, StateFileWriter, read_index, read_state_file
+from penstock._engine.state.lineage import LineageStep, Position, steps
+from penstock._engine.state.state_file import Chunk, ChunkOperation, StateFileWriter, read_index, read_state_file
 from penstock._engine.state.table import ABSENT, MISSING, Pane, Table
 from penstock._engine.state.timers import Entry, Timers
 
@@ -129,7 +129,7 @@ class MemoryStore:
         self._caught_up(places)
         self._running = True
 
-    def _start_over(self, way: list[Step], places: dict[Position, int]) -> int:
+    def _start_over(self, way: list[LineageStep], places: dict[Position, int]) -> int:
         """Empty the memory and return the place on the way that it then holds, -1 for none."""
         for table in self._tables.values():
             table.forget()
@@ -142,7 +142,7 @@ class MemoryStore:
         """Note which name of the state in memory the checkpoint took."""
         self._names = [name]
 
-    def _take(self, step: Step, places: dict[Position, int]) -> None:
+    def _take(self, step: LineageStep, places: dict[Position, int]) -> None:
         """Apply one step's files; `places` has all positions on the way."""
         for handle in step.handles:
             for chunk in self._chunks_of(handle):
@@ -165,13 +165,13 @@ class MemoryStore:
         return read_state_file(data, path, wanted, self._max_parallelism)
 
     def _absorb(self, chunk: Chunk) -> None:
-        if chunk.op is Op.TIMER_SET or chunk.op is Op.TIMER_DELETE:
+        if chunk.op is ChunkOperation.TIMER_SET or chunk.op is ChunkOperation.TIMER_DELETE:
             self._absorb_timers(chunk)
             return
         table = self.table(chunk.name, kind=chunk.kind, keep_keys=chunk.keep_keys)
         table.old_keys = table.old_keys or (chunk.old_keys and any(map(may_lack_names, chunk.keys)))
         pane = table.pane(chunk.namespace)
-        if chunk.op is Op.DROP:
+        if chunk.op is ChunkOperation.DROP:
             self._absorb_drop(pane, chunk.key_groups)
             return
         pane.pending.update(chunk.keys)
@@ -197,7 +197,7 @@ class MemoryStore:
 
     def _absorb_timers(self, chunk: Chunk) -> None:
         timers = self.timers(chunk.name)
-        is_set = chunk.op is Op.TIMER_SET
+        is_set = chunk.op is ChunkOperation.TIMER_SET
         values: list[Any] = chunk.values or []
         originals: Iterable[Any] = chunk.originals or [MISSING] * len(values)
         for normal, value, original in zip(chunk.keys, values, originals, strict=True):

@@ -106,7 +106,7 @@ class StoredBroadcastState(BroadcastState[Any, Any]):
 _State: TypeAlias = "OperatorListState | StoredBroadcastState"
 
 
-class OperatorState:
+class OperatorStateBackend:
     """All operator state of one subtask. A state that nobody asks for any more is kept as it was."""
 
     def __init__(self) -> None:

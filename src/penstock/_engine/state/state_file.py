@@ -44,7 +44,7 @@ _CHUNK_BYTES: Final = 1 << 20
 _MAX_ENTRIES: Final = 1 << 16
 
 
-class Op(IntEnum):
+class ChunkOperation(IntEnum):
     """What a chunk does."""
 
     #: Set keys to values.
@@ -63,7 +63,7 @@ class Op(IntEnum):
 class Chunk:
     """One operation in columns."""
 
-    op: Op
+    op: ChunkOperation
     #: The table, or the timer domain.
     name: str
     kind: str
@@ -217,7 +217,7 @@ def read_keys(data: bytes, path: str, info: ChunkInfo) -> list[NormalKey]:
 
 
 def _columns(chunk: Chunk) -> bytes:
-    if chunk.op is Op.DROP:
+    if chunk.op is ChunkOperation.DROP:
         return b""
     keys = _pack_keys(chunk.keys)
     values = _pickle_column(chunk, chunk.values) if chunk.values is not None else b""
@@ -226,7 +226,7 @@ def _columns(chunk: Chunk) -> bytes:
 
 
 def _read_chunk(data: bytes, path: str, info: ChunkInfo) -> Chunk:
-    chunk = Chunk(Op(info.op), info.name, info.kind, info.keep_keys, info.namespace, info.key_groups, [])
+    chunk = Chunk(ChunkOperation(info.op), info.name, info.kind, info.keep_keys, info.namespace, info.key_groups, [])
     chunk.old_keys = info.old_keys
     raw = _unpack(data, path, info)
     if not raw:

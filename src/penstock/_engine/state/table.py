@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 Namespace: TypeAlias = "tuple[int, ...]"
 
 
-class Sentinel(Enum):
+class Absence(Enum):
     """The two values that no user can store."""
 
     #: In `hot`: the key is known to have no value.
@@ -45,11 +45,11 @@ class Sentinel(Enum):
     MISSING = "missing"
 
 
-ABSENT: Final = Sentinel.ABSENT
-MISSING: Final = Sentinel.MISSING
+ABSENT: Final = Absence.ABSENT
+MISSING: Final = Absence.MISSING
 
 
-class Base(Protocol):
+class CommittedVersion(Protocol):
     """The committed version below the panes."""
 
     def fetch(self, pane: Pane, normal: NormalKey) -> Any:
@@ -81,7 +81,7 @@ class Pane:
         "table",
     )
 
-    def __init__(self, table: Table, namespace: Namespace, base: Base) -> None:
+    def __init__(self, table: Table, namespace: Namespace, base: CommittedVersion) -> None:
         self.table = table
         self.namespace = namespace
         #: What is in memory; a key that is not may still be stored.
@@ -182,7 +182,7 @@ class Table:
 
     __slots__ = ("_base", "expired", "keep_keys", "kind", "name", "old_keys", "panes")
 
-    def __init__(self, name: str, base: Base) -> None:
+    def __init__(self, name: str, base: CommittedVersion) -> None:
         self.name = name
         #: True when the keys behind byte keys are stored beside the values.
         self.keep_keys = False

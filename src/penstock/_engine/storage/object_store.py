@@ -22,7 +22,7 @@ from obstore.exceptions import (
 from obstore.store import MemoryStore, from_url
 
 from penstock._engine.storage.checkpoint_storage import CheckpointStorage, StoredFile
-from penstock._engine.storage.s3 import SCHEMES, Access, is_s3_setting, s3_access
+from penstock._engine.storage.s3 import SCHEMES, S3Access, is_s3_setting, s3_access
 from penstock._engine.storage.store_errors import is_missing, reason_of
 from penstock.errors import CheckpointStorageError, CorruptCheckpointError
 
@@ -55,7 +55,7 @@ def open_object_store(url: str, options: dict[str, str]) -> CheckpointStorage:
     if scheme == "memory":
         return ObjectStorage(url, _memory.setdefault(url, MemoryStore()))
     own = {key: value for key, value in options.items() if not is_s3_setting(key)}
-    access = s3_access(url, options) if scheme in SCHEMES else Access(own)
+    access = s3_access(url, options) if scheme in SCHEMES else S3Access(own)
     try:
         return ObjectStorage(url, from_url(_quoted(url), retry_config=_IMPATIENT, **access.arguments), access)
     except (BaseError, ValueError) as error:
@@ -71,7 +71,7 @@ class ObjectStorage(CheckpointStorage):
         access: How it is opened again, patient; None for a store that always answers.
     """
 
-    def __init__(self, url: str, store: ObjectStore, access: Access | None = None) -> None:
+    def __init__(self, url: str, store: ObjectStore, access: S3Access | None = None) -> None:
         self.url = url
         self._store = store
         self._access = access

@@ -25,7 +25,7 @@ _TIMEOUTS: Final[ClientConfig] = {"connect_timeout": "5s", "read_timeout": "30s"
 
 
 @dataclass(frozen=True, slots=True)
-class Access:
+class S3Access:
     """What ``obstore`` is given with a URL."""
 
     config: dict[str, str] = field(default_factory=dict[str, str], repr=False)
@@ -45,7 +45,7 @@ def is_s3_setting(key: str) -> bool:
     return key.startswith(("s3.", "fs.s3a."))
 
 
-def s3_access(url: str, options: Mapping[str, str], environ: Mapping[str, str] = os.environ) -> Access:
+def s3_access(url: str, options: Mapping[str, str], environ: Mapping[str, str] = os.environ) -> S3Access:
     """Return how a bucket is reached.
 
     Args:
@@ -68,7 +68,7 @@ def s3_access(url: str, options: Mapping[str, str], environ: Mapping[str, str] =
         server = _server(url, endpoint)
         client = cast("ClientConfig", {**client, "allow_http": server.startswith("http:")})
         config["aws_endpoint"] = server if is_path_style is not False else _with_bucket(server, url)
-    return Access(config, client, _credentials(url, settings))
+    return S3Access(config, client, _credentials(url, settings))
 
 
 def _first(environ: Mapping[str, str], names: tuple[str, ...]) -> str | None:

@@ -40,7 +40,7 @@ class ScratchDirectory:
         place = parent or Path(tempfile.gettempdir())
         try:
             self.path = Path(tempfile.mkdtemp(prefix=prefix, dir=place))
-            self._lock = Hold(self.path)
+            self._lock = DirectoryLock(self.path)
         except OSError as error:
             raise LocalDirectoryError(str(place), error.strerror or str(error)) from error
 
@@ -63,7 +63,7 @@ class ScratchDirectory:
         self.remove()
 
 
-class Hold:
+class DirectoryLock:
     """A directory that is locked for as long as this process lives, or until it is let go.
 
     Args:
@@ -135,7 +135,7 @@ def is_dead(directory: Path) -> bool:
     if sys.platform == "win32" or not (directory / LOCK).is_file():
         return False
     try:
-        Hold(directory).close()
+        DirectoryLock(directory).close()
     except OSError:
         return False
     return True

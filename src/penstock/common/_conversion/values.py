@@ -36,7 +36,7 @@ from penstock.common.typeinfo import (
 from penstock.common.types import Row, RowKind, field_names, make_row
 
 Converter: TypeAlias = Callable[[Any], Any]
-"""Takes a value, perhaps None, and returns it as its type has it; raises MisfitError."""
+"""Takes a value, perhaps None, and returns it as its type has it; raises TypeMismatchError."""
 
 #: The least and the greatest value of the types that have some.
 RANGES: Final = {
@@ -50,7 +50,7 @@ RANGES: Final = {
 _NO_SCALARS: Final = frozenset((bool, int, float, str, Decimal))
 
 
-class MisfitError(Exception):
+class TypeMismatchError(Exception):
     """A value that does not fit its type.
 
     Args:
@@ -62,9 +62,9 @@ class MisfitError(Exception):
         super().__init__(reason, path)
         self.reason, self.path = reason, path
 
-    def within(self, step: str) -> MisfitError:
+    def within(self, step: str) -> TypeMismatchError:
         """Return the error as it is in what the value is a part of."""
-        return MisfitError(self.reason, step + self.path)
+        return TypeMismatchError(self.reason, step + self.path)
 
 
 def converter(type_info: TypeInformation | None) -> Converter | None:
@@ -119,7 +119,7 @@ def _integer(limits: tuple[int, int] | None) -> Converter:
                 raise _wanted("an integer", value) from None
         if limits is not None and not limits[0] <= number <= limits[1]:
             reason = f"it is out of range, which is {limits[0]} to {limits[1]}"
-            raise MisfitError(reason)
+            raise TypeMismatchError(reason)
         return number
 
     return convert
@@ -134,7 +134,7 @@ def _double(value: Any) -> float:
     try:
         return float(value)
     except (OverflowError, ValueError) as error:
-        raise MisfitError(str(error)) from None
+        raise TypeMismatchError(str(error)) from None
 
 
 def _float(value: Any) -> float:
@@ -144,7 +144,7 @@ def _float(value: Any) -> float:
         return struct.unpack("<f", struct.pack("<f", number))[0]
     except OverflowError:
         reason = "it is out of range, which is that of floats of 32 bits"
-        raise MisfitError(reason) from None
+        raise TypeMismatchError(reason) from None
 
 
 def _boolean(value: Any) -> bool:
@@ -170,7 +170,7 @@ def _character(value: Any) -> str:
     text = _text(value)
     if len(text) != 1:
         reason = f"it has {len(text)} characters in place of one"
-        raise MisfitError(reason)
+        raise TypeMismatchError(reason)
     return text
 
 
@@ -248,8 +248,8 @@ def _plain(value: Any) -> Any:
     return value.item() if kind in ("b", "i", "u", "f") and getattr(value, "ndim", None) == 0 else value
 
 
-def _wanted(what: str, value: Any) -> MisfitError:
-    return MisfitError(f"it is of {type(value).__qualname__}, not {what}")
+def _wanted(what: str, value: Any) -> TypeMismatchError:
+    return TypeMismatchError(f"it is of {type(value).__qualname__}, not {what}")
 
 
 # ----------------------------------------------------------------------------------------------- values made of values
@@ -263,7 +263,7 @@ def _not_none(convert: Converter | None) -> Converter | None:
     def present(value: Any) -> Any:
         if value is None:
             reason = "None has no place here"
-            raise MisfitError(reason)
+            raise TypeMismatchError(reason)
         return convert(value)
 
     return present
@@ -275,7 +275,7 @@ def _parts(converters: Iterable[Converter | None], values: Iterable[Any], step: 
     try:
         for convert, value in zip(converters, values, strict=True):
             parts.append(value if convert is None else convert(value))
-    except MisfitError as error:
+    except TypeMismatchError as error:
         raise error.within(step(len(parts))) from None
     return parts
 
@@ -363,7 +363,7 @@ def _row_values(value: Any, names: list[str]) -> Sequence[Any]:
         if len(own) < len(names):
             missing = [name for name in names if name not in own]
             reason = f"it lacks the field {', '.join(map(repr, missing))}"
-            raise MisfitError(reason)
+            raise TypeMismatchError(reason)
         return value.get_fields_by_names(names)
     if isinstance(value, (tuple, list)):
         return cast("Sequence[Any]", value)
@@ -387,10 +387,10 @@ def _check_names(found: Iterable[str], names: list[str]) -> None:
     unknown = set(found).difference(names)
     if unknown:
         reason = f"the type has no field {', '.join(sorted(map(repr, unknown)))}"
-        raise MisfitError(reason)
+        raise TypeMismatchError(reason)
 
 
 def _check_count(found: int, wanted: int) -> None:
     if found != wanted:
         reason = f"it has {found} fields in place of {wanted}"
-        raise MisfitError(reason)
+        raise TypeMismatchError(reason)

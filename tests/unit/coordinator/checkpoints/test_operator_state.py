@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from penstock._engine.coordinator.checkpoints.operator_state import redistribute, visible_state
 from penstock._engine.coordinator.checkpoints.snapshots import state_files
 from penstock._engine.coordinator.epochs.job_state import _spill
-from penstock._engine.protocol.metadata import JobSnapshot, OperatorRecord, OperatorSubtask
+from penstock._engine.protocol.metadata import JobSnapshot, OperatorMetadata, OperatorSubtaskState
 from penstock._engine.protocol.state_handle import Lineage, StateHandle, StateMode, StatePart
 
 
@@ -22,8 +22,8 @@ def handle(number: int, **counts: int) -> StateHandle:
     return StateHandle(1, number, "operator", f"file-{number}", None, 10, 1, 0, (0, -1), parts)
 
 
-def subtask(number: int, *, finished: bool = False, **counts: int) -> OperatorSubtask:
-    return OperatorSubtask(finished=finished, operator_state=(handle(number, **counts),) if counts else ())
+def subtask(number: int, *, finished: bool = False, **counts: int) -> OperatorSubtaskState:
+    return OperatorSubtaskState(finished=finished, operator_state=(handle(number, **counts),) if counts else ())
 
 
 def items(lineage: Lineage, mode: StateMode) -> list[tuple[int, int]]:
@@ -43,7 +43,7 @@ def test_what_was_dealt_once_can_be_dealt_again() -> None:
         [(0, 0), (0, 2), (0, 4), (1, 1)],
         [(0, 1), (0, 3), (1, 0)],
     ]
-    again = redistribute([OperatorSubtask(operator_state=share) for share in shares], 3)
+    again = redistribute([OperatorSubtaskState(operator_state=share) for share in shares], 3)
     assert [items(share, StateMode.LIST) for share in again] == [
         [(0, 0), (1, 1), (1, 0)],
         [(0, 2), (0, 1)],
@@ -58,7 +58,7 @@ def test_items_of_finished_subtasks_are_dealt_out_with_the_others() -> None:
         shares = redistribute(old, parallelism)
         dealt = sorted(item for share in shares for item in items(share, StateMode.LIST))
         assert dealt == [(0, 0), (0, 1), (1, 0), (1, 1)]
-        new = [OperatorSubtask(operator_state=share) for share in shares]
+        new = [OperatorSubtaskState(operator_state=share) for share in shares]
         for index in range(parallelism):
             seen = visible_state(new, index)
             all_items = items(seen, StateMode.UNION) + items(seen, StateMode.FOREIGN)
@@ -94,8 +94,8 @@ def test_a_subtask_gets_of_others_nothing_but_union_items() -> None:
 def test_inline_state_of_both_kinds_moves_to_files_of_its_own_when_it_is_too_much_for_the_metadata() -> None:
     lists = replace(handle(5, list=1), path=None, inline=b"l" * (3 << 19), size=3 << 19)
     keyed = replace(lists, kind="delta", inline=b"k" * (3 << 19), key_groups=(0, 127), parts=())
-    subtasks = (OperatorSubtask((keyed,), operator_state=(lists,)),)
-    before = JobSnapshot((), {"uid": OperatorRecord("Map", 0, 1, 128, subtasks)})
+    subtasks = (OperatorSubtaskState((keyed,), operator_state=(lists,)),)
+    before = JobSnapshot((), {"uid": OperatorMetadata("Map", 0, 1, 128, subtasks)})
     after, files = _spill(before, "job", 7)
     assert sorted(data[:1] for _, data in files) == [b"k", b"l"]
     assert state_files(after) == {path for path, _ in files}
@@ -108,7 +108,7 @@ counts = st.fixed_dictionaries({"list": st.integers(1, 6), "union": st.integers(
 def test_no_item_is_lost_or_doubled_by_any_changes(files: list[dict[str, int]], parallelisms: list[int]) -> None:
     subtasks = [subtask(number, finished=number % 3 == 1, **parts) for number, parts in enumerate(files)]
     for parallelism in parallelisms:
-        subtasks = [OperatorSubtask(operator_state=share) for share in redistribute(subtasks, parallelism)]
+        subtasks = [OperatorSubtaskState(operator_state=share) for share in redistribute(subtasks, parallelism)]
     for mode in (StateMode.LIST, StateMode.UNION):
         found = Counter(item for one in subtasks for item in items(one.operator_state, mode))
         assert found == Counter((number, place) for number, parts in enumerate(files) for place in range(parts[mode]))

@@ -1,26 +1,26 @@
 from __future__ import annotations
 
-from penstock._engine.coordinator.checkpoints.retention import ORPHAN_AGE_MS, Garbage, Retention
+from penstock._engine.coordinator.checkpoints.retention import ORPHAN_AGE_MS, CheckpointRetention, Garbage
 from penstock._engine.protocol.metadata import (
+    ChainEntry,
+    ChainEntryKind,
     JobSnapshot,
-    OperatorRecord,
-    OperatorSubtask,
-    Record,
-    RecordKind,
+    OperatorMetadata,
+    OperatorSubtaskState,
 )
 from penstock._engine.protocol.state_handle import StateHandle
 
 
-def checkpoint(checkpoint_id: int, *files: str) -> Record:
+def checkpoint(checkpoint_id: int, *files: str) -> ChainEntry:
     lineage = tuple(StateHandle(checkpoint_id, 1, "delta", file, None, 1, 1, 0, (0, 127)) for file in files)
-    operators = {"op": OperatorRecord("op", 0, 1, 128, (OperatorSubtask(lineage),))}
-    return Record(
-        RecordKind.CHECKPOINT, "j", "job", checkpoint_id, "run", "n", 0, "0", None, JobSnapshot((), operators)
+    operators = {"op": OperatorMetadata("op", 0, 1, 128, (OperatorSubtaskState(lineage),))}
+    return ChainEntry(
+        ChainEntryKind.CHECKPOINT, "j", "job", checkpoint_id, "run", "n", 0, "0", None, JobSnapshot((), operators)
     )
 
 
 def test_newest_checkpoints_stay_and_files_go_with_the_last_that_names_them() -> None:
-    retention = Retention(2, 0)
+    retention = CheckpointRetention(2, 0)
     retention.keep(checkpoint(1, "a"))
     retention.keep(checkpoint(2, "a", "b"))
     assert not retention.drop()
@@ -33,7 +33,7 @@ def test_newest_checkpoints_stay_and_files_go_with_the_last_that_names_them() ->
 
 
 def test_files_that_are_being_copied_stay_with_whoever_else_needs_them() -> None:
-    retention = Retention(1, 0)
+    retention = CheckpointRetention(1, 0)
     first = checkpoint(1, "a", "b")
     retention.keep(first)
     one, other = (retention.pin(1, frozenset({"a", "b"})) for _ in range(2))
@@ -44,7 +44,7 @@ def test_files_that_are_being_copied_stay_with_whoever_else_needs_them() -> None
 
 
 def test_files_that_a_job_begins_with_stay_until_newer_ones_are_there() -> None:
-    retention = Retention(1, 0)
+    retention = CheckpointRetention(1, 0)
     origin = checkpoint(1, "copy").snapshot
     assert origin is not None
     retention.keep_origin(origin)
@@ -54,7 +54,7 @@ def test_files_that_a_job_begins_with_stay_until_newer_ones_are_there() -> None:
 
 
 def test_orphans_are_looked_for_at_the_start_and_a_while_later() -> None:
-    retention = Retention(1, 1_000)
+    retention = CheckpointRetention(1, 1_000)
     assert retention.sweep_due(1_000)
     assert not retention.sweep_due(2_000)
     assert retention.sweep_due(1_000 + ORPHAN_AGE_MS)
@@ -62,7 +62,7 @@ def test_orphans_are_looked_for_at_the_start_and_a_while_later() -> None:
 
 
 def test_orphans_are_looked_for_a_while_after_an_epoch_was_given_up() -> None:
-    retention = Retention(1, 0)
+    retention = CheckpointRetention(1, 0)
     assert retention.sweep_due(ORPHAN_AGE_MS)
     for at in range(100_000, 100_100):  # many in a row are one reason to look
         retention.orphans_possible(at)
@@ -72,7 +72,7 @@ def test_orphans_are_looked_for_a_while_after_an_epoch_was_given_up() -> None:
 
 
 def test_claimed_checkpoint_goes_when_as_many_newer_ones_are_there_as_are_retained() -> None:
-    retention = Retention(2, 0, ("/savepoints/one",))
+    retention = CheckpointRetention(2, 0, ("/savepoints/one",))
     copies = checkpoint(1, "copy").snapshot
     assert copies is not None
     retention.keep_origin(copies)

@@ -9,9 +9,9 @@ import pytest
 
 from penstock._engine.coordinator import events as ev
 from penstock._engine.coordinator import instructions as do
-from penstock._engine.coordinator.commits.commit_cycle import CommitCycle
+from penstock._engine.coordinator.commits.commit_cycle import CommitScheduler
 from penstock._engine.coordinator.commits.ledger import CommitLedger
-from penstock._engine.coordinator.context import Desk
+from penstock._engine.coordinator.context import CoordinatorContext
 from penstock._engine.coordinator.phases import Phase
 from penstock._engine.protocol.metadata import Committable, OutstandingCommit
 
@@ -22,18 +22,18 @@ class Commits:
     """A job with two checkpoints of one sink and one of another, all of which are to be committed."""
 
     def __init__(self) -> None:
-        self.desk, self.errors = Desk(), list[Exception]()
-        self.desk.phase = Phase.EPOCH
+        self.context, self.errors = CoordinatorContext(), list[Exception]()
+        self.context.phase = Phase.EPOCH
         outstanding = [OutstandingCommit(uid, number, (Committable(0, b""),)) for uid, number in COMMITS]
         state: Any = SimpleNamespace(ledger=CommitLedger(outstanding))
-        self.cycle = CommitCycle(self.desk, state, 3, fail=self.errors.append, moved=lambda: None)
+        self.cycle = CommitScheduler(self.context, state, 3, fail=self.errors.append, moved=lambda: None)
         self.cycle.start()
         assert self.begun() == [("a", 2), ("b", 2)]
 
     def begun(self) -> list[tuple[str, int]]:
         """Return the commits that were begun since the last look."""
-        told = self.desk.taken()
-        self.alarms = [step.alarm for step in told if isinstance(step, do.Wake)]
+        told = self.context.taken()
+        self.alarms = [step.alarm for step in told if isinstance(step, do.SetAlarm)]
         return [(step.commit.uid, step.commit.checkpoint_id) for step in told if isinstance(step, do.Commit)]
 
     def done(self, uid: str, retry: tuple[Committable, ...] = ()) -> list[tuple[str, int]]:
@@ -50,16 +50,16 @@ def test_next_one_of_a_sink_begins_when_the_one_before_is_done() -> None:
 @pytest.mark.parametrize("phase", [Phase.TEARDOWN, Phase.FAILING])
 def test_none_begins_while_a_job_breaks_off_because_of_an_error(phase: Phase) -> None:
     commits = Commits()
-    commits.desk.phase = phase
+    commits.context.phase = phase
     assert commits.done("a") == []
-    commits.desk.phase = Phase.RECOVERING
+    commits.context.phase = Phase.RECOVERING
     commits.cycle.start()
     assert commits.begun() == [("a", 3)]
 
 
 def test_one_that_failed_while_the_job_is_cancelled_is_not_tried_again_by_it() -> None:
     commits = Commits()
-    commits.desk.phase = Phase.CANCELLING
+    commits.context.phase = Phase.CANCELLING
     commits.cycle.answered(ev.CommitFailed("a", OSError("gone")))
     assert [str(error) for error in commits.errors] == ["gone"]
     assert commits.done("b") == []
@@ -70,8 +70,8 @@ def test_one_that_was_put_off_is_tried_again_while_the_job_runs(phase: Phase, ag
     commits = Commits()
     assert commits.done("a", (Committable(0, b"", 1),)) == []
     [alarm] = commits.alarms
-    commits.desk.phase = phase
-    commits.desk.ring(alarm)
+    commits.context.phase = phase
+    commits.context.ring(alarm)
     assert commits.begun() == again
 
 

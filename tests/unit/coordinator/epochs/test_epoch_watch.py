@@ -6,8 +6,8 @@ from types import SimpleNamespace
 from typing import Any
 
 from penstock._engine.coordinator import events as ev
-from penstock._engine.coordinator.context import Desk
-from penstock._engine.coordinator.epochs.epoch_watch import EpochWatch
+from penstock._engine.coordinator.context import CoordinatorContext
+from penstock._engine.coordinator.epochs.epoch_watch import EpochMonitor
 from penstock._engine.protocol.clocks import Moment
 
 
@@ -15,10 +15,10 @@ class Watched:
     """Epochs with a timeout of 100 ms, of which one in a row may expire."""
 
     def __init__(self) -> None:
-        self.desk, self.given_up = Desk(), 0
-        self.desk.chain = SimpleNamespace(next_id=7)  # type: ignore[assignment]
+        self.context, self.given_up = CoordinatorContext(), 0
+        self.context.chain = SimpleNamespace(next_id=7)  # type: ignore[assignment]
         settings: Any = SimpleNamespace(timeout_ms=100, tolerable_failures=1)
-        self.watch = EpochWatch(self.desk, settings, self._expire)
+        self.watch = EpochMonitor(self.context, settings, self._expire)
         self.watch.begin()
 
     def _expire(self) -> None:
@@ -26,7 +26,7 @@ class Watched:
 
     def look(self, after_ms: int, tasks_done: int = 0) -> int:
         """Look after a time, and return how many epochs were given up by then."""
-        self.desk.now = Moment(0, self.desk.now.passed_ms + after_ms)
+        self.context.now = Moment(0, self.context.now.passed_ms + after_ms)
         self.watch.observed(ev.EpochObserved(tasks_done, ("map (1)",)))
         return self.given_up
 

@@ -4,14 +4,14 @@ from typing import Any
 
 import pytest
 
-from penstock._engine.coordinator.life.restarts import RestartSettings, RestartStrategy, restart_strategy
+from penstock._engine.coordinator.life.restarts import RestartStrategy, RestartStrategySettings, restart_strategy
 from penstock.common.configuration import Configuration
 
 MIDDLE = 0.5  # a chance that leaves no jitter
 
 
 def strategy(kind: str, **settings: Any) -> RestartStrategy:
-    return restart_strategy(RestartSettings(strategy=kind, **settings))
+    return restart_strategy(RestartStrategySettings(strategy=kind, **settings))
 
 
 def test_without_restarts_the_first_failure_is_the_last() -> None:
@@ -68,13 +68,13 @@ def test_jitter_never_exceeds_the_longest_backoff() -> None:
 @pytest.mark.parametrize(("checkpointing", "expected"), [(True, "exponential-delay"), (False, "none")])
 @pytest.mark.behaviour(160, 167)
 def test_default_strategy_depends_on_checkpointing(expected: str, *, checkpointing: bool) -> None:
-    assert RestartSettings.read(Configuration(), checkpointing=checkpointing).strategy == expected
+    assert RestartStrategySettings.read(Configuration(), checkpointing=checkpointing).strategy == expected
 
 
 def test_defaults_are_those_of_the_keys() -> None:
-    assert RestartSettings.read(Configuration(), checkpointing=False) == RestartSettings()
+    assert RestartStrategySettings.read(Configuration(), checkpointing=False) == RestartStrategySettings()
 
 
 def test_strategy_that_is_set_holds_without_checkpointing() -> None:
     configuration = Configuration().set_string("restart-strategy.type", "fixed-delay")
-    assert RestartSettings.read(configuration, checkpointing=False).strategy == "fixed-delay"
+    assert RestartStrategySettings.read(configuration, checkpointing=False).strategy == "fixed-delay"

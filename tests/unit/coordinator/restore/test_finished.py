@@ -8,7 +8,7 @@ import pytest
 
 from penstock._engine.coordinator.checkpoints.snapshots import fresh_snapshot
 from penstock._engine.coordinator.restore.finished import Extent, extents
-from penstock._engine.coordinator.restore.state_assignment import fit_snapshot
+from penstock._engine.coordinator.restore.state_assignment import assign_state
 from penstock._engine.graph.job_graph import (
     JobEdge,
     JobGraph,
@@ -17,7 +17,7 @@ from penstock._engine.graph.job_graph import (
     OperatorNode,
     PartitionerKind,
 )
-from penstock._engine.protocol.metadata import JobSnapshot, OperatorSubtask
+from penstock._engine.protocol.metadata import JobSnapshot, OperatorSubtaskState
 from penstock._engine.protocol.rows import MAX_WATERMARK
 from penstock.errors import FinishedOperatorError, MixedChainError, RestoreError
 
@@ -49,7 +49,7 @@ def stored(graph: JobGraph, **finished: Extent) -> JobSnapshot:
     operators = {
         uid: replace(
             snapshot.operators[uid],
-            subtasks=tuple(OperatorSubtask(finished=index < COUNTS[extent]) for index in range(2)),
+            subtasks=tuple(OperatorSubtaskState(finished=index < COUNTS[extent]) for index in range(2)),
         )
         for uid, extent in finished.items()
     }
@@ -109,29 +109,29 @@ def test_operators_of_one_vertex_have_finished_to_one_extent() -> None:
 def test_finished_operator_has_no_state_left_at_another_parallelism() -> None:
     graph = job(POINTWISE, parallelism=3)
     snapshot = stored(job(POINTWISE), before=FINISHED, behind=FINISHED)
-    fitted = fit_snapshot(snapshot, graph, "chk-7", ignore_unclaimed=False, stops=False).snapshot
-    assert fitted.finished
-    assert fitted.operators["behind"].subtasks == (OperatorSubtask(finished=True),) * 3
-    assert all(part.watermark == MAX_WATERMARK for vertex in fitted.vertices for part in vertex.subtasks)
+    assignment = assign_state(snapshot, graph, "chk-7", ignore_unclaimed=False, stops=False).snapshot
+    assert assignment.finished
+    assert assignment.operators["behind"].subtasks == (OperatorSubtaskState(finished=True),) * 3
+    assert all(part.watermark == MAX_WATERMARK for vertex in assignment.vertices for part in vertex.subtasks)
 
 
 @pytest.mark.behaviour(15)
 def test_all_subtasks_of_a_partly_finished_vertex_run_again_when_the_job_has_changed() -> None:
     snapshot = stored(job(POINTWISE), before=PARTLY, behind=PARTLY)
-    fitted = fit_snapshot(snapshot, job(POINTWISE, parallelism=3), "chk-7", ignore_unclaimed=False, stops=False)
-    assert not any(part.finished for vertex in fitted.snapshot.vertices for part in vertex.subtasks)
-    assert not any(part.finished for one in fitted.snapshot.operators.values() for part in one.subtasks)
+    assignment = assign_state(snapshot, job(POINTWISE, parallelism=3), "chk-7", ignore_unclaimed=False, stops=False)
+    assert not any(part.finished for vertex in assignment.snapshot.vertices for part in vertex.subtasks)
+    assert not any(part.finished for one in assignment.snapshot.operators.values() for part in one.subtasks)
 
 
 def test_job_that_was_stopping_is_not_fitted_to_another_form() -> None:
     snapshot = stored(job(POINTWISE), before=RUNNING, behind=RUNNING)
     with pytest.raises(RestoreError, match="Start it once as it was"):
-        fit_snapshot(snapshot, job(POINTWISE, parallelism=3), "chk-7", ignore_unclaimed=False, stops=True)
+        assign_state(snapshot, job(POINTWISE, parallelism=3), "chk-7", ignore_unclaimed=False, stops=True)
 
 
 def test_other_edges_are_another_form_of_the_job() -> None:
     snapshot = stored(job(POINTWISE), before=PARTLY, behind=RUNNING)
-    same = fit_snapshot(snapshot, job(POINTWISE), "chk-7", ignore_unclaimed=False, stops=False)
-    other = fit_snapshot(snapshot, job(ALL_TO_ALL), "chk-7", ignore_unclaimed=False, stops=False)
+    same = assign_state(snapshot, job(POINTWISE), "chk-7", ignore_unclaimed=False, stops=False)
+    other = assign_state(snapshot, job(ALL_TO_ALL), "chk-7", ignore_unclaimed=False, stops=False)
     assert any(part.finished for part in same.snapshot.operators["before"].subtasks)
     assert not any(part.finished for part in other.snapshot.operators["before"].subtasks)

@@ -7,14 +7,14 @@ from typing import Any, cast
 
 import pytest
 
-from penstock._engine.coordinator.restore.origin import Possessions, possessions
-from penstock._engine.protocol.metadata import Record, RecordKind
+from penstock._engine.coordinator.restore.origin import Ownership, ownership
+from penstock._engine.protocol.metadata import ChainEntry, ChainEntryKind
 
 JOB, OTHER = "a" * 32, "b" * 32
 
 
-def record(job_id: str, checkpoint_id: int, **said: Any) -> Record:
-    return Record(RecordKind.CHECKPOINT, job_id, "job", checkpoint_id, "run", "nonce", 0, "", **said)
+def record(job_id: str, checkpoint_id: int, **said: Any) -> ChainEntry:
+    return ChainEntry(ChainEntryKind.CHECKPOINT, job_id, "job", checkpoint_id, "run", "nonce", 0, "", **said)
 
 
 @pytest.mark.parametrize(
@@ -36,10 +36,10 @@ def test_job_that_goes_on_owns_what_it_owned_and_any_other_what_it_claims(
     newest = record(JOB, 9, claimed=("/s/1",), begins=4, runs=("old",))
     restored: Any = None if path is None else SimpleNamespace(path=path)
     settings: Any = SimpleNamespace(claim=claim, latest=latest)
-    assert possessions(newest, restored, settings, 10, "new") == Possessions(*possessed)
+    assert ownership(newest, restored, settings, 10, "new") == Ownership(*possessed)
 
 
 def test_record_names_the_last_runs_alone() -> None:
     newest = record(JOB, 9, runs=tuple(f"run {number}" for number in range(16)))
-    own = possessions(newest, None, cast("Any", SimpleNamespace(claim=False, latest=True)), 10, "new")
+    own = ownership(newest, None, cast("Any", SimpleNamespace(claim=False, latest=True)), 10, "new")
     assert own.runs == (*(f"run {number}" for number in range(1, 16)), "new")

@@ -9,25 +9,25 @@ from tests.unit.coordinator.restore.test_state_assignment import graph
 from penstock._engine.coordinator.checkpoints.snapshots import fresh_snapshot
 from penstock._engine.coordinator.restore.reopening import reopen
 from penstock._engine.protocol.control import encode
-from penstock._engine.protocol.events import AddSplits, NoMoreSplits, ReaderState, encode_event
+from penstock._engine.protocol.events import AddSplitsEvent, NoMoreSplitsEvent, ReaderState, encode_event
 from penstock._engine.protocol.metadata import (
-    EnumeratorRecord,
     JobSnapshot,
-    OperatorSubtask,
+    OperatorSubtaskState,
     ReaderMessages,
     ReturnedSplits,
+    SourceCoordinatorState,
 )
 
 
 def finished() -> JobSnapshot:
     snapshot = fresh_snapshot(graph(2))
-    enumerator = EnumeratorRecord(
+    enumerator = SourceCoordinatorState(
         b"state",
         1,
-        undelivered={0: (encode_event(AddSplits((b"late",), 3)), encode_event(NoMoreSplits()))},
+        undelivered={0: (encode_event(AddSplitsEvent((b"late",), 3)), encode_event(NoMoreSplitsEvent()))},
         unseen=(ReaderMessages(0, (b"event",), split_requests=1), ReaderMessages(1, (), split_requests=2)),
     )
-    done = tuple(OperatorSubtask(state=encode(ReaderState(left)), finished=True) for left in ((), (b"left",)))
+    done = tuple(OperatorSubtaskState(state=encode(ReaderState(left)), finished=True) for left in ((), (b"left",)))
     orders = replace(snapshot.operators["orders"], subtasks=done, enumerator=enumerator)
     return replace(snapshot, operators={**snapshot.operators, "orders": orders})
 
@@ -36,8 +36,8 @@ def test_new_readers_get_nothing_of_the_old_ones_but_their_splits_through_the_en
     again = reopen(finished(), graph(2), ["orders"])
     orders = again.snapshot.operators["orders"]
     assert again.sources == ("orders",)
-    assert orders.subtasks == (OperatorSubtask(), OperatorSubtask())
-    assert orders.enumerator == EnumeratorRecord(
+    assert orders.subtasks == (OperatorSubtaskState(), OperatorSubtaskState())
+    assert orders.enumerator == SourceCoordinatorState(
         b"state",
         1,
         unseen=(ReaderMessages(0, (b"event",), split_requests=0),),

@@ -9,27 +9,27 @@ from hypothesis import strategies as st
 
 from penstock._engine.coordinator.checkpoints.snapshots import fresh_snapshot, state_files
 from penstock._engine.coordinator.restore.origin import own_files
-from penstock._engine.coordinator.restore.state_assignment import Fitted, fit_snapshot
+from penstock._engine.coordinator.restore.state_assignment import StateAssignment, assign_state
 from penstock._engine.graph.job_graph import JobGraph, JobVertex, OperatorKind, OperatorNode
 from penstock._engine.protocol.control import decode, encode
 from penstock._engine.protocol.events import (
-    AddSplits,
-    EndOfInput,
-    NoMoreSplits,
+    AddSplitsEvent,
+    EndOfInputEvent,
+    NoMoreSplitsEvent,
     ReaderState,
-    SourceEvent,
+    SourceEventWrapper,
     decode_event,
     encode_event,
 )
 from penstock._engine.protocol.key_groups import key_group_range
 from penstock._engine.protocol.metadata import (
-    EnumeratorRecord,
     JobSnapshot,
-    OperatorSubtask,
+    OperatorSubtaskState,
     OutstandingCommit,
     ReaderMessages,
     ReturnedSplits,
-    VertexSubtask,
+    SourceCoordinatorState,
+    VertexSubtaskState,
 )
 from penstock._engine.protocol.state_handle import StateHandle, StateMode, StatePart
 from penstock.errors import MaxParallelismError, ParallelismLimitError, UnclaimedStateError
@@ -62,28 +62,28 @@ def stored(parallelism: int) -> JobSnapshot:
     subtasks = []
     for index in range(parallelism):
         groups = key_group_range(index, parallelism, 128)
-        subtasks.append(OperatorSubtask((handle(3, groups, "snapshot"), handle(5, groups))))
+        subtasks.append(OperatorSubtaskState((handle(3, groups, "snapshot"), handle(5, groups))))
     counts = replace(snapshot.operators["counts"], subtasks=tuple(subtasks))
     readers = tuple(
-        OperatorSubtask(state=encode(ReaderState((b"split-%d" % index,), 2))) for index in range(parallelism)
+        OperatorSubtaskState(state=encode(ReaderState((b"split-%d" % index,), 2))) for index in range(parallelism)
     )
-    undelivered = {0: (encode_event(AddSplits((b"late",), 3)), encode_event(NoMoreSplits()))}
-    enumerator = EnumeratorRecord(b"state", 1, undelivered, (ReaderMessages(1, (), 1),))
+    undelivered = {0: (encode_event(AddSplitsEvent((b"late",), 3)), encode_event(NoMoreSplitsEvent()))}
+    enumerator = SourceCoordinatorState(b"state", 1, undelivered, (ReaderMessages(1, (), 1),))
     orders = replace(snapshot.operators["orders"], subtasks=readers, enumerator=enumerator)
     return replace(snapshot, operators={"orders": orders, "counts": counts})
 
 
-def fitted(snapshot: JobSnapshot, job: JobGraph, *, ignore: bool = False, stops: bool = False) -> Fitted:
-    return fit_snapshot(snapshot, job, PATH, ignore_unclaimed=ignore, stops=stops)
+def assignment(snapshot: JobSnapshot, job: JobGraph, *, ignore: bool = False, stops: bool = False) -> StateAssignment:
+    return assign_state(snapshot, job, PATH, ignore_unclaimed=ignore, stops=stops)
 
 
 def fit(snapshot: JobSnapshot, job: JobGraph) -> JobSnapshot:
-    return fitted(snapshot, job).snapshot
+    return assignment(snapshot, job).snapshot
 
 
 def test_unchanged_job_goes_on_with_everything_as_it_was() -> None:
     before = replace(stored(2), outstanding=(OutstandingCommit("counts", 6, ()),))
-    subtask = VertexSubtask(watermark=99, finished=True)
+    subtask = VertexSubtaskState(watermark=99, finished=True)
     before = replace(before, vertices=(replace(before.vertices[0], subtasks=(subtask,) * 2), before.vertices[1]))
     assert fit(before, graph(2)) == before
 
@@ -110,29 +110,29 @@ def test_splits_of_readers_and_those_on_the_way_go_back_when_the_parallelism_cha
         ReturnedSplits(0, (b"late",), 3),
         ReturnedSplits(1, (b"split-1",), 2),
     )
-    assert orders.enumerator == EnumeratorRecord(b"state", 1, returned=returned)
+    assert orders.enumerator == SourceCoordinatorState(b"state", 1, returned=returned)
     assert all(subtask.state is None for subtask in orders.subtasks)
 
 
 def source_event(name: str) -> bytes:
-    return encode_event(SourceEvent(name.encode()))
+    return encode_event(SourceEventWrapper(name.encode()))
 
 
 def is_event(event: bytes) -> bool:
-    return isinstance(decode_event(event), SourceEvent)
+    return isinstance(decode_event(event), SourceEventWrapper)
 
 
 def with_events(parallelism: int, *, ends: bool = False) -> JobSnapshot:
     """A checkpoint in which each reader is to hear of two events and has sent two."""
     snapshot = stored(parallelism)
     orders = snapshot.operators["orders"]
-    split, end = encode_event(AddSplits((b"late",), 3)), encode_event(EndOfInput())
+    split, end = encode_event(AddSplitsEvent((b"late",), 3)), encode_event(EndOfInputEvent())
     undelivered = {
         index: (source_event(f"{index}a"), split, source_event(f"{index}b"), *((end,) if ends else ()))
         for index in range(parallelism)
     }
     unseen = tuple(ReaderMessages(index, (b"%dx" % index, b"%dy" % index), 1) for index in range(parallelism))
-    changed = replace(orders, enumerator=EnumeratorRecord(b"state", 1, undelivered, unseen))
+    changed = replace(orders, enumerator=SourceCoordinatorState(b"state", 1, undelivered, unseen))
     return replace(snapshot, operators={**snapshot.operators, "orders": changed})
 
 
@@ -145,7 +145,7 @@ def test_source_events_on_the_way_outlive_changes_of_the_parallelism(
         snapshot = fit(snapshot, graph(parallelism))
     record = snapshot.operators["orders"].enumerator
     assert record is not None
-    last, end = parallelisms[-1], encode_event(EndOfInput())
+    last, end = parallelisms[-1], encode_event(EndOfInputEvent())
     to_readers = [
         event for index in sorted(record.undelivered) for event in record.undelivered[index] if is_event(event)
     ]
@@ -169,7 +169,7 @@ def test_operator_state_is_claimed_shared_out_and_copied_like_keyed_state() -> N
     parts = (StatePart("waiting", StateMode.LIST, 0, 3),)
     lists = StateHandle(6, 6, "operator", "other/shared/lists", None, 10, 3, 0, (0, -1), parts)
     counts = stored(1).operators["counts"]
-    counts = replace(counts, subtasks=(OperatorSubtask(operator_state=(lists,)),))
+    counts = replace(counts, subtasks=(OperatorSubtaskState(operator_state=(lists,)),))
     before = replace(stored(1), operators={**stored(1).operators, "counts": counts})
     assert state_files(before) == {"other/shared/lists"}
     assert own_files(before, "mine", inside=True)[1] == (("other/shared/lists", "mine/shared/lists"),)
@@ -183,7 +183,7 @@ def test_operator_state_is_claimed_shared_out_and_copied_like_keyed_state() -> N
 
 
 def test_state_of_an_operator_that_is_gone_is_dropped_when_told_so() -> None:
-    found = fitted(stored(2), graph(2, uid="other"), ignore=True)
+    found = assignment(stored(2), graph(2, uid="other"), ignore=True)
     snapshot = found.snapshot
     assert found.dropped == ("'Count' (uid 'counts')",)
     assert snapshot.operators.keys() == {"orders", "other"}
@@ -196,7 +196,7 @@ def test_other_number_of_key_groups_is_refused_with_both_numbers_and_the_uid() -
 
 
 def test_number_of_key_groups_is_taken_over_where_the_program_has_set_none() -> None:
-    found = fitted(stored(2), graph(3, max_parallelism=64))
+    found = assignment(stored(2), graph(3, max_parallelism=64))
     assert [vertex.max_parallelism for vertex in found.graph.vertices] == [128, 128]
     assert found.snapshot.operators["counts"].max_parallelism == 128
     assert len(found.snapshot.operators["counts"].subtasks) == 3
@@ -208,7 +208,7 @@ def test_more_subtasks_than_key_groups_are_refused_with_both_numbers() -> None:
 
 
 def test_other_number_of_key_groups_is_fine_without_keyed_state() -> None:
-    found = fitted(fresh_snapshot(graph(2)), graph(200, max_parallelism=512))
+    found = assignment(fresh_snapshot(graph(2)), graph(200, max_parallelism=512))
     assert found.graph.vertices[1].max_parallelism == 512
 
 
@@ -219,10 +219,10 @@ def test_each_state_of_a_writer_goes_to_one_subtask_whatever_the_parallelism(bef
         return JobGraph("orders", (JobVertex(0, "Sink", (writer,), parallelism, 128),), ())
 
     snapshot = fresh_snapshot(job(before))
-    parts = tuple(OperatorSubtask(state=encode([b"%d-a" % index, b"%d-b" % index])) for index in range(before))
+    parts = tuple(OperatorSubtaskState(state=encode([b"%d-a" % index, b"%d-b" % index])) for index in range(before))
     target = replace(snapshot.operators["target"], subtasks=parts)
-    fitted = fit(replace(snapshot, operators={"target": target}), job(now))
-    states = [part.state for part in fitted.operators["target"].subtasks]
+    assignment = fit(replace(snapshot, operators={"target": target}), job(now))
+    states = [part.state for part in assignment.operators["target"].subtasks]
     items = [item for state in states if state is not None for item in decode(state, list[bytes])]
     assert sorted(items) == sorted(b"%d-%s" % (index, name) for index in range(before) for name in (b"a", b"b"))
     assert len(states) == now
@@ -232,7 +232,7 @@ def test_files_of_another_job_get_names_of_this_one() -> None:
     counts = stored(1).operators["counts"]
     lineage = (replace(counts.subtasks[0].lineage[0], path="other/shared/a"), counts.subtasks[0].lineage[1])
     lineage = (lineage[0], replace(lineage[1], path="mine/shared/b"))
-    snapshot = replace(stored(1), operators={"counts": replace(counts, subtasks=(OperatorSubtask(lineage),))})
+    snapshot = replace(stored(1), operators={"counts": replace(counts, subtasks=(OperatorSubtaskState(lineage),))})
     owned, copies = own_files(snapshot, "mine", inside=True)
     assert copies == (("other/shared/a", "mine/shared/a"),)
     assert state_files(owned) == {"mine/shared/a", "mine/shared/b"}

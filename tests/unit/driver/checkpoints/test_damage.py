@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 from tests.unit.driver.world import World, numbers_job
 
-from penstock._engine.protocol.control import Failure
+from penstock._engine.protocol.control import TaskFailure
 from penstock._engine.protocol.paths import checkpoint_ids
 from penstock._engine.storage.opening import open_storage
 from penstock.common.job_status import JobStatus
@@ -36,7 +36,9 @@ def finding(path: str) -> Callable[[EpochOutcome], EpochOutcome]:
 
     def failed(outcome: EpochOutcome) -> EpochOutcome:
         errors = ValueError("bad"), CorruptCheckpointError(path, "it is damaged")
-        failures = [Failure("sum", "sum-1", 1, 0, "", None, repr(error), "", pickle.dumps(error)) for error in errors]
+        failures = [
+            TaskFailure("sum", "sum-1", 1, 0, "", None, repr(error), "", pickle.dumps(error)) for error in errors
+        ]
         return replace(outcome, acks=(), failures=tuple(failures))
 
     return failed

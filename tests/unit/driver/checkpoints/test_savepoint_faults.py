@@ -16,8 +16,8 @@ from tests.unit.driver.world import TARGETS, TargetCommitter, TargetSink, World,
 
 from penstock._engine.coordinator import instructions as do
 from penstock._engine.coordinator.checkpoints.snapshots import state_files
-from penstock._engine.protocol.control import Stop
-from penstock._engine.protocol.metadata import RecordKind, decode_record
+from penstock._engine.protocol.control import StopMode
+from penstock._engine.protocol.metadata import ChainEntryKind, decode_chain_entry
 from penstock._engine.storage.opening import open_storage
 from penstock.common.job_status import JobStatus
 from penstock.errors import SavepointError, StopIncompleteError
@@ -39,7 +39,9 @@ def name() -> str:
 
 @STOPS
 @pytest.mark.behaviour(53)
-def test_directory_that_cannot_be_written_fails_the_call_and_not_the_job(name: str, tmp_path: Path, stop: Stop) -> None:
+def test_directory_that_cannot_be_written_fails_the_call_and_not_the_job(
+    name: str, tmp_path: Path, stop: StopMode
+) -> None:
     (tmp_path / "file").write_text("in the way")
     asked = Asked(name, tmp_path, savepoints=str(tmp_path / "file")).run({3: [stop]})
     assert str(tmp_path / "file") in str(asked.error)
@@ -50,7 +52,7 @@ def test_directory_that_cannot_be_written_fails_the_call_and_not_the_job(name: s
 
 @STOPS
 @pytest.mark.behaviour(53, 54, 164)
-def test_failed_copy_fails_the_call_and_the_job_goes_on(name: str, tmp_path: Path, stop: Stop) -> None:
+def test_failed_copy_fails_the_call_and_the_job_goes_on(name: str, tmp_path: Path, stop: StopMode) -> None:
     asked = Asked(name, tmp_path, restart="none")  # so that a restart that is counted would fail it
     Unwritable(asked.loop)
     asked.run({3: [stop]})
@@ -67,21 +69,25 @@ def test_drain_whose_copy_fails_goes_on_without_the_wait_of_the_restart_before(n
     world = World(numbers_job(name), patience=3, trouble={2: broken})
     asked = Asked(name, tmp_path, world, restart="fixed-delay", delay="1 h")
     Unwritable(asked.loop)
-    asked.run({4: [Stop.DRAIN]})
+    asked.run({4: [StopMode.DRAIN]})
     assert "disk full" in str(asked.error)
     assert asked.driver.status is JobStatus.FINISHED
-    assert [step.delay_ms for step in asked.steps if isinstance(step, do.Wake)].count(3_600_000) == 1
+    assert [step.delay_ms for step in asked.steps if isinstance(step, do.SetAlarm)].count(3_600_000) == 1
     assert asked.driver.progress.restarts == 1
     assert published(name) == ALL
 
 
 @pytest.mark.parametrize(
     ("stop", "full_for"),
-    [(stop, full_for) for stop in (Stop.NO, Stop.SUSPEND, Stop.DRAIN) for full_for in ("counts-1*", "_metadata*")],
+    [
+        (stop, full_for)
+        for stop in (StopMode.NO, StopMode.SUSPEND, StopMode.DRAIN)
+        for full_for in ("counts-1*", "_metadata*")
+    ],
 )
 @pytest.mark.behaviour(53, 54)
 def test_savepoint_on_a_full_disk_fails_the_call_and_leaves_nothing_there(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, stop: Stop, full_for: str
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, stop: StopMode, full_for: str
 ) -> None:
     """The disk fills up while the savepoint is being written: a part of it is there already."""
     disks: list[FailingStorage] = []
@@ -108,12 +114,12 @@ def test_savepoint_on_a_full_disk_fails_the_call_and_leaves_nothing_there(
 
 @STOPS
 @pytest.mark.behaviour(56)
-def test_savepoint_that_does_not_get_its_name_at_once_is_tried_again(name: str, tmp_path: Path, stop: Stop) -> None:
+def test_savepoint_that_does_not_get_its_name_at_once_is_tried_again(name: str, tmp_path: Path, stop: StopMode) -> None:
     asked = Asked(name, tmp_path, restart="none")
     Unwritable(asked.loop, name=True, times=4)
     asked.run({3: [stop]})
     assert asked.driver.status is JobStatus.FINISHED
-    assert asked.kinds[-1] in {RecordKind.SUSPENDED, RecordKind.DRAINED}
+    assert asked.kinds[-1] in {ChainEntryKind.SUSPENDED, ChainEntryKind.DRAINED}
     assert resumed(name, tmp_path, asked.path).status is JobStatus.FINISHED
     assert published(name) == ALL
 
@@ -121,7 +127,7 @@ def test_savepoint_that_does_not_get_its_name_at_once_is_tried_again(name: str, 
 @STOPS
 @pytest.mark.behaviour(53, 54)
 def test_savepoint_that_gets_no_name_is_given_up_and_the_job_goes_on_from_its_checkpoint(
-    name: str, tmp_path: Path, stop: Stop, caplog: pytest.LogCaptureFixture
+    name: str, tmp_path: Path, stop: StopMode, caplog: pytest.LogCaptureFixture
 ) -> None:
     asked = Asked(name, tmp_path, restart="none")
     Unwritable(asked.loop, name=True, times=5)
@@ -131,14 +137,14 @@ def test_savepoint_that_gets_no_name_is_given_up_and_the_job_goes_on_from_its_ch
     assert not Path(asked.error.path).exists(), "nothing is left of it"
     assert asked.driver.status is JobStatus.FINISHED
     assert asked.driver.progress.restarts == 0
-    assert asked.kinds[-1] is RecordKind.FINISHED
+    assert asked.kinds[-1] is ChainEntryKind.FINISHED
     assert "goes on from checkpoint" in caplog.text
-    assert ("was drained" in caplog.text) is (stop is Stop.DRAIN)
+    assert ("was drained" in caplog.text) is (stop is StopMode.DRAIN)
     assert published(name) == ALL
 
 
 @STOPS
-def test_job_that_gave_a_stop_up_can_stop_into_another_directory(name: str, tmp_path: Path, stop: Stop) -> None:
+def test_job_that_gave_a_stop_up_can_stop_into_another_directory(name: str, tmp_path: Path, stop: StopMode) -> None:
     asked = Asked(name, tmp_path)
     Unwritable(asked.loop, name=True, times=5)
     asked.run({3: [stop], 6: [stop]})
@@ -150,7 +156,7 @@ def test_job_that_gave_a_stop_up_can_stop_into_another_directory(name: str, tmp_
 @STOPS
 @pytest.mark.behaviour(55, 57)
 def test_failure_in_the_stops_own_epoch_fails_the_call_and_restarts_the_job(
-    name: str, tmp_path: Path, stop: Stop
+    name: str, tmp_path: Path, stop: StopMode
 ) -> None:
     def broken(_: Any) -> Any:
         raise RuntimeError("bad snapshot")
@@ -159,8 +165,8 @@ def test_failure_in_the_stops_own_epoch_fails_the_call_and_restarts_the_job(
     asked = Asked(name, tmp_path, world).run({3: [stop]})
     assert "bad snapshot" in str(asked.error)
     assert asked.driver.status is JobStatus.FINISHED
-    assert asked.kinds[-1] is RecordKind.FINISHED
-    assert asked.kinds.count(RecordKind.CHECKPOINT) > 5
+    assert asked.kinds[-1] is ChainEntryKind.FINISHED
+    assert asked.kinds.count(ChainEntryKind.CHECKPOINT) > 5
     assert published(name) == ALL
 
 
@@ -196,7 +202,7 @@ class GoneCommitter(TargetCommitter):
 @STOPS
 @pytest.mark.behaviour(56)
 def test_commit_that_fails_behind_the_savepoint_fails_the_job_and_the_call_names_the_way_on(
-    name: str, tmp_path: Path, stop: Stop
+    name: str, tmp_path: Path, stop: StopMode
 ) -> None:
     sink = GoneTarget(name, tmp_path / "savepoints")
     world = World(numbers_job(name, sink=sink), patience=3)
@@ -212,7 +218,7 @@ def test_commit_that_fails_behind_the_savepoint_fails_the_job_and_the_call_names
 @STOPS
 @pytest.mark.behaviour(56, 57)
 def test_commit_that_keeps_failing_behind_a_stop_is_tried_until_it_succeeds_and_nothing_else_runs(
-    name: str, tmp_path: Path, stop: Stop
+    name: str, tmp_path: Path, stop: StopMode
 ) -> None:
     """Decision 7: going back to RUNNING would have two jobs go on from one savepoint."""
     world = World(numbers_job(name, sink=GoneTarget(name, tmp_path / "savepoints", tries=4)), patience=3)
@@ -223,7 +229,7 @@ def test_commit_that_keeps_failing_behind_a_stop_is_tried_until_it_succeeds_and_
     assert statuses.count(JobStatus.RESTARTING) == 3
     saved = next(place for place, step in enumerate(asked.steps) if isinstance(step, do.CompleteSavepoint))
     assert not any(isinstance(step, do.RunEpoch) for step in asked.steps[saved:])
-    assert asked.kinds[-1] is (RecordKind.SUSPENDED if stop is Stop.SUSPEND else RecordKind.DRAINED)
+    assert asked.kinds[-1] is (ChainEntryKind.SUSPENDED if stop is StopMode.SUSPEND else ChainEntryKind.DRAINED)
     assert resumed(name, tmp_path, asked.error.path).status is JobStatus.FINISHED
     assert published(name) == ALL
 
@@ -258,7 +264,7 @@ def test_answer_of_a_stop_whose_commit_fails_at_once_is_what_is_true(
 ) -> None:
     """The commit may fail before the savepoint has its name, and after it."""
     world = World(numbers_job(name, sink=Broken(name, from_checkpoint=5)), Random(seed), patience=3)
-    asked = Asked(name, tmp_path, world, restart=restart, attempts="2", delay="1 s").run({4: [Stop.SUSPEND]})
+    asked = Asked(name, tmp_path, world, restart=restart, attempts="2", delay="1 s").run({4: [StopMode.SUSPEND]})
     complete = Path(asked.error.path, "_metadata").is_file()
     assert complete is isinstance(asked.error, StopIncompleteError)
     assert asked.driver.status is JobStatus.FAILED
@@ -273,12 +279,12 @@ def test_answer_of_a_stop_whose_commit_fails_at_once_is_what_is_true(
 @STOPS
 @pytest.mark.behaviour(60)
 def test_first_of_two_stops_wins_however_long_its_directory_takes_to_answer(
-    name: str, tmp_path: Path, stop: Stop
+    name: str, tmp_path: Path, stop: StopMode
 ) -> None:
     for seed in range(8):
         target, place = f"{name}-{seed}", tmp_path / str(seed)
         world = World(numbers_job(target), Random(seed), patience=3)
-        asked = Asked(target, place, world).run({3: [stop, Stop.SUSPEND]})
+        asked = Asked(target, place, world).run({3: [stop, StopMode.SUSPEND]})
         assert Path(asked.path, "_metadata").is_file()
         refused = asked.answers[1].exception(0)
         assert isinstance(refused, SavepointError)
@@ -288,7 +294,7 @@ def test_first_of_two_stops_wins_however_long_its_directory_takes_to_answer(
 
 @STOPS
 @pytest.mark.behaviour(60)
-def test_second_stop_wins_where_the_first_has_no_directory(name: str, tmp_path: Path, stop: Stop) -> None:
+def test_second_stop_wins_where_the_first_has_no_directory(name: str, tmp_path: Path, stop: StopMode) -> None:
     (tmp_path / "file").write_text("in the way")
     asked = Asked(name, tmp_path)
     perform, answers = asked.loop.perform, list[Any]()
@@ -306,7 +312,7 @@ def test_second_stop_wins_where_the_first_has_no_directory(name: str, tmp_path: 
 
 @STOPS
 def test_savepoint_that_vanishes_behind_the_commit_point_is_written_anew(
-    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, stop: Stop
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, stop: StopMode
 ) -> None:
     monkeypatch.setattr("penstock._engine.coordinator.epochs.job_state._MAX_INLINE", 0)
     asked = Asked(name, tmp_path, World(numbers_job(name), patience=3, has_state=True))
@@ -318,7 +324,7 @@ def test_savepoint_that_vanishes_behind_the_commit_point_is_written_anew(
 
     asked.loop._handlers[do.CompleteSavepoint] = vanished
     asked.run({3: [stop]})
-    record = decode_record(Path(asked.path, "_metadata").read_bytes(), "")
+    record = decode_chain_entry(Path(asked.path, "_metadata").read_bytes(), "")
     assert record.snapshot is not None
     assert all(Path(asked.path, file).is_file() for file in state_files(record.snapshot))
     assert not Path(asked.path, "_metadata.staged").exists()
@@ -326,7 +332,7 @@ def test_savepoint_that_vanishes_behind_the_commit_point_is_written_anew(
 
 @STOPS
 def test_latest_goes_on_where_the_savepoint_of_a_killed_stop_can_never_be(
-    name: str, tmp_path: Path, stop: Stop
+    name: str, tmp_path: Path, stop: StopMode
 ) -> None:
     asked = Asked(name, tmp_path)
 
@@ -340,19 +346,19 @@ def test_latest_goes_on_where_the_savepoint_of_a_killed_stop_can_never_be(
     (tmp_path / "savepoints").write_text("in the way")
     again = Asked(name, tmp_path, recover="latest", restart="none").run({})
     assert again.driver.status is JobStatus.FINISHED
-    assert again.kinds[-1] is RecordKind.FINISHED
+    assert again.kinds[-1] is ChainEntryKind.FINISHED
     assert published(name) == ALL
 
 
 @STOPS
-def test_stop_that_was_given_up_stays_so_for_the_next_start(name: str, tmp_path: Path, stop: Stop) -> None:
+def test_stop_that_was_given_up_stays_so_for_the_next_start(name: str, tmp_path: Path, stop: StopMode) -> None:
     """The answer was that there is no savepoint: a later start must not make one of it."""
     asked = Asked(name, tmp_path)
     Unwritable(asked.loop, name=True, times=5)
     perform = asked.loop.perform
 
     def watched(instruction: do.Instruction) -> None:
-        if isinstance(instruction, do.OpenEnumerators) and asked.answers and asked.answers[0].done():
+        if isinstance(instruction, do.StartEnumerators) and asked.answers and asked.answers[0].done():
             raise CrashError
         perform(instruction)
 
@@ -360,7 +366,7 @@ def test_stop_that_was_given_up_stays_so_for_the_next_start(name: str, tmp_path:
     with pytest.raises(CrashError):
         asked.run({3: [stop]})
     again = Asked(name, tmp_path, recover="latest").run({})
-    assert again.kinds[-1] is RecordKind.FINISHED
+    assert again.kinds[-1] is ChainEntryKind.FINISHED
     assert not list((tmp_path / "savepoints").glob("*/_metadata"))
     assert published(name) == ALL
 
@@ -405,7 +411,7 @@ def at_step_after_the_stop(asked: Asked, position: int, act: Callable[[], None])
 
 @STOPS
 def test_crash_at_any_step_of_a_stop_leaves_the_job_or_the_savepoint_to_go_on_from(
-    name: str, tmp_path: Path, stop: Stop
+    name: str, tmp_path: Path, stop: StopMode
 ) -> None:
     def crash() -> None:
         raise CrashError
@@ -432,7 +438,7 @@ def test_crash_at_any_step_of_a_stop_leaves_the_job_or_the_savepoint_to_go_on_fr
 
 @STOPS
 @pytest.mark.behaviour(58)
-def test_cancel_at_any_step_of_a_stop_wins_unless_the_stop_is_done(name: str, tmp_path: Path, stop: Stop) -> None:
+def test_cancel_at_any_step_of_a_stop_wins_unless_the_stop_is_done(name: str, tmp_path: Path, stop: StopMode) -> None:
     cancelled = 0
     for position in itertools.count():
         target, place = f"{name}-{position}", tmp_path / str(position)
@@ -452,7 +458,7 @@ def test_cancel_at_any_step_of_a_stop_wins_unless_the_stop_is_done(name: str, tm
     assert cancelled > 5
 
 
-def asked_at_step(asked: Asked, position: int, stop: Stop) -> Asked:
+def asked_at_step(asked: Asked, position: int, stop: StopMode) -> Asked:
     """Run a job and ask it to stop before a step, counted from the first of its last epochs."""
     perform, steps = asked.loop.perform, itertools.count()
 
@@ -467,7 +473,7 @@ def asked_at_step(asked: Asked, position: int, stop: Stop) -> Asked:
 
 @STOPS
 @pytest.mark.behaviour(31, 61)
-def test_stop_at_any_step_of_a_job_that_comes_to_its_end_is_answered(name: str, tmp_path: Path, stop: Stop) -> None:
+def test_stop_at_any_step_of_a_job_that_comes_to_its_end_is_answered(name: str, tmp_path: Path, stop: StopMode) -> None:
     outcomes: list[bool] = []
     for position in itertools.count():
         target, place = f"{name}-{position}", tmp_path / str(position)
@@ -492,7 +498,7 @@ def test_cancel_with_savepoint_of_a_job_that_comes_to_its_end_is_done_or_refused
     seen: set[bool] = set()
     for position in itertools.count():
         target, place = f"{name}-{position}", tmp_path / str(position)
-        asked = asked_at_step(few(target, place), position, Stop.CANCEL)
+        asked = asked_at_step(few(target, place), position, StopMode.CANCEL)
         if not asked.answers:
             break
         done = asked.answers[0].exception(0) is None
@@ -502,9 +508,9 @@ def test_cancel_with_savepoint_of_a_job_that_comes_to_its_end_is_done_or_refused
 
 
 @pytest.mark.behaviour(61)
-@pytest.mark.parametrize("stop", list(Stop))
+@pytest.mark.parametrize("stop", list(StopMode))
 def test_job_that_waits_for_its_restart_refuses_savepoints_with_its_status(
-    name: str, tmp_path: Path, stop: Stop
+    name: str, tmp_path: Path, stop: StopMode
 ) -> None:
     def broken(_: Any) -> Any:
         raise RuntimeError("bad snapshot")
@@ -532,7 +538,7 @@ def test_failure_behind_a_savepoint_goes_back_to_the_last_checkpoint_and_not_to_
         raise RuntimeError("bad snapshot")
 
     world = World(numbers_job(name), patience=3, trouble={6: broken})
-    asked = Asked(name, tmp_path, world).run({2: [Stop.NO]})
+    asked = Asked(name, tmp_path, world).run({2: [StopMode.NO]})
     assert Path(asked.path, "_metadata").is_file()
     failed, again = asked.epochs[5:7]
     assert (again.checkpoint_id, again.job_attempt) == (failed.checkpoint_id, 1)
@@ -543,7 +549,7 @@ def test_failure_behind_a_savepoint_goes_back_to_the_last_checkpoint_and_not_to_
 
 @STOPS
 @pytest.mark.behaviour(59)
-def test_job_that_stops_is_running_until_it_is_finished(name: str, tmp_path: Path, stop: Stop) -> None:
+def test_job_that_stops_is_running_until_it_is_finished(name: str, tmp_path: Path, stop: StopMode) -> None:
     asked = Asked(name, tmp_path).run({3: [stop]})
     statuses = [step.status.name for step in asked.steps if isinstance(step, do.ChangeStatus)]
     assert statuses == ["INITIALIZING", "CREATED", "RUNNING", "FINISHED"]
@@ -552,7 +558,7 @@ def test_job_that_stops_is_running_until_it_is_finished(name: str, tmp_path: Pat
 @STOPS
 @pytest.mark.behaviour(62)
 def test_savepoints_need_neither_an_interval_nor_a_checkpoint_directory(
-    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, stop: Stop
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, stop: StopMode
 ) -> None:
     (tmp_path / "tmp").mkdir()
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "tmp"))

@@ -11,8 +11,8 @@ from tests.unit.driver.asked import ALL, STOPS, Asked, Unwritable, new_name, res
 from tests.unit.driver.world import TARGETS, TargetCommitter, TargetSink, World, numbers_job, published
 
 from penstock._engine.coordinator import instructions as do
-from penstock._engine.protocol.control import Stop
-from penstock._engine.protocol.metadata import RecordKind, decode_record
+from penstock._engine.protocol.control import StopMode
+from penstock._engine.protocol.metadata import ChainEntryKind, decode_chain_entry
 from penstock.common.job_status import JobStatus
 from penstock.errors import JobCancelledError, StopTimeoutError
 
@@ -27,7 +27,7 @@ def name() -> str:
 
 @STOPS
 @pytest.mark.behaviour(48, 63)
-def test_stop_ends_finished_and_the_savepoint_goes_on_where_it_stood(name: str, tmp_path: Path, stop: Stop) -> None:
+def test_stop_ends_finished_and_the_savepoint_goes_on_where_it_stood(name: str, tmp_path: Path, stop: StopMode) -> None:
     asked = Asked(name, tmp_path).run({3: [stop]})
     assert asked.driver.status is JobStatus.FINISHED
     assert Path(asked.path, "_metadata").is_file()
@@ -38,31 +38,33 @@ def test_stop_ends_finished_and_the_savepoint_goes_on_where_it_stood(name: str, 
 
 @STOPS
 @pytest.mark.behaviour(49, 59, 64)
-def test_one_epoch_follows_the_running_one_and_reads_nothing(name: str, tmp_path: Path, stop: Stop) -> None:
+def test_one_epoch_follows_the_running_one_and_reads_nothing(name: str, tmp_path: Path, stop: StopMode) -> None:
     asked = Asked(name, tmp_path).run({3: [stop]})
-    assert [epoch.stop for epoch in asked.epochs] in ([*[Stop.NO] * 3, stop], [*[Stop.NO] * 4, stop])
+    assert [epoch.stop for epoch in asked.epochs] in ([*[StopMode.NO] * 3, stop], [*[StopMode.NO] * 4, stop])
     assert asked.driver.progress.epoch_records == 0
 
 
-@pytest.mark.parametrize(("stop", "kind"), [(Stop.SUSPEND, RecordKind.SUSPENDED), (Stop.DRAIN, RecordKind.DRAINED)])
+@pytest.mark.parametrize(
+    ("stop", "kind"), [(StopMode.SUSPEND, ChainEntryKind.SUSPENDED), (StopMode.DRAIN, ChainEntryKind.DRAINED)]
+)
 def test_terminal_record_says_how_the_job_stopped_and_into_what(
-    name: str, tmp_path: Path, stop: Stop, kind: RecordKind
+    name: str, tmp_path: Path, stop: StopMode, kind: ChainEntryKind
 ) -> None:
     asked = Asked(name, tmp_path).run({2: [stop]})
-    last = [step.record for step in asked.steps if isinstance(step, do.PutRecord)][-1]
+    last = [step.entry for step in asked.steps if isinstance(step, do.PutChainEntry)][-1]
     assert (last.kind, last.savepoint) == (kind, asked.path)
 
 
 @pytest.mark.behaviour(46)
 def test_latest_goes_on_from_the_savepoint_of_a_suspend(name: str, tmp_path: Path) -> None:
-    Asked(name, tmp_path).run({2: [Stop.SUSPEND]})
+    Asked(name, tmp_path).run({2: [StopMode.SUSPEND]})
     again = Asked(name, tmp_path, recover="latest").run({})
     assert again.driver.status is JobStatus.FINISHED
     assert published(name) == ALL
 
 
 def test_latest_after_a_drain_says_so_and_runs_nothing(name: str, tmp_path: Path) -> None:
-    Asked(name, tmp_path).run({2: [Stop.DRAIN]})
+    Asked(name, tmp_path).run({2: [StopMode.DRAIN]})
     again = Asked(name, tmp_path, recover="latest").run({})
     assert again.driver.status is JobStatus.FINISHED
     assert not again.epochs
@@ -70,21 +72,21 @@ def test_latest_after_a_drain_says_so_and_runs_nothing(name: str, tmp_path: Path
 
 @pytest.mark.behaviour(60)
 def test_second_stop_is_refused_and_names_the_first(name: str, tmp_path: Path) -> None:
-    asked = Asked(name, tmp_path).run({3: [Stop.SUSPEND, Stop.DRAIN]})
+    asked = Asked(name, tmp_path).run({3: [StopMode.SUSPEND, StopMode.DRAIN]})
     [done] = [answer.result(0) for answer in asked.answers if answer.exception(0) is None]
     [refused] = [answer.exception(0) for answer in asked.answers if answer.exception(0) is not None]
     assert done in str(refused)
 
 
 @pytest.mark.behaviour(31)
-@pytest.mark.parametrize("stop", [Stop.NO, Stop.SUSPEND, Stop.DRAIN])
+@pytest.mark.parametrize("stop", [StopMode.NO, StopMode.SUSPEND, StopMode.DRAIN])
 def test_savepoint_that_is_asked_for_in_the_last_epoch_is_one_of_a_job_that_has_finished(
-    name: str, tmp_path: Path, stop: Stop
+    name: str, tmp_path: Path, stop: StopMode
 ) -> None:
     last = len(Asked(f"{name}-a", tmp_path / "a").run({}).epochs)
     asked = Asked(name, tmp_path).run({last: [stop]})
     assert len(asked.epochs) == last
-    assert asked.kinds[-1] is RecordKind.FINISHED
+    assert asked.kinds[-1] is ChainEntryKind.FINISHED
     assert published(name) == ALL
     assert resumed(name, tmp_path, asked.path).status is JobStatus.FINISHED
     assert published(name) == ALL
@@ -93,7 +95,7 @@ def test_savepoint_that_is_asked_for_in_the_last_epoch_is_one_of_a_job_that_has_
 @pytest.mark.behaviour(31)
 @STOPS
 def test_savepoint_of_the_last_epoch_that_fails_keeps_the_job_from_nothing(
-    name: str, tmp_path: Path, stop: Stop
+    name: str, tmp_path: Path, stop: StopMode
 ) -> None:
     last = len(Asked(f"{name}-a", tmp_path / "a").run({}).epochs)
     asked = Asked(name, tmp_path)
@@ -109,19 +111,19 @@ def test_savepoint_of_the_last_epoch_that_fails_keeps_the_job_from_nothing(
 
 def promised(steps: list[do.Instruction]) -> set[str]:
     """Return the committables of all checkpoints that completed."""
-    snapshots = [step.record.snapshot for step in steps if isinstance(step, do.PutRecord) and step.record.snapshot]
+    snapshots = [step.entry.snapshot for step in steps if isinstance(step, do.PutChainEntry) and step.entry.snapshot]
     commits = [commit for snapshot in snapshots for commit in snapshot.outstanding]
     return {pickle.loads(item.payload[4:])[0] for commit in commits for item in commit.committables}
 
 
 @pytest.mark.behaviour(51)
 def test_savepoint_of_a_running_job_lets_it_go_on_and_has_no_commits_left(name: str, tmp_path: Path) -> None:
-    asked = Asked(name, tmp_path).run({3: [Stop.NO]})
+    asked = Asked(name, tmp_path).run({3: [StopMode.NO]})
     assert asked.driver.status is JobStatus.FINISHED
     assert published(name) == ALL
     path = Path(asked.path, "_metadata")
-    record = decode_record(path.read_bytes(), str(path))
-    assert record.kind is RecordKind.SAVEPOINT
+    record = decode_chain_entry(path.read_bytes(), str(path))
+    assert record.kind is ChainEntryKind.SAVEPOINT
     assert record.snapshot is not None
     assert record.snapshot.outstanding == ()
 
@@ -153,16 +155,16 @@ def test_savepoint_waits_for_the_commits_of_its_checkpoint_and_the_next_checkpoi
         return write(instruction)
 
     asked.loop._handlers[do.WriteSavepoint] = watched
-    asked.run({4: [Stop.NO]})
+    asked.run({4: [StopMode.NO]})
     assert left == [set()], "what the savepoint does not have is published before it is made"
     epoch = asked.epochs[4].checkpoint_id  # the first that begins behind the call
-    record = decode_record(Path(asked.path, "_metadata").read_bytes(), asked.path)
+    record = decode_chain_entry(Path(asked.path, "_metadata").read_bytes(), asked.path)
     assert record.checkpoint_id == epoch
     assert published(name) == ALL
 
 
 def test_savepoint_can_be_moved(name: str, tmp_path: Path) -> None:
-    asked = Asked(name, tmp_path).run({3: [Stop.SUSPEND]})
+    asked = Asked(name, tmp_path).run({3: [StopMode.SUSPEND]})
     Path(asked.path).rename(tmp_path / "elsewhere")
     (tmp_path / "checkpoints").rename(tmp_path / "gone")
     assert resumed(name, tmp_path, str(tmp_path / "elsewhere")).status is JobStatus.FINISHED
@@ -172,18 +174,18 @@ def test_savepoint_can_be_moved(name: str, tmp_path: Path) -> None:
 def test_call_without_a_directory_names_the_key(name: str, tmp_path: Path) -> None:
     driver, loop = World(numbers_job(name)).driver(str(tmp_path))
     driver.run(loop)
-    assert "execution.checkpointing.savepoint-dir" in str(driver.savepoint(None, Stop.NO).exception(0))
+    assert "execution.checkpointing.savepoint-dir" in str(driver.savepoint(None, StopMode.NO).exception(0))
 
 
 # ------------------------------------------------------------------------------------------------ cancel with savepoint
 
 
 def test_cancel_with_savepoint_publishes_what_it_covers_and_nothing_behind_it(name: str, tmp_path: Path) -> None:
-    asked = Asked(name, tmp_path).run({3: [Stop.CANCEL]})
+    asked = Asked(name, tmp_path).run({3: [StopMode.CANCEL]})
     assert asked.driver.status is JobStatus.CANCELED
     assert isinstance(asked.driver.result.exception(0), JobCancelledError)
-    covered = [epoch for epoch in asked.epochs if epoch.stop is Stop.NO]
-    record = decode_record(Path(asked.path, "_metadata").read_bytes(), "")
+    covered = [epoch for epoch in asked.epochs if epoch.stop is StopMode.NO]
+    record = decode_chain_entry(Path(asked.path, "_metadata").read_bytes(), "")
     assert record.checkpoint_id == asked.epochs[-1].checkpoint_id == covered[-1].checkpoint_id + 1
     assert set(published(name).values()) == {1}
     before = dict(published(name))
@@ -193,15 +195,15 @@ def test_cancel_with_savepoint_publishes_what_it_covers_and_nothing_behind_it(na
 
 
 def test_cancel_with_savepoint_shows_the_statuses_of_a_cancel(name: str, tmp_path: Path) -> None:
-    asked = Asked(name, tmp_path).run({3: [Stop.CANCEL]})
+    asked = Asked(name, tmp_path).run({3: [StopMode.CANCEL]})
     statuses = [step.status.name for step in asked.steps if isinstance(step, do.ChangeStatus)]
     assert statuses == ["INITIALIZING", "CREATED", "RUNNING", "CANCELLING", "CANCELED"]
 
 
 @pytest.mark.parametrize("retention", ["RETAIN_ON_CANCELLATION", "DELETE_ON_CANCELLATION"])
 def test_latest_after_a_cancel_with_savepoint_goes_on_from_it(name: str, tmp_path: Path, retention: str) -> None:
-    asked = Asked(name, tmp_path, retention=retention).run({3: [Stop.CANCEL]})
-    assert asked.kinds[-1] is RecordKind.CANCELED
+    asked = Asked(name, tmp_path, retention=retention).run({3: [StopMode.CANCEL]})
+    assert asked.kinds[-1] is ChainEntryKind.CANCELED
     assert Asked(name, tmp_path, recover="latest").run({}).driver.status is JobStatus.FINISHED
     assert published(name) == ALL
 
@@ -211,9 +213,9 @@ def test_failure_behind_the_commit_point_of_a_cancel_with_savepoint_is_brought_t
 ) -> None:
     asked = Asked(name, tmp_path)
     Unwritable(asked.loop, name=True)
-    asked.run({3: [Stop.CANCEL]})
+    asked.run({3: [StopMode.CANCEL]})
     assert asked.driver.status is JobStatus.CANCELED
-    assert asked.kinds[-1] is RecordKind.CANCELED
+    assert asked.kinds[-1] is ChainEntryKind.CANCELED
     assert resumed(name, tmp_path, asked.path).status is JobStatus.FINISHED
     assert published(name) == ALL
 
@@ -231,7 +233,7 @@ def test_driver_that_was_killed_behind_the_commit_point_leaves_the_cancel_to_the
 
     asked.loop._handlers[do.CompleteSavepoint] = killed
     with pytest.raises(KilledError):
-        asked.run({3: [Stop.CANCEL]})
+        asked.run({3: [StopMode.CANCEL]})
     again = Asked(name, tmp_path, recover="latest").run({})
     assert again.driver.status is JobStatus.CANCELED
     assert not again.epochs
@@ -244,7 +246,7 @@ def test_driver_that_was_killed_behind_the_commit_point_leaves_the_cancel_to_the
 
 @STOPS
 def test_stop_that_takes_too_long_names_the_slow_subtask_and_cancels_the_job(
-    name: str, tmp_path: Path, stop: Stop
+    name: str, tmp_path: Path, stop: StopMode
 ) -> None:
     asked = Asked(name, tmp_path, World(numbers_job(name), patience=3, stuck=frozenset({3})))
     asked.timeout_ms = 5_000
@@ -261,7 +263,7 @@ def test_stop_that_takes_too_long_names_the_slow_subtask_and_cancels_the_job(
 def test_stop_in_time_is_not_disturbed_by_its_timeout(name: str, tmp_path: Path) -> None:
     asked = Asked(name, tmp_path)
     asked.timeout_ms = 600_000
-    assert asked.run({3: [Stop.SUSPEND]}).driver.status is JobStatus.FINISHED
+    assert asked.run({3: [StopMode.SUSPEND]}).driver.status is JobStatus.FINISHED
     assert Path(asked.path).exists()
 
 
@@ -269,7 +271,7 @@ def test_timeout_of_a_stop_that_was_given_up_cancels_nothing(name: str, tmp_path
     asked = Asked(name, tmp_path, restart="none")
     asked.timeout_ms = 250  # two epochs and a half: the copy fails behind the second
     Unwritable(asked.loop)
-    asked.run({3: [Stop.SUSPEND]})
+    asked.run({3: [StopMode.SUSPEND]})
     assert "disk full" in str(asked.error)
     assert asked.driver.status is JobStatus.FINISHED
     assert len(asked.epochs) > 6

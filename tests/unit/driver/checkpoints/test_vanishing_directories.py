@@ -13,11 +13,11 @@ import pytest
 from tests.unit.driver.stories import Sheet, Story, shortened
 
 from penstock._engine.coordinator import instructions as do
-from penstock._engine.driver.assembly import Surroundings, assemble
+from penstock._engine.driver.assembly import RuntimeEnvironment, assemble
 from penstock._engine.driver.epochs.local_state import LocalStateDirectory
 from penstock._engine.graph.chaining import build_job_graph
 from penstock._engine.spark.directories import RunDirectory
-from penstock._engine.storage.scratch import Hold, ScratchDirectory
+from penstock._engine.storage.scratch import DirectoryLock, ScratchDirectory
 from penstock.common.configuration import Configuration
 from penstock.common.job_status import JobStatus
 from penstock.errors import CorruptCheckpointError, TemporaryCheckpointsError
@@ -101,7 +101,7 @@ def run_without_checkpoint_directory(place: Path, clean: Callable[[Path], None],
     configuration = Configuration(sheet.env._configuration)
     configuration.set_string("restart-strategy.fixed-delay.attempts", "5")
     configuration.set_string("restart-strategy.fixed-delay.delay", "1 ms")
-    driver, loop = assemble(graph, configuration, None, Surroundings(ShortEpochs(), 2, place / "state"))
+    driver, loop = assemble(graph, configuration, None, RuntimeEnvironment(ShortEpochs(), 2, place / "state"))
     perform, epochs = loop.perform, 0
 
     def watched(instruction: do.Instruction) -> None:
@@ -203,7 +203,7 @@ def test_cleaners_that_honour_locks_pass_over_sparks_files(tmp_path: Path) -> No
 
 def test_directory_that_was_made_again_is_not_the_one_that_was_held(tmp_path: Path) -> None:
     (tmp_path / "one").mkdir()
-    with closing(Hold(tmp_path / "one")) as held:
+    with closing(DirectoryLock(tmp_path / "one")) as held:
         assert held.is_there(tmp_path / "one")
         remade(tmp_path / "one")
         assert not held.is_there(tmp_path / "one")

@@ -10,7 +10,7 @@ import pytest
 from tests.unit.driver.by_hand import CLOCK, Threads
 
 from penstock._engine.coordinator import instructions as do
-from penstock._engine.driver.assembly import Surroundings, assemble
+from penstock._engine.driver.assembly import RuntimeEnvironment, assemble
 from penstock._engine.driver.client.job_client import JobHandle
 from penstock._engine.graph.chaining import build_job_graph
 from penstock._engine.graph.job_graph import OperatorKind
@@ -53,8 +53,8 @@ def job(place: Path, records: list[Any], *, as_text: bool = False, **settings: s
     graph = build_job_graph(env._stream_graph("results"))
     threads = Threads()
     runner = InProcessEpochRunner(clock=CLOCK.now_ms)
-    surroundings = Surroundings(runner, 2, place / "state", (), threads, threads)
-    return assemble(graph, configuration, None, surroundings)
+    environment = RuntimeEnvironment(runner, 2, place / "state", (), threads, threads)
+    return assemble(graph, configuration, None, environment)
 
 
 def uid_of(driver: JobDriver) -> str:
@@ -105,7 +105,7 @@ def test_output_that_is_gone_or_damaged_ends_the_job_at_once(tmp_path: Path, dam
     perform = loop.perform
 
     def watched(instruction: do.Instruction) -> None:
-        if isinstance(instruction, do.HandOver):
+        if isinstance(instruction, do.DeliverOutputs):
             for file in output_files(tmp_path):
                 damage(file)
         perform(instruction)

@@ -20,7 +20,7 @@ from penstock._engine.driver.client.interruption import Interruption
 from penstock._engine.driver.client.job_client import JobHandle
 from penstock._engine.driver.client.results import Results
 from penstock._engine.driver.client.signals import ending_on_signals
-from penstock._engine.protocol.control import Stop
+from penstock._engine.protocol.control import StopMode
 from penstock._engine.storage.opening import open_storage
 from penstock.errors import JobCancelledError, SavepointError
 
@@ -44,8 +44,8 @@ class Driver:
         self.now_s = 0.0
         self.interruption = Interruption(self.job_name, self, lambda: self.now_s)  # type: ignore[arg-type]
 
-    def savepoint(self, directory: str | None, stop: Stop) -> Future[str]:
-        assert (directory, stop) == (None, Stop.SUSPEND)
+    def savepoint(self, directory: str | None, stop: StopMode) -> Future[str]:
+        assert (directory, stop) == (None, StopMode.SUSPEND)
         self.stops.append(Future())
         return self.stops[-1]
 
@@ -164,7 +164,7 @@ def test_two_signals_within_a_second_are_one(first: int, second: int) -> None:
 
 def test_second_signal_in_the_middle_of_the_handler_of_the_first_is_the_same_one() -> None:
     class Interrupted(Driver):
-        def savepoint(self, directory: str | None, stop: Stop) -> Future[str]:
+        def savepoint(self, directory: str | None, stop: StopMode) -> Future[str]:
             get(signal.SIGTERM)
             return super().savepoint(directory, stop)
 

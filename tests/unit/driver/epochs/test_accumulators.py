@@ -12,8 +12,8 @@ from tests.unit.driver.stories import Chapter, Runner, Sheet, Story
 from penstock._engine.coordinator import instructions as do
 from penstock._engine.driver.client.job_client import DriverJobClient
 from penstock._engine.protocol import metadata
-from penstock._engine.protocol.control import OperatorAck, Stop, encode
-from penstock._engine.protocol.metadata import RecordKind
+from penstock._engine.protocol.control import OperatorAck, StopMode, encode
+from penstock._engine.protocol.metadata import ChainEntryKind
 from penstock._engine.savepoints.inspection import inspect
 from penstock.common.accumulators import Accumulator, Histogram, IntCounter, ListAccumulator, Maximum
 from penstock.common.job_status import JobStatus
@@ -146,8 +146,8 @@ def test_values_are_those_of_completed_checkpoints(tmp_path: Path) -> None:
 
     def look(instruction: do.Instruction, perform: Any) -> None:
         perform(instruction)
-        if isinstance(instruction, do.Publish):
-            value = metadata_value(instruction.snapshot.operators["counts"].counted["records"])
+        if isinstance(instruction, do.PublishProgress):
+            value = metadata_value(instruction.snapshot.operators["counts"].all_accumulators["records"])
             seen.append((instruction.progress.records, value))
 
     Story(tmp_path).run(program(), step=look)
@@ -155,7 +155,7 @@ def test_values_are_those_of_completed_checkpoints(tmp_path: Path) -> None:
     assert [value for _, value in seen] == [read for read, _ in seen]
 
 
-def metadata_value(record: metadata.AccumulatorRecord) -> int:
+def metadata_value(record: metadata.StoredAccumulator) -> int:
     return int(record.text)
 
 
@@ -230,7 +230,7 @@ def test_a_savepoint_carries_the_values_to_any_parallelism(
     tmp_path: Path, epoch: int, first: dict[str, int], then: dict[str, int]
 ) -> None:
     story = Story(tmp_path)
-    stopped = story.run(program(**first), asks={epoch: Stop.SUSPEND})
+    stopped = story.run(program(**first), asks={epoch: StopMode.SUSPEND})
     before = counted(stopped).get("records", 0)
     assert before < TRUTH["records"]
     again = story.run(program(**then), recover=stopped.savepoint)
@@ -245,7 +245,7 @@ def two_pipelines(sheet: Sheet) -> None:
 @pytest.mark.parametrize("epoch", [None, 4])
 def test_what_has_finished_keeps_its_values(tmp_path: Path, epoch: int | None) -> None:
     story = Story(tmp_path)
-    chapter = story.run(two_pipelines, asks={epoch: Stop.SUSPEND} if epoch else None)
+    chapter = story.run(two_pipelines, asks={epoch: StopMode.SUSPEND} if epoch else None)
     last = [step for step in chapter.steps if isinstance(step, do.RunEpoch)][-1]
     assert len(last.dispatches) < 4, "something finishes before the rest"
     if epoch is not None:
@@ -274,7 +274,7 @@ def test_functions_that_are_made_anew_in_their_process_count_on(tmp_path: Path) 
 
 
 def test_a_drain_counts_what_was_read(tmp_path: Path) -> None:
-    chapter = Story(tmp_path).run(program(), asks={3: Stop.DRAIN})
+    chapter = Story(tmp_path).run(program(), asks={3: StopMode.DRAIN})
     assert counted(chapter)["records"] == 1001 * chapter.driver.progress.records
     assert chapter.driver.result.result(0).get_accumulator_result("records") == counted(chapter)["records"]
 
@@ -284,7 +284,7 @@ def test_a_drain_counts_what_was_read(tmp_path: Path) -> None:
 
 def test_values_of_an_operator_that_is_gone_are_told_before_they_are_dropped(tmp_path: Path) -> None:
     story = Story(tmp_path)
-    stopped = story.run(program(), asks={3: Stop.SUSPEND})
+    stopped = story.run(program(), asks={3: StopMode.SUSPEND})
 
     def without(sheet: Sheet) -> None:
         stream = sheet.source("numbers", SHORT, LONG)
@@ -307,7 +307,7 @@ def test_a_value_whose_class_is_gone_is_left_out_with_a_warning(
 
 
 def test_a_savepoint_is_looked_into_without_the_users_classes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    stopped = Story(tmp_path).run(program(), asks={3: Stop.SUSPEND})
+    stopped = Story(tmp_path).run(program(), asks={3: StopMode.SUSPEND})
     monkeypatch.delattr(f"{__name__}.Distinct")
     (operator,) = (one for one in inspect(stopped.savepoint).operators if one.uid == "counts")
     shown = {one.name: (one.type, one.value) for one in operator.accumulators}
@@ -383,7 +383,7 @@ def test_two_operators_with_different_kinds_under_one_name_are_told(tmp_path: Pa
 
 def test_another_kind_in_the_place_of_a_restored_one_is_told(tmp_path: Path) -> None:
     story = Story(tmp_path)
-    stopped = story.run(program(Uses(added("n", IntCounter))), asks={3: Stop.SUSPEND})
+    stopped = story.run(program(Uses(added("n", IntCounter))), asks={3: StopMode.SUSPEND})
     again = story.run(program(Uses(added("n", ListAccumulator))), recover=stopped.savepoint)
     assert isinstance(again.error, JobExecutionError)
     assert isinstance(again.error.__cause__, AccumulatorTypeError)
@@ -468,6 +468,6 @@ def test_the_last_record_of_a_finished_job_has_its_values(tmp_path: Path) -> Non
     story = Story(tmp_path)
     story.run(program())
     last = story.records_of_jobs()[-1]
-    assert last.kind is RecordKind.FINISHED
-    assert last.counted["counts"]["rests"].text == str(TRUTH["rests"])
-    assert last.counted["counts"]["rests"].type.endswith(f".{Histogram.__name__}")
+    assert last.kind is ChainEntryKind.FINISHED
+    assert last.all_accumulators["counts"]["rests"].text == str(TRUTH["rests"])
+    assert last.all_accumulators["counts"]["rests"].type.endswith(f".{Histogram.__name__}")

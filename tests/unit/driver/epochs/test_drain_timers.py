@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from tests.unit.driver.stories import EndlessSource, Sheet, Story
 
-from penstock._engine.protocol.control import Stop
+from penstock._engine.protocol.control import StopMode
 from penstock.common.job_status import JobStatus
 from penstock.datastream import KeyedProcessFunction
 from penstock.datastream.time_domain import TimeDomain
@@ -49,18 +49,18 @@ def fired(story: Story) -> list[int]:
 @pytest.mark.behaviour(52)
 def test_drain_drops_processing_time_timers(tmp_path: Path) -> None:
     story = Story(tmp_path, records=10)
-    stopped = story.run(program, asks={3: Stop.DRAIN})
+    stopped = story.run(program, asks={3: StopMode.DRAIN})
     assert stopped.status is JobStatus.FINISHED
     assert stopped.outputs["out"] == ["record"] * 10
 
 
-@pytest.mark.parametrize("stop", [Stop.SUSPEND, Stop.DRAIN])
-def test_drain_fires_them_once_in_order_of_time_where_it_is_told_to(tmp_path: Path, stop: Stop) -> None:
+@pytest.mark.parametrize("stop", [StopMode.SUSPEND, StopMode.DRAIN])
+def test_drain_fires_them_once_in_order_of_time_where_it_is_told_to(tmp_path: Path, stop: StopMode) -> None:
     story = Story(tmp_path, records=10)
     stopped = story.run(program, asks={3: stop}, fire="true")
     assert stopped.outputs["out"].count("record") == 10
-    assert fired(story) == ([9, 8, 7, 6, 4, 3, 2, 1, 0] if stop is Stop.DRAIN else [])
-    story.run(program, asks={3: Stop.DRAIN}, recover=stopped.savepoint, fire="true")
+    assert fired(story) == ([9, 8, 7, 6, 4, 3, 2, 1, 0] if stop is StopMode.DRAIN else [])
+    story.run(program, asks={3: StopMode.DRAIN}, recover=stopped.savepoint, fire="true")
     assert fired(story)[:9] == [9, 8, 7, 6, 4, 3, 2, 1, 0]
 
 

@@ -11,10 +11,10 @@ import pytest
 from tests.unit.driver.world import Numbers, NumbersEnumerator, World, numbers_job, published
 
 from penstock._engine.coordinator import instructions as do
-from penstock._engine.coordinator.epochs.sources import SourceDelivery, SourceOpening
+from penstock._engine.coordinator.epochs.sources import EnumeratorDelivery, EnumeratorStart
 from penstock._engine.driver.epochs.enumerators import Enumerators
 from penstock._engine.driver.mailbox import Mailbox
-from penstock._engine.protocol.events import AddSplits, NoMoreSplits, SourceEvent, decode_event
+from penstock._engine.protocol.events import AddSplitsEvent, NoMoreSplitsEvent, SourceEventWrapper, decode_event
 from penstock._engine.protocol.metadata import ReaderMessages
 from penstock.common.job_status import JobStatus
 from penstock.datastream.connectors import base
@@ -47,7 +47,7 @@ def opened(kind: type[NumbersEnumerator], *, readers: int = 2) -> tuple[Enumerat
     world = World(numbers_job("unused"))
     mailbox = Mailbox(world)
     enumerators = Enumerators({"numbers": ("Source: numbers", Scripted(kind))}, mailbox, world)
-    answer = enumerators.open(do.OpenEnumerators({"numbers": SourceOpening(readers, tuple(range(readers)))}))
+    answer = enumerators.open(do.StartEnumerators({"numbers": EnumeratorStart(readers, tuple(range(readers)))}))
     return enumerators, answer.assigned, world, mailbox
 
 
@@ -89,8 +89,8 @@ def test_no_more_splits_comes_after_all_splits_and_once() -> None:
 
     _, assigned, _, _ = opened(Eager, readers=1)
     first, second = decided(assigned)[0]
-    assert isinstance(first, AddSplits)
-    assert isinstance(second, NoMoreSplits)
+    assert isinstance(first, AddSplitsEvent)
+    assert isinstance(second, NoMoreSplitsEvent)
 
 
 def test_assigning_after_no_more_splits_raises() -> None:
@@ -116,16 +116,16 @@ class Polite(NumbersEnumerator):
 def test_source_events_travel_both_ways_in_order() -> None:
     enumerators, _, _, _ = opened(Polite)
     sent = tuple(pickle.dumps(Hello(text)) for text in ("hello", "good day"))
-    answer = enumerators.call(do.CallEnumerators(0, {"numbers": SourceDelivery((ReaderMessages(1, sent),))}))
+    answer = enumerators.call(do.CallEnumerators(0, {"numbers": EnumeratorDelivery((ReaderMessages(1, sent),))}))
     events = decided(answer.assigned)[1]
-    assert all(isinstance(event, SourceEvent) for event in events)
+    assert all(isinstance(event, SourceEventWrapper) for event in events)
     assert [pickle.loads(event.payload).text for event in events] == ["hello yourself", "good day yourself"]
 
 
 def test_reader_that_uses_up_its_splits_is_answered_more_often_than_it_asked() -> None:
     enumerators, _, _, _ = opened(NumbersEnumerator)
     messages = (ReaderMessages(0, (), 1), ReaderMessages(1, (), 1))
-    answer = enumerators.call(do.CallEnumerators(0, {"numbers": SourceDelivery(messages, {0: 3, 1: 2})}))
+    answer = enumerators.call(do.CallEnumerators(0, {"numbers": EnumeratorDelivery(messages, {0: 3, 1: 2})}))
     counts = {
         subtask: sum(len(event.splits) for event in events) for subtask, events in decided(answer.assigned).items()
     }
@@ -135,10 +135,10 @@ def test_reader_that_uses_up_its_splits_is_answered_more_often_than_it_asked() -
 def test_last_splits_are_shared_among_the_readers() -> None:
     enumerators, _, _, _ = opened(NumbersEnumerator)  # eight splits
     messages = (ReaderMessages(0, (), 1), ReaderMessages(1, (), 1))
-    answer = enumerators.call(do.CallEnumerators(0, {"numbers": SourceDelivery(messages, {0: 64, 1: 64})}))
+    answer = enumerators.call(do.CallEnumerators(0, {"numbers": EnumeratorDelivery(messages, {0: 64, 1: 64})}))
     for events in decided(answer.assigned).values():
-        assert sum(len(event.splits) for event in events if isinstance(event, AddSplits)) == 4
-        assert isinstance(events[-1], NoMoreSplits)
+        assert sum(len(event.splits) for event in events if isinstance(event, AddSplitsEvent)) == 4
+        assert isinstance(events[-1], NoMoreSplitsEvent)
 
 
 def test_enumerator_without_a_split_is_not_asked_again() -> None:
@@ -149,7 +149,7 @@ def test_enumerator_without_a_split_is_not_asked_again() -> None:
             Empty.asked += 1
 
     enumerators, _, _, _ = opened(Empty)
-    enumerators.call(do.CallEnumerators(0, {"numbers": SourceDelivery((ReaderMessages(0, (), 1),), {0: 64})}))
+    enumerators.call(do.CallEnumerators(0, {"numbers": EnumeratorDelivery((ReaderMessages(0, (), 1),), {0: 64})}))
     assert Empty.asked == 1
 
 

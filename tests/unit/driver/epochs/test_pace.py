@@ -11,7 +11,7 @@ from tests.unit.driver.stories import Sheet, Story
 from tests.unit.driver.world import Numbers, World, numbers_job
 
 from penstock._engine.coordinator.epochs.budget import FIRST_MS
-from penstock._engine.protocol.control import Stop
+from penstock._engine.protocol.control import StopMode
 from penstock.common.job_status import JobStatus
 
 _names = itertools.count()
@@ -55,7 +55,7 @@ def test_the_epoch_that_a_savepoint_waits_for_is_short_and_no_other_becomes_so()
     def program(sheet: Sheet) -> None:
         sheet.collect(sheet.source("numbers", list(range(20))))
 
-    chapter = Story.somewhere().run(program, asks={4: Stop.NO}, interval="10 min")
+    chapter = Story.somewhere().run(program, asks={4: StopMode.NO}, interval="10 min")
     parts = [part for plan in chapter.runner.plans for slot in plan.levels[0].slots for part in slot]
     short = [part.max_time_ms for part in parts if part.for_savepoint]
     others = [part.max_time_ms for part in parts if not part.for_savepoint]

@@ -13,10 +13,10 @@ from tests.unit.driver.stories import Chapter, Sheet, Story
 from tests.unit.driver.world import NumbersEnumerator
 
 from penstock._engine.coordinator import instructions as do
-from penstock._engine.coordinator.epochs.sources import EnumeratorSnapshot, SourceCoordination, SourceDelivery
-from penstock._engine.protocol.control import OperatorAck, Stop
-from penstock._engine.protocol.events import AddSplits, SourceEvent, encode_event
-from penstock._engine.protocol.metadata import EnumeratorRecord, ReturnedSplits
+from penstock._engine.coordinator.epochs.sources import EnumeratorDelivery, EnumeratorSnapshot, SourceCoordinator
+from penstock._engine.protocol.control import OperatorAck, StopMode
+from penstock._engine.protocol.events import AddSplitsEvent, SourceEventWrapper, encode_event
+from penstock._engine.protocol.metadata import ReturnedSplits, SourceCoordinatorState
 from penstock._engine.savepoints.inspection import inspect
 from penstock.common.job_status import JobStatus
 from penstock.datastream.connectors.base import InputStatus
@@ -67,7 +67,7 @@ def reading(parallelism: int, *, more: bool = False) -> Any:
     return write
 
 
-def stopped(story: Story, how: Stop = Stop.SUSPEND) -> Chapter:
+def stopped(story: Story, how: StopMode = StopMode.SUSPEND) -> Chapter:
     """Run the job until one of its two readers has left."""
     chapter = story.run(reading(2), asks={4: how})
     assert "a" in story.output()
@@ -75,7 +75,7 @@ def stopped(story: Story, how: Stop = Stop.SUSPEND) -> Chapter:
     return chapter
 
 
-@pytest.mark.parametrize("how", [Stop.SUSPEND, Stop.DRAIN], ids=["suspended", "drained"])
+@pytest.mark.parametrize("how", [StopMode.SUSPEND, StopMode.DRAIN], ids=["suspended", "drained"])
 @pytest.mark.parametrize(
     ("parallelism", "more"),
     [(1, False), (2, True), (3, False), (5, True)],
@@ -83,7 +83,7 @@ def stopped(story: Story, how: Stop = Stop.SUSPEND) -> Chapter:
 )
 @pytest.mark.behaviour(15)
 def test_splits_that_a_finished_reader_has_left_are_read_once_when_the_job_has_changed(
-    tmp_path: Path, parallelism: int, more: bool, how: Stop
+    tmp_path: Path, parallelism: int, more: bool, how: StopMode
 ) -> None:
     story = Story(tmp_path)
     savepoint = stopped(story, how).savepoint
@@ -97,7 +97,7 @@ def test_splits_that_a_finished_reader_has_left_are_read_once_when_the_job_has_c
 @pytest.mark.behaviour(15)
 def test_splits_stay_with_a_finished_reader_through_runs_of_the_same_job(tmp_path: Path) -> None:
     story = Story(tmp_path)
-    unchanged = story.run(reading(2), asks={2: Stop.SUSPEND}, recover=stopped(story).savepoint)
+    unchanged = story.run(reading(2), asks={2: StopMode.SUSPEND}, recover=stopped(story).savepoint)
     assert not {"b", "c"} & set(story.output())
     story.run(reading(3), recover=unchanged.savepoint)
     assert sorted(story.output()) == ALL
@@ -120,31 +120,31 @@ def test_source_that_goes_on_after_all_its_readers_had_left_reads_the_rest(
 
     settings = {"reopen": "lists"}
     story = Story(tmp_path)
-    last = story.run(write(1), asks={5: Stop.SUSPEND}, **(settings if named else {}))
+    last = story.run(write(1), asks={5: StopMode.SUSPEND}, **(settings if named else {}))
     if between is not None:
-        last = story.run(write(between), asks={2: Stop.SUSPEND}, recover=last.savepoint)
+        last = story.run(write(between), asks={2: StopMode.SUSPEND}, recover=last.savepoint)
     assert story.run(write(parallelism), recover=last.savepoint, **settings).status is JobStatus.FINISHED
     assert sorted(value for value, _ in story.output()) == ALL
 
 
 def test_split_that_is_assigned_to_a_reader_while_it_finishes_goes_back_to_the_enumerator() -> None:
-    source = SourceCoordination(2)
-    late, event = encode_event(AddSplits((b"late",), 3)), encode_event(SourceEvent(b"event"))
+    source = SourceCoordinator(2)
+    late, event = encode_event(AddSplitsEvent((b"late",), 3)), encode_event(SourceEventWrapper(b"event"))
     source.dispatch(0)
     source.assigned({0: (late, event)})  # found while the epoch runs in which the reader finishes
     source.accepted({0: OperatorAck(split_requests=1)}, finished=[0])
     source.assigned({0: (late,)})
     assert not source.has_pending, "no epoch is to run at once for it"
     returned = (ReturnedSplits(0, (b"late",), 3),) * 2
-    assert source.record(EnumeratorSnapshot(b"state")) == EnumeratorRecord(b"state", returned=returned)
-    assert source.deliver() == SourceDelivery((), {}, returned)
+    assert source.state(EnumeratorSnapshot(b"state")) == SourceCoordinatorState(b"state", returned=returned)
+    assert source.deliver() == EnumeratorDelivery((), {}, returned)
     assert source.deliver() is None
-    assert source.record(EnumeratorSnapshot(b"state")) == EnumeratorRecord(b"state")
+    assert source.state(EnumeratorSnapshot(b"state")) == SourceCoordinatorState(b"state")
 
 
 def test_split_on_the_way_to_a_finished_reader_goes_back_at_the_next_start() -> None:
-    late = encode_event(AddSplits((b"late",), 3))
-    source = SourceCoordination(2, EnumeratorRecord(b"state", undelivered={0: (late,)}), finished=[0])
+    late = encode_event(AddSplitsEvent((b"late",), 3))
+    source = SourceCoordinator(2, SourceCoordinatorState(b"state", undelivered={0: (late,)}), finished=[0])
     assert source.opening is not None
     assert source.opening.returned == (ReturnedSplits(0, (b"late",), 3),)
     assert source.deliver() is None
@@ -159,7 +159,7 @@ def test_enumerator_hands_out_a_split_again_that_came_back() -> None:
 
     enumerators, assigned, _, _ = opened(Eager)
     split = enumerators._sources["numbers"][1].get_split_serializer().serialize((0, 5))
-    delivery = SourceDelivery((), {}, (ReturnedSplits(0, (split,), 1),))
+    delivery = EnumeratorDelivery((), {}, (ReturnedSplits(0, (split,), 1),))
     answer = enumerators.call(do.CallEnumerators(0, {"numbers": delivery}))
     assert [event.splits for event in decided(answer.assigned)[1]] == [(split,)]
     assert not assigned

@@ -12,9 +12,9 @@ from tests.unit.driver.world import Numbers, NumbersEnumerator, TargetSink, Worl
 
 from penstock._engine.coordinator import events as ev
 from penstock._engine.coordinator import instructions as do
-from penstock._engine.driver.monitor.jumps import JumpWatch
+from penstock._engine.driver.monitor.jumps import ClockJumpDetector
 from penstock._engine.protocol.clocks import Moment
-from penstock._engine.protocol.control import Stop
+from penstock._engine.protocol.control import StopMode
 from penstock.common.job_status import JobStatus
 from penstock.datastream.connectors import base
 
@@ -116,7 +116,7 @@ def late_stop() -> Any:
 
     def asking(instruction: do.Instruction) -> None:
         if isinstance(instruction, do.RunEpoch) and instruction.checkpoint_id == 4:
-            driver.savepoint("memory://late", Stop.SUSPEND, 20_000)
+            driver.savepoint("memory://late", StopMode.SUSPEND, 20_000)
         perform(instruction)
 
     loop.perform = asking
@@ -126,12 +126,12 @@ def late_stop() -> Any:
 def uncertain_record() -> Any:
     world = World(numbers_job("uncertain"), patience=2)
     driver, loop = steadily(world)
-    put, puts = loop._handlers[do.PutRecord], itertools.count()
+    put, puts = loop._handlers[do.PutChainEntry], itertools.count()
 
     def sometimes(instruction: Any) -> Any:
-        return ev.RecordUncertain(OSError("no answer")) if 4 < next(puts) < 8 else put(instruction)
+        return ev.ChainEntryUncertain(OSError("no answer")) if 4 < next(puts) < 8 else put(instruction)
 
-    loop._handlers[do.PutRecord] = sometimes
+    loop._handlers[do.PutChainEntry] = sometimes
     return world, driver, loop
 
 
@@ -218,7 +218,7 @@ def test_what_differs_between_the_clocks_beyond_a_threshold_is_a_jump(
     looks: list[tuple[int, int]], logged: list[str], caplog: pytest.LogCaptureFixture
 ) -> None:
     with caplog.at_level(logging.WARNING, "penstock"):
-        watch = JumpWatch("prices", Moment(0, 0))
+        watch = ClockJumpDetector("prices", Moment(0, 0))
         for now_ms, passed_ms in looks:
             watch.look(Moment(now_ms, passed_ms))
     messages = [record.getMessage() for record in caplog.records]

@@ -134,7 +134,7 @@ def test_job_that_crashed_after_its_terminal_record_has_nothing_left_to_run() ->
     driver, loop = job(target).driver(directory, interval="1 s", recover="latest")
     seen = step_in(loop, -1, crash)
     driver.run(loop)
-    position = max(index for index, instruction in enumerate(seen) if isinstance(instruction, do.PutRecord)) + 1
+    position = max(index for index, instruction in enumerate(seen) if isinstance(instruction, do.PutChainEntry)) + 1
 
     target, directory = fresh()
     with contextlib.suppress(CrashError):

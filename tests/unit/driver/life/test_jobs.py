@@ -15,9 +15,9 @@ from tests.unit.driver.world import TARGETS, TargetCommitter, TargetSink, World,
 from penstock._engine.coordinator import events as ev
 from penstock._engine.coordinator import instructions as do
 from penstock._engine.coordinator.epochs.scheduler import MAX_EPOCH_ATTEMPTS
-from penstock._engine.driver.assembly import Surroundings, assemble
+from penstock._engine.driver.assembly import RuntimeEnvironment, assemble
 from penstock._engine.driver.client.job_client import JobHandle
-from penstock._engine.protocol.control import Failure
+from penstock._engine.protocol.control import TaskFailure
 from penstock._engine.protocol.paths import is_job_directory
 from penstock._engine.storage.opening import open_storage
 from penstock.common.configuration import Configuration
@@ -73,8 +73,10 @@ def of(kind: type[InstructionT], seen: list[do.Instruction]) -> list[Instruction
     return [instruction for instruction in seen if isinstance(instruction, kind)]
 
 
-def failure(error: Exception) -> Failure:
-    return Failure("ratio", "ratio-1", 1, 0, "prices.py:12", "(7, 0)", repr(error), "Traceback…", pickle.dumps(error))
+def failure(error: Exception) -> TaskFailure:
+    return TaskFailure(
+        "ratio", "ratio-1", 1, 0, "prices.py:12", "(7, 0)", repr(error), "Traceback…", pickle.dumps(error)
+    )
 
 
 def failing(outcome: EpochOutcome, error: Exception | None = None) -> EpochOutcome:
@@ -143,7 +145,7 @@ def test_fixed_delay_gives_up_after_its_attempts_with_the_last_error(name: str) 
     assert driver.status is JobStatus.FAILED
     assert world.runs == 5
     assert "error of run 5" in str(driver.result.exception())
-    assert any("fixed delay, 3 restarts" in log.text for log in of(do.Log, seen))
+    assert any("fixed delay, 3 restarts" in log.text for log in of(do.LogMessage, seen))
 
 
 @pytest.mark.behaviour(4, 169)
@@ -283,7 +285,7 @@ def cancel_at(loop: JobLoop, position: int, *, before: bool = False) -> None:
 
 def promised(seen: list[do.Instruction]) -> set[str]:
     """Return the committables of all checkpoints that completed."""
-    snapshots = [put.record.snapshot for put in of(do.PutRecord, seen) if put.record.snapshot is not None]
+    snapshots = [put.entry.snapshot for put in of(do.PutChainEntry, seen) if put.entry.snapshot is not None]
     commits = [commit for snapshot in snapshots for commit in snapshot.outstanding]
     return {pickle.loads(item.payload[4:])[0] for commit in commits for item in commit.committables}
 
@@ -408,7 +410,7 @@ def test_third_checkpoint_waits_for_the_commit_of_the_first(name: str) -> None:
     driver, seen = run(name, moody(name, "later", "later", "later"), interval="1 s")
     assert driver.status is JobStatus.FINISHED
     outstanding = [
-        len(put.record.snapshot.outstanding) for put in of(do.PutRecord, seen) if put.record.snapshot is not None
+        len(put.entry.snapshot.outstanding) for put in of(do.PutChainEntry, seen) if put.entry.snapshot is not None
     ]
     assert max(outstanding) == 2
 
@@ -425,7 +427,7 @@ def test_commit_that_raised_is_done_again_after_the_restart(name: str) -> None:
     assert driver.status is JobStatus.FINISHED
     assert driver.progress.restarts == 2
     assert published(name) == ALL
-    assert any("the committer of 'Sink: target'" in str(log.error) for log in of(do.Log, seen))
+    assert any("the committer of 'Sink: target'" in str(log.error) for log in of(do.LogMessage, seen))
 
 
 def test_commit_whose_next_try_was_due_while_the_job_waited_for_its_restart_is_done_after_it(name: str) -> None:
@@ -462,7 +464,7 @@ def test_running_job_keeps_the_newest_checkpoints_and_all_claims(name: str) -> N
     driver, loop, seen = start(name, world, interval="1 s", retained="3", job_id=JOB_ID)
     cancel_at(loop, 60)
     driver.run(loop)
-    newest = of(do.PutRecord, seen)[-1].record.checkpoint_id
+    newest = of(do.PutChainEntry, seen)[-1].entry.checkpoint_id
     kept = {f"chk-{number}/_metadata" for number in (1, newest - 3, newest - 2, newest - 1, newest)}
     assert set(files(name)) == kept
 
@@ -470,7 +472,7 @@ def test_running_job_keeps_the_newest_checkpoints_and_all_claims(name: str) -> N
 @pytest.mark.behaviour(165)
 def test_finished_job_leaves_its_first_and_its_last_record_alone(name: str) -> None:
     _, seen = run(name, World(numbers_job(name), patience=3), interval="1 s")
-    last = of(do.PutRecord, seen)[-1].record.checkpoint_id
+    last = of(do.PutChainEntry, seen)[-1].entry.checkpoint_id
     assert files(name) == sorted(["chk-1/_metadata", f"chk-{last}/_metadata"])
 
 
@@ -502,9 +504,9 @@ def test_outputs_are_handed_over_only_after_their_checkpoint(name: str) -> None:
     for instruction, following in itertools.pairwise(seen):
         if isinstance(instruction, do.RunEpoch):
             epoch = instruction.checkpoint_id
-        if isinstance(following, do.HandOver):
-            puts = of(do.PutRecord, seen[: seen.index(following)])
-            assert puts[-1].record.checkpoint_id == epoch
+        if isinstance(following, do.DeliverOutputs):
+            puts = of(do.PutChainEntry, seen[: seen.index(following)])
+            assert puts[-1].entry.checkpoint_id == epoch
             handed_over += 1
     assert handed_over > 3
 
@@ -544,8 +546,8 @@ def test_job_whose_results_nobody_takes_waits_and_can_still_be_cancelled(
 ) -> None:
     monkeypatch.setattr("penstock._engine.driver.client.results._ROOM", 1)
     graph = numbers_job(name, limit=200)
-    surroundings = Surroundings(World(graph, patience=3), 2, Path("/nonexistent"))
-    driver, loop = assemble(graph, Configuration(), None, surroundings)
+    environment = RuntimeEnvironment(World(graph, patience=3), 2, Path("/nonexistent"))
+    driver, loop = assemble(graph, Configuration(), None, environment)
     driver.start(loop)
     handle = JobHandle(driver)
     first = next(handle.results("seen"))  # from here on the job has results that nobody takes

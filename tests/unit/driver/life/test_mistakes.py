@@ -120,5 +120,5 @@ def test_an_error_that_may_be_of_the_moment_restarts_the_job(tmp_path: Path) -> 
 
     ended = Story(tmp_path).run(program, restart="exponential-delay")
     assert ended.status is JobStatus.FINISHED
-    assert [step for step in ended.steps if isinstance(step, do.Log) and "restarts in" in step.text]
+    assert [step for step in ended.steps if isinstance(step, do.LogMessage) and "restarts in" in step.text]
     assert ended.outputs["out"] == [1, 2, 3]

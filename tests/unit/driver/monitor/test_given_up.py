@@ -14,7 +14,7 @@ from penstock._engine.coordinator import instructions as do
 from penstock._engine.coordinator.commits.ledger import MAX_GIVEN_UP
 from penstock._engine.driver.monitor.progress_bar import figures
 from penstock._engine.gateway.losses import take_given_up
-from penstock._engine.protocol.control import Stop
+from penstock._engine.protocol.control import StopMode
 from penstock._engine.rest.handlers.jobs import _progress
 from penstock.common.job_status import JobStatus
 
@@ -115,7 +115,7 @@ def test_what_the_last_commit_gives_up_is_shown_without_another_epoch(name: str)
 
     def watched(instruction: do.Instruction) -> None:
         perform(instruction)
-        if isinstance(instruction, do.ShowGivenUp):
+        if isinstance(instruction, do.PublishGivenUp):
             shown.append(figures(driver.progress))
             assert driver.status is JobStatus.RUNNING
             assert len(driver.view.given_up) == len(shown)
@@ -171,8 +171,8 @@ def test_job_that_has_finished_tells_it_again_when_it_is_started_again(name: str
     assert again.result.result(0).get_given_up_committables() == told_first != ()
 
 
-@pytest.mark.parametrize("stop", [Stop.NO, Stop.SUSPEND], ids=["savepoint", "stop"])
-def test_start_from_a_savepoint_tells_what_was_lost_before_it(name: str, stop: Stop, tmp_path: Path) -> None:
+@pytest.mark.parametrize("stop", [StopMode.NO, StopMode.SUSPEND], ids=["savepoint", "stop"])
+def test_start_from_a_savepoint_tells_what_was_lost_before_it(name: str, stop: StopMode, tmp_path: Path) -> None:
     world = job(name, limit=40)
     driver, loop = world.driver(f"memory://{name}", interval="1 s", savepoints=str(tmp_path))
     perform = loop.perform
@@ -188,7 +188,7 @@ def test_start_from_a_savepoint_tells_what_was_lost_before_it(name: str, stop: S
     copy = run(f"{name}-copy", job(name, limit=40), recover=answers[0].result(0))
     first, second = (one.result.result(0).get_given_up_committables() for one in (driver, copy))
     assert first[0] == second[0]
-    if stop is Stop.SUSPEND:
+    if stop is StopMode.SUSPEND:
         assert second[: len(first)] == first
         assert is_true(name, copy, 40)
 
@@ -209,5 +209,5 @@ def test_job_that_loses_nothing_writes_and_tells_nothing_of_it(name: str) -> Non
     seen = step_in(loop, -1, _crash)
     driver.run(loop)
     assert told(driver) == len(LOST[name])
-    records = [step.record for step in seen if isinstance(step, do.PutRecord)]
+    records = [step.entry for step in seen if isinstance(step, do.PutChainEntry)]
     assert any(record.snapshot is not None and not record.snapshot.given_up for record in records)

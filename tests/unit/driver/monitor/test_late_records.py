@@ -11,7 +11,7 @@ from tests.unit.driver.stories import Chapter, Sheet, Story
 from penstock._engine.coordinator import instructions as do
 from penstock._engine.driver.client.job_client import DriverJobClient
 from penstock._engine.driver.monitor.progress_bar import figures
-from penstock._engine.protocol.control import Stop
+from penstock._engine.protocol.control import StopMode
 from penstock._engine.rest.handlers.jobs import _progress
 from penstock.common import Time, WatermarkStrategy
 from penstock.common.accumulators import DoubleCounter
@@ -101,7 +101,7 @@ def test_record_of_a_failed_epoch_counts_once(tmp_path: Path, fails_at: int) -> 
 
 def test_number_goes_on_from_a_savepoint(tmp_path: Path) -> None:
     story = Story(tmp_path, records=1)
-    first = story.run(write, asks={5: Stop.SUSPEND})
+    first = story.run(write, asks={5: StopMode.SUSPEND})
     assert 0 < sum(dropped(first).values()) < 5
     assert dropped(story.run(write, recover=first.savepoint)) == DROPPED
 

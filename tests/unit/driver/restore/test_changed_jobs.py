@@ -12,7 +12,7 @@ from tests.unit.driver.restore.test_finished_operators import Counts
 from tests.unit.driver.stories import Sheet, Story
 
 from penstock._engine.coordinator import instructions as do
-from penstock._engine.protocol.control import Stop
+from penstock._engine.protocol.control import StopMode
 from penstock.common import Types
 from penstock.common.job_status import JobStatus
 from penstock.datastream import CheckpointedFunction, KeyedProcessFunction, MapFunction
@@ -50,7 +50,7 @@ def test_max_parallelism_is_taken_over_from_the_state_where_it_was_not_set(
     tmp_path: Path, before: int, after: int
 ) -> None:
     story = Story(tmp_path)
-    stopped = story.run(counting(before), asks={4: Stop.SUSPEND})
+    stopped = story.run(counting(before), asks={4: StopMode.SUSPEND})
     again = story.run(counting(after), recover=stopped.savepoint)
     assert sorted(story.output()) == EXPECTED
     [adopted] = [step.graph for step in again.steps if isinstance(step, do.AdoptGraph)]
@@ -59,8 +59,8 @@ def test_max_parallelism_is_taken_over_from_the_state_where_it_was_not_set(
 
 def test_max_parallelism_that_was_set_stays_where_it_is_not_set_any_more(tmp_path: Path) -> None:
     story = Story(tmp_path)
-    stopped = story.run(counting(2, 10), asks={4: Stop.SUSPEND})
-    middle = story.run(counting(10), asks={4: Stop.SUSPEND}, recover=stopped.savepoint)
+    stopped = story.run(counting(2, 10), asks={4: StopMode.SUSPEND})
+    middle = story.run(counting(10), asks={4: StopMode.SUSPEND}, recover=stopped.savepoint)
     refused = story.run(counting(11), recover=middle.savepoint)
     assert isinstance(refused.error, ParallelismLimitError)
     assert re.search(r"has parallelism 11\b.* max parallelism 10\b", str(refused.error)), str(refused.error)
@@ -70,13 +70,13 @@ def test_max_parallelism_that_was_set_stays_where_it_is_not_set_any_more(tmp_pat
 
 def test_other_max_parallelism_is_refused_before_anything_runs(tmp_path: Path) -> None:
     story = Story(tmp_path)
-    stopped = story.run(counting(2, 64), asks={4: Stop.SUSPEND})
+    stopped = story.run(counting(2, 64), asks={4: StopMode.SUSPEND})
     refused = story.run(counting(2, 32), recover=stopped.savepoint, restart="exponential-delay")
     assert refused.status is JobStatus.FAILED
     assert isinstance(refused.error, MaxParallelismError)
     assert re.search(r"'counts'.* has max parallelism 32\b.* 64\b", str(refused.error)), str(refused.error)
     assert not refused.runner.plans
-    assert not [step for step in refused.steps if isinstance(step, do.PutRecord)], "the chain is as it was"
+    assert not [step for step in refused.steps if isinstance(step, do.PutChainEntry)], "the chain is as it was"
 
 
 # --------------------------------------------------------------------------------------------------- what is in state
@@ -130,7 +130,7 @@ def test_class_that_gained_a_field_with_a_default_is_restored(
 ) -> None:
     story = Story(tmp_path)
     module(before)
-    stopped = story.run(moving, asks={2: Stop.SUSPEND})
+    stopped = story.run(moving, asks={2: StopMode.SUSPEND})
     module(after)
     again = story.run(moving, recover=stopped.savepoint)
     assert again.status is JobStatus.FINISHED
@@ -143,7 +143,7 @@ def test_class_that_is_gone_fails_with_the_operator_and_the_class(
 ) -> None:
     story = Story(tmp_path)
     module(PLAIN)
-    stopped = story.run(moving, asks={2: Stop.SUSPEND})
+    stopped = story.run(moving, asks={2: StopMode.SUSPEND})
     module("class Other:\n    pass\n")
     refused = story.run(moving, recover=stopped.savepoint, restart="exponential-delay")
     assert refused.driver.progress.restarts == 0, "a restart would change nothing"
@@ -178,14 +178,14 @@ def test_state_with_a_type_that_says_the_same_or_nothing_is_restored(
     tmp_path: Path, before: TypeInformation | None, after: TypeInformation | None
 ) -> None:
     story = Story(tmp_path)
-    stopped = story.run(typed(before), asks={4: Stop.SUSPEND})
+    stopped = story.run(typed(before), asks={4: StopMode.SUSPEND})
     story.run(typed(after), recover=stopped.savepoint)
     assert sorted(story.output()) == EXPECTED
 
 
 def test_state_with_another_type_is_refused_with_the_state_both_types_and_the_operator(tmp_path: Path) -> None:
     story = Story(tmp_path)
-    stopped = story.run(typed(Types.INT()), asks={2: Stop.SUSPEND})
+    stopped = story.run(typed(Types.INT()), asks={2: StopMode.SUSPEND})
     refused = story.run(typed(Types.STRING()), recover=stopped.savepoint, restart="exponential-delay")
     assert refused.driver.progress.restarts == 0, "a restart would change nothing"
     assert isinstance(refused.error.__cause__, StateDescriptorError)
@@ -219,7 +219,7 @@ def listing(*, union: bool) -> Callable[[Sheet], None]:
 
 def test_state_of_another_kind_is_refused_with_the_state_both_kinds_and_the_operator(tmp_path: Path) -> None:
     story = Story(tmp_path)
-    stopped = story.run(listing(union=False), asks={2: Stop.SUSPEND})
+    stopped = story.run(listing(union=False), asks={2: StopMode.SUSPEND})
     refused = story.run(listing(union=True), recover=stopped.savepoint, restart="exponential-delay")
     assert refused.error is not None
     assert isinstance(refused.error.__cause__, StateDescriptorError)

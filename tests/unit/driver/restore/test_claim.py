@@ -13,8 +13,8 @@ from tests.unit.driver.restore.test_finished_operators import Counts, Remembers
 from tests.unit.driver.stories import Chapter, Sheet, Story
 
 from penstock._engine.coordinator.checkpoints.snapshots import state_files
-from penstock._engine.protocol.control import Stop
-from penstock._engine.protocol.metadata import Record, RecordKind, decode_record
+from penstock._engine.protocol.control import StopMode
+from penstock._engine.protocol.metadata import ChainEntry, ChainEntryKind, decode_chain_entry
 from penstock.common.job_status import JobStatus
 from penstock.errors import CheckpointStorageError
 from penstock.testing import FailingStorage
@@ -44,12 +44,12 @@ def cancel(driver: Any) -> None:
     driver.cancel()
 
 
-def record_at(path: str | Path) -> Record:
+def record_at(path: str | Path) -> ChainEntry:
     file = Path(path, "_metadata")
-    return decode_record(file.read_bytes(), str(file))
+    return decode_chain_entry(file.read_bytes(), str(file))
 
 
-def files_of(story: Story, records: Iterable[Record]) -> set[str]:
+def files_of(story: Story, records: Iterable[ChainEntry]) -> set[str]:
     """Return the state files that records name, all of which have to be there."""
     named = {name for record in records if record.snapshot is not None for name in state_files(record.snapshot)}
     for name in named:
@@ -57,10 +57,10 @@ def files_of(story: Story, records: Iterable[Record]) -> set[str]:
     return named
 
 
-def checkpoints_of(story: Story, chapter: Chapter) -> list[Record]:
+def checkpoints_of(story: Story, chapter: Chapter) -> list[ChainEntry]:
     """Return the checkpoints that a job has left."""
     own = [record for record in story.records_of_jobs() if record.job_id == chapter.driver.job_id]
-    return [record for record in own if record.kind is RecordKind.CHECKPOINT]
+    return [record for record in own if record.kind is ChainEntryKind.CHECKPOINT]
 
 
 def expect_everything(story: Story) -> None:
@@ -83,7 +83,7 @@ def contents(directory: str | Path) -> dict[str, bytes]:
 
 def test_savepoint_that_is_not_claimed_is_never_touched_and_never_needed(tmp_path: Path) -> None:
     story = Story(tmp_path)
-    savepoint = story.run(program, asks={4: Stop.SUSPEND}).savepoint
+    savepoint = story.run(program, asks={4: StopMode.SUSPEND}).savepoint
     before = contents(savepoint)
     path = cancelled_checkpoint(story, 4, recover=savepoint)
     assert contents(savepoint) == before
@@ -94,7 +94,7 @@ def test_savepoint_that_is_not_claimed_is_never_touched_and_never_needed(tmp_pat
 
 def test_claimed_savepoint_goes_when_newer_checkpoints_are_there(tmp_path: Path) -> None:
     story = Story(tmp_path)
-    savepoint = story.run(program, asks={4: Stop.SUSPEND}).savepoint
+    savepoint = story.run(program, asks={4: StopMode.SUSPEND}).savepoint
     seen: list[bool] = []
 
     def look(_: Any) -> None:
@@ -112,7 +112,7 @@ def test_claimed_savepoint_goes_when_newer_checkpoints_are_there(tmp_path: Path)
 
 def test_claimed_savepoint_stays_where_its_job_was_cancelled_early_and_keeps_checkpoints(tmp_path: Path) -> None:
     story = Story(tmp_path)
-    savepoint = story.run(program, asks={4: Stop.SUSPEND}).savepoint
+    savepoint = story.run(program, asks={4: StopMode.SUSPEND}).savepoint
     again = story.run(program, asks={1: cancel}, recover=savepoint, claim="CLAIM")
     assert again.driver.checkpoint == savepoint
     story.run(program, recover=savepoint)
@@ -122,7 +122,7 @@ def test_claimed_savepoint_stays_where_its_job_was_cancelled_early_and_keeps_che
 @pytest.mark.parametrize("retention", ["DELETE_ON_CANCELLATION", "NO_EXTERNALIZED_CHECKPOINTS"])
 def test_claimed_savepoint_goes_with_the_checkpoints_of_a_cancelled_job(tmp_path: Path, retention: str) -> None:
     story = Story(tmp_path)
-    savepoint = story.run(program, asks={4: Stop.SUSPEND}).savepoint
+    savepoint = story.run(program, asks={4: StopMode.SUSPEND}).savepoint
     story.run(program, asks={2: cancel}, recover=savepoint, claim="CLAIM", retention=retention)
     assert not Path(savepoint).exists()
 
@@ -184,7 +184,7 @@ def test_claim_of_the_newest_record_of_a_job_closes_its_chain(tmp_path: Path) ->
     again = story.run(program, recover=str(path), claim="CLAIM")
     assert not path.exists()
     closed = record_at(terminal)
-    assert closed.kind is RecordKind.CANCELED
+    assert closed.kind is ChainEntryKind.CANCELED
     assert again.driver.job_id in closed.reason
 
 
@@ -251,7 +251,7 @@ def killed(story: Story, at: int, **settings: str) -> None:
 @pytest.mark.parametrize("at", [1, 2, 4])
 def test_claim_outlives_the_process_that_made_it(tmp_path: Path, at: int) -> None:
     story = Story(tmp_path)
-    savepoint = story.run(program, asks={4: Stop.SUSPEND}).savepoint
+    savepoint = story.run(program, asks={4: StopMode.SUSPEND}).savepoint
     killed(story, at, recover=savepoint, claim="CLAIM", retained="3")
     assert Path(savepoint).exists()
     story.run(program, asks={4: cancel}, recover="latest", job_id=JOB_ID, retained="3")
@@ -260,7 +260,7 @@ def test_claim_outlives_the_process_that_made_it(tmp_path: Path, at: int) -> Non
 
 def test_start_without_claim_takes_an_earlier_claim_back(tmp_path: Path) -> None:
     story = Story(tmp_path)
-    savepoint = story.run(program, asks={4: Stop.SUSPEND}).savepoint
+    savepoint = story.run(program, asks={4: StopMode.SUSPEND}).savepoint
     killed(story, 1, recover=savepoint, claim="CLAIM")
     before = contents(savepoint)
     killed(story, 3, recover=savepoint)
@@ -299,7 +299,7 @@ def test_own_checkpoint_that_is_not_claimed_stays_also_when_a_later_process_goes
 
 def test_claim_takes_no_file_that_somebody_has_put_into_the_savepoint(tmp_path: Path) -> None:
     story = Story(tmp_path)
-    savepoint = Path(story.run(program, asks={4: Stop.SUSPEND}).savepoint)
+    savepoint = Path(story.run(program, asks={4: StopMode.SUSPEND}).savepoint)
     (savepoint / "notes.txt").write_text("keep this")
     assert story.run(program, recover=str(savepoint), claim="CLAIM").status is JobStatus.FINISHED
     assert [file.name for file in savepoint.iterdir()] == ["notes.txt"]
@@ -356,7 +356,7 @@ def test_checkpoints_that_were_retained_stay_whatever_a_later_job_of_that_id_sta
     tmp_path: Path, start: dict[str, str], end: str
 ) -> None:
     story = Story(tmp_path)
-    savepoint = story.run(program, asks={2: Stop.SUSPEND}).savepoint
+    savepoint = story.run(program, asks={2: StopMode.SUSPEND}).savepoint
     cancelled_checkpoint(story, 6, job_id=JOB_ID, retained="3")
     left = checkpoints_of(story, story.chapters[-1])
     assert len(left) == 3

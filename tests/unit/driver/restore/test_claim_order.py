@@ -14,9 +14,9 @@ from tests.unit.driver.stories import Chapter, Sheet, Story
 
 from penstock._engine.coordinator import events as ev
 from penstock._engine.coordinator import instructions as do
-from penstock._engine.driver.checkpoints.claim_order import claimed_jobs, note_claim
-from penstock._engine.driver.checkpoints.records import RecordKeeper
-from penstock._engine.protocol.metadata import decode_record, encode_record
+from penstock._engine.driver.checkpoints.claim_order import claimed_jobs, store_claim
+from penstock._engine.driver.checkpoints.records import CheckpointStore
+from penstock._engine.protocol.metadata import decode_chain_entry, encode_chain_entry
 from penstock._engine.protocol.paths import (
     CLAIMS,
     checkpoint_ids,
@@ -51,9 +51,9 @@ def move_clock(place: Path, job_id: str, by_ms: int) -> None:
     for number in checkpoint_ids(storage.names(job_id)):
         path = metadata_path(job_id, number)
         if (data := storage.find(path)) is not None:
-            record = decode_record(data, path)
+            record = decode_chain_entry(data, path)
             object.__setattr__(record, "created_ms", record.created_ms + by_ms)
-            storage.put(path, encode_record(record))
+            storage.put(path, encode_chain_entry(record))
 
 
 @pytest.mark.parametrize("by_ms", [-HOUR_MS, 0, HOUR_MS], ids=["an hour back", "right", "an hour ahead"])
@@ -87,8 +87,8 @@ def test_where_the_last_job_was_removed_the_one_before_goes_on(tmp_path: Path) -
 def test_id_that_a_job_of_another_name_has_taken_over_is_not_gone_on_with(name: str) -> None:
     run(name, job_id=JOBS[1], cancel_after=2)
     storage = open_storage(f"memory://{name}")
-    note_claim(storage, "former name", JOBS[1])
-    keeper = RecordKeeper(storage, {}, cast("Any", None), cast("Any", None))
+    store_claim(storage, "former name", JOBS[1])
+    keeper = CheckpointStore(storage, {}, cast("Any", None), cast("Any", None))
     former, now = (keeper.list_jobs(do.ListJobs(wanted)) for wanted in ("former name", "numbers"))
     assert isinstance(former, ev.JobsListed)
     assert (former.claimed_last, [job.job_name for job in former.jobs]) == (None, ["numbers"])
@@ -136,7 +136,7 @@ def test_drivers_that_claim_jobs_of_one_name_at_the_same_time_have_an_order(tmp_
 
     def note(job_id: str) -> None:
         together.wait()
-        note_claim(storage, "name", job_id)
+        store_claim(storage, "name", job_id)
 
     with ThreadPoolExecutor(8) as pool:
         list(pool.map(note, JOBS[:8]))
@@ -148,6 +148,6 @@ def test_drivers_that_claim_jobs_of_one_name_at_the_same_time_have_an_order(tmp_
 def test_list_stays_short(tmp_path: Path) -> None:
     storage = open_storage(str(tmp_path))
     for job_id in itertools.chain(JOBS, JOBS[-1:] * 3):
-        note_claim(storage, "name", job_id)
+        store_claim(storage, "name", job_id)
     assert list(claimed_jobs(storage, "name")) == JOBS[:-17:-1]
     assert not [found for found in storage.names("") if is_job_directory(found)]

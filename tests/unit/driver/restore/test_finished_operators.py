@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from tests.unit.driver.stories import Chapter, Sheet, Story
 
-from penstock._engine.protocol.control import Stop
+from penstock._engine.protocol.control import StopMode
 from penstock.common.job_status import JobStatus
 from penstock.common.watermark_strategy import TimestampAssigner, WatermarkStrategy
 from penstock.datastream import (
@@ -108,7 +108,7 @@ EXPECTED = sorted([(value, 1) for value in [*SHORT, *LONG]], key=str)
 @pytest.mark.behaviour(11, 16)
 def test_finished_operators_stay_finished_at_any_parallelism(tmp_path: Path, short: int, long: int) -> None:
     story, opened = Story(tmp_path), tmp_path / "opened"
-    stopped = story.run(two_pipelines(opened), asks={6: Stop.SUSPEND})
+    stopped = story.run(two_pipelines(opened), asks={6: StopMode.SUSPEND})
     assert opened.read_text() == "0\n"
     again = story.run(two_pipelines(opened, short=short, long=long), recover=stopped.savepoint)
     assert again.status is JobStatus.FINISHED
@@ -121,8 +121,8 @@ def test_finished_operators_stay_finished_at_any_parallelism(tmp_path: Path, sho
 @pytest.mark.behaviour(11)
 def test_finished_operator_is_finished_in_the_checkpoints_of_those_that_start_from_it(tmp_path: Path) -> None:
     story = Story(tmp_path)
-    first = story.run(two_pipelines(), asks={4: Stop.SUSPEND})
-    second = story.run(two_pipelines(long=2), asks={2: Stop.SUSPEND}, recover=first.savepoint)
+    first = story.run(two_pipelines(), asks={4: StopMode.SUSPEND})
+    second = story.run(two_pipelines(long=2), asks={2: StopMode.SUSPEND}, recover=first.savepoint)
     story.run(two_pipelines(short=2, long=1), recover=second.savepoint)
     assert sorted(story.output(), key=str) == EXPECTED
 
@@ -158,7 +158,7 @@ def test_splits_of_a_partly_finished_source_go_on_at_any_parallelism(
     tmp_path: Path, parallelism: int, more: str
 ) -> None:
     story = Story(tmp_path)
-    stopped = story.run(partly(2), asks={4: Stop.SUSPEND})
+    stopped = story.run(partly(2), asks={4: StopMode.SUSPEND})
     assert running_sources(stopped) == 1, "one of the two subtasks has finished"
     again = story.run(partly(parallelism, more=more), recover=stopped.savepoint)
     assert again.status is JobStatus.FINISHED
@@ -169,7 +169,7 @@ def test_splits_of_a_partly_finished_source_go_on_at_any_parallelism(
 @pytest.mark.behaviour(19)
 def test_running_operator_before_a_partly_finished_one_is_refused(tmp_path: Path) -> None:
     story = Story(tmp_path)
-    stopped = story.run(partly(2), asks={4: Stop.SUSPEND})
+    stopped = story.run(partly(2), asks={4: StopMode.SUSPEND})
     again = story.run(partly(2, more="before"), recover=stopped.savepoint)
     assert isinstance(again.error, FinishedOperatorError)
     assert "'out') is partly finished" in str(again.error)
@@ -179,8 +179,8 @@ def test_running_operator_before_a_partly_finished_one_is_refused(tmp_path: Path
 @pytest.mark.behaviour(15)
 def test_list_items_of_a_finished_subtask_are_shared_out_with_those_of_the_others(tmp_path: Path) -> None:
     story = Story(tmp_path)
-    stopped = story.run(partly(2, Remembers()), asks={4: Stop.SUSPEND})
-    unchanged = story.run(partly(2, Remembers()), asks={2: Stop.SUSPEND}, recover=stopped.savepoint)
+    stopped = story.run(partly(2, Remembers()), asks={4: StopMode.SUSPEND})
+    unchanged = story.run(partly(2, Remembers()), asks={2: StopMode.SUSPEND}, recover=stopped.savepoint)
     assert all(set(before).isdisjoint(SHORT) for _, before in unchanged.outputs["out"]), "they stay with the finished"
     read = [str(value) for chapter in (stopped, unchanged) for value, _ in chapter.outputs["out"]]
     assert set(SHORT) < set(read)
@@ -192,9 +192,9 @@ def test_list_items_of_a_finished_subtask_are_shared_out_with_those_of_the_other
 @pytest.mark.behaviour(13)
 def test_union_items_of_finished_subtasks_are_seen_by_all_new_ones(tmp_path: Path, parallelism: int) -> None:
     story = Story(tmp_path)
-    stopped = story.run(partly(2, Remembers(union=True)), asks={4: Stop.SUSPEND})
+    stopped = story.run(partly(2, Remembers(union=True)), asks={4: StopMode.SUSPEND})
     middle = story.run(
-        partly(3, Remembers(union=True)), asks={2: Stop.SUSPEND}, recover=stopped.savepoint
+        partly(3, Remembers(union=True)), asks={2: StopMode.SUSPEND}, recover=stopped.savepoint
     )  # through two more checkpoints
     again = story.run(partly(parallelism, Remembers(union=True)), recover=middle.savepoint)
     read = {str(value) for chapter in (stopped, middle) for value, _ in chapter.outputs["out"]}
@@ -221,7 +221,7 @@ def test_new_operators_behind_finished_ones_get_the_last_watermark_and_end(tmp_p
         return program
 
     story = Story(tmp_path)
-    stopped = story.run(write(more=False), asks={4: Stop.SUSPEND})
+    stopped = story.run(write(more=False), asks={4: StopMode.SUSPEND})
     again = story.run(write(more=True), recover=stopped.savepoint)
     assert again.status is JobStatus.FINISHED
     assert sorted(story.output(), key=str) == sorted([*SHORT, *LONG], key=str)
@@ -246,7 +246,7 @@ def test_new_operator_before_a_finished_one_is_refused_with_both_uids(tmp_path: 
         sheet.collect(both.key_by(str).process(Counts()).uid("counts"))
 
     story = Story(tmp_path)
-    stopped = story.run(before, asks={4: Stop.SUSPEND})
+    stopped = story.run(before, asks={4: StopMode.SUSPEND})
     again = story.run(changed, recover=stopped.savepoint, restart="exponential-delay")
     assert again.status is JobStatus.FAILED
     assert isinstance(again.error, FinishedOperatorError)
@@ -268,7 +268,7 @@ def test_new_operator_in_the_chain_of_a_finished_one_is_refused_and_the_way_out_
         return write
 
     story = Story(tmp_path)
-    stopped = story.run(two_pipelines(), asks={4: Stop.SUSPEND})
+    stopped = story.run(two_pipelines(), asks={4: StopMode.SUSPEND})
     refused = story.run(changed(apart=False), recover=stopped.savepoint)
     assert isinstance(refused.error, MixedChainError)
     assert "start_new_chain()" in str(refused.error)
@@ -290,7 +290,7 @@ def test_finished_operator_is_known_in_another_chain(tmp_path: Path) -> None:
         return write
 
     story = Story(tmp_path)
-    stopped = story.run(chained(apart=False), asks={4: Stop.SUSPEND})
+    stopped = story.run(chained(apart=False), asks={4: StopMode.SUSPEND})
     again = story.run(chained(apart=True), recover=stopped.savepoint)
     assert again.status is JobStatus.FINISHED
     assert story.output() == SHORT
@@ -311,7 +311,7 @@ def test_finished_operator_without_state_may_go(tmp_path: Path) -> None:
         return program
 
     story = Story(tmp_path)
-    stopped = story.run(write(whole=True), asks={4: Stop.SUSPEND})
+    stopped = story.run(write(whole=True), asks={4: StopMode.SUSPEND})
     again = story.run(write(whole=False), recover=stopped.savepoint)
     assert again.status is JobStatus.FINISHED
     assert story.output() == SHORT, "what had ended before is not read again"
@@ -325,7 +325,7 @@ def test_operator_with_state_may_go_only_where_that_is_allowed_and_is_named_then
         sheet.collect(sheet.source("long", LONG).rebalance().map(lambda value: (value, 1)).uid("pairs"))
 
     story = Story(tmp_path)
-    stopped = story.run(two_pipelines(), asks={3: Stop.SUSPEND})
+    stopped = story.run(two_pipelines(), asks={3: StopMode.SUSPEND})
     refused = story.run(smaller, recover=stopped.savepoint)
     assert isinstance(refused.error, UnclaimedStateError)
     with caplog.at_level("INFO", "penstock"):
@@ -343,8 +343,8 @@ def test_start_from_a_drained_savepoint_warns_once_of_what_does_not_fire_again(
         return [record.getMessage() for record in caplog.records if record.levelname == "WARNING"]
 
     story = Story(tmp_path)
-    suspended = story.run(two_pipelines(), asks={4: Stop.SUSPEND})
-    drained = story.run(two_pipelines(), asks={2: Stop.DRAIN}, recover=suspended.savepoint)
+    suspended = story.run(two_pipelines(), asks={4: StopMode.SUSPEND})
+    drained = story.run(two_pipelines(), asks={2: StopMode.DRAIN}, recover=suspended.savepoint)
     assert warnings() == []
     again = story.run(two_pipelines(), asks={2: lambda driver: driver.cancel()}, recover=drained.savepoint)
     [warning] = warnings()
@@ -357,7 +357,7 @@ def test_start_from_a_drained_savepoint_warns_once_of_what_does_not_fire_again(
 @pytest.mark.behaviour(63)
 def test_drained_job_with_a_source_that_had_ended_before_goes_on_with_the_others(tmp_path: Path) -> None:
     story = Story(tmp_path)
-    stopped = story.run(two_pipelines(), asks={4: Stop.DRAIN})
+    stopped = story.run(two_pipelines(), asks={4: StopMode.DRAIN})
     again = story.run(two_pipelines(), recover=stopped.savepoint)
     assert again.status is JobStatus.FINISHED
     assert sorted(story.output(), key=str) == EXPECTED

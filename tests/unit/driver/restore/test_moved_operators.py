@@ -13,13 +13,13 @@ from msgspec import UNSET
 from tests.unit.driver.stories import EndlessSource, Sheet, Story
 
 from penstock._engine.coordinator import instructions as do
-from penstock._engine.protocol.control import Stop
-from penstock._engine.protocol.metadata import decode_record, encode_record
+from penstock._engine.protocol.control import StopMode
+from penstock._engine.protocol.metadata import decode_chain_entry, encode_chain_entry
 from penstock.common.job_status import JobStatus
 from penstock.common.watermark_strategy import WatermarkStrategy
 from penstock.datastream import MapFunction
 from penstock.errors import MovedOperatorError
-from penstock.state import Savepoint, SavepointWriter
+from penstock.savepoint import Savepoint, SavepointWriter
 from penstock.testing.sources import ListSource
 
 if TYPE_CHECKING:
@@ -68,7 +68,7 @@ def refusal(story: Story, program: Callable[[Sheet], None], path: str, **setting
     refused = story.run(program, recover=path, **{"restart": "exponential-delay", **settings})
     assert refused.status is JobStatus.FAILED
     assert not refused.runner.plans
-    assert not [step for step in refused.steps if isinstance(step, do.PutRecord)], "the chain is as it was"
+    assert not [step for step in refused.steps if isinstance(step, do.PutChainEntry)], "the chain is as it was"
     assert isinstance(refused.error, MovedOperatorError)
     return refused.error
 
@@ -76,7 +76,7 @@ def refusal(story: Story, program: Callable[[Sheet], None], path: str, **setting
 @pytest.mark.parametrize("changed", [beside, behind])
 def test_a_reduce_put_before_another_does_not_get_its_state(tmp_path: Path, changed: Callable[[Sheet], None]) -> None:
     story = Story(tmp_path)
-    stopped = story.run(summed, asks={4: Stop.SUSPEND})
+    stopped = story.run(summed, asks={4: StopMode.SUSPEND})
     error = refusal(story, changed, stopped.savepoint)
     assert error.operator[0] == "Reduce"
     assert re.search(r"of operator 'Reduce', .* might now go to 'Greatest' at test_moved_operators.py:\d+", str(error))
@@ -85,7 +85,7 @@ def test_a_reduce_put_before_another_does_not_get_its_state(tmp_path: Path, chan
 
 def test_the_uid_that_the_refusal_names_gives_the_state_to_the_operator_that_has_moved(tmp_path: Path) -> None:
     story = Story(tmp_path)
-    stopped = story.run(summed, asks={4: Stop.SUSPEND})
+    stopped = story.run(summed, asks={4: StopMode.SUSPEND})
     uid = refusal(story, beside, stopped.savepoint).operator[1]
 
     def told(sheet: Sheet) -> None:
@@ -93,7 +93,7 @@ def test_the_uid_that_the_refusal_names_gives_the_state_to_the_operator_that_has
         sheet.collect(stream.reduce(greatest).name("Greatest"), "greatest")
         sheet.collect(stream.reduce(total).uid(uid), "sums")
 
-    again = story.run(told, recover=stopped.savepoint, asks={3: Stop.SUSPEND})
+    again = story.run(told, recover=stopped.savepoint, asks={3: StopMode.SUSPEND})
     story.run(told, recover=again.savepoint)
     exact(story)
     assert {record[1] for record in story.output("greatest")} == {1}
@@ -101,14 +101,14 @@ def test_the_uid_that_the_refusal_names_gives_the_state_to_the_operator_that_has
 
 def test_the_option_drops_the_state_of_what_has_moved_and_no_other(tmp_path: Path) -> None:
     story = Story(tmp_path)
-    stopped = story.run(summed, asks={4: Stop.SUSPEND})
+    stopped = story.run(summed, asks={4: StopMode.SUSPEND})
     before = len(story.output("sums"))
     again = story.run(beside, recover=stopped.savepoint, ignore="true")
     rest = len(ONES) - before
     assert 0 < rest < len(ONES), "the source, which has a uid, has gone on"
     assert again.outputs["greatest"] == [("k", 1)] * rest
     assert [value for _, value in again.outputs["sums"]] == list(range(1, rest + 1))
-    said = [step.text for step in again.steps if isinstance(step, do.Log)]
+    said = [step.text for step in again.steps if isinstance(step, do.LogMessage)]
     assert [text for text in said if re.fullmatch(r"The state of operator 'Reduce' \(uid '\w+'\) is dropped", text)]
 
 
@@ -129,16 +129,16 @@ def reading(names: str) -> Callable[[Sheet], None]:
 
 def test_a_source_put_before_another_does_not_get_its_splits(tmp_path: Path) -> None:
     story = Story(tmp_path)
-    stopped = story.run(reading("a"), asks={3: Stop.SUSPEND})
+    stopped = story.run(reading("a"), asks={3: StopMode.SUSPEND})
     error = refusal(story, reading("ba"), stopped.savepoint)
     assert re.search(r"'Source: a', .*'Source: b' at .* uid\(", str(error))
-    fresh = story.run(reading("ba"), recover=stopped.savepoint, ignore="true", asks={12: Stop.DRAIN}).outputs["out"]
+    fresh = story.run(reading("ba"), recover=stopped.savepoint, ignore="true", asks={12: StopMode.DRAIN}).outputs["out"]
     assert sorted(fresh) == [f"{name}{number}" for name in "ab" for number in range(6)]
 
 
 def test_sources_that_have_changed_places_are_refused(tmp_path: Path) -> None:
     story = Story(tmp_path)
-    stopped = story.run(reading("ab"), asks={3: Stop.SUSPEND})
+    stopped = story.run(reading("ab"), asks={3: StopMode.SUSPEND})
     assert "of kind source have changed places" in str(refusal(story, reading("ba"), stopped.savepoint))
 
 
@@ -154,7 +154,7 @@ def test_a_finished_source_does_not_pass_for_one_put_before_it(tmp_path: Path) -
         return write
 
     story = Story(tmp_path)
-    stopped = story.run(program("a"), asks={4: Stop.SUSPEND})
+    stopped = story.run(program("a"), asks={4: StopMode.SUSPEND})
     assert story.output("out a") == ["a", "a"]
     refusal(story, program("ba"), stopped.savepoint)
 
@@ -173,8 +173,8 @@ def test_latest_finds_all_state_of_an_unchanged_program_and_so_does_a_restart_of
         sheet.collect(keyed(sheet).reduce(total).map(Fails()), "sums")
 
     story = Story(tmp_path)
-    story.run(program, asks={3: Stop.SUSPEND}, recover="latest")
-    story.run(program, asks={12: Stop.SUSPEND}, recover="latest", restart="exponential-delay")
+    story.run(program, asks={3: StopMode.SUSPEND}, recover="latest")
+    story.run(program, asks={12: StopMode.SUSPEND}, recover="latest", restart="exponential-delay")
     assert failed.exists()
     story.run(program, recover="latest")
     exact(story)
@@ -190,7 +190,7 @@ def test_what_comes_after_it_or_on_another_input_may_change_and_so_may_paralleli
         sums.filter(bool).name("beside")
 
     story = Story(tmp_path)
-    stopped = story.run(summed, asks={4: Stop.SUSPEND})
+    stopped = story.run(summed, asks={4: StopMode.SUSPEND})
     story.run(changed, recover=stopped.savepoint)
     exact(story)
     assert story.output("other sums") == [("o", 5)]
@@ -199,23 +199,25 @@ def test_what_comes_after_it_or_on_another_input_may_change_and_so_may_paralleli
 def without_places(path: str) -> None:
     """Make a savepoint one of a version that did not note places."""
     file = Path(path.removeprefix("file://")) / "_metadata"
-    record = decode_record(file.read_bytes(), path)
+    record = decode_chain_entry(file.read_bytes(), path)
     assert record.snapshot is not None
-    file.write_bytes(encode_record(replace(record, snapshot=replace(record.snapshot, places=UNSET))))
+    file.write_bytes(encode_chain_entry(replace(record, snapshot=replace(record.snapshot, places=UNSET))))
 
 
 def test_a_checkpoint_that_notes_no_places_is_taken_by_rank_with_a_warning(tmp_path: Path) -> None:
     story = Story(tmp_path)
-    stopped = story.run(summed, asks={4: Stop.SUSPEND})
+    stopped = story.run(summed, asks={4: StopMode.SUSPEND})
     without_places(stopped.savepoint)
-    again = story.run(summed, recover=stopped.savepoint, asks={3: Stop.SUSPEND})
+    again = story.run(summed, recover=stopped.savepoint, asks={3: StopMode.SUSPEND})
     [said] = [
-        step for step in again.steps if isinstance(step, do.Log) and "by the" not in step.text and step.unexpected
+        step
+        for step in again.steps
+        if isinstance(step, do.LogMessage) and "by the" not in step.text and step.unexpected
     ]
     assert re.search(r"does not say where .* state of its rank .*: 'Reduce' at test_moved_operators.py:\d+$", said.text)
     refusal(story, beside, again.savepoint)
     last = story.run(summed, recover=again.savepoint)
-    assert not [step for step in last.steps if isinstance(step, do.Log) and step.unexpected]
+    assert not [step for step in last.steps if isinstance(step, do.LogMessage) and step.unexpected]
     exact(story)
 
 
@@ -247,7 +249,7 @@ def swapped(sheet: Sheet) -> None:
 
 def test_a_savepoint_that_was_written_anew_still_says_where_operators_stood(tmp_path: Path) -> None:
     story = Story(tmp_path)
-    stopped = story.run(two, asks={4: Stop.SUSPEND})
+    stopped = story.run(two, asks={4: StopMode.SUSPEND})
     uids = {operator.name: operator.uid for operator in Savepoint.open(stopped.savepoint).operators}
     writer = SavepointWriter.from_existing(stopped.savepoint).drop_operator(uids["Greatest"])
     path = writer.write(str(tmp_path / "without"))
@@ -264,7 +266,7 @@ def test_an_operator_that_got_a_uid_in_a_savepoint_is_found_by_it_wherever_it_st
         sheet.collect(stream.reduce(total).uid("total"), "sums")
 
     story = Story(tmp_path)
-    stopped = story.run(summed, asks={4: Stop.SUSPEND})
+    stopped = story.run(summed, asks={4: StopMode.SUSPEND})
     [uid] = [operator.uid for operator in Savepoint.open(stopped.savepoint).operators if operator.name == "Reduce"]
     path = SavepointWriter.from_existing(stopped.savepoint).change_uid(uid, "total").write(str(tmp_path / "named"))
     story.run(named, recover=path)

@@ -10,8 +10,8 @@ from tests.unit.driver.stories import Chapter, Sheet, Story
 from tests.unit.rest.fakes import JOB, Api, FakeControl
 
 from penstock._engine.coordinator import instructions as do
-from penstock._engine.protocol.control import Stop
-from penstock._engine.protocol.metadata import RecordKind
+from penstock._engine.protocol.control import StopMode
+from penstock._engine.protocol.metadata import ChainEntryKind
 from penstock.common.job_status import JobStatus
 
 if TYPE_CHECKING:
@@ -29,14 +29,14 @@ def cancel(driver: JobDriver) -> None:
 
 
 def said(chapter: Chapter) -> list[str]:
-    logs = [step for step in chapter.steps if isinstance(step, do.Log) and step.unexpected]
+    logs = [step for step in chapter.steps if isinstance(step, do.LogMessage) and step.unexpected]
     return [log.text for log in logs if "is published again" in log.text]
 
 
 def ids(chapter: Chapter) -> list[int]:
     """Return the checkpoints that a run has completed."""
-    puts = [step.record for step in chapter.steps if isinstance(step, do.PutRecord)]
-    return [record.checkpoint_id for record in puts if record.kind is RecordKind.CHECKPOINT]
+    puts = [step.entry for step in chapter.steps if isinstance(step, do.PutChainEntry)]
+    return [record.checkpoint_id for record in puts if record.kind is ChainEntryKind.CHECKPOINT]
 
 
 @pytest.mark.parametrize("place", ["the same", "another"])
@@ -62,14 +62,14 @@ def test_start_from_an_older_checkpoint_names_those_that_are_published_again(
 
 def test_start_from_an_older_savepoint_says_so_when_the_job_has_gone_on(tmp_path: Path) -> None:
     story = Story(tmp_path)
-    first = story.run(program, asks={3: Stop.NO})
+    first = story.run(program, asks={3: StopMode.NO})
     assert first.status is JobStatus.FINISHED, "its checkpoints are gone, and the record of its end is there"
     [text] = said(story.run(program, recover=first.savepoint))
     assert f"to {ids(first)[-1]} " in text
 
 
-@pytest.mark.parametrize("stop", [Stop.SUSPEND, Stop.CANCEL, Stop.DRAIN])
-def test_start_from_what_a_stop_has_left_repeats_nothing_and_says_nothing(tmp_path: Path, stop: Stop) -> None:
+@pytest.mark.parametrize("stop", [StopMode.SUSPEND, StopMode.CANCEL, StopMode.DRAIN])
+def test_start_from_what_a_stop_has_left_repeats_nothing_and_says_nothing(tmp_path: Path, stop: StopMode) -> None:
     story = Story(tmp_path)
     savepoint = story.run(program, asks={3: stop}).savepoint
     assert said(story.run(program, recover=savepoint)) == []
@@ -108,7 +108,7 @@ def test_origin_that_another_job_has_gone_on_from_by_latest_is_older(tmp_path: P
 @pytest.mark.parametrize("lost", ["directory", "record"])
 def test_what_cannot_be_told_keeps_no_job_from_its_start(tmp_path: Path, lost: str) -> None:
     story = Story(tmp_path)
-    first = story.run(program, asks={3: Stop.NO, 5: cancel})
+    first = story.run(program, asks={3: StopMode.NO, 5: cancel})
     job = tmp_path / "checkpoints" / first.driver.job_id
     if lost == "directory":
         shutil.rmtree(job)

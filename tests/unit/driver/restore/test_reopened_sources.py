@@ -9,8 +9,8 @@ from tests.unit.driver.restore.test_finished_operators import LONG, SHORT, Count
 from tests.unit.driver.stories import Chapter, Sheet, Story
 
 from penstock._engine.coordinator import instructions as do
-from penstock._engine.protocol.control import Stop
-from penstock._engine.protocol.metadata import RecordKind
+from penstock._engine.protocol.control import StopMode
+from penstock._engine.protocol.metadata import ChainEntryKind
 from penstock.common.job_status import JobStatus
 from penstock.common.serialization import Encoder
 from penstock.common.watermark_strategy import WatermarkStrategy
@@ -148,7 +148,7 @@ def test_state_behind_a_source_that_was_not_named_while_it_finished_begins_anew(
         sheet.collect(sheet.source("long", LONG), "long-out")
 
     story = Story(tmp_path)
-    stopped = story.run(program, asks={4: Stop.SUSPEND})
+    stopped = story.run(program, asks={4: StopMode.SUSPEND})
     folder.add("tuesday", "a", "c")
     again = story.run(program, recover=stopped.savepoint, reopen="files")
     assert again.outputs["out"] == [("a", 1), ("c", 1)]
@@ -156,10 +156,10 @@ def test_state_behind_a_source_that_was_not_named_while_it_finished_begins_anew(
 
 
 @pytest.mark.parametrize("claim", ["CLAIM", "NO_CLAIM"])
-@pytest.mark.parametrize("ending", [Stop.SUSPEND, Stop.DRAIN])
+@pytest.mark.parametrize("ending", [StopMode.SUSPEND, StopMode.DRAIN])
 @pytest.mark.behaviour(23)
 def test_source_that_had_ended_before_a_stop_goes_on_beside_one_that_had_not(
-    tmp_path: Path, folder: Folder, ending: Stop, claim: str
+    tmp_path: Path, folder: Folder, ending: StopMode, claim: str
 ) -> None:
     story = Story(tmp_path)
     stopped = story.run(with_numbers(folder), asks={4: ending}, reopen="files")
@@ -180,7 +180,7 @@ def test_everything_behind_the_source_is_made_again_and_nothing_else(tmp_path: P
         sheet.collect(first.rebalance().union(second.rebalance(), sheet.source("long", LONG).rebalance()))
 
     story = Story(tmp_path)
-    stopped = story.run(program, asks={5: Stop.SUSPEND})
+    stopped = story.run(program, asks={5: StopMode.SUSPEND})
     folder.add("tuesday", "c")
     again = story.run(program, recover=stopped.savepoint, reopen="files")
     assert behind.read_text() == "0\n" * 4
@@ -227,7 +227,7 @@ def test_source_that_has_not_finished_goes_on_as_it_is_and_the_log_says_so(
 ) -> None:
     folder.add("monday", *(str(number) for number in range(9)))
     story = Story(tmp_path)
-    stopped = story.run(copying(folder), asks={2: Stop.SUSPEND})
+    stopped = story.run(copying(folder), asks={2: StopMode.SUSPEND})
     folder.add("tuesday", "new")
     story.run(copying(folder), recover=stopped.savepoint, reopen="files")
     assert folder.result == [str(number) for number in range(9)]
@@ -263,13 +263,13 @@ def test_finished_job_with_named_sources_keeps_its_checkpoints_unless_none_are_t
     story = Story(tmp_path)
     story.run(copying(folder), **LATEST, retention=retention)
     kinds = [record.kind for record in story.records_of_jobs()]
-    assert (kinds.count(RecordKind.CHECKPOINT), kinds.count(RecordKind.FINISHED)) == (left, 1)
+    assert (kinds.count(ChainEntryKind.CHECKPOINT), kinds.count(ChainEntryKind.FINISHED)) == (left, 1)
 
 
 @pytest.mark.behaviour(23)
 def test_drained_job_goes_on_from_its_savepoint_when_sources_are_named(tmp_path: Path, folder: Folder) -> None:
     story = Story(tmp_path)
-    story.run(with_numbers(folder), asks={4: Stop.DRAIN}, **LATEST)
+    story.run(with_numbers(folder), asks={4: StopMode.DRAIN}, **LATEST)
     folder.add("tuesday", "c")
     again = story.run(with_numbers(folder), **LATEST)
     assert again.status is JobStatus.FINISHED

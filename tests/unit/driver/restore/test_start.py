@@ -14,8 +14,8 @@ from tests.unit.driver.world import World, numbers_job, published
 
 from penstock._engine.coordinator import events as ev
 from penstock._engine.coordinator import instructions as do
-from penstock._engine.driver.checkpoints.records import RecordKeeper
-from penstock._engine.protocol.metadata import Record, RecordKind, decode_record
+from penstock._engine.driver.checkpoints.records import CheckpointStore
+from penstock._engine.protocol.metadata import ChainEntry, ChainEntryKind, decode_chain_entry
 from penstock._engine.protocol.paths import (
     CLAIMS,
     MARK,
@@ -52,7 +52,7 @@ def run(
 
     def watched(instruction: do.Instruction) -> None:
         perform(instruction)
-        if isinstance(instruction, do.Publish) and next(epochs) == cancel_after:
+        if isinstance(instruction, do.PublishProgress) and next(epochs) == cancel_after:
             loop._mailbox.post(ev.CancelRequested())
 
     loop.perform = watched
@@ -60,15 +60,15 @@ def run(
     return driver, world
 
 
-def chain(name: str, job_id: str) -> list[Record]:
+def chain(name: str, job_id: str) -> list[ChainEntry]:
     storage = open_storage(f"memory://{name}")
     ids = checkpoint_ids(storage.names(job_id))
-    return [decode_record(storage.read(metadata_path(job_id, number)), "") for number in ids]
+    return [decode_chain_entry(storage.read(metadata_path(job_id, number)), "") for number in ids]
 
 
-def chain_kinds(name: str, ids: list[int]) -> list[RecordKind]:
+def chain_kinds(name: str, ids: list[int]) -> list[ChainEntryKind]:
     storage = open_storage(f"memory://{name}")
-    return [decode_record(storage.read(metadata_path(JOB_ID, number)), "").kind for number in ids]
+    return [decode_chain_entry(storage.read(metadata_path(JOB_ID, number)), "").kind for number in ids]
 
 
 def test_job_without_an_id_gets_a_random_one_each_time(name: str) -> None:
@@ -112,7 +112,7 @@ def test_directory_that_is_moved_and_spelt_otherwise_gives_the_same_id(
 
 def test_drivers_that_find_no_mark_at_the_same_time_agree(tmp_path: Path) -> None:
     storage = open_storage(str(tmp_path))
-    keepers = [RecordKeeper(storage, {}, cast("Any", None), cast("Any", None)) for _ in range(8)]
+    keepers = [CheckpointStore(storage, {}, cast("Any", None), cast("Any", None)) for _ in range(8)]
     together = threading.Barrier(len(keepers))
 
     def read(number: int) -> ev.Event:
@@ -122,7 +122,7 @@ def test_drivers_that_find_no_mark_at_the_same_time_agree(tmp_path: Path) -> Non
     with ThreadPoolExecutor(len(keepers)) as pool:
         marks = set(pool.map(read, range(len(keepers))))
     assert len(marks) == 1
-    assert marks <= {ev.MarkFound(f"{number:032x}") for number in range(len(keepers))}
+    assert marks <= {ev.MarkRead(f"{number:032x}") for number in range(len(keepers))}
 
 
 @pytest.mark.parametrize("damaged", [b"", b"0123", b"0" * 32, b"\xff" * 33, b"0" * 32 + b"\n0"])
@@ -236,7 +236,7 @@ def test_given_path_is_restored_by_another_job_whose_ids_go_on_rising(name: str)
     assert second.job_id != first.job_id
     assert published(name) == dict.fromkeys(range(40), 1)
     records = chain(name, second.job_id)
-    assert records[0].kind is RecordKind.TAKEOVER
+    assert records[0].kind is ChainEntryKind.TAKEOVER
     assert records[0].parent is not None
     assert records[0].parent.checkpoint_id == taken
     assert records[-1].checkpoint_id > taken + 1
@@ -307,7 +307,7 @@ def test_given_path_that_is_damaged_is_offered_the_one_before_as_well(name: str)
 
 def test_claim_is_not_offered_for_a_checkpoint(name: str) -> None:
     ids = damaged(name, 1, retained="1")
-    assert chain_kinds(name, ids[:-1]) == [RecordKind.TAKEOVER]
+    assert chain_kinds(name, ids[:-1]) == [ChainEntryKind.TAKEOVER]
     assert "the one before" not in str(refusal(name, recover="latest"))
 
 
@@ -328,7 +328,11 @@ def test_ids_are_dense_and_each_record_names_the_checkpoint_before(name: str) ->
     records = chain(name, JOB_ID)
     assert [record.checkpoint_id for record in records] == list(range(1, len(records) + 1))
     kinds = [record.kind for record in records]
-    assert kinds == [RecordKind.TAKEOVER, *[RecordKind.CHECKPOINT] * (len(records) - 2), RecordKind.CANCELED]
+    assert kinds == [
+        ChainEntryKind.TAKEOVER,
+        *[ChainEntryKind.CHECKPOINT] * (len(records) - 2),
+        ChainEntryKind.CANCELED,
+    ]
     parents = [record.parent and record.parent.checkpoint_id for record in records]
     assert parents == [None, None, *range(2, len(records))]
     assert driver.checkpoint == f"memory://{name}/{JOB_ID}/chk-{len(records) - 1}"

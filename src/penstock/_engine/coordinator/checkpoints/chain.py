@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 from itertools import count
 from typing import TYPE_CHECKING
 
-from penstock._engine.protocol.metadata import JobSnapshot, Parent, Record, RecordKind
+from penstock._engine.protocol.metadata import ChainEntry, ChainEntryKind, JobSnapshot, ParentCheckpoint
 from penstock._engine.protocol.paths import checkpoint_path
 
 if TYPE_CHECKING:
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Identity:
+class DriverIdentity:
     """Who this driver is; the random parts come from outside."""
 
     #: One start of the job in one driver.
@@ -25,16 +25,16 @@ class Identity:
 
 
 @dataclass(slots=True)
-class Chain:
+class ChainWriter:
     """Makes the records of one driver, each with the next id."""
 
-    identity: Identity
+    identity: DriverIdentity
     job_id: str
     job_name: str
     next_id: int
     #: The last checkpoint, which the next record follows.
-    parent: Parent | None = None
-    #: See `Record`.
+    parent: ParentCheckpoint | None = None
+    #: See `ChainEntry`.
     claimed: tuple[str, ...] = ()
     begins: int = 1
     runs: tuple[str, ...] = ()
@@ -44,16 +44,16 @@ class Chain:
 
     def make(
         self,
-        kind: RecordKind,
+        kind: ChainEntryKind,
         now_ms: int,
         snapshot: JobSnapshot | None = None,
         *,
         reason: str = "",
         savepoint: str | None = None,
         keeps_checkpoints: bool = True,
-    ) -> Record:
+    ) -> ChainEntry:
         """Make the record with the next id; making it again gives it another nonce."""
-        return Record(
+        return ChainEntry(
             kind=kind,
             job_id=self.job_id,
             job_name=self.job_name,
@@ -73,16 +73,16 @@ class Chain:
             resumes=self.resumes,
         )
 
-    def savepoint(self, snapshot: JobSnapshot, now_ms: int, *, of: int) -> Record:
+    def savepoint(self, snapshot: JobSnapshot, now_ms: int, *, of: int) -> ChainEntry:
         """Make the record of a savepoint of a checkpoint: of the last one, or of the one that comes next."""
         is_last = self.parent is not None and self.parent.checkpoint_id == of
-        parent = self.parent if is_last else Parent(of, checkpoint_path(self.job_id, of))
-        record = self.make(RecordKind.SAVEPOINT, now_ms, snapshot)
-        return replace(record, checkpoint_id=of, parent=parent, claimed=(), begins=0, runs=(), resumes=False)
+        parent = self.parent if is_last else ParentCheckpoint(of, checkpoint_path(self.job_id, of))
+        entry = self.make(ChainEntryKind.SAVEPOINT, now_ms, snapshot)
+        return replace(entry, checkpoint_id=of, parent=parent, claimed=(), begins=0, runs=(), resumes=False)
 
-    def stored(self, record: Record) -> None:
+    def stored(self, entry: ChainEntry) -> None:
         """Take note that a record of this driver is on the chain."""
-        self.next_id = record.checkpoint_id + 1
-        if record.kind is RecordKind.CHECKPOINT:
-            path = checkpoint_path(record.job_id, record.checkpoint_id)
-            self.parent, self.resumes = Parent(record.checkpoint_id, path), False
+        self.next_id = entry.checkpoint_id + 1
+        if entry.kind is ChainEntryKind.CHECKPOINT:
+            path = checkpoint_path(entry.job_id, entry.checkpoint_id)
+            self.parent, self.resumes = ParentCheckpoint(entry.checkpoint_id, path), False

@@ -14,11 +14,11 @@ from penstock._engine.protocol.state_handle import StateMode, StatePart
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from penstock._engine.protocol.metadata import OperatorSubtask
+    from penstock._engine.protocol.metadata import OperatorSubtaskState
     from penstock._engine.protocol.state_handle import Lineage, StateHandle
 
 
-def visible_state(subtasks: Sequence[OperatorSubtask], index: int) -> Lineage:
+def visible_state(subtasks: Sequence[OperatorSubtaskState], index: int) -> Lineage:
     """Return what one subtask of an operator starts from: its own state, and the union lists of all others.
 
     The files come in the order of the subtasks, so that all of them see a union list in one order.
@@ -34,7 +34,7 @@ def visible_state(subtasks: Sequence[OperatorSubtask], index: int) -> Lineage:
     return tuple(handles)
 
 
-def redistribute(subtasks: Sequence[OperatorSubtask], parallelism: int) -> list[Lineage]:
+def redistribute(subtasks: Sequence[OperatorSubtaskState], parallelism: int) -> list[Lineage]:
     """Return the operator state of each of `parallelism` new subtasks.
 
     List items go round, and union items get one owner each, for all to see. Those of subtasks that had finished are
@@ -67,7 +67,7 @@ def redistribute(subtasks: Sequence[OperatorSubtask], parallelism: int) -> list[
     return [tuple(handles) for handles in dealt]
 
 
-def _models(subtasks: Sequence[OperatorSubtask]) -> list[int]:
+def _models(subtasks: Sequence[OperatorSubtaskState]) -> list[int]:
     """Return the subtasks whose broadcast maps are copied: those that run, else all that have any."""
     having = [
         index

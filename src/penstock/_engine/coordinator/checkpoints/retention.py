@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 from penstock._engine.coordinator.checkpoints.snapshots import state_files
 
 if TYPE_CHECKING:
-    from penstock._engine.protocol.metadata import JobSnapshot, Record
+    from penstock._engine.protocol.metadata import ChainEntry, JobSnapshot
 
 #: A losing attempt may still be writing for seconds; what it wrote is removed after this time.
 ORPHAN_AGE_MS: Final = 60_000
@@ -35,7 +35,7 @@ class Garbage:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Kept:
+class RetainedCheckpoint:
     """A checkpoint that stays, and the files that it names."""
 
     #: None for one that is not on the chain as a checkpoint that the job owns.
@@ -45,7 +45,7 @@ class Kept:
     claimed: str | None = None
 
 
-class Retention:
+class CheckpointRetention:
     """Keeps the newest checkpoints of one job.
 
     Args:
@@ -57,9 +57,9 @@ class Retention:
     def __init__(self, retained: int, passed_ms: int, claimed: tuple[str, ...] = ()) -> None:
         self._retained = retained
         #: Oldest first.
-        self._kept = [Kept(None, frozenset(), path) for path in claimed]
+        self._kept = [RetainedCheckpoint(None, frozenset(), path) for path in claimed]
         #: What is being copied or handed over.
-        self._pinned: list[Kept] = []
+        self._pinned: list[RetainedCheckpoint] = []
         #: When orphans are to be looked for, rising.
         self._sweeps_ms = deque([passed_ms, passed_ms + ORPHAN_AGE_MS])
 
@@ -74,20 +74,20 @@ class Retention:
         ids = (kept.checkpoint_id for kept in (*self._pinned, *self._kept))
         return frozenset(checkpoint_id for checkpoint_id in ids if checkpoint_id is not None)
 
-    def keep(self, record: Record) -> None:
+    def keep(self, entry: ChainEntry) -> None:
         """Count a checkpoint of this job as the newest one."""
-        self._kept.append(_kept(record))
+        self._kept.append(_kept(entry))
 
     def keep_origin(self, snapshot: JobSnapshot) -> None:
         """Keep the files that a job begins with whose checkpoint is not its own, until newer ones are there."""
-        self._kept.append(Kept(None, state_files(snapshot)))
+        self._kept.append(RetainedCheckpoint(None, state_files(snapshot)))
 
-    def pin(self, checkpoint_id: int, files: frozenset[str]) -> Kept:
+    def pin(self, checkpoint_id: int, files: frozenset[str]) -> RetainedCheckpoint:
         """Keep a checkpoint and files of its epoch until they are unpinned."""
-        self._pinned.append(Kept(checkpoint_id, files))
+        self._pinned.append(RetainedCheckpoint(checkpoint_id, files))
         return self._pinned[-1]
 
-    def unpin(self, pinned: Kept) -> Garbage:
+    def unpin(self, pinned: RetainedCheckpoint) -> Garbage:
         """Let a pinned checkpoint go as any other, and return what only it still named."""
         self._pinned.remove(pinned)
         return Garbage((), tuple(sorted(pinned.files - self.files)))
@@ -123,5 +123,7 @@ class Retention:
         return due
 
 
-def _kept(record: Record) -> Kept:
-    return Kept(record.checkpoint_id, frozenset() if record.snapshot is None else state_files(record.snapshot))
+def _kept(entry: ChainEntry) -> RetainedCheckpoint:
+    return RetainedCheckpoint(
+        entry.checkpoint_id, frozenset() if entry.snapshot is None else state_files(entry.snapshot)
+    )

@@ -15,14 +15,14 @@ from penstock._engine.coordinator.checkpoints.operator_state import visible_stat
 from penstock._engine.coordinator.checkpoints.splits import left_unread
 from penstock._engine.protocol.control import OperatorRestore, SubtaskDispatch
 from penstock._engine.protocol.metadata import (
-    AccumulatorRecord,
-    EnumeratorRecord,
     JobSnapshot,
-    OperatorRecord,
-    OperatorSubtask,
+    OperatorMetadata,
+    OperatorSubtaskState,
     OutstandingCommit,
-    VertexRecord,
-    VertexSubtask,
+    SourceCoordinatorState,
+    StoredAccumulator,
+    VertexMetadata,
+    VertexSubtaskState,
 )
 
 if TYPE_CHECKING:
@@ -43,21 +43,21 @@ ReaderEvents: TypeAlias = Callable[[str, int], tuple[bytes, ...]]
 def fresh_snapshot(graph: JobGraph) -> JobSnapshot:
     """Return the state of a job that starts without a checkpoint."""
     vertices = tuple(
-        VertexRecord(
+        VertexMetadata(
             vertex.name,
             tuple(operator.uid for operator in vertex.operators),
-            tuple(VertexSubtask() for _ in range(vertex.parallelism)),
-            tuple(_meaning(graph, edge) for edge in graph.inputs(vertex.id)),
+            tuple(VertexSubtaskState() for _ in range(vertex.parallelism)),
+            tuple(_edge_signature(graph, edge) for edge in graph.inputs(vertex.id)),
         )
         for vertex in graph.vertices
     )
     operators = {
-        operator.uid: OperatorRecord(
+        operator.uid: OperatorMetadata(
             operator.name,
             position,
             vertex.parallelism,
             vertex.max_parallelism,
-            tuple(OperatorSubtask() for _ in range(vertex.parallelism)),
+            tuple(OperatorSubtaskState() for _ in range(vertex.parallelism)),
         )
         for position, vertex in enumerate(graph.vertices)
         for operator in vertex.operators
@@ -65,18 +65,18 @@ def fresh_snapshot(graph: JobGraph) -> JobSnapshot:
     return JobSnapshot(vertices, operators, places=graph.places or UNSET)
 
 
-def _meaning(graph: JobGraph, edge: JobEdge) -> str:
+def _edge_signature(graph: JobGraph, edge: JobEdge) -> str:
     sender = graph.vertices[edge.source].operators[edge.source_operator].uid
     output = sender if edge.output_tag is None else f"{sender}:{edge.output_tag}"
     return f"{edge.id}: {output} {edge.partitioner} to input {edge.input_index}"
 
 
-def with_other_sender(meaning: str, uid: str, new_uid: str) -> str:
+def with_renamed_sender(signature: str, uid: str, new_uid: str) -> str:
     """Return what a channel means when the operator that sends has got another uid; the same for other operators."""
-    number, _, rest = meaning.partition(": ")
+    number, _, rest = signature.partition(": ")
     output, *way = rest.rsplit(" ", 4)
     if output != uid and not output.startswith(f"{uid}:"):
-        return meaning
+        return signature
     return " ".join((f"{number}:", new_uid + output[len(uid) :], *way))
 
 
@@ -93,12 +93,12 @@ def unfinished(snapshot: JobSnapshot) -> list[Subtask]:
 def advance(
     snapshot: JobSnapshot,
     acks: Sequence[SubtaskAck],
-    enumerators: Mapping[str, EnumeratorRecord],
+    enumerators: Mapping[str, SourceCoordinatorState],
     outstanding: tuple[OutstandingCommit, ...],
     *,
     drain: bool = False,
     kept: frozenset[str] = frozenset(),
-    counted: Mapping[str, dict[str, AccumulatorRecord]] | None = None,
+    accumulators: Mapping[str, dict[str, StoredAccumulator]] | None = None,
 ) -> JobSnapshot:
     """Return the state after an epoch that counts.
 
@@ -109,14 +109,14 @@ def advance(
         outstanding: All commits that are not known to be done, those of this epoch last.
         drain: What finished in the epoch did so because the job was drained.
         kept: The uids of operators that keep their state when they have finished.
-        counted: By operator uid: accumulators that have changed in the epoch.
+        accumulators: By operator uid: accumulators that have changed in the epoch.
     """
     vertices = [list(vertex.subtasks) for vertex in snapshot.vertices]
     operators = {uid: list(operator.subtasks) for uid, operator in snapshot.operators.items()}
     listening = {uid for ack in acks for uid in ack.listeners}
-    accumulators = counted or {}
+    changed = accumulators or {}
     for ack in acks:
-        vertices[ack.vertex][ack.subtask] = VertexSubtask(
+        vertices[ack.vertex][ack.subtask] = VertexSubtaskState(
             ack.watermark, ack.channels, ack.finished, ack.next_timer_ms, drain and ack.finished
         )
         for uid in snapshot.vertices[ack.vertex].operators:
@@ -135,7 +135,7 @@ def advance(
                     operator,
                     subtasks=tuple(operators[uid]),
                     enumerator=enumerators.get(uid),
-                    accumulators=accumulators.get(uid, operator.accumulators),
+                    accumulators=changed.get(uid, operator.accumulators),
                 ),
                 keep=uid in kept or uid in listening,
             )
@@ -145,7 +145,7 @@ def advance(
     )
 
 
-def _without_needless(operator: OperatorRecord, *, keep: bool) -> OperatorRecord:
+def _without_needless(operator: OperatorMetadata, *, keep: bool) -> OperatorMetadata:
     """Drop the state of an operator that will never run again; one that was drained goes on from a savepoint.
 
     Splits that were not read stay: a start may let the source go on.
@@ -159,21 +159,21 @@ def _without_needless(operator: OperatorRecord, *, keep: bool) -> OperatorRecord
         return operator
     is_source = operator.enumerator is not None
     unread = [left_unread(part.state) if is_source else None for part in operator.subtasks]
-    return replace(operator, subtasks=tuple(OperatorSubtask(state=state, finished=True) for state in unread))
+    return replace(operator, subtasks=tuple(OperatorSubtaskState(state=state, finished=True) for state in unread))
 
 
 def _advance_operator(
-    before: OperatorSubtask, ack: SubtaskAck, uid: str, *, drain: bool, keep: bool, is_source: bool
-) -> OperatorSubtask:
+    before: OperatorSubtaskState, ack: SubtaskAck, uid: str, *, drain: bool, keep: bool, is_source: bool
+) -> OperatorSubtaskState:
     part, drained = ack.operators.get(uid), drain and ack.finished
     if part is None:
         return replace(before, finished=ack.finished, drained=drained)
     operator_state = () if part.operator_state is None else (part.operator_state,)
     if ack.finished and not (drained or keep):  # what others may still need of it: lists, broadcast maps, and splits
         unread = left_unread(part.state) if is_source else None
-        return OperatorSubtask(state=unread, finished=True, operator_state=operator_state)
+        return OperatorSubtaskState(state=unread, finished=True, operator_state=operator_state)
     lineage = _extend(before.lineage, part.keyed_state)
-    return OperatorSubtask(lineage, part.state, ack.finished, drained, operator_state)
+    return OperatorSubtaskState(lineage, part.state, ack.finished, drained, operator_state)
 
 
 def _extend(lineage: Lineage, handle: StateHandle | None) -> Lineage:
@@ -236,7 +236,7 @@ def dispatch(
     )
 
 
-def notice(
+def notification(
     snapshot: JobSnapshot, ack: SubtaskAck, history: tuple[tuple[int, int], ...], completed_checkpoint: int
 ) -> SubtaskDispatch:
     """Return what those of a subtask get who listen, where no epoch follows that would tell them.
@@ -258,7 +258,7 @@ def notice(
         history=history,
         operators=operators,
         completed_checkpoint=completed_checkpoint,
-        is_notice=True,
+        is_notification=True,
     )
 
 
@@ -269,7 +269,7 @@ def resumable(snapshot: JobSnapshot) -> JobSnapshot:
         vertices=tuple(
             replace(
                 vertex,
-                subtasks=tuple(VertexSubtask() if subtask.drained else subtask for subtask in vertex.subtasks),
+                subtasks=tuple(VertexSubtaskState() if subtask.drained else subtask for subtask in vertex.subtasks),
             )
             for vertex in snapshot.vertices
         ),

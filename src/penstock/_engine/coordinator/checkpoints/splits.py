@@ -9,13 +9,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from penstock._engine.protocol.control import decode
-from penstock._engine.protocol.events import AddSplits, ReaderState, decode_event
+from penstock._engine.protocol.events import AddSplitsEvent, ReaderState, decode_event
 from penstock._engine.protocol.metadata import ReturnedSplits
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from penstock._engine.protocol.metadata import OperatorRecord
+    from penstock._engine.protocol.metadata import OperatorMetadata
 
 
 def left_unread(state: bytes | None) -> bytes | None:
@@ -26,10 +26,10 @@ def left_unread(state: bytes | None) -> bytes | None:
 def on_the_way(subtask: int, events: Iterable[bytes]) -> tuple[ReturnedSplits, ...]:
     """Return the splits in events that their reader does not get any more."""
     decoded = map(decode_event, events)
-    return tuple(ReturnedSplits(subtask, one.splits, one.version) for one in decoded if isinstance(one, AddSplits))
+    return tuple(ReturnedSplits(subtask, one.splits, one.version) for one in decoded if isinstance(one, AddSplitsEvent))
 
 
-def splits_of(source: OperatorRecord) -> tuple[ReturnedSplits, ...]:
+def splits_of(source: OperatorMetadata) -> tuple[ReturnedSplits, ...]:
     """Return the splits that the readers of a source have, and those that are on the way to them."""
     undelivered = source.enumerator.undelivered if source.enumerator else {}
     returned: list[ReturnedSplits] = []

@@ -6,14 +6,14 @@ from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from penstock._engine.coordinator import events as ev
-from penstock._engine.coordinator.instructions import Commit, ShowGivenUp
+from penstock._engine.coordinator.instructions import Commit, PublishGivenUp
 from penstock._engine.coordinator.phases import RUNNING, Phase
 from penstock.errors import JobRunError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from penstock._engine.coordinator.context import Desk
+    from penstock._engine.coordinator.context import CoordinatorContext
     from penstock._engine.coordinator.epochs.job_state import JobState
     from penstock._engine.protocol.metadata import Committable
 
@@ -21,11 +21,11 @@ if TYPE_CHECKING:
 _PAUSE_MS: Final = 1_000
 
 
-class CommitCycle:
+class CommitScheduler:
     """Has the commits of one job done, each sink's in their order.
 
     Args:
-        desk: The coordinator's desk.
+        context: The coordinator's context.
         state: Holds the ledger.
         retries: How often a committable may be put off.
         fail: Called when the job has to break off.
@@ -34,14 +34,14 @@ class CommitCycle:
 
     def __init__(
         self,
-        desk: Desk,
+        context: CoordinatorContext,
         state: JobState,
         retries: int,
         *,
         fail: Callable[[Exception], None],
         moved: Callable[[], None],
     ) -> None:
-        self._desk = desk
+        self._context = context
         self._state = state
         self._retries = retries
         self._fail = fail
@@ -49,8 +49,8 @@ class CommitCycle:
 
     def start(self) -> None:
         """Begin what may be committed now; a job that breaks off because of an error leaves that to its next start."""
-        if self._desk.phase not in {Phase.TEARDOWN, Phase.FAILING}:
-            self._desk.emit(*(Commit(*begun) for begun in self._state.ledger.start()))
+        if self._context.phase not in {Phase.TEARDOWN, Phase.FAILING}:
+            self._context.emit(*(Commit(*begun) for begun in self._state.ledger.start()))
 
     def answered(self, event: ev.Committed | ev.CommitFailed) -> None:
         """Go on after a commit."""
@@ -68,22 +68,22 @@ class CommitCycle:
             case ev.Committed(uid, retry):
                 self._lost(event)
                 ledger.put_off(uid, retry)
-                self._desk.alarm(_PAUSE_MS, partial(self._retry, uid))
+                self._context.alarm(_PAUSE_MS, partial(self._retry, uid))
                 self._moved()
 
     def _lost(self, event: ev.Committed) -> None:
         """Show what a committer has given up; the next record has it, together with what is still to do."""
         if event.given_up:
             self._state.lost(event.given_up)
-            self._desk.emit(ShowGivenUp(self._state.given_up, self._state.progress))
+            self._context.emit(PublishGivenUp(self._state.given_up, self._state.progress))
 
     def _retry(self, uid: str) -> None:
-        if self._desk.phase in RUNNING:
+        if self._context.phase in RUNNING:
             self._state.ledger.retry(uid)
             self.start()
 
     def _failed(self, uid: str, error: Exception) -> None:
-        if self._desk.phase is Phase.CANCELLING:  # it stands in the last checkpoint, for whoever goes on from there
+        if self._context.phase is Phase.CANCELLING:  # it stands in the last checkpoint, for whoever goes on from there
             self._state.ledger.give_up(uid)
         else:
             self._state.ledger.failed(uid)

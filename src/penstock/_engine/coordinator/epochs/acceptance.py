@@ -19,7 +19,7 @@ Subtask: TypeAlias = tuple[int, int]
 Inputs: TypeAlias = Mapping[int, Subtask]
 
 
-def why_void(
+def void_reason(
     checkpoint_id: int,
     acks: Iterable[SubtaskAck],
     expected: Mapping[Subtask, Inputs],

@@ -33,7 +33,7 @@ _LONGEST_LOOK_MS: Final = 1_000
 
 
 @dataclass(frozen=True, slots=True)
-class Budget:
+class ReadBudget:
     """What one source subtask may read in an epoch."""
 
     records: int = FIRST_RECORDS
@@ -41,9 +41,9 @@ class Budget:
     #: Of the slot: the plan divides it among the subtasks that a slot reads with one after the other.
     time_ms: int = FIRST_MS
 
-    def shortened(self) -> Budget:
+    def shortened(self) -> ReadBudget:
         """Return the budget of an epoch that somebody waits for: no more than that of a first one."""
-        return Budget(min(self.records, FIRST_RECORDS), min(self.bytes, FIRST_BYTES), min(self.time_ms, FIRST_MS))
+        return ReadBudget(min(self.records, FIRST_RECORDS), min(self.bytes, FIRST_BYTES), min(self.time_ms, FIRST_MS))
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,13 +92,13 @@ class BudgetPlanner:
     def __init__(self, interval_ms: int | None, sources: Iterable[int]) -> None:
         #: May change from one epoch to the next.
         self.interval_ms = interval_ms
-        self._budgets = {vertex: Budget() for vertex in sources}
+        self._budgets = {vertex: ReadBudget() for vertex in sources}
         #: Time on records that the next epoch is to take, and the share of it that reading has.
         self._work_ms = float(FIRST_MS)
         self._reading_share = 1.0
         self._look_ms = _FIRST_LOOK_MS
 
-    def budget(self, vertex: int) -> Budget:
+    def budget(self, vertex: int) -> ReadBudget:
         """Return what each subtask of a source may read in the next epoch."""
         return self._budgets[vertex]
 
@@ -121,7 +121,7 @@ class BudgetPlanner:
         """Learn from an epoch that took too long and was given up."""
         self._work_ms = max(_SHORTEST_MS, self._work_ms / 2)
         for vertex, budget in self._budgets.items():
-            self._budgets[vertex] = Budget(
+            self._budgets[vertex] = ReadBudget(
                 max(1, budget.records // 2), max(1, budget.bytes // 2), max(1, budget.time_ms // 2)
             )
 
@@ -136,7 +136,7 @@ class BudgetPlanner:
             return max(self.interval_ms - cost.fixed_ms, cost.fixed_ms)
         return min(max(_WORK_PER_COST * cost.fixed_ms, FIRST_MS), _LONGEST_MS)
 
-    def _grown(self, before: Budget, acks: list[SubtaskAck], growth: float) -> Budget:
+    def _grown(self, before: ReadBudget, acks: list[SubtaskAck], growth: float) -> ReadBudget:
         """Return the budget that fits the time, by what the busiest subtask read.
 
         An epoch that read less than it might have tells little about the rate, so it takes nothing away.
@@ -144,8 +144,8 @@ class BudgetPlanner:
         records = max(ack.records_in for ack in acks)
         size = max(ack.bytes_out for ack in acks)
         limited = growth < 1 or records >= before.records or size >= before.bytes
-        least = Budget(1, 1, 1) if limited else before
-        return Budget(
+        least = ReadBudget(1, 1, 1) if limited else before
+        return ReadBudget(
             max(least.records, round(records * growth)),
             min(_MOST_BYTES, max(least.bytes, FIRST_BYTES, round(size * growth))),
             max(1, round(self._work_ms * self._reading_share)),

@@ -14,7 +14,7 @@ from penstock.errors import CheckpointExpiredError
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from penstock._engine.coordinator.context import Desk
+    from penstock._engine.coordinator.context import CoordinatorContext
     from penstock._engine.coordinator.events import EpochObserved
     from penstock._engine.coordinator.settings import JobSettings
 
@@ -22,17 +22,17 @@ if TYPE_CHECKING:
 _LOOKS: Final = 5
 
 
-class EpochWatch:
+class EpochMonitor:
     """Looks at the epoch at hand from time to time.
 
     Args:
-        desk: The coordinator's desk.
+        context: The coordinator's context.
         settings: Have the timeout, and how many epochs in a row may expire.
         expire: Called when the epoch has expired.
     """
 
-    def __init__(self, desk: Desk, settings: JobSettings, expire: Callable[[], None]) -> None:
-        self._desk = desk
+    def __init__(self, context: CoordinatorContext, settings: JobSettings, expire: Callable[[], None]) -> None:
+        self._context = context
         self._timeout_ms = settings.timeout_ms
         self._tolerable = settings.tolerable_failures
         self._expire = expire
@@ -51,7 +51,7 @@ class EpochWatch:
     def begin(self) -> None:
         """Watch over a new epoch."""
         self.expired = None
-        self._tasks_done, self._progress_ms = 0, self._desk.now.passed_ms
+        self._tasks_done, self._progress_ms = 0, self._context.now.passed_ms
         if not self._alarm_is_set:  # one alarm for all epochs: most are over long before it rings
             self._set_alarm()
 
@@ -61,22 +61,22 @@ class EpochWatch:
 
     def observed(self, event: EpochObserved) -> None:
         """Take note of how far the epoch has come."""
-        passed_ms = self._desk.now.passed_ms
+        passed_ms = self._context.now.passed_ms
         if self.expired is not None:
             return
         if event.tasks_done != self._tasks_done:
             self._tasks_done, self._progress_ms = event.tasks_done, passed_ms
         elif passed_ms - self._progress_ms >= self._timeout_ms:
             self._in_a_row += 1
-            self.expired = CheckpointExpiredError(self._desk.chain.next_id, self._timeout_ms, event.running)
+            self.expired = CheckpointExpiredError(self._context.chain.next_id, self._timeout_ms, event.running)
             self._expire()
 
     def _set_alarm(self) -> None:
         self._alarm_is_set = True
-        self._desk.alarm(max(1, self._timeout_ms // _LOOKS), self._look)
+        self._context.alarm(max(1, self._timeout_ms // _LOOKS), self._look)
 
     def _look(self) -> None:
         self._alarm_is_set = False
-        if self._desk.epoch_running:
-            self._desk.emit(do.ObserveEpoch())
+        if self._context.epoch_running:
+            self._context.emit(do.ObserveEpoch())
             self._set_alarm()

@@ -15,18 +15,18 @@ from penstock._engine.coordinator.checkpoints.snapshots import (
     dispatch,
     fresh_snapshot,
     map_handles,
-    notice,
+    notification,
     resumable,
     unfinished,
 )
 from penstock._engine.coordinator.commits.ledger import CommitLedger, commits_of
-from penstock._engine.coordinator.epochs.acceptance import Subtask, why_void
+from penstock._engine.coordinator.epochs.acceptance import Subtask, void_reason
 from penstock._engine.coordinator.epochs.budget import BudgetPlanner, epoch_cost
-from penstock._engine.coordinator.epochs.sources import EnumeratorSnapshot, SourceCoordination
-from penstock._engine.coordinator.instructions import Contribution, Output
+from penstock._engine.coordinator.epochs.sources import EnumeratorSnapshot, SourceCoordinator
+from penstock._engine.coordinator.instructions import AccumulatorUpdate, OperatorOutput
 from penstock._engine.coordinator.restore.reopening import at_and_behind
 from penstock._engine.gateway.progress import JobProgress
-from penstock._engine.protocol.control import Stop
+from penstock._engine.protocol.control import StopMode
 from penstock._engine.protocol.metadata import late_records
 from penstock._engine.protocol.paths import shared_path
 
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from penstock._engine.coordinator.settings import JobSettings
     from penstock._engine.protocol.clocks import Moment
     from penstock._engine.protocol.control import SubtaskAck, SubtaskDispatch
-    from penstock._engine.protocol.metadata import AccumulatorRecord, GivenUp, JobSnapshot, OutstandingCommit
+    from penstock._engine.protocol.metadata import GivenUp, JobSnapshot, OutstandingCommit, StoredAccumulator
     from penstock._engine.protocol.state_handle import StateHandle
 
 #: Most bytes of keyed state that are stored in the metadata of one checkpoint.
@@ -48,15 +48,15 @@ _HISTORY: Final = 16
 
 
 @dataclass(frozen=True, slots=True)
-class Cut:
+class PendingCheckpoint:
     """An epoch that counts, on its way to its checkpoint."""
 
     acks: tuple[SubtaskAck, ...]
     wall_ms: int
     #: Whether the job stops with it.
-    stop: Stop = Stop.NO
+    stop: StopMode = StopMode.NO
     #: By operator uid: accumulators, with what the epoch has added.
-    counted: Mapping[str, dict[str, AccumulatorRecord]] | None = None
+    accumulators: Mapping[str, dict[str, StoredAccumulator]] | None = None
     #: The state after it, without the commits that are outstanding.
     snapshot: JobSnapshot | None = None
     #: Its own commits.
@@ -85,7 +85,7 @@ class JobState:
         self.snapshot = fresh_snapshot(topology.graph)
         self.ledger = CommitLedger()
         self.progress = JobProgress(subtasks=len(unfinished(self.snapshot)))
-        self._sources: dict[str, SourceCoordination] = {}
+        self._sources: dict[str, SourceCoordinator] = {}
         self._write_all = False
         self._history: dict[Subtask, tuple[tuple[int, int], ...]] = {}
         self._started_ms = 0
@@ -117,13 +117,13 @@ class JobState:
         self.snapshot = resumable(self.snapshot)
         return drained
 
-    def _source(self, uid: str) -> SourceCoordination:
+    def _source(self, uid: str) -> SourceCoordinator:
         operator = self.snapshot.operators[uid]
         finished = [index for index, subtask in enumerate(operator.subtasks) if subtask.finished]
-        return SourceCoordination(operator.parallelism, operator.enumerator, finished)
+        return SourceCoordinator(operator.parallelism, operator.enumerator, finished)
 
     @property
-    def sources(self) -> Mapping[str, SourceCoordination]:
+    def sources(self) -> Mapping[str, SourceCoordinator]:
         """The coordination of each source, by uid."""
         return self._sources
 
@@ -139,7 +139,7 @@ class JobState:
             source = self._sources.get(uid)
             return source.dispatch(index) if source else ()
 
-        result = self.notices(completed_checkpoint, going_on=True)
+        result = self.notifications(completed_checkpoint, going_on=True)
         for subtask in unfinished(self.snapshot):
             part = dispatch(
                 self.snapshot,
@@ -157,7 +157,7 @@ class JobState:
             result[subtask] = replace(part, for_savepoint=True) if for_savepoint else part
         return result
 
-    def notices(self, completed_checkpoint: int, *, going_on: bool) -> dict[Subtask, SubtaskDispatch]:
+    def notifications(self, completed_checkpoint: int, *, going_on: bool) -> dict[Subtask, SubtaskDispatch]:
         """Return what those subtasks get that hear of the last checkpoint but run no epoch after it.
 
         Args:
@@ -165,7 +165,7 @@ class JobState:
             going_on: An epoch follows, so only those are meant that have finished.
         """
         return {
-            (ack.vertex, ack.subtask): notice(
+            (ack.vertex, ack.subtask): notification(
                 self.snapshot, ack, self._history[ack.vertex, ack.subtask], completed_checkpoint
             )
             for ack in self._last
@@ -181,12 +181,12 @@ class JobState:
         """Take note of an epoch that took too long: the next one reads less."""
         self._planner.expired()
 
-    def why_void(self, checkpoint_id: int, acks: tuple[SubtaskAck, ...]) -> str | None:
+    def void_reason(self, checkpoint_id: int, acks: tuple[SubtaskAck, ...]) -> str | None:
         """Say why an epoch does not count, None when it does."""
         expected = {subtask: self._topology.inputs.get(subtask, {}) for subtask in unfinished(self.snapshot)}
-        return why_void(checkpoint_id, acks, expected)
+        return void_reason(checkpoint_id, acks, expected)
 
-    def accept(self, acks: tuple[SubtaskAck, ...], wall_ms: int, stop: Stop) -> Cut:
+    def accept(self, acks: tuple[SubtaskAck, ...], wall_ms: int, stop: StopMode) -> PendingCheckpoint:
         """Take note of an epoch that counts."""
         self._planner.accepted(acks, epoch_cost(acks, wall_ms, self._topology.levels, self._slots))
         for uid, source in self._sources.items():
@@ -197,28 +197,30 @@ class JobState:
         if any(part.ends_input for ack in acks for part in ack.operators.values()):
             for source in self._sources.values():
                 source.end_input()
-        return Cut(acks, wall_ms, stop)
+        return PendingCheckpoint(acks, wall_ms, stop)
 
     def snapshotted(
-        self, cut: Cut, job_id: str, checkpoint_id: int, enumerators: Mapping[str, EnumeratorSnapshot]
-    ) -> tuple[Cut, tuple[tuple[str, bytes], ...]]:
+        self, pending: PendingCheckpoint, job_id: str, checkpoint_id: int, enumerators: Mapping[str, EnumeratorSnapshot]
+    ) -> tuple[PendingCheckpoint, tuple[tuple[str, bytes], ...]]:
         """Add the enumerators' snapshots.
 
         Returns:
             The cut with its state, and the files that have to be written because it is too much for the metadata.
         """
-        records = {uid: source.record(enumerators.get(uid)) for uid, source in self._sources.items()}
-        known = {uid: record for uid, record in records.items() if record is not None}
-        drain = cut.stop is Stop.DRAIN
-        state = advance(self.snapshot, cut.acks, known, (), drain=drain, kept=self._kept, counted=cut.counted)
+        states = {uid: source.state(enumerators.get(uid)) for uid, source in self._sources.items()}
+        known = {uid: state for uid, state in states.items() if state is not None}
+        drain = pending.stop is StopMode.DRAIN
+        state = advance(
+            self.snapshot, pending.acks, known, (), drain=drain, kept=self._kept, accumulators=pending.accumulators
+        )
         state, files = _spill(state, job_id, checkpoint_id)
-        return replace(cut, snapshot=state, commits=commits_of(checkpoint_id, cut.acks)), files
+        return replace(pending, snapshot=state, commits=commits_of(checkpoint_id, pending.acks)), files
 
-    def document(self, cut: Cut) -> JobSnapshot:
+    def document(self, pending: PendingCheckpoint) -> JobSnapshot:
         """Return what the metadata is to hold: the state, and all commits that are not known to be done."""
-        assert cut.snapshot is not None
-        outstanding = (*self.ledger.outstanding, *cut.commits)
-        return replace(cut.snapshot, outstanding=outstanding, given_up=self.ledger.given_up)
+        assert pending.snapshot is not None
+        outstanding = (*self.ledger.outstanding, *pending.commits)
+        return replace(pending.snapshot, outstanding=outstanding, given_up=self.ledger.given_up)
 
     def lost(self, given_up: tuple[GivenUp, ...]) -> None:
         """Take note of what a committer has given up."""
@@ -230,34 +232,34 @@ class JobState:
         """What committers have given up, of all runs that led here."""
         return () if self.ledger.given_up is UNSET else self.ledger.given_up
 
-    def completed(self, cut: Cut, document: JobSnapshot, checkpoint_id: int) -> None:
+    def completed(self, pending: PendingCheckpoint, document: JobSnapshot, checkpoint_id: int) -> None:
         """Take note that an epoch's checkpoint has completed."""
         self.snapshot = document
-        self.ledger.add(cut.commits)
+        self.ledger.add(pending.commits)
         self._write_all = False
-        self._last = cut.acks
-        for ack in cut.acks:
+        self._last = pending.acks
+        for ack in pending.acks:
             subtask = (ack.vertex, ack.subtask)
             self._history[subtask] = (*self._history.get(subtask, ())[1 - _HISTORY :], (checkpoint_id, ack.token))
-        self.progress = self._progress(cut, checkpoint_id)
+        self.progress = self._progress(pending, checkpoint_id)
 
-    def contributions(self, acks: tuple[SubtaskAck, ...]) -> tuple[Contribution, ...]:
+    def contributions(self, acks: tuple[SubtaskAck, ...]) -> tuple[AccumulatorUpdate, ...]:
         """Return what an epoch has counted."""
         return tuple(
-            Contribution(uid, ack.subtask, part.counted)
+            AccumulatorUpdate(uid, ack.subtask, part.all_accumulators)
             for ack in sorted(acks, key=lambda ack: (ack.vertex, ack.subtask))
             for uid, part in ack.operators.items()
-            if part.counted
+            if part.all_accumulators
         )
 
-    def outputs(self, acks: tuple[SubtaskAck, ...]) -> tuple[Output, ...]:
+    def outputs(self, acks: tuple[SubtaskAck, ...]) -> tuple[OperatorOutput, ...]:
         """Return what an epoch printed and collected, by operator and subtask."""
-        found: list[Output] = []
+        found: list[OperatorOutput] = []
         for uid in self._topology.collectors:
             for ack in sorted(acks, key=lambda ack: ack.subtask):
                 part = ack.operators.get(uid)
                 if part is not None and (part.outputs or part.outputs_path):
-                    found.append(Output(uid, ack.subtask, part.outputs, part.outputs_path))
+                    found.append(OperatorOutput(uid, ack.subtask, part.outputs, part.outputs_path))
         return tuple(found)
 
     # ------------------------------------------------------------------------------------------------------- the pace
@@ -293,9 +295,9 @@ class JobState:
         events = any(source.has_pending for source in self._sources.values())
         return not self._last or more or events or all(ack.finished for ack in reading)
 
-    def _progress(self, cut: Cut, checkpoint_id: int) -> JobProgress:
+    def _progress(self, pending: PendingCheckpoint, checkpoint_id: int) -> JobProgress:
         before = self.progress
-        read = sum(ack.records_in for ack in cut.acks if ack.vertex in self._source_vertices)
+        read = sum(ack.records_in for ack in pending.acks if ack.vertex in self._source_vertices)
         ends = [subtask for id_ in self._topology.ends for subtask in self.snapshot.vertices[id_].subtasks]
         return JobProgress(
             checkpoint_id=checkpoint_id,
@@ -303,9 +305,9 @@ class JobState:
             restarts=before.restarts,
             records=before.records + read,
             epoch_records=read,
-            epoch_ms=cut.wall_ms,
+            epoch_ms=pending.wall_ms,
             watermark=min(subtask.watermark for subtask in ends),
-            late_records=sum(late_records(self.snapshot.counted).values()),
+            late_records=sum(late_records(self.snapshot.all_accumulators).values()),
             given_up=self.ledger.lost_count,
             finished_subtasks=before.subtasks - len(unfinished(self.snapshot)),
             subtasks=before.subtasks,

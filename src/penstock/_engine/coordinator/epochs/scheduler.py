@@ -12,35 +12,35 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 
 from penstock._engine.coordinator import events as ev
 from penstock._engine.coordinator import instructions as do
-from penstock._engine.coordinator.epochs.epoch_watch import EpochWatch
+from penstock._engine.coordinator.epochs.epoch_watch import EpochMonitor
 from penstock._engine.coordinator.phases import RUNNING, Phase
-from penstock._engine.protocol.control import Failure, Stop
-from penstock._engine.protocol.metadata import RecordKind
+from penstock._engine.protocol.control import StopMode, TaskFailure
+from penstock._engine.protocol.metadata import ChainEntryKind
 from penstock.errors import InternalError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from penstock._engine.coordinator.context import Desk
+    from penstock._engine.coordinator.context import CoordinatorContext
     from penstock._engine.coordinator.epochs.acceptance import Subtask
-    from penstock._engine.coordinator.epochs.job_state import Cut, JobState
-    from penstock._engine.coordinator.life.checkpoint_requests import CheckpointRequests
-    from penstock._engine.coordinator.life.savepoints import Savepoints
+    from penstock._engine.coordinator.epochs.job_state import JobState, PendingCheckpoint
+    from penstock._engine.coordinator.life.checkpoint_requests import PendingCheckpointRequests
+    from penstock._engine.coordinator.life.savepoints import PendingSavepoints
     from penstock._engine.coordinator.settings import JobSettings
     from penstock._engine.protocol.control import SubtaskDispatch
 
 #: What failed: a user's function in a task, or an exception on the driver.
-Cause: TypeAlias = Failure | Exception
+Cause: TypeAlias = TaskFailure | Exception
 
 #: An epoch that is void or lost is run again at once, this often in a row; then it counts as a failure of the job.
 MAX_EPOCH_ATTEMPTS: Final = 10
 
 
-class EpochCycle:
+class EpochScheduler:
     """Runs the epochs of one job.
 
     Args:
-        desk: The coordinator's desk.
+        context: The coordinator's context.
         state: What epochs work on.
         settings: Say when an epoch expires.
         savepoints: Say whether the job stops, and what waits for commits.
@@ -52,52 +52,52 @@ class EpochCycle:
 
     def __init__(
         self,
-        desk: Desk,
+        context: CoordinatorContext,
         state: JobState,
         settings: JobSettings,
         *,
-        savepoints: Savepoints,
-        requests: CheckpointRequests,
+        savepoints: PendingSavepoints,
+        requests: PendingCheckpointRequests,
         fail: Callable[[Cause], None],
         finish: Callable[[], None],
         leave: Callable[[], None],
     ) -> None:
-        self._desk = desk
+        self._context = context
         self._state = state
         self._savepoints = savepoints
         self._requests = requests
         self._fail = fail
         self._finish = finish
         self._leave = leave
-        self._watch = EpochWatch(desk, settings, self._expire)
+        self._watch = EpochMonitor(context, settings, self._expire)
         #: The epoch between its end and its commit point.
-        self.cut: Cut | None = None
+        self.pending: PendingCheckpoint | None = None
         self._attempt = 1
         self._rotation = 0
         #: Whether the job stops with the epoch at hand.
-        self._stop = Stop.NO
+        self._stop = StopMode.NO
 
     def reset(self) -> None:
         """Forget the epoch at hand; called when the job breaks off."""
-        self.cut = None
+        self.pending = None
         self._attempt = 1
 
     def assigned(self, assigned: ev.Assigned) -> None:
         """Take what enumerators assigned; a pause is over with that."""
-        if self._desk.phase not in RUNNING:
+        if self._context.phase not in RUNNING:
             return
         for uid, by_subtask in assigned.items():
             self._state.sources[uid].assigned(by_subtask)
-        if self._desk.phase is Phase.PAUSED and assigned:
+        if self._context.phase is Phase.PAUSED and assigned:
             self._run()
 
     def settle(self, completed: int) -> None:
         """Let enumerators hear of a completed checkpoint, 0 for none, and of what their readers sent."""
-        self._desk.go(Phase.SETTLING)
+        self._context.go(Phase.SETTLING)
         deliveries = {uid: source.deliver() for uid, source in self._state.sources.items()}
         heard = {uid: delivery for uid, delivery in deliveries.items() if delivery is not None}
         if completed or heard:
-            self._desk.call(do.CallEnumerators(completed, heard))
+            self._context.call(do.CallEnumerators(completed, heard))
         else:
             self.next_epoch()
 
@@ -105,7 +105,7 @@ class EpochCycle:
         """Go on once the enumerators have started, or have heard."""
         self._state.pace(backlog=event.backlog)
         self.assigned(event.assigned)
-        match self._desk.phase:
+        match self._context.phase:
             case Phase.OPENING:
                 self.settle(0)
             case Phase.SETTLING:
@@ -118,67 +118,67 @@ class EpochCycle:
         if self._state.snapshot.finished:
             self._finish()
             return
-        pause_ms = self._state.pause_ms(self._desk.now)
+        pause_ms = self._state.pause_ms(self._context.now)
         if pause_ms and not self._savepoints.waiting and not self._requests.waiting:
-            self._desk.go(Phase.PAUSED)
-            self._desk.alarm(pause_ms, self.end_pause)
+            self._context.go(Phase.PAUSED)
+            self._context.alarm(pause_ms, self.end_pause)
         else:
             self._run()
 
     def end_pause(self) -> None:
         """Run the next epoch now; splits may have come in between, or the job breaks off."""
-        if self._desk.phase is Phase.PAUSED:
+        if self._context.phase is Phase.PAUSED:
             self._run()
 
     def _run(self) -> None:
-        self._desk.go(Phase.EPOCH)
+        self._context.go(Phase.EPOCH)
         request = self._savepoints.stop
-        self._stop = request.stop if request else Stop.NO
+        self._stop = request.stop if request else StopMode.NO
         self._requests.begun()
         for_savepoint = self._savepoints.begun()
-        dispatches = self._state.dispatches(self._completed, self._desk.now.passed_ms, for_savepoint=for_savepoint)
-        self._desk.emit(self._begun(dispatches, self._stop))
+        dispatches = self._state.dispatches(self._completed, self._context.now.passed_ms, for_savepoint=for_savepoint)
+        self._context.emit(self._begun(dispatches, self._stop))
 
-    def _begun(self, dispatches: Mapping[Subtask, SubtaskDispatch], stop: Stop) -> do.RunEpoch:
-        desk = self._desk
-        desk.epoch_running = True
+    def _begun(self, dispatches: Mapping[Subtask, SubtaskDispatch], stop: StopMode) -> do.RunEpoch:
+        context = self._context
+        context.epoch_running = True
         self._rotation += 1
         self._watch.begin()
-        return do.RunEpoch(desk.chain.next_id, self._attempt, desk.job_attempt, self._rotation, stop, dispatches)
+        return do.RunEpoch(context.chain.next_id, self._attempt, context.job_attempt, self._rotation, stop, dispatches)
 
     @property
     def _completed(self) -> int:
-        parent = self._desk.chain.parent
+        parent = self._context.chain.parent
         return parent.checkpoint_id if parent else 0
 
     def stopped(self) -> None:
         """Let enumerators hear of the checkpoint that the job stops with, unless they are gone."""
         if self._state.has_advanced:
-            self._desk.go(Phase.NOTIFYING)
-            self._desk.call(do.CallEnumerators(self._completed, {}))
+            self._context.go(Phase.NOTIFYING)
+            self._context.call(do.CallEnumerators(self._completed, {}))
         else:
             self._finish()
 
     def release(self) -> None:
         """Let functions hear of a checkpoint that no other epoch follows; who does that closes them, too."""
-        notices = self._state.notices(self._completed, going_on=False)
-        if notices:
-            self._desk.go(Phase.RELEASING)
-            self._desk.emit(do.NotifyListeners(self._begun(notices, Stop.NO)))
+        notifications = self._state.notifications(self._completed, going_on=False)
+        if notifications:
+            self._context.go(Phase.RELEASING)
+            self._context.emit(do.NotifyListeners(self._begun(notifications, StopMode.NO)))
         else:
             self._leave()
 
     def observed(self, event: ev.EpochObserved) -> None:
         """Take note of how far the epoch has come."""
-        if self._desk.phase in {Phase.EPOCH, Phase.RELEASING}:
+        if self._context.phase in {Phase.EPOCH, Phase.RELEASING}:
             self._watch.observed(event)
 
     def _expire(self) -> None:
         """Give up the epoch at hand; how it goes on is decided once Spark has let go of it."""
         self._state.expired()
-        self._desk.emit(do.CancelEpoch())
+        self._context.emit(do.CancelEpoch())
 
-    def over(self, event: ev.EpochEnded | ev.EpochLost | ev.EpochBroke) -> None:
+    def over(self, event: ev.EpochEnded | ev.EpochLost | ev.EpochFailed) -> None:
         """Go on after an epoch: it counts, or is run again, or fails the job."""
         match event:
             case ev.EpochLost() if (expired := self._watch.expired) is not None:
@@ -188,86 +188,88 @@ class EpochCycle:
                     self._fail(expired)
             case ev.EpochLost(error):
                 self._run_again(error)
-            case ev.EpochBroke(error):
+            case ev.EpochFailed(error):
                 self._fail(error)
             case ev.EpochEnded(outcome) if outcome.failures:
                 self._fail(outcome.failures[0])
-            case ev.EpochEnded() if self._desk.phase is Phase.RELEASING:
+            case ev.EpochEnded() if self._context.phase is Phase.RELEASING:
                 self._leave()
             case ev.EpochEnded(outcome, wall_ms):
-                checkpoint_id = self._desk.chain.next_id
-                if reason := self._state.why_void(checkpoint_id, outcome.acks):
+                checkpoint_id = self._context.chain.next_id
+                if reason := self._state.void_reason(checkpoint_id, outcome.acks):
                     self._run_again(InternalError(f"Epoch {checkpoint_id} does not count: {reason}."))
                 else:
                     self._attempt = 1
                     self._watch.succeeded()
-                    self.cut = self._state.accept(outcome.acks, wall_ms, self._stop)
-                    self._desk.go(Phase.CUTTING)
+                    self.pending = self._state.accept(outcome.acks, wall_ms, self._stop)
+                    self._context.go(Phase.SNAPSHOTTING)
                     if added := self._state.contributions(outcome.acks):
-                        self._desk.call(do.MergeAccumulators(self._state.snapshot.counted, added))
+                        self._context.call(do.MergeAccumulators(self._state.snapshot.all_accumulators, added))
                     else:
-                        self._desk.call(do.SnapshotEnumerators(checkpoint_id))
+                        self._context.call(do.SnapshotEnumerators(checkpoint_id))
 
     def _run_again(self, error: Exception) -> None:
         """Run an epoch again that Spark lost, or whose tasks disagree: nobody's fault, so no restart is counted."""
-        self._desk.retention.orphans_possible(self._desk.now.passed_ms)
+        self._context.retention.orphans_possible(self._context.now.passed_ms)
         self._attempt += 1
         if self._attempt > MAX_EPOCH_ATTEMPTS:
             self._fail(error)
             return
-        self._desk.note_failure(error, counted=False)
-        self._desk.emit(do.Log(f"Epoch {self._desk.chain.next_id} runs again, attempt {self._attempt}", error))
-        if self._desk.phase is Phase.RELEASING:
+        self._context.report_failure(error, counted=False)
+        self._context.emit(
+            do.LogMessage(f"Epoch {self._context.chain.next_id} runs again, attempt {self._attempt}", error)
+        )
+        if self._context.phase is Phase.RELEASING:
             self.release()
         else:
             self._run()
 
     def merged(self, event: ev.AccumulatorsMerged) -> None:
         """Go on with what has been counted."""
-        assert self.cut is not None
-        self.cut = replace(self.cut, counted=event.counted)
-        self._desk.call(do.SnapshotEnumerators(self._desk.chain.next_id))
+        assert self.pending is not None
+        self.pending = replace(self.pending, accumulators=event.accumulators)
+        self._context.call(do.SnapshotEnumerators(self._context.chain.next_id))
 
     def snapshotted(self, event: ev.EnumeratorsSnapshotted) -> None:
         """Go on with the enumerators' snapshots."""
-        assert self.cut is not None
+        assert self.pending is not None
         self.assigned(event.assigned)
-        chain = self._desk.chain
-        self.cut, files = self._state.snapshotted(self.cut, chain.job_id, chain.next_id, event.snapshots)
+        chain = self._context.chain
+        self.pending, files = self._state.snapshotted(self.pending, chain.job_id, chain.next_id, event.snapshots)
         if files:
-            self._desk.go(Phase.STORING)
-            self._desk.call(do.StoreState(files))
+            self._context.go(Phase.STORING)
+            self._context.call(do.StoreState(files))
         else:
             self.stored()
 
     def stored(self) -> None:
         """Go on once all state of the epoch is in files or in the metadata to be."""
-        assert self.cut is not None
-        assert self.cut.snapshot is not None
-        if self.cut.stop is Stop.NO:
-            self.record()
+        assert self.pending is not None
+        assert self.pending.snapshot is not None
+        if self.pending.stop is StopMode.NO:
+            self.put_entry()
         else:
-            self._desk.go(Phase.EXPORTING)
-            self._savepoints.export(self._state.document(self.cut))
+            self._context.go(Phase.EXPORTING)
+            self._savepoints.export(self._state.document(self.pending))
 
     def go_on(self) -> None:
         """Make a normal checkpoint of the epoch that the job was to stop with."""
-        assert self.cut is not None
-        self.cut = replace(self.cut, stop=Stop.NO)
-        self.record()
+        assert self.pending is not None
+        self.pending = replace(self.pending, stop=StopMode.NO)
+        self.put_entry()
 
-    def record(self) -> None:
+    def put_entry(self) -> None:
         """Put the record, once no sink has more than one checkpoint outstanding."""
         ledger = self._state.ledger
         if (self._savepoints.wait_for_commits and ledger) or not ledger.has_room:
-            if self._desk.phase is not Phase.AWAITING_ROOM:
-                self._desk.go(Phase.AWAITING_ROOM)
+            if self._context.phase is not Phase.AWAITING_ROOM:
+                self._context.go(Phase.AWAITING_ROOM)
             return
-        assert self.cut is not None
-        self._desk.go(Phase.RECORDING)
-        document = self._state.document(self.cut)
-        request = self._savepoints.stop if self.cut.stop is not Stop.NO else None
-        record = self._desk.chain.make(RecordKind.CHECKPOINT, self._desk.now.now_ms, document)
+        assert self.pending is not None
+        self._context.go(Phase.RECORDING)
+        document = self._state.document(self.pending)
+        request = self._savepoints.stop if self.pending.stop is not StopMode.NO else None
+        entry = self._context.chain.make(ChainEntryKind.CHECKPOINT, self._context.now.now_ms, document)
         if request is not None:
-            record = replace(record, savepoint=request.path, cancels=request.stop is Stop.CANCEL)
-        self._desk.put(record)
+            entry = replace(entry, savepoint=request.path, cancels=request.stop is StopMode.CANCEL)
+        self._context.put(entry)

@@ -12,8 +12,8 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final
 
 from penstock._engine.coordinator.checkpoints.splits import on_the_way
-from penstock._engine.protocol.events import EndOfInput, encode_event
-from penstock._engine.protocol.metadata import EnumeratorRecord, ReaderMessages, ReturnedSplits
+from penstock._engine.protocol.events import EndOfInputEvent, encode_event
+from penstock._engine.protocol.metadata import ReaderMessages, ReturnedSplits, SourceCoordinatorState
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -33,7 +33,7 @@ class EnumeratorSnapshot:
 
 
 @dataclass(frozen=True, slots=True)
-class SourceOpening:
+class EnumeratorStart:
     """How to start the enumerator of one source."""
 
     parallelism: int
@@ -47,7 +47,7 @@ class SourceOpening:
 
 
 @dataclass(frozen=True, slots=True)
-class SourceDelivery:
+class EnumeratorDelivery:
     """What an enumerator is to hear."""
 
     messages: tuple[ReaderMessages, ...]
@@ -57,45 +57,45 @@ class SourceDelivery:
     returned: tuple[ReturnedSplits, ...] = ()
 
 
-class SourceCoordination:
+class SourceCoordinator:
     """One source: what is on the way between its enumerator and its readers.
 
     Args:
         parallelism: Number of subtasks.
-        record: What the checkpoint says that the job starts from, None for a fresh start.
+        state: What the checkpoint says that the job starts from, None for a fresh start.
         finished: Subtasks that have finished; their readers do not come back.
     """
 
     def __init__(
         self,
         parallelism: int,
-        record: EnumeratorRecord | None = None,
+        state: SourceCoordinatorState | None = None,
         finished: Iterable[int] = (),
     ) -> None:
         self._parallelism = parallelism
         self._finished = set(finished)
         self._readers = tuple(sorted(set(range(parallelism)).difference(self._finished)))
         #: By subtask: events that the enumerator decided on, oldest first.
-        self._pending = {subtask: list(events) for subtask, events in record.undelivered.items()} if record else {}
+        self._pending = {subtask: list(events) for subtask, events in state.undelivered.items()} if state else {}
         #: By subtask: how many of them the running epoch delivers.
         self._dispatched: dict[int, int] = {}
-        self._unseen = record.unseen if record else ()
+        self._unseen = state.unseen if state else ()
         self._returned: list[ReturnedSplits] = []
         self._take_back(self._finished)
-        self._record = record and replace(record, returned=(*record.returned, *self._returned))
+        self._state = state and replace(state, returned=(*state.returned, *self._returned))
         self._returned.clear()  # the enumerator gets these when it starts
         self._grants: dict[int, int] = {}
 
     @property
-    def opening(self) -> SourceOpening | None:
+    def opening(self) -> EnumeratorStart | None:
         """How to start the enumerator; None when all readers have finished."""
         if not self._readers:
             return None
-        if self._record is None:
-            return SourceOpening(self._parallelism, self._readers)
-        snapshot = EnumeratorSnapshot(self._record.state, self._record.version)
-        return SourceOpening(
-            self._parallelism, self._readers, snapshot, self._record.returned, reopened=self._record.reopened
+        if self._state is None:
+            return EnumeratorStart(self._parallelism, self._readers)
+        snapshot = EnumeratorSnapshot(self._state.state, self._state.version)
+        return EnumeratorStart(
+            self._parallelism, self._readers, snapshot, self._state.returned, reopened=self._state.reopened
         )
 
     @property
@@ -146,20 +146,22 @@ class SourceCoordination:
     def end_input(self) -> None:
         """Let the readers end that have not finished."""
         for subtask in set(self._readers).difference(self._finished):
-            self._pending.setdefault(subtask, []).append(encode_event(EndOfInput()))
+            self._pending.setdefault(subtask, []).append(encode_event(EndOfInputEvent()))
 
-    def record(self, snapshot: EnumeratorSnapshot | None) -> EnumeratorRecord | None:
+    def state(self, snapshot: EnumeratorSnapshot | None) -> SourceCoordinatorState | None:
         """Return what a checkpoint keeps of this source.
 
         Args:
             snapshot: What the enumerator returned; None when it does not run, because all its readers have finished.
         """
         if snapshot is None:
-            return self._record
+            return self._state
         undelivered = {subtask: tuple(events) for subtask, events in self._pending.items() if events}
-        return EnumeratorRecord(snapshot.state, snapshot.version, undelivered, self._unseen, tuple(self._returned))
+        return SourceCoordinatorState(
+            snapshot.state, snapshot.version, undelivered, self._unseen, tuple(self._returned)
+        )
 
-    def deliver(self) -> SourceDelivery | None:
+    def deliver(self) -> EnumeratorDelivery | None:
         """Return what the enumerator is to hear now and count it as heard; None when there is nothing."""
         unseen, self._unseen = self._unseen, ()
         returned, self._returned = tuple(self._returned), []
@@ -170,4 +172,4 @@ class SourceCoordination:
             for message in unseen
             if message.split_requests
         }
-        return SourceDelivery(unseen, grants, returned)
+        return EnumeratorDelivery(unseen, grants, returned)

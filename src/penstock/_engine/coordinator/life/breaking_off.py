@@ -13,33 +13,33 @@ from penstock._engine.coordinator import instructions as do
 from penstock._engine.coordinator.life.ending import text_of
 from penstock._engine.coordinator.life.restarts import restart_strategy
 from penstock._engine.coordinator.phases import RUNNING, STOPPING, Phase
-from penstock._engine.protocol.control import Failure
+from penstock._engine.protocol.control import TaskFailure
 from penstock._engine.protocol.lasting import is_lasting
-from penstock._engine.protocol.metadata import RecordKind
+from penstock._engine.protocol.metadata import ChainEntryKind
 from penstock.common.job_status import JobStatus
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from penstock._engine.coordinator.commits.commit_cycle import CommitCycle
-    from penstock._engine.coordinator.context import Desk
+    from penstock._engine.coordinator.commits.commit_cycle import CommitScheduler
+    from penstock._engine.coordinator.context import CoordinatorContext
     from penstock._engine.coordinator.epochs.job_state import JobState
-    from penstock._engine.coordinator.epochs.scheduler import Cause, EpochCycle
-    from penstock._engine.coordinator.life.checkpoint_requests import CheckpointRequests
-    from penstock._engine.coordinator.life.ending import JobEnding
-    from penstock._engine.coordinator.life.stop import JobStop
-    from penstock._engine.coordinator.settings import RestartSettings
+    from penstock._engine.coordinator.epochs.scheduler import Cause, EpochScheduler
+    from penstock._engine.coordinator.life.checkpoint_requests import PendingCheckpointRequests
+    from penstock._engine.coordinator.life.ending import JobTermination
+    from penstock._engine.coordinator.life.stop import StopWithSavepoint
+    from penstock._engine.coordinator.settings import RestartStrategySettings
 
 
-class BreakingOff:
+class ExecutionFailureHandler:
     """Ends what runs of one job.
 
     Args:
-        desk: The coordinator's desk.
+        context: The coordinator's context.
         state: What epochs work on.
         settings: Say which failures a restart follows.
         run_id: This driver; its restarts are spread over time by it.
-        cycle: The epochs.
+        scheduler: The epochs.
         commits: The commits.
         stop: The stop of the job.
         requests: Who waits for a checkpoint.
@@ -49,25 +49,25 @@ class BreakingOff:
 
     def __init__(
         self,
-        desk: Desk,
+        context: CoordinatorContext,
         state: JobState,
-        settings: RestartSettings,
+        settings: RestartStrategySettings,
         run_id: str,
         *,
-        cycle: EpochCycle,
-        commits: CommitCycle,
-        stop: JobStop,
-        requests: CheckpointRequests,
-        ending: JobEnding,
+        scheduler: EpochScheduler,
+        commits: CommitScheduler,
+        stop: StopWithSavepoint,
+        requests: PendingCheckpointRequests,
+        ending: JobTermination,
         recover: Callable[[], None],
     ) -> None:
-        self._desk = desk
+        self._context = context
         self._state = state
-        self._cycle = cycle
+        self._scheduler = scheduler
         self._commits = commits
         self._stop = stop
         self._requests = requests
-        self._ending = ending
+        self._termination = ending
         self._recover = recover
         self._restarts = restart_strategy(settings)
         self._random = Random(run_id)  # noqa: S311 - jitter of a delay
@@ -78,101 +78,101 @@ class BreakingOff:
 
     def fail(self, cause: Cause) -> None:
         """Break off because of an error: the restart strategy says what follows."""
-        match self._desk.phase:
+        match self._context.phase:
             case Phase.STARTING:
-                self._ending.end(JobStatus.FAILED, cause)
+                self._termination.end(JobStatus.FAILED, cause)
             case Phase.CREATED:
-                self._desk.error = cause
-                self._desk.go(Phase.FAILING)
-            case _ if self._desk.phase in RUNNING:
+                self._context.error = cause
+                self._context.go(Phase.FAILING)
+            case _ if self._context.phase in RUNNING:
                 self._break_off(cause)
             case _:
-                self._desk.emit(do.Log("Another error while the job was ending", cause))
+                self._context.emit(do.LogMessage("Another error while the job was ending", cause))
         self.check()
 
     def _break_off(self, cause: Cause) -> None:
-        self._desk.error = cause
-        self._desk.note_failure(cause, counted=True)
-        self._desk.retention.orphans_possible(self._desk.now.passed_ms)
-        delay_ms = self._restarts.on_failure(self._desk.now.passed_ms, self._random.random())
+        self._context.error = cause
+        self._context.report_failure(cause, counted=True)
+        self._context.retention.orphans_possible(self._context.now.passed_ms)
+        delay_ms = self._restarts.on_failure(self._context.now.passed_ms, self._random.random())
         self._stop.give_up(text_of(cause))
         self._requests.give_up(text_of(cause))
         self._release()
         if _is_lasting(cause):
-            self._desk.go(Phase.FAILING)
+            self._context.go(Phase.FAILING)
             return
         if delay_ms is None:
-            self._desk.emit(do.Log(f"No more restarts (restart strategy: {self._restarts.description})"))
-            self._desk.go(Phase.FAILING)
+            self._context.emit(do.LogMessage(f"No more restarts (restart strategy: {self._restarts.description})"))
+            self._context.go(Phase.FAILING)
             return
         self._backoff_ms = delay_ms
-        self._desk.emit(do.Log(f"The job failed and restarts in {delay_ms} ms", cause))
-        self._desk.go(Phase.TEARDOWN)
+        self._context.emit(do.LogMessage(f"The job failed and restarts in {delay_ms} ms", cause))
+        self._context.go(Phase.TEARDOWN)
 
     def go_back(self) -> None:
         """Go on from the last completed checkpoint at once, though nothing has failed."""
         self._backoff_ms = 0
         self._release()
-        self._desk.go(Phase.TEARDOWN)
+        self._context.go(Phase.TEARDOWN)
         self.check()
 
     def _release(self) -> None:
         """Interrupt the epoch at hand; one whose record is on its way may still complete."""
-        if self._desk.epoch_running:
-            self._desk.emit(do.CancelEpoch())
-        if self._desk.record is None:
-            self._cycle.reset()
+        if self._context.epoch_running:
+            self._context.emit(do.CancelEpoch())
+        if self._context.entry is None:
+            self._scheduler.reset()
 
     def cancel(self) -> None:
         """Break off because the job was cancelled."""
-        match self._desk.phase:
+        match self._context.phase:
             case Phase.STARTING:
-                self._ending.end(JobStatus.CANCELED)
+                self._termination.end(JobStatus.CANCELED)
             case Phase.CANCELLING | Phase.CLOSING:
                 pass
             case _:
                 self._stop.give_up("the job was cancelled")
                 self._requests.give_up("the job was cancelled")
-                if self._desk.phase not in STOPPING:
+                if self._context.phase not in STOPPING:
                     self._release()
-                self._desk.go(Phase.CANCELLING)
+                self._context.go(Phase.CANCELLING)
                 self._commits.start()
                 self.check()
 
     def cancelled_into(self, savepoint: str | None) -> None:
         """End a job as cancelled that has stopped into a savepoint, and has done all that belongs to it."""
         self._stopped_into = savepoint
-        self._desk.go(Phase.CANCELLING)
+        self._context.go(Phase.CANCELLING)
         self.check()
 
     def check(self) -> None:
         """Go on with breaking off once nothing is on its way any more."""
-        if self._desk.phase not in STOPPING or self._desk.awaiting or self._state.ledger.running:
+        if self._context.phase not in STOPPING or self._context.awaiting or self._state.ledger.running:
             return
-        match self._desk.phase:
+        match self._context.phase:
             case Phase.TEARDOWN:
                 self._restart()
             case Phase.FAILING:
-                self._ending.close(RecordKind.FAILED, self._desk.error)
+                self._termination.close(ChainEntryKind.FAILED, self._context.error)
             case _:
-                self._ending.close(RecordKind.CANCELED, savepoint=self._stopped_into)
+                self._termination.close(ChainEntryKind.CANCELED, savepoint=self._stopped_into)
 
     def _restart(self) -> None:
-        self._desk.emit(do.CloseEnumerators())
-        self._desk.go(Phase.BACKING_OFF)
-        if self._desk.error is not None:  # else the job goes back, and nothing has failed
+        self._context.emit(do.CloseEnumerators())
+        self._context.go(Phase.BACKING_OFF)
+        if self._context.error is not None:  # else the job goes back, and nothing has failed
             self._state.progress = replace(self._state.progress, restarts=self._state.progress.restarts + 1)
-        self._desk.error = None
-        self._cycle.reset()
-        self._desk.job_attempt += 1
+        self._context.error = None
+        self._scheduler.reset()
+        self._context.job_attempt += 1
         self._state.ledger.retry_all()
-        self._desk.alarm(self._backoff_ms, self._backoff_over)
+        self._context.alarm(self._backoff_ms, self._backoff_over)
 
     def _backoff_over(self) -> None:
-        if self._desk.phase is Phase.BACKING_OFF:  # else it was cancelled
+        if self._context.phase is Phase.BACKING_OFF:  # else it was cancelled
             self._recover()
 
 
 def _is_lasting(cause: Cause) -> bool:
     """Tell whether a restart would end the same way."""
-    return cause.lasting if isinstance(cause, Failure) else is_lasting(cause)
+    return cause.lasting if isinstance(cause, TaskFailure) else is_lasting(cause)

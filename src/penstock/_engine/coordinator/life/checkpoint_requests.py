@@ -9,21 +9,21 @@ from penstock._engine.coordinator.phases import RUNNING, Phase
 from penstock.errors import CheckpointRequestError
 
 if TYPE_CHECKING:
-    from penstock._engine.coordinator.context import Desk
+    from penstock._engine.coordinator.context import CoordinatorContext
 
 
-class CheckpointRequests:
+class PendingCheckpointRequests:
     """The requests that are not answered yet.
 
     A running epoch answers what is asked for before it has ended: its checkpoint covers that moment. Everything else is
     answered by the next epoch, which then begins without a pause.
 
     Args:
-        desk: The coordinator's desk.
+        context: The coordinator's context.
     """
 
-    def __init__(self, desk: Desk) -> None:
-        self._desk = desk
+    def __init__(self, context: CoordinatorContext) -> None:
+        self._context = context
         self._waiting: list[int] = []
         #: Answered by the epoch at hand.
         self._covered: list[int] = []
@@ -35,7 +35,7 @@ class CheckpointRequests:
 
     def request(self, request_id: int) -> None:
         """Take up a request, or refuse it."""
-        match self._desk.phase:
+        match self._context.phase:
             case Phase.EPOCH:
                 self._covered.append(request_id)
             case Phase.SAVING | Phase.RESUMING | Phase.NOTIFYING | Phase.FINISHING | Phase.RELEASING:
@@ -43,7 +43,7 @@ class CheckpointRequests:
             case phase if phase in RUNNING:
                 self._waiting.append(request_id)
             case _:
-                self._refuse(request_id, f"the job is {self._desk.status.name}")
+                self._refuse(request_id, f"the job is {self._context.status.name}")
 
     def begun(self) -> None:
         """Take note that an epoch begins."""
@@ -52,7 +52,7 @@ class CheckpointRequests:
 
     def completed(self, checkpoint_id: int) -> None:
         """Answer what the epoch covers whose checkpoint has completed."""
-        self._desk.emit(*(AnswerCheckpoint(request_id, checkpoint_id) for request_id in self._covered))
+        self._context.emit(*(AnswerCheckpoint(request_id, checkpoint_id) for request_id in self._covered))
         self._covered.clear()
 
     def give_up(self, reason: str) -> None:
@@ -64,4 +64,4 @@ class CheckpointRequests:
             self._refuse(request_id, reason)
 
     def _refuse(self, request_id: int, reason: str) -> None:
-        self._desk.emit(AnswerCheckpoint(request_id, 0, CheckpointRequestError(reason)))
+        self._context.emit(AnswerCheckpoint(request_id, 0, CheckpointRequestError(reason)))

@@ -9,34 +9,34 @@ from msgspec import UNSET
 
 from penstock._engine.coordinator import instructions as do
 from penstock._engine.coordinator.phases import Phase
-from penstock._engine.protocol.control import Failure
-from penstock._engine.protocol.metadata import RecordKind
+from penstock._engine.protocol.control import TaskFailure
+from penstock._engine.protocol.metadata import ChainEntryKind
 from penstock.common.job_status import JobStatus
 from penstock.errors import FencedError
 
 if TYPE_CHECKING:
-    from penstock._engine.coordinator.context import Desk
+    from penstock._engine.coordinator.context import CoordinatorContext
     from penstock._engine.coordinator.epochs.job_state import JobState
     from penstock._engine.coordinator.epochs.scheduler import Cause
-    from penstock._engine.coordinator.life.checkpoint_requests import CheckpointRequests
-    from penstock._engine.coordinator.life.savepoints import Savepoints
+    from penstock._engine.coordinator.life.checkpoint_requests import PendingCheckpointRequests
+    from penstock._engine.coordinator.life.savepoints import PendingSavepoints
     from penstock._engine.coordinator.life.start import StartMachine
     from penstock._engine.coordinator.settings import RetentionSettings
 
 _ENDS: Final = {
-    RecordKind.FINISHED: JobStatus.FINISHED,
-    RecordKind.DRAINED: JobStatus.FINISHED,
-    RecordKind.SUSPENDED: JobStatus.FINISHED,
-    RecordKind.CANCELED: JobStatus.CANCELED,
-    RecordKind.FAILED: JobStatus.FAILED,
+    ChainEntryKind.FINISHED: JobStatus.FINISHED,
+    ChainEntryKind.DRAINED: JobStatus.FINISHED,
+    ChainEntryKind.SUSPENDED: JobStatus.FINISHED,
+    ChainEntryKind.CANCELED: JobStatus.CANCELED,
+    ChainEntryKind.FAILED: JobStatus.FAILED,
 }
 
 
-class JobEnding:
+class JobTermination:
     """Ends one job.
 
     Args:
-        desk: The coordinator's desk.
+        context: The coordinator's context.
         start: Knows the chain, once there is one.
         savepoints: Answered with the end.
         requests: The same.
@@ -46,25 +46,25 @@ class JobEnding:
 
     def __init__(
         self,
-        desk: Desk,
+        context: CoordinatorContext,
         start: StartMachine,
         *,
-        savepoints: Savepoints,
-        requests: CheckpointRequests,
+        savepoints: PendingSavepoints,
+        requests: PendingCheckpointRequests,
         retention: RetentionSettings,
         state: JobState,
     ) -> None:
-        self._desk = desk
+        self._context = context
         self._start = start
         self._savepoints = savepoints
         self._requests = requests
         self._retention = retention
         self._state = state
-        self._kind = RecordKind.FINISHED
+        self._kind = ChainEntryKind.FINISHED
         self._error: Cause | None = None
         self._savepoint: str | None = None
 
-    def close(self, kind: RecordKind, error: Cause | None = None, savepoint: str | None = None) -> None:
+    def close(self, kind: ChainEntryKind, error: Cause | None = None, savepoint: str | None = None) -> None:
         """Begin with the end.
 
         Args:
@@ -73,47 +73,47 @@ class JobEnding:
             savepoint: What it has stopped into.
         """
         self._kind, self._error, self._savepoint = kind, error, savepoint
-        self._desk.emit(do.CloseEnumerators())
-        self._desk.go(Phase.CLOSING)
-        self.put_record()
+        self._context.emit(do.CloseEnumerators())
+        self._context.go(Phase.CLOSING)
+        self.put_entry()
 
-    def put_record(self) -> None:
+    def put_entry(self) -> None:
         """Put the terminal record with the next id of the chain."""
         reason, savepoint = text_of(self._error or ""), self._savepoint
         if savepoint is None and self._savepoints.stop is not None:  # the answer will be that there is no savepoint
-            self._desk.chain.resumes = True
-        record = self._desk.chain.make(
+            self._context.chain.resumes = True
+        entry = self._context.chain.make(
             self._kind,
-            self._desk.now.now_ms,
+            self._context.now.now_ms,
             reason=reason,
             savepoint=savepoint,
             keeps_checkpoints=self._keeps_checkpoints,
         )
-        if self._kind in {RecordKind.FINISHED, RecordKind.DRAINED}:
+        if self._kind in {ChainEntryKind.FINISHED, ChainEntryKind.DRAINED}:
             # Its checkpoints may be gone when a later start asks again.
-            record = replace(record, accumulators=self._state.snapshot.counted or UNSET)
-            record = replace(record, given_up=self._state.ledger.given_up)
-        self._desk.put(record)
+            entry = replace(entry, accumulators=self._state.snapshot.all_accumulators or UNSET)
+            entry = replace(entry, given_up=self._state.ledger.given_up)
+        self._context.put(entry)
 
-    def closed(self, *, recorded: bool = True) -> None:
+    def closed(self, *, is_stored: bool = True) -> None:
         """Go on after the terminal record: drop what is not to be kept.
 
         Args:
-            recorded: The record is there; else another driver may have taken the job over and need it all.
+            is_stored: The record is there; else another driver may have taken the job over and need it all.
         """
-        if recorded and not self._keeps_checkpoints:
-            self._desk.delete(self._desk.retention.drop_all())
-            self._desk.sweep()
+        if is_stored and not self._keeps_checkpoints:
+            self._context.delete(self._context.retention.drop_all())
+            self._context.sweep()
         if self._savepoint is not None:
             self._savepoints.stopped()
-        self.end(_ENDS[self._kind], self._error, checkpoint=self._keeps_checkpoints or not recorded)
+        self.end(_ENDS[self._kind], self._error, checkpoint=self._keeps_checkpoints or not is_stored)
 
     @property
     def _keeps_checkpoints(self) -> bool:
         on_end = {
-            RecordKind.FINISHED: self._retention.on_finish,
-            RecordKind.CANCELED: self._retention.on_cancel,
-            RecordKind.FAILED: self._retention.on_failure,
+            ChainEntryKind.FINISHED: self._retention.on_finish,
+            ChainEntryKind.CANCELED: self._retention.on_cancel,
+            ChainEntryKind.FAILED: self._retention.on_failure,
         }
         return on_end.get(self._kind, False)
 
@@ -129,12 +129,12 @@ class JobEnding:
             self._savepoints.leave_stop()
         self._savepoints.give_up(f"the job is {status.name}")
         self._requests.give_up(f"the job is {status.name}")
-        self._desk.go(Phase.ENDED)
-        self._desk.show(status)
+        self._context.go(Phase.ENDED)
+        self._context.show(status)
         parent = self._start.chain.parent if self._start.chain else None
-        self._desk.emit(do.End(status, error, parent.path if parent and checkpoint else None))
+        self._context.emit(do.EndDriver(status, error, parent.path if parent and checkpoint else None))
 
 
 def text_of(cause: Cause | str) -> str:
     """Return what a record, or whoever asked for a savepoint, is told of a failure."""
-    return cause.error if isinstance(cause, Failure) else str(cause)
+    return cause.error if isinstance(cause, TaskFailure) else str(cause)

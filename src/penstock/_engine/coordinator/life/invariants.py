@@ -8,15 +8,17 @@ from penstock._engine.coordinator.phases import CUT, STOPPING, Phase
 from penstock.errors import InternalError
 
 if TYPE_CHECKING:
-    from penstock._engine.coordinator.context import Desk
+    from penstock._engine.coordinator.context import CoordinatorContext
 
 
-def check(desk: Desk, *, has_cut: bool, uncommitted: bool, undelivered: bool, finished: bool) -> None:
+def check(
+    context: CoordinatorContext, *, has_pending: bool, uncommitted: bool, undelivered: bool, finished: bool
+) -> None:
     """Check the rules.
 
     Args:
-        desk: The coordinator's desk.
-        has_cut: An epoch is between its end and its commit point.
+        context: The coordinator's context.
+        has_pending: An epoch is between its end and its commit point.
         uncommitted: Commits are outstanding.
         undelivered: The program has not got all output.
         finished: The job has finished in this driver.
@@ -24,23 +26,23 @@ def check(desk: Desk, *, has_cut: bool, uncommitted: bool, undelivered: bool, fi
     Raises:
         InternalError: One of them is broken.
     """
-    stopping = desk.phase in STOPPING
-    runs_epoch = desk.phase in {Phase.EPOCH, Phase.RELEASING}
+    stopping = context.phase in STOPPING
+    runs_epoch = context.phase in {Phase.EPOCH, Phase.RELEASING}
     rules = {
-        "an epoch runs in its own phase, or while the job breaks off": desk.epoch_running == runs_epoch or stopping,
-        "a record is on its way in its own phases, or while the job breaks off": (desk.record is not None)
-        == (desk.phase in {Phase.RECORDING, Phase.RESUMING, Phase.CLOSING})
+        "an epoch runs in its own phase, or while the job breaks off": context.epoch_running == runs_epoch or stopping,
+        "a record is on its way in its own phases, or while the job breaks off": (context.entry is not None)
+        == (context.phase in {Phase.RECORDING, Phase.RESUMING, Phase.CLOSING})
         or stopping,
-        "a savepoint gets its name in its own phase, or while the job breaks off": not desk.saving
-        or desk.phase is Phase.SAVING
+        "a savepoint gets its name in its own phase, or while the job breaks off": not context.saving
+        or context.phase is Phase.SAVING
         or stopping,
-        "an epoch between its end and its commit point has a cut": has_cut == (desk.phase in CUT) or stopping,
+        "an epoch between its end and its commit point has a cut": has_pending == (context.phase in CUT) or stopping,
         "nothing new is read before the commits of the checkpoint are done": not (
-            desk.phase is Phase.OPENING and uncommitted
+            context.phase is Phase.OPENING and uncommitted
         ),
         "a job that has finished has committed everything": not (finished and uncommitted),
         "a job that has finished has handed over everything": not (finished and undelivered),
     }
     broken = [rule for rule, holds in rules.items() if not holds]
     if broken:
-        raise InternalError(f"In phase {desk.phase.name}: not true that {broken[0]}.")
+        raise InternalError(f"In phase {context.phase.name}: not true that {broken[0]}.")

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class RestartSettings:
+class RestartStrategySettings:
     """Flink's keys below ``restart-strategy``; times in milliseconds."""
 
     strategy: str = "none"
@@ -34,7 +34,7 @@ class RestartSettings:
     attempts_before_reset: int = 2**31 - 1
 
     @classmethod
-    def read(cls, configuration: Configuration, *, checkpointing: bool) -> RestartSettings:
+    def read(cls, configuration: Configuration, *, checkpointing: bool) -> RestartStrategySettings:
         """Read the settings; the default is exponential delay with checkpointing and none without."""
         get = configuration.get
         return cls(
@@ -130,7 +130,7 @@ class FailureRate(RestartStrategy):
 class ExponentialDelay(RestartStrategy):
     """Each restart waits longer than the one before, until the job has run well for a while."""
 
-    def __init__(self, settings: RestartSettings) -> None:
+    def __init__(self, settings: RestartStrategySettings) -> None:
         self._settings = settings
         self._backoff_ms = float(settings.initial_backoff_ms)
         self._attempts = 0
@@ -159,7 +159,7 @@ class ExponentialDelay(RestartStrategy):
         return round(delay_ms)
 
 
-def restart_strategy(settings: RestartSettings) -> RestartStrategy:
+def restart_strategy(settings: RestartStrategySettings) -> RestartStrategy:
     """Make the strategy that the settings name."""
     match settings.strategy:
         case "fixed-delay":

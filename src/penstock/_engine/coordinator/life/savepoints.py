@@ -17,14 +17,14 @@ from penstock._engine.coordinator import instructions as do
 from penstock._engine.coordinator.checkpoints.snapshots import map_handles, state_files
 from penstock._engine.coordinator.context import RECORD_PAUSE_MS
 from penstock._engine.coordinator.phases import RUNNING, Phase
-from penstock._engine.protocol.control import Stop
+from penstock._engine.protocol.control import StopMode
 from penstock.errors import SavepointError, StopIncompleteError, StopTimeoutError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from penstock._engine.coordinator.checkpoints.retention import Kept
-    from penstock._engine.coordinator.context import Desk
+    from penstock._engine.coordinator.checkpoints.retention import RetainedCheckpoint
+    from penstock._engine.coordinator.context import CoordinatorContext
     from penstock._engine.coordinator.epochs.job_state import JobState
     from penstock._engine.coordinator.instructions import SavepointRequest
     from penstock._engine.protocol.metadata import JobSnapshot
@@ -36,20 +36,25 @@ _ENDING: Final = frozenset({Phase.NOTIFYING, Phase.FINISHING, Phase.RELEASING, P
 _MAX_TRIES: Final = 5
 
 
-class Savepoints:
+class PendingSavepoints:
     """What was asked for, and how far it is.
 
     Args:
-        desk: The coordinator's desk.
+        context: The coordinator's context.
         state: What epochs work on.
         cancel: Called when the job has not stopped in the time that it was given.
         is_decided: Tells whether the stop has had its commit point, or may have had it.
     """
 
     def __init__(
-        self, desk: Desk, state: JobState, *, cancel: Callable[[], None], is_decided: Callable[[], bool]
+        self,
+        context: CoordinatorContext,
+        state: JobState,
+        *,
+        cancel: Callable[[], None],
+        is_decided: Callable[[], bool],
     ) -> None:
-        self._desk = desk
+        self._context = context
         self._state = state
         self._cancel = cancel
         self._is_decided = is_decided
@@ -64,7 +69,7 @@ class Savepoints:
         self._asked: list[SavepointRequest] = []
         self._covered: list[SavepointRequest] = []
         self._completed: list[SavepointRequest] = []
-        self._copying: dict[str, tuple[SavepointRequest, Kept]] = {}
+        self._copying: dict[str, tuple[SavepointRequest, RetainedCheckpoint]] = {}
 
     @property
     def waiting(self) -> bool:
@@ -83,31 +88,31 @@ class Savepoints:
 
     def request(self, request: SavepointRequest) -> None:
         """Take up a request, or refuse it."""
-        if self._desk.phase in {Phase.SAVING, Phase.RESUMING, *_ENDING}:
+        if self._context.phase in {Phase.SAVING, Phase.RESUMING, *_ENDING}:
             self._answer(request, "the job is ending")
-        elif self._desk.phase not in RUNNING:
-            self._answer(request, f"the job is {self._desk.status.name}")
+        elif self._context.phase not in RUNNING:
+            self._answer(request, f"the job is {self._context.status.name}")
         elif self.stop is not None:
             self._answer(request, f"the job is already stopping, into {self.stop.path}")
-        elif request.stop is Stop.NO:
+        elif request.stop is StopMode.NO:
             self._asked.append(request)
         else:
             self.stop = request
             if request.timeout_ms is not None:
-                self._desk.alarm(request.timeout_ms, partial(self._time_over, request))
+                self._context.alarm(request.timeout_ms, partial(self._time_over, request))
 
     def _time_over(self, request: SavepointRequest) -> None:
         if self._is_beyond(request):
             return
         self._late = request
-        if self._desk.phase is Phase.EPOCH:
-            self._desk.emit(do.ObserveEpoch())
+        if self._context.phase is Phase.EPOCH:
+            self._context.emit(do.ObserveEpoch())
         else:
             self._give_up_late(())
 
     def _is_beyond(self, request: SavepointRequest) -> bool:
         """Tell whether a stop can no longer be given up, or is none any more."""
-        return self.stop is not request or self._desk.phase in _ENDING or self._is_decided()
+        return self.stop is not request or self._context.phase in _ENDING or self._is_decided()
 
     def observed(self, running: tuple[str, ...]) -> None:
         """Take note of which subtasks run: a stop whose time is over waits for them."""
@@ -136,24 +141,24 @@ class Savepoints:
 
     def copy(self) -> None:
         """Copy the last checkpoint for those it was made for, as soon as nothing of it is outstanding."""
-        chain, requests = self._desk.chain, self._completed
+        chain, requests = self._context.chain, self._completed
         if not requests or self._state.ledger or chain.parent is None:
             return
         self._completed = []
         # What its committers have given up since the checkpoint is outstanding no more, and lost here as well.
         snapshot = replace(self._state.snapshot, outstanding=(), given_up=self._state.ledger.given_up)
         of = chain.parent.checkpoint_id
-        record = chain.savepoint(_with_own_names(snapshot), self._desk.now.now_ms, of=of)
+        entry = chain.savepoint(_with_own_names(snapshot), self._context.now.now_ms, of=of)
         for request in requests:
-            pinned = self._desk.retention.pin(of, state_files(snapshot))
+            pinned = self._context.retention.pin(of, state_files(snapshot))
             self._copying[request.path] = request, pinned
-            self._desk.emit(do.WriteSavepoint(request.path, _copies(snapshot), record))
+            self._context.emit(do.WriteSavepoint(request.path, _copies(snapshot), entry))
 
     def finish(self) -> None:
         """Let a job end that was to stop, but came to its own end first: a copy of its last checkpoint will do."""
         self._completed += self._asked
         self._asked.clear()
-        if self.stop is not None and self.stop.stop is not Stop.CANCEL:
+        if self.stop is not None and self.stop.stop is not StopMode.CANCEL:
             self._completed.append(self.stop)
             self.stop = None
         self.copy()
@@ -165,9 +170,9 @@ class Savepoints:
             document: What the next checkpoint holds: the state, and what is outstanding.
         """
         assert self.stop is not None
-        chain = self._desk.chain
-        record = chain.savepoint(_with_own_names(document), self._desk.now.now_ms, of=chain.next_id)
-        self._desk.emit(do.WriteSavepoint(self.stop.path, _copies(document), record, is_staged=True))
+        chain = self._context.chain
+        entry = chain.savepoint(_with_own_names(document), self._context.now.now_ms, of=chain.next_id)
+        self._context.emit(do.WriteSavepoint(self.stop.path, _copies(document), entry, is_staged=True))
 
     def save(self, path: str) -> None:
         """Give the savepoint that the job stops with its name."""
@@ -175,22 +180,22 @@ class Savepoints:
         self._save(path)
 
     def _save(self, path: str) -> None:
-        chain, snapshot = self._desk.chain, self._state.snapshot
+        chain, snapshot = self._context.chain, self._state.snapshot
         assert chain.parent is not None
-        record = chain.savepoint(_with_own_names(snapshot), self._desk.now.now_ms, of=chain.parent.checkpoint_id)
+        entry = chain.savepoint(_with_own_names(snapshot), self._context.now.now_ms, of=chain.parent.checkpoint_id)
         self._tries += 1
-        self._desk.saving = True
-        self._desk.emit(do.CompleteSavepoint(path, _copies(snapshot), record))
+        self._context.saving = True
+        self._context.emit(do.CompleteSavepoint(path, _copies(snapshot), entry))
 
     def save_again(self, path: str) -> bool:
         """Give the savepoint its name after a pause, and tell whether that was to be tried once more."""
         if self._tries == _MAX_TRIES:
             return False
-        self._desk.alarm(RECORD_PAUSE_MS << (self._tries - 1), partial(self._repeat, path))
+        self._context.alarm(RECORD_PAUSE_MS << (self._tries - 1), partial(self._repeat, path))
         return True
 
     def _repeat(self, path: str) -> None:
-        if self._desk.phase is Phase.SAVING and not self._desk.saving:  # else the job has broken off
+        if self._context.phase is Phase.SAVING and not self._context.saving:  # else the job has broken off
             self._save(path)
 
     def written(self, path: str) -> None:
@@ -205,7 +210,7 @@ class Savepoints:
         if path not in self._copying:
             return  # it is of a stop that was given up: the driver discards it
         request, pinned = self._copying.pop(path)
-        self._desk.delete(self._desk.retention.unpin(pinned))
+        self._context.delete(self._context.retention.unpin(pinned))
         self._answer(request, None if error is None else _text(error))
 
     def give_up_stop(self, reason: Exception | str, *, complete: bool = False) -> None:
@@ -234,7 +239,7 @@ class Savepoints:
         if self.stop is not None:
             request, self.stop = self.stop, None
             reason = "another driver has taken the job over, and brings to its end what has had its commit point"
-            self._desk.emit(do.AnswerSavepoint(request, SavepointError(request.path, reason)))
+            self._context.emit(do.AnswerSavepoint(request, SavepointError(request.path, reason)))
 
     def stopped(self) -> None:
         """Answer that the job has stopped."""
@@ -244,15 +249,15 @@ class Savepoints:
 
     def _answer(self, request: SavepointRequest, reason: str | None, *, complete: bool = False) -> None:
         if reason is None:
-            self._desk.emit(do.AnswerSavepoint(request, None))
+            self._context.emit(do.AnswerSavepoint(request, None))
         elif complete:
-            self._desk.emit(do.AnswerSavepoint(request, StopIncompleteError(request.path, reason)))
+            self._context.emit(do.AnswerSavepoint(request, StopIncompleteError(request.path, reason)))
         else:
             self._refuse(request, SavepointError(request.path, reason))
 
     def _refuse(self, request: SavepointRequest, error: SavepointError) -> None:
         """Answer that there is no savepoint, and leave nothing of it."""
-        self._desk.emit(do.AnswerSavepoint(request, error), do.DiscardSavepoint(request.path))
+        self._context.emit(do.AnswerSavepoint(request, error), do.DiscardSavepoint(request.path))
 
 
 def _copies(snapshot: JobSnapshot) -> tuple[tuple[str, str], ...]:

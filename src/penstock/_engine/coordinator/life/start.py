@@ -10,36 +10,36 @@ from dataclasses import replace
 from enum import Enum, auto
 from typing import TYPE_CHECKING, Final
 
-from penstock._engine.coordinator.checkpoints.chain import Chain, Identity
+from penstock._engine.coordinator.checkpoints.chain import ChainWriter, DriverIdentity
 from penstock._engine.coordinator.checkpoints.snapshots import resumable
 from penstock._engine.coordinator.events import (
-    ClaimNoted,
+    ChainEntriesListed,
+    ChainEntryRead,
+    ChainEntryStored,
+    ChainEntryTaken,
+    ChainEntryUncertain,
+    ClaimStored,
     Event,
+    InstructionFailed,
     JobsListed,
-    LaterFound,
-    MarkFound,
-    RecordRead,
-    RecordsListed,
-    RecordStored,
-    RecordTaken,
-    RecordUncertain,
-    StepFailed,
+    LaterCheckpointFound,
+    MarkRead,
 )
 from penstock._engine.coordinator.instructions import (
-    FindLater,
+    FindLaterCheckpoint,
     Instruction,
+    ListChainEntries,
     ListJobs,
-    ListRecords,
-    Log,
-    NoteClaim,
-    PutRecord,
+    LogMessage,
+    PutChainEntry,
+    ReadChainEntry,
     ReadMark,
-    ReadRecord,
+    StoreClaim,
 )
-from penstock._engine.coordinator.restore.origin import possessions
-from penstock._engine.coordinator.restore.reopening import Reopened, reopen
-from penstock._engine.coordinator.restore.state_assignment import Fitted, Restored, fit_snapshot
-from penstock._engine.protocol.metadata import Parent, Record, RecordKind
+from penstock._engine.coordinator.restore.origin import ownership
+from penstock._engine.coordinator.restore.reopening import ReopenedSources, reopen
+from penstock._engine.coordinator.restore.state_assignment import RestoredCheckpoint, StateAssignment, assign_state
+from penstock._engine.protocol.metadata import ChainEntry, ChainEntryKind, ParentCheckpoint
 from penstock._engine.protocol.paths import checkpoint_path, job_id_of_name
 from penstock.errors import CorruptCheckpointError, FencedError, InternalError, NoCheckpointError
 
@@ -114,24 +114,24 @@ class StartMachine:
         graph: The job; a checkpoint that does not fit it is refused before the claim.
     """
 
-    def __init__(self, settings: JobSettings, identity: Identity, graph: JobGraph) -> None:
+    def __init__(self, settings: JobSettings, identity: DriverIdentity, graph: JobGraph) -> None:
         self._settings = settings
         self._identity = identity
         self._graph = graph
         self.phase = StartPhase.NEW
         self.job_id = settings.job_id or ""
         #: What the job goes on from; None for a fresh start.
-        self.restored: Restored | None = None
+        self.restored: RestoredCheckpoint | None = None
         #: The record that says that there is nothing to do, as it was found.
-        self.already_ended: Record | None = None
-        self.chain: Chain | None = None
+        self.already_ended: ChainEntry | None = None
+        self.chain: ChainWriter | None = None
         self._ids: tuple[int, ...] = ()
         #: What the newest records say of the job: whether it goes on where it was to stop, and whether it has finished.
         self._resumes = self._finished = False
-        self._newest: Record | None = None
+        self._newest: ChainEntry | None = None
         #: Claims of this driver that are on the chain, and the one that is on its way there.
-        self._claims: list[Record] = []
-        self._claim_record: Record | None = None
+        self._claims: list[ChainEntry] = []
+        self._claim_entry: ChainEntry | None = None
         self._tries = 0
 
     def begin(self) -> list[Instruction]:
@@ -149,26 +149,26 @@ class StartMachine:
             PenstockError: The job cannot start; the error says why.
         """
         match self.phase, event:
-            case ((StartPhase.FINDING_JOB | StartPhase.NAMING_JOB), (JobsListed() | MarkFound())):
+            case ((StartPhase.FINDING_JOB | StartPhase.NAMING_JOB), (JobsListed() | MarkRead())):
                 return self._found(event)
-            case StartPhase.LISTING, RecordsListed(ids):
+            case StartPhase.LISTING, ChainEntriesListed(ids):
                 self._ids = ids
                 return self._choose(now_ms)
-            case StartPhase.LOOKING, RecordRead() | StepFailed():
+            case StartPhase.LOOKING, ChainEntryRead() | InstructionFailed():
                 return self._looked(event, now_ms)
-            case (StartPhase.READING, RecordRead()) | (StartPhase.COMPARING, LaterFound()):
+            case (StartPhase.READING, ChainEntryRead()) | (StartPhase.COMPARING, LaterCheckpointFound()):
                 return self._read(event, now_ms)
-            case StartPhase.CLAIMING, RecordStored() | RecordTaken() | RecordUncertain():
+            case StartPhase.CLAIMING, ChainEntryStored() | ChainEntryTaken() | ChainEntryUncertain():
                 return self._answered(event, now_ms)
-            case (StartPhase.VERIFYING, RecordsListed()) | (StartPhase.NOTING, ClaimNoted()):
+            case (StartPhase.VERIFYING, ChainEntriesListed()) | (StartPhase.NOTING, ClaimStored()):
                 return self._verify(event)
-            case _, StepFailed(error):
+            case _, InstructionFailed(error):
                 raise error
             case _:
                 raise InternalError(f"A starting driver got {event} while {self.phase.name}.")
 
-    def _found(self, event: JobsListed | MarkFound) -> list[Instruction]:
-        if isinstance(event, MarkFound):
+    def _found(self, event: JobsListed | MarkRead) -> list[Instruction]:
+        if isinstance(event, MarkRead):
             self.job_id = job_id_of_name(self._settings.job_name, event.mark)
             return self._list()
         if event.claimed_last is not None:
@@ -186,82 +186,86 @@ class StartMachine:
     def _list(self) -> list[Instruction]:
         self.phase = StartPhase.LISTING
         self.restored, self._newest, self._resumes, self._finished = None, None, False, False
-        return [ListRecords(self.job_id)]
+        return [ListChainEntries(self.job_id)]
 
     def _choose(self, now_ms: int) -> list[Instruction]:
         if not self._ids:
             return self._go_on(None, now_ms)
         self.phase = StartPhase.LOOKING
-        return [ReadRecord(checkpoint_path(self.job_id, self._ids[-1]))]
+        return [ReadChainEntry(checkpoint_path(self.job_id, self._ids[-1]))]
 
-    def _looked(self, event: RecordRead | StepFailed, now_ms: int) -> list[Instruction]:
-        if isinstance(event, RecordRead):
-            self._newest = event.record
+    def _looked(self, event: ChainEntryRead | InstructionFailed, now_ms: int) -> list[Instruction]:
+        if isinstance(event, ChainEntryRead):
+            self._newest = event.entry
             return self._go_on(event, now_ms)
         # Who starts from elsewhere may do so because the newest is damaged.
         if self._settings.latest or not isinstance(event.error, CorruptCheckpointError):
             raise event.error
         return self._go_on(None, now_ms)
 
-    def _go_on(self, newest: RecordRead | None, now_ms: int) -> list[Instruction]:
+    def _go_on(self, newest: ChainEntryRead | None, now_ms: int) -> list[Instruction]:
         path = self._settings.recovery_path
         if path is None or (self._settings.latest and newest is None):
             return self._claim(now_ms)
         self.phase = StartPhase.READING
-        return self._read(newest, now_ms) if newest is not None and self._settings.latest else [ReadRecord(path)]
+        return self._read(newest, now_ms) if newest is not None and self._settings.latest else [ReadChainEntry(path)]
 
-    def _read(self, event: RecordRead | LaterFound, now_ms: int) -> list[Instruction]:
-        if isinstance(event, LaterFound):
+    def _read(self, event: ChainEntryRead | LaterCheckpointFound, now_ms: int) -> list[Instruction]:
+        if isinstance(event, LaterCheckpointFound):
             return self._compared(event.checkpoint_id, now_ms)
-        record = event.record
-        if record is None:
+        entry = event.entry
+        if entry is None:
             reason = _LEFT_NOTHING if self._finished else "there is no checkpoint metadata at that path"
             raise NoCheckpointError(event.path, self._job, reason)
-        match record.kind:
-            case RecordKind.CHECKPOINT | RecordKind.SAVEPOINT:
-                return self._restore(record, event.path, now_ms)
-            case RecordKind.FINISHED | RecordKind.DRAINED if self._settings.latest and not self._reopens:
-                self.already_ended = record
+        match entry.kind:
+            case ChainEntryKind.CHECKPOINT | ChainEntryKind.SAVEPOINT:
+                return self._restore(entry, event.path, now_ms)
+            case ChainEntryKind.FINISHED | ChainEntryKind.DRAINED if self._settings.latest and not self._reopens:
+                self.already_ended = entry
                 self.phase = StartPhase.DONE
                 return []
-            case RecordKind.SUSPENDED | RecordKind.DRAINED | RecordKind.CANCELED if record.savepoint is not None:
-                return [ReadRecord(record.savepoint)]
-            case RecordKind.TAKEOVER | RecordKind.FAILED if record.parent is None and self._settings.latest:
+            case ChainEntryKind.SUSPENDED | ChainEntryKind.DRAINED | ChainEntryKind.CANCELED if (
+                entry.savepoint is not None
+            ):
+                return [ReadChainEntry(entry.savepoint)]
+            case ChainEntryKind.TAKEOVER | ChainEntryKind.FAILED if entry.parent is None and self._settings.latest:
                 return self._claim(now_ms)  # nothing was committed yet, so it begins at the beginning
-            case _ if record.parent is not None:
-                self._resumes = self._resumes or record.resumes or record.kind is RecordKind.CANCELED
-                self._finished = self._finished or record.kind is RecordKind.FINISHED
-                return [ReadRecord(record.parent.path)]
+            case _ if entry.parent is not None:
+                self._resumes = self._resumes or entry.resumes or entry.kind is ChainEntryKind.CANCELED
+                self._finished = self._finished or entry.kind is ChainEntryKind.FINISHED
+                return [ReadChainEntry(entry.parent.path)]
             case _:
-                reason = f"the job ended ({record.kind.value}) before its first checkpoint"
-                if record.kind is RecordKind.TAKEOVER:
+                reason = f"the job ended ({entry.kind.value}) before its first checkpoint"
+                if entry.kind is ChainEntryKind.TAKEOVER:
                     reason = "that is the record of a start, and the job had no checkpoint before it"
                 raise NoCheckpointError(event.path, self._job, reason)
 
-    def _restore(self, record: Record, path: str, now_ms: int) -> list[Instruction]:
-        if record.snapshot is None:
+    def _restore(self, entry: ChainEntry, path: str, now_ms: int) -> list[Instruction]:
+        if entry.snapshot is None:
             raise CorruptCheckpointError(path, "its metadata says that it is a checkpoint, but holds no state")
         ignore = self._settings.ignore_unclaimed_state
         # A stop that was under way comes to its end, unless it was given up or somebody wants that checkpoint itself.
-        stopping = record.savepoint if self._settings.latest and not self._resumes else None
-        stored = resumable(record.snapshot) if stopping is None else record.snapshot
+        stopping = entry.savepoint if self._settings.latest and not self._resumes else None
+        stored = resumable(entry.snapshot) if stopping is None else entry.snapshot
         again = reopen(stored, self._graph, self._settings.reopened_sources if stopping is None else ())
-        fitted = fit_snapshot(again.snapshot, self._graph, path, ignore_unclaimed=ignore, stops=stopping is not None)
-        drained = stopping is None and any(operator.drained for operator in record.snapshot.operators.values())
-        remarks = (Log(DRAINED.format(path), unexpected=True),) if drained else ()
-        if fitted.by_rank:
-            remarks = (*remarks, Log(_BY_RANK.format(path, ", ".join(fitted.by_rank)), unexpected=True))
-        self.restored = Restored(record, path, fitted, stopping, (*remarks, *_remarks(fitted, again)))
+        assignment = assign_state(
+            again.snapshot, self._graph, path, ignore_unclaimed=ignore, stops=stopping is not None
+        )
+        drained = stopping is None and any(operator.drained for operator in entry.snapshot.operators.values())
+        remarks = (LogMessage(DRAINED.format(path), unexpected=True),) if drained else ()
+        if assignment.by_rank:
+            remarks = (*remarks, LogMessage(_BY_RANK.format(path, ", ".join(assignment.by_rank)), unexpected=True))
+        self.restored = RestoredCheckpoint(entry, path, assignment, stopping, (*remarks, *_remarks(assignment, again)))
         if self._settings.latest:
             return self._claim(now_ms)
         self.phase = StartPhase.COMPARING
-        return [FindLater(path, record)]
+        return [FindLaterCheckpoint(path, entry)]
 
     def _compared(self, later: int | None, now_ms: int) -> list[Instruction]:
         restored = self.restored
         assert restored is not None
         if later is not None:
-            first, job_id = restored.record.checkpoint_id + 1, restored.record.job_id
+            first, job_id = restored.entry.checkpoint_id + 1, restored.entry.job_id
             one = first == later
             text = _PUBLISHED.format(
                 path=restored.path,
@@ -269,7 +273,7 @@ class StartMachine:
                 checkpoints=f"checkpoint {first}" if one else f"checkpoints {first} to {later}",
                 them="it" if one else "them",
             )
-            said = Log(text, unexpected=True)
+            said = LogMessage(text, unexpected=True)
             self.restored = replace(restored, later=later, remarks=(said, *restored.remarks))
         return self._claim(now_ms)
 
@@ -278,66 +282,68 @@ class StartMachine:
         self.phase = StartPhase.CLAIMING
         self._claims.clear()
         next_id = self._ids[-1] + 1 if self._ids else 1
-        parent = self.restored and Parent(self.restored.record.checkpoint_id, self.restored.path)
-        own = possessions(self._newest, self.restored, self._settings, next_id, self._identity.run_id)
+        parent = self.restored and ParentCheckpoint(self.restored.entry.checkpoint_id, self.restored.path)
+        own = ownership(self._newest, self.restored, self._settings, next_id, self._identity.run_id)
         name = self._settings.job_name
         resumes = self.restored is not None and self.restored.resumes
-        self.chain = Chain(
+        self.chain = ChainWriter(
             self._identity, self.job_id, name, next_id, parent, own.claimed, own.begins, own.runs, resumes
         )
         return self._put_claim(self.chain, now_ms)
 
-    def _put_claim(self, chain: Chain, now_ms: int) -> list[Instruction]:
+    def _put_claim(self, chain: ChainWriter, now_ms: int) -> list[Instruction]:
         self._tries = 0
-        self._claim_record = chain.make(RecordKind.TAKEOVER, now_ms)
-        return [PutRecord(self._claim_record)]
+        self._claim_entry = chain.make(ChainEntryKind.TAKEOVER, now_ms)
+        return [PutChainEntry(self._claim_entry)]
 
-    def _answered(self, event: RecordStored | RecordTaken | RecordUncertain, now_ms: int) -> list[Instruction]:
-        claim, chain = self._claim_record, self.chain
+    def _answered(
+        self, event: ChainEntryStored | ChainEntryTaken | ChainEntryUncertain, now_ms: int
+    ) -> list[Instruction]:
+        claim, chain = self._claim_entry, self.chain
         assert claim is not None and chain is not None  # noqa: PT018 - set together
-        if isinstance(event, RecordUncertain):
+        if isinstance(event, ChainEntryUncertain):
             self._tries += 1
             if self._tries >= _CLAIM_TRIES:
                 raise event.error
-            return [PutRecord(claim)]
-        if isinstance(event, RecordTaken) and not claim.same_write(event.existing):
+            return [PutChainEntry(claim)]
+        if isinstance(event, ChainEntryTaken) and not claim.same_write(event.existing):
             return self._list()
         self._claims.append(claim)
         chain.stored(claim)
         restored = self.restored
-        if restored is not None and restored.record.checkpoint_id >= chain.next_id:
+        if restored is not None and restored.entry.checkpoint_id >= chain.next_id:
             # From elsewhere: ids also rise beyond its own, because committers remember the last one.
-            chain.next_id = restored.record.checkpoint_id + 1
+            chain.next_id = restored.entry.checkpoint_id + 1
             return self._put_claim(chain, now_ms)
         self.phase = StartPhase.VERIFYING
-        return [ListRecords(self.job_id)]
+        return [ListChainEntries(self.job_id)]
 
-    def _verify(self, event: RecordsListed | ClaimNoted) -> list[Instruction]:
+    def _verify(self, event: ChainEntriesListed | ClaimStored) -> list[Instruction]:
         """Check that no other driver has claimed an id beyond the first claim of this one.
 
         That can only be where one of them skipped ids, for a checkpoint from elsewhere; the one that skipped yields.
         """
-        if isinstance(event, ClaimNoted):
+        if isinstance(event, ClaimStored):
             self.phase = StartPhase.DONE
             return []
-        own = {record.checkpoint_id for record in self._claims}
+        own = {entry.checkpoint_id for entry in self._claims}
         others = [number for number in event.ids if number > min(own) and number not in own]
         if others and len(own) > 1:
             raise FencedError(self.job_id, others[-1], self._identity.run_id, "of a driver started at the same time")
         if others:
             return self._list()
         self.phase = StartPhase.NOTING
-        return [NoteClaim(self._settings.job_name, self.job_id)]
+        return [StoreClaim(self._settings.job_name, self.job_id)]
 
     @property
-    def remarks(self) -> tuple[Log, ...]:
+    def remarks(self) -> tuple[LogMessage, ...]:
         """What a person wants to know of the start."""
         if self.restored is not None:
             return self.restored.remarks
         newest = self._newest
         if newest is None or self._settings.latest or (newest.is_terminal and not newest.keeps_checkpoints):
             return ()
-        return (Log(_ANEW.format(self._job), unexpected=True),)
+        return (LogMessage(_ANEW.format(self._job), unexpected=True),)
 
     @property
     def _job(self) -> str:
@@ -349,12 +355,14 @@ class StartMachine:
         return bool(self._settings.reopened_sources)
 
 
-def _remarks(fitted: Fitted, again: Reopened) -> tuple[Log, ...]:
+def _remarks(assignment: StateAssignment, again: ReopenedSources) -> tuple[LogMessage, ...]:
     return (
-        *(Log(f"The state of operator {name} is dropped") for name in fitted.dropped),
-        *(Log(f"Source {uid!r} had finished and looks for new input") for uid in again.sources),
+        *(LogMessage(f"The state of operator {name} is dropped") for name in assignment.dropped),
+        *(LogMessage(f"Source {uid!r} had finished and looks for new input") for uid in again.sources),
         *(
-            Log(f"penstock.restart-finished-sources has no effect on {uid!r}, which has not finished", unexpected=True)
+            LogMessage(
+                f"penstock.restart-finished-sources has no effect on {uid!r}, which has not finished", unexpected=True
+            )
             for uid in again.unfinished
         ),
     )

@@ -14,7 +14,7 @@ from penstock.errors import FinishedOperatorError, MixedChainError
 
 if TYPE_CHECKING:
     from penstock._engine.graph.job_graph import JobEdge, JobGraph, JobVertex
-    from penstock._engine.protocol.metadata import JobSnapshot, OperatorRecord
+    from penstock._engine.protocol.metadata import JobSnapshot, OperatorMetadata
 
 _POINTWISE: Final = frozenset({PartitionerKind.FORWARD, PartitionerKind.RESCALE})
 
@@ -58,10 +58,10 @@ def _of_vertex(vertex: JobVertex, stored: JobSnapshot, path: str) -> Extent:
     return by_uid[vertex.operators[0].uid]
 
 
-def _of_operator(record: OperatorRecord | None) -> Extent:
-    if record is None or not any(subtask.finished for subtask in record.subtasks):
+def _of_operator(operator: OperatorMetadata | None) -> Extent:
+    if operator is None or not any(subtask.finished for subtask in operator.subtasks):
         return Extent.RUNNING
-    return Extent.FINISHED if record.finished else Extent.PARTLY
+    return Extent.FINISHED if operator.finished else Extent.PARTLY
 
 
 def _objection(edge: JobEdge, before: Extent, behind: Extent) -> str | None:

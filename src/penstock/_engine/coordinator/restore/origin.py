@@ -8,15 +8,15 @@ from pathlib import PurePath
 from typing import TYPE_CHECKING, Final
 
 from penstock._engine.coordinator.checkpoints.snapshots import map_handles
-from penstock._engine.protocol.metadata import JobSnapshot, RecordKind
+from penstock._engine.protocol.metadata import ChainEntryKind, JobSnapshot
 from penstock._engine.protocol.paths import shared_directory, shared_path
 
 if TYPE_CHECKING:
-    from penstock._engine.coordinator.checkpoints.chain import Chain
-    from penstock._engine.coordinator.checkpoints.retention import Retention
-    from penstock._engine.coordinator.restore.state_assignment import Restored
+    from penstock._engine.coordinator.checkpoints.chain import ChainWriter
+    from penstock._engine.coordinator.checkpoints.retention import CheckpointRetention
+    from penstock._engine.coordinator.restore.state_assignment import RestoredCheckpoint
     from penstock._engine.coordinator.settings import JobSettings
-    from penstock._engine.protocol.metadata import OperatorRecord, Record
+    from penstock._engine.protocol.metadata import ChainEntry, OperatorMetadata
     from penstock._engine.protocol.state_handle import StateHandle
 
 
@@ -25,7 +25,7 @@ _MOST_RUNS: Final = 16
 
 
 @dataclass(frozen=True, slots=True)
-class Origin:
+class InitialState:
     """What a job begins with."""
 
     snapshot: JobSnapshot
@@ -36,17 +36,17 @@ class Origin:
 
 
 @dataclass(frozen=True, slots=True)
-class Possessions:
-    """What a job owns of what it finds; all records of the chain say so, for later starts with `latest` (`Record`)."""
+class Ownership:
+    """What a job owns of what it finds; all entries of its chain say so, for later starts with `latest`."""
 
     claimed: tuple[str, ...]
     begins: int
     runs: tuple[str, ...]
 
 
-def possessions(
-    newest: Record | None, restored: Restored | None, settings: JobSettings, chain_id: int, run_id: str
-) -> Possessions:
+def ownership(
+    newest: ChainEntry | None, restored: RestoredCheckpoint | None, settings: JobSettings, chain_id: int, run_id: str
+) -> Ownership:
     """Return what a job owns that starts now.
 
     With `latest` it goes on from the runs before it, and owns what they owned. Any other start owns what it claims and
@@ -60,12 +60,12 @@ def possessions(
         run_id: The run that claims it.
     """
     if settings.latest and newest is not None:
-        return Possessions(newest.claimed, newest.begins, (*newest.runs, run_id)[-_MOST_RUNS:])
+        return Ownership(newest.claimed, newest.begins, (*newest.runs, run_id)[-_MOST_RUNS:])
     claimed = (restored.path,) if restored is not None and settings.claim and not settings.latest else ()
-    return Possessions(claimed, chain_id, (run_id,))
+    return Ownership(claimed, chain_id, (run_id,))
 
 
-def take_up(restored: Restored, chain: Chain, retention: Retention) -> Origin:
+def adopt_checkpoint(restored: RestoredCheckpoint, chain: ChainWriter, retention: CheckpointRetention) -> InitialState:
     """Return the state of a checkpoint with files of this job, and have kept what it needs until there are others.
 
     What this job does not own is left alone, and later checkpoints need nothing of it. One from elsewhere is copied. Of
@@ -76,28 +76,28 @@ def take_up(restored: Restored, chain: Chain, retention: Retention) -> Origin:
         chain: Of this job; says whether it owns the checkpoint.
         retention: Of this job.
     """
-    record, job_id = restored.record, chain.job_id
-    snapshot, copies = own_files(restored.fitted.snapshot, job_id, inside=_is_inside(restored))
+    entry, job_id = restored.entry, chain.job_id
+    snapshot, copies = own_files(restored.assignment.snapshot, job_id, inside=_is_inside(restored))
     is_own = _is_own(restored, job_id)
-    if is_own and record.checkpoint_id >= chain.begins:
-        retention.keep(record)
-        return Origin(snapshot, copies)
+    if is_own and entry.checkpoint_id >= chain.begins:
+        retention.keep(entry)
+        return InitialState(snapshot, copies)
     write_all = is_own and restored.path not in chain.claimed
     if write_all:
         snapshot, more = _copies_of_what_nobody_writes(snapshot, job_id, chain.next_id)
         copies = (*copies, *more)
     retention.keep_origin(snapshot)
-    return Origin(snapshot, copies, write_all)
+    return InitialState(snapshot, copies, write_all)
 
 
-def _is_inside(restored: Restored) -> bool:
+def _is_inside(restored: RestoredCheckpoint) -> bool:
     """Tell whether it is a checkpoint below the job's checkpoint directory."""
     is_below = "://" not in restored.path and not PurePath(restored.path).is_absolute()
-    return is_below and restored.record.kind is not RecordKind.SAVEPOINT
+    return is_below and restored.entry.kind is not ChainEntryKind.SAVEPOINT
 
 
-def _is_own(restored: Restored, job_id: str) -> bool:
-    return _is_inside(restored) and restored.record.job_id == job_id
+def _is_own(restored: RestoredCheckpoint, job_id: str) -> bool:
+    return _is_inside(restored) and restored.entry.job_id == job_id
 
 
 def _copies_of_what_nobody_writes(
@@ -113,7 +113,7 @@ def _copies_of_what_nobody_writes(
         copies[handle.path] = shared_path(job_id, "kept", 0, handle.checkpoint_id, token, suffix=".operator")
         return replace(handle, path=copies[handle.path])
 
-    def finished(operator: OperatorRecord) -> OperatorRecord:
+    def finished(operator: OperatorMetadata) -> OperatorMetadata:
         parts = (
             replace(part, operator_state=tuple(map(change, part.operator_state))) if part.finished else part
             for part in operator.subtasks

@@ -26,7 +26,7 @@ from msgspec import UNSET
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from penstock._engine.protocol.metadata import OperatorPlace, Places
+    from penstock._engine.protocol.metadata import OperatorPlace, OperatorPlaces
 
 _BEFORE: Final = "before it, "
 
@@ -38,7 +38,7 @@ def differences(before: Mapping[str, OperatorPlace], after: Mapping[str, Operato
         before: The places of a checkpoint, inputs first. A uid that it does not place is taken as it is.
         after: Those of the program.
     """
-    then, now = _Program(before), _Program(after)
+    then, now = _ProgramPlaces(before), _ProgramPlaces(after)
     near: dict[str, str | None] = {}
     for uid, place in after.items():
         if uid in before and not place.has_own_uid:
@@ -52,7 +52,7 @@ def differences(before: Mapping[str, OperatorPlace], after: Mapping[str, Operato
     return found
 
 
-def renamed(places: Places, uid: str, new_uid: str) -> Places:
+def renamed(places: OperatorPlaces, uid: str, new_uid: str) -> OperatorPlaces:
     """Return places in which an operator has got a uid of its own."""
     if places is UNSET:
         return places
@@ -66,7 +66,7 @@ def renamed(places: Places, uid: str, new_uid: str) -> Places:
     }
 
 
-def _difference(uid: str, then: _Program, now: _Program) -> str | None:
+def _difference(uid: str, then: _ProgramPlaces, now: _ProgramPlaces) -> str | None:
     """Say what is different at an operator itself."""
     before, after = then.places[uid], now.places[uid]
     if before.has_own_uid:
@@ -81,7 +81,7 @@ def _difference(uid: str, then: _Program, now: _Program) -> str | None:
     return None
 
 
-def _is_elsewhere(uid: str, here: _Program, there: _Program) -> bool:
+def _is_elsewhere(uid: str, here: _ProgramPlaces, there: _ProgramPlaces) -> bool:
     """Tell whether one program's operator of a uid is in the other at another uid, by what it does or by its name.
 
     An operator that is there in both of them is not the one that has moved.
@@ -100,7 +100,7 @@ def _inherited(place: OperatorPlace, near: Mapping[str, str | None]) -> str | No
     return None if reason is None else _BEFORE + reason.removeprefix(_BEFORE)
 
 
-class _Program:
+class _ProgramPlaces:
     """One program by its places."""
 
     def __init__(self, places: Mapping[str, OperatorPlace]) -> None:

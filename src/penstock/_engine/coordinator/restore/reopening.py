@@ -10,17 +10,17 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from penstock._engine.coordinator.checkpoints.splits import splits_of
-from penstock._engine.protocol.metadata import OperatorSubtask, VertexSubtask
+from penstock._engine.protocol.metadata import OperatorSubtaskState, VertexSubtaskState
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from penstock._engine.graph.job_graph import JobGraph
-    from penstock._engine.protocol.metadata import EnumeratorRecord, JobSnapshot, OperatorRecord, ReturnedSplits
+    from penstock._engine.protocol.metadata import JobSnapshot, OperatorMetadata, ReturnedSplits, SourceCoordinatorState
 
 
 @dataclass(frozen=True, slots=True)
-class Reopened:
+class ReopenedSources:
     """A checkpoint's state in which sources go on that had finished."""
 
     snapshot: JobSnapshot
@@ -42,7 +42,7 @@ def at_and_behind(graph: JobGraph, sources: Iterable[str]) -> frozenset[str]:
     return frozenset(operator.uid for id_ in reached for operator in graph.vertices[id_].operators)
 
 
-def reopen(stored: JobSnapshot, graph: JobGraph, sources: Iterable[str]) -> Reopened:
+def reopen(stored: JobSnapshot, graph: JobGraph, sources: Iterable[str]) -> ReopenedSources:
     """Return a checkpoint's state in which finished sources, and all operators after them, go on with new watermarks.
 
     Args:
@@ -54,33 +54,33 @@ def reopen(stored: JobSnapshot, graph: JobGraph, sources: Iterable[str]) -> Reop
     finished = tuple(uid for uid in named if uid in stored.operators and stored.operators[uid].finished)
     left = tuple(uid for uid in named if uid not in finished)
     if not finished:
-        return Reopened(stored, (), left)
+        return ReopenedSources(stored, (), left)
     again = at_and_behind(graph, finished)
     operators = {uid: _going_on(one) if uid in again else one for uid, one in stored.operators.items()}
     operators.update((uid, _reading_on(operators[uid])) for uid in finished)
     vertices = tuple(
-        replace(vertex, subtasks=(VertexSubtask(),) * len(vertex.subtasks))
+        replace(vertex, subtasks=(VertexSubtaskState(),) * len(vertex.subtasks))
         if again.intersection(vertex.operators)
         else vertex
         for vertex in stored.vertices
     )
-    return Reopened(replace(stored, vertices=vertices, operators=operators), finished, left)
+    return ReopenedSources(replace(stored, vertices=vertices, operators=operators), finished, left)
 
 
-def _going_on(operator: OperatorRecord) -> OperatorRecord:
+def _going_on(operator: OperatorMetadata) -> OperatorMetadata:
     return replace(operator, subtasks=tuple(replace(part, finished=False) for part in operator.subtasks))
 
 
-def _reading_on(source: OperatorRecord) -> OperatorRecord:
+def _reading_on(source: OperatorMetadata) -> OperatorMetadata:
     """Begin with new readers: the old ones were told that no split would follow.
 
     What they have not read is handed out again.
     """
     enumerator = source.enumerator and _looking(source.enumerator, splits_of(source))
-    return replace(source, subtasks=(OperatorSubtask(),) * source.parallelism, enumerator=enumerator)
+    return replace(source, subtasks=(OperatorSubtaskState(),) * source.parallelism, enumerator=enumerator)
 
 
-def _looking(record: EnumeratorRecord, unread: tuple[ReturnedSplits, ...]) -> EnumeratorRecord:
-    events = tuple(replace(messages, split_requests=0) for messages in record.unseen if messages.events)
-    returned = (*record.returned, *unread)
-    return replace(record, undelivered={}, unseen=events, returned=returned, reopened=True)
+def _looking(state: SourceCoordinatorState, unread: tuple[ReturnedSplits, ...]) -> SourceCoordinatorState:
+    events = tuple(replace(messages, split_requests=0) for messages in state.unseen if messages.events)
+    returned = (*state.returned, *unread)
+    return replace(state, undelivered={}, unseen=events, returned=returned, reopened=True)

@@ -21,16 +21,16 @@ from penstock._engine.coordinator.restore.max_parallelism import take_over_max_p
 from penstock._engine.coordinator.restore.places import differences
 from penstock._engine.graph.job_graph import OperatorKind
 from penstock._engine.protocol.control import decode, encode
-from penstock._engine.protocol.events import EndOfInput, SourceEvent, decode_event, encode_event
+from penstock._engine.protocol.events import EndOfInputEvent, SourceEventWrapper, decode_event, encode_event
 from penstock._engine.protocol.key_groups import key_group_range
 from penstock._engine.protocol.metadata import (
-    EnumeratorRecord,
+    ChainEntryKind,
     JobSnapshot,
-    OperatorRecord,
-    OperatorSubtask,
-    RecordKind,
-    VertexRecord,
-    VertexSubtask,
+    OperatorMetadata,
+    OperatorSubtaskState,
+    SourceCoordinatorState,
+    VertexMetadata,
+    VertexSubtaskState,
 )
 from penstock._engine.protocol.rows import MAX_WATERMARK
 from penstock._engine.protocol.state_handle import rescale
@@ -39,13 +39,13 @@ from penstock.errors import MovedOperatorError, RestoreError, UnclaimedStateErro
 if TYPE_CHECKING:
     from collections.abc import Collection
 
-    from penstock._engine.coordinator.instructions import Log
+    from penstock._engine.coordinator.instructions import LogMessage
     from penstock._engine.graph.job_graph import JobGraph, OperatorNode
-    from penstock._engine.protocol.metadata import Record
+    from penstock._engine.protocol.metadata import ChainEntry
 
 
 @dataclass(frozen=True, slots=True)
-class Fitted:
+class StateAssignment:
     """A checkpoint's state as the state of a job."""
 
     snapshot: JobSnapshot
@@ -58,28 +58,32 @@ class Fitted:
 
 
 @dataclass(frozen=True, slots=True)
-class Restored:
+class RestoredCheckpoint:
     """The checkpoint that a job goes on from."""
 
-    record: Record
+    entry: ChainEntry
     #: Below the checkpoint directory, or a URL when it is outside of it.
     path: str
     #: Its state, fitted to the job.
-    fitted: Fitted
+    assignment: StateAssignment
     #: The savepoint that the job was stopping into when its driver ended; what is left of that is to be done first.
     stopping: str | None = None
     #: What whoever starts the job should know of it.
-    remarks: tuple[Log, ...] = ()
+    remarks: tuple[LogMessage, ...] = ()
     #: The last checkpoint that its job has completed behind it: what is published up to there is published again.
     later: int | None = None
 
     @property
     def resumes(self) -> bool:
         """Whether the job was to stop with this checkpoint, and goes on from it instead."""
-        return self.stopping is None and self.record.kind is RecordKind.CHECKPOINT and self.record.savepoint is not None
+        return (
+            self.stopping is None and self.entry.kind is ChainEntryKind.CHECKPOINT and self.entry.savepoint is not None
+        )
 
 
-def fit_snapshot(stored: JobSnapshot, graph: JobGraph, path: str, *, ignore_unclaimed: bool, stops: bool) -> Fitted:
+def assign_state(
+    stored: JobSnapshot, graph: JobGraph, path: str, *, ignore_unclaimed: bool, stops: bool
+) -> StateAssignment:
     """Return a checkpoint's state as the state of a job.
 
     Args:
@@ -104,7 +108,9 @@ def fit_snapshot(stored: JobSnapshot, graph: JobGraph, path: str, *, ignore_uncl
     fresh = fresh_snapshot(graph)
     if not unclaimed and _shape(stored) == _shape(fresh):
         renamed = {uid: replace(stored.operators[uid], name=new.name) for uid, new in fresh.operators.items()}
-        return Fitted(replace(stored, operators=renamed, places=fresh.places), graph, by_rank=_by_rank(stored, graph))
+        return StateAssignment(
+            replace(stored, operators=renamed, places=fresh.places), graph, by_rank=_by_rank(stored, graph)
+        )
     if stops:
         raise RestoreError(
             f"{path} is the checkpoint with which this job was stopping when its process ended, and the job has "
@@ -119,7 +125,7 @@ def fit_snapshot(stored: JobSnapshot, graph: JobGraph, path: str, *, ignore_uncl
     }
     kept = replace(fresh, outstanding=stored.outstanding, given_up=stored.given_up)
     snapshot = replace(kept, vertices=vertices, operators=operators)
-    return Fitted(snapshot, graph, dropped, _by_rank(stored, graph))
+    return StateAssignment(snapshot, graph, dropped, _by_rank(stored, graph))
 
 
 def _shape(snapshot: JobSnapshot) -> object:
@@ -173,20 +179,22 @@ def _by_rank(stored: JobSnapshot, graph: JobGraph) -> tuple[str, ...]:
     )
 
 
-def _has_state(operator: OperatorRecord) -> bool:
+def _has_state(operator: OperatorMetadata) -> bool:
     parts = operator.subtasks
-    whole = operator.enumerator is not None or bool(operator.counted)
+    whole = operator.enumerator is not None or bool(operator.all_accumulators)
     return whole or any(part.lineage or part.state or part.operator_state for part in parts)
 
 
-def _placed(vertex: VertexRecord, extent: Extent) -> VertexRecord:
+def _placed(vertex: VertexMetadata, extent: Extent) -> VertexMetadata:
     """Return where the subtasks of a vertex stand: at their beginning, or at their end."""
     if extent is not Extent.FINISHED:
         return vertex
-    return replace(vertex, subtasks=(VertexSubtask(MAX_WATERMARK, finished=True),) * len(vertex.subtasks))
+    return replace(vertex, subtasks=(VertexSubtaskState(MAX_WATERMARK, finished=True),) * len(vertex.subtasks))
 
 
-def _fit(node: OperatorNode, found: OperatorRecord | None, wanted: OperatorRecord, extent: Extent) -> OperatorRecord:
+def _fit(
+    node: OperatorNode, found: OperatorMetadata | None, wanted: OperatorMetadata, extent: Extent
+) -> OperatorMetadata:
     """Return one operator's state at the parallelism that the job has now."""
     if found is None:
         return wanted
@@ -194,14 +202,16 @@ def _fit(node: OperatorNode, found: OperatorRecord | None, wanted: OperatorRecor
     enumerator = found.enumerator and _for_readers_anew(found, found.enumerator, wanted.parallelism)
     if extent is Extent.FINISHED:  # nobody is left who would hear of an event
         enumerator = enumerator and replace(enumerator, undelivered={}, unseen=())
-        return replace(wanted, subtasks=(OperatorSubtask(finished=True),) * wanted.parallelism, enumerator=enumerator)
+        return replace(
+            wanted, subtasks=(OperatorSubtaskState(finished=True),) * wanted.parallelism, enumerator=enumerator
+        )
     if extent is Extent.RUNNING and found.parallelism == wanted.parallelism:
         return replace(wanted, subtasks=found.subtasks, enumerator=found.enumerator)
     # A reader's splits go back to the enumerator, and watermarks begin anew; what is left are writers.
     states = _deal(found, wanted.parallelism) if node.kind is OperatorKind.SINK_WRITER else [None] * wanted.parallelism
     lineages = [part.lineage for part in found.subtasks]
     subtasks = tuple(
-        OperatorSubtask(
+        OperatorSubtaskState(
             rescale(lineages, key_group_range(index, wanted.parallelism, wanted.max_parallelism)),
             state=states[index],
             operator_state=operator_state,
@@ -211,17 +221,19 @@ def _fit(node: OperatorNode, found: OperatorRecord | None, wanted: OperatorRecor
     return replace(wanted, subtasks=subtasks, enumerator=enumerator)
 
 
-def _for_readers_anew(source: OperatorRecord, enumerator: EnumeratorRecord, parallelism: int) -> EnumeratorRecord:
+def _for_readers_anew(
+    source: OperatorMetadata, enumerator: SourceCoordinatorState, parallelism: int
+) -> SourceCoordinatorState:
     """Return what an enumerator goes on with whose readers all begin anew; what ends the input ends theirs, too.
 
     Splits of readers, and on the way to them, go back to the enumerator, and readers ask for splits anew. Source events
     on the way are kept, in their order: those from and to a subtask that is no more are from and to its heir.
     """
-    end = encode_event(EndOfInput())
+    end = encode_event(EndOfInputEvent())
     ends = any(end in events for events in enumerator.undelivered.values())
     undelivered: dict[int, tuple[bytes, ...]] = {}
     for subtask, events in sorted(enumerator.undelivered.items()):
-        kept = tuple(event for event in events if isinstance(decode_event(event), SourceEvent))
+        kept = tuple(event for event in events if isinstance(decode_event(event), SourceEventWrapper))
         if kept:
             heir = _heir(subtask, parallelism)
             undelivered[heir] = (*undelivered.get(heir, ()), *kept)
@@ -241,7 +253,7 @@ def _heir(subtask: int, parallelism: int) -> int:
     return subtask % parallelism
 
 
-def _deal(found: OperatorRecord, parallelism: int) -> list[bytes | None]:
+def _deal(found: OperatorMetadata, parallelism: int) -> list[bytes | None]:
     """Return the states of writers for each new subtask, dealt in turn (FLIP-143); None where nothing is left."""
     states = [part.state for part in found.subtasks if part.state is not None]
     items = [item for state in states for item in decode(state, list[bytes])]

@@ -25,7 +25,7 @@ _DAMAGED: Final = (
 )
 
 
-def note_claim(storage: CheckpointStorage, job_name: str, job_id: str) -> None:
+def store_claim(storage: CheckpointStorage, job_name: str, job_id: str) -> None:
     """Write down that a job was claimed now, behind all claims of its name that are there.
 
     Args:

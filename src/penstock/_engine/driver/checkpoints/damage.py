@@ -6,19 +6,19 @@ from typing import TYPE_CHECKING
 
 from penstock._engine.coordinator.checkpoints.snapshots import state_files
 from penstock._engine.driver.failures import exception_of
-from penstock._engine.protocol.metadata import RecordKind, decode_record
+from penstock._engine.protocol.metadata import ChainEntryKind, decode_chain_entry
 from penstock._engine.protocol.paths import METADATA, checkpoint_ids, checkpoint_path
 from penstock.errors import CorruptCheckpointError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from penstock._engine.protocol.control import Failure
-    from penstock._engine.protocol.metadata import Record
+    from penstock._engine.protocol.control import TaskFailure
+    from penstock._engine.protocol.metadata import ChainEntry
     from penstock._engine.storage.checkpoint_storage import CheckpointStorage
 
 
-def read(storage: CheckpointStorage, checkpoint: str) -> Record | None:
+def read(storage: CheckpointStorage, checkpoint: str) -> ChainEntry | None:
     """Read the record of a checkpoint; None when there is none.
 
     Raises:
@@ -26,10 +26,10 @@ def read(storage: CheckpointStorage, checkpoint: str) -> Record | None:
     """
     path = f"{checkpoint}/{METADATA}"
     data = storage.find(path)
-    return None if data is None else decode_record(data, storage.full_path(path))
+    return None if data is None else decode_chain_entry(data, storage.full_path(path))
 
 
-def readable(storage: CheckpointStorage, checkpoint: str) -> Record | None:
+def readable(storage: CheckpointStorage, checkpoint: str) -> ChainEntry | None:
     """Read the record of a checkpoint; None when there is none, or a damaged one."""
     try:
         return read(storage, checkpoint)
@@ -43,7 +43,7 @@ def metadata_damage(error: CorruptCheckpointError, storage: CheckpointStorage, c
     return _offer(error.path, error.reason, storage, chain[: chain.index(checkpoint)] if checkpoint in chain else [])
 
 
-def state_damage(failures: Iterable[Failure], storage: CheckpointStorage, job_id: str) -> Exception | None:
+def state_damage(failures: Iterable[TaskFailure], storage: CheckpointStorage, job_id: str) -> Exception | None:
     """Return what to say of a damaged state file that a task found; None when it is not for that that they failed.
 
     Args:
@@ -68,9 +68,9 @@ def _offer(
 ) -> CorruptCheckpointError:
     """Name the newest checkpoint of a chain that can be read and does not need a certain file, if there is one."""
     for checkpoint in reversed(chain):
-        record = readable(storage, checkpoint)
-        if record is None or record.kind is not RecordKind.CHECKPOINT or record.snapshot is None:
+        entry = readable(storage, checkpoint)
+        if entry is None or entry.kind is not ChainEntryKind.CHECKPOINT or entry.snapshot is None:
             continue
-        if state_file not in state_files(record.snapshot):
+        if state_file not in state_files(entry.snapshot):
             return CorruptCheckpointError(path, f"{reason}; the one before it is {storage.full_path(checkpoint)}")
     return CorruptCheckpointError(path, reason)

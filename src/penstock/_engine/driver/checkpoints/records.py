@@ -10,10 +10,16 @@ from typing import TYPE_CHECKING, Final
 from penstock._engine.coordinator import events as ev
 from penstock._engine.coordinator.checkpoints.retention import ORPHAN_AGE_MS
 from penstock._engine.coordinator.checkpoints.snapshots import state_files
-from penstock._engine.driver.checkpoints.claim_order import claimed_jobs, note_claim
+from penstock._engine.driver.checkpoints.claim_order import claimed_jobs, store_claim
 from penstock._engine.driver.checkpoints.claimed import delete_claimed
 from penstock._engine.driver.checkpoints.damage import metadata_damage, read, readable
-from penstock._engine.protocol.metadata import Parent, Record, RecordKind, decode_record, encode_record
+from penstock._engine.protocol.metadata import (
+    ChainEntry,
+    ChainEntryKind,
+    ParentCheckpoint,
+    decode_chain_entry,
+    encode_chain_entry,
+)
 from penstock._engine.protocol.paths import (
     MARK,
     METADATA,
@@ -36,7 +42,7 @@ if TYPE_CHECKING:
 
     from penstock._engine.coordinator import instructions as do
     from penstock._engine.coordinator.checkpoints.retention import Garbage
-    from penstock._engine.driver.background import Background
+    from penstock._engine.driver.background import BackgroundExecutor
     from penstock._engine.driver.mailbox import Clock
     from penstock._engine.storage.checkpoint_storage import CheckpointStorage
 
@@ -48,7 +54,7 @@ _DAMAGED_MARK: Final = (
 )
 
 
-class RecordKeeper:
+class CheckpointStore:
     """Reads and writes below one checkpoint directory.
 
     Args:
@@ -59,7 +65,7 @@ class RecordKeeper:
     """
 
     def __init__(
-        self, storage: CheckpointStorage, options: dict[str, str], background: Background, clock: Clock
+        self, storage: CheckpointStorage, options: dict[str, str], background: BackgroundExecutor, clock: Clock
     ) -> None:
         self._storage = storage
         self._options = options
@@ -70,19 +76,19 @@ class RecordKeeper:
         """Look up the job of a name that was claimed last; all jobs by their newest readable record without any."""
         for job_id in claimed_jobs(self._storage, instruction.job_name):
             newest = self._newest(job_id)
-            if newest.job_name == instruction.job_name if newest is not None else self._has_records(job_id):
+            if newest.job_name == instruction.job_name if newest is not None else self._has_entries(job_id):
                 return ev.JobsListed((), job_id)
         found = {name: self._newest(name) for name in self._storage.names("") if is_job_directory(name)}
-        jobs = (ev.JobEntry(record.job_id, record.job_name, record.created_ms) for record in found.values() if record)
-        nameless = (name for name, record in found.items() if record is None and self._has_records(name))
+        jobs = (ev.ListedJob(entry.job_id, entry.job_name, entry.created_ms) for entry in found.values() if entry)
+        nameless = (name for name, entry in found.items() if entry is None and self._has_entries(name))
         return ev.JobsListed(tuple(jobs), nameless=tuple(map(self._storage.full_path, nameless)))
 
-    def note_claim(self, instruction: do.NoteClaim) -> ev.Event:
+    def store_claim(self, instruction: do.StoreClaim) -> ev.Event:
         """Write down which job of a name was claimed last."""
-        note_claim(self._storage, instruction.job_name, instruction.job_id)
-        return ev.ClaimNoted()
+        store_claim(self._storage, instruction.job_name, instruction.job_id)
+        return ev.ClaimStored()
 
-    def _has_records(self, job_id: str) -> bool:
+    def _has_entries(self, job_id: str) -> bool:
         return any(METADATA in self._storage.names(checkpoint_path(job_id, number)) for number in self._ids(job_id))
 
     def read_mark(self, instruction: do.ReadMark) -> ev.Event:
@@ -98,53 +104,53 @@ class RecordKeeper:
         text = data.decode("ascii", "replace")
         if not (text.endswith("\n") and is_mark(text[:-1])):
             raise CorruptCheckpointError(self._storage.full_path(MARK), _DAMAGED_MARK)
-        return ev.MarkFound(text[:-1])
+        return ev.MarkRead(text[:-1])
 
-    def _newest(self, job_id: str) -> Record | None:
-        records = (readable(self._storage, checkpoint_path(job_id, number)) for number in reversed(self._ids(job_id)))
+    def _newest(self, job_id: str) -> ChainEntry | None:
+        entries = (readable(self._storage, checkpoint_path(job_id, number)) for number in reversed(self._ids(job_id)))
         # A damaged one is left out: its job is known by an older record, and whoever restores this one hears of it.
-        return next(filter(None, records), None)
+        return next(filter(None, entries), None)
 
     def _ids(self, job_id: str) -> tuple[int, ...]:
         return checkpoint_ids(self._storage.names(job_id))
 
-    def list_records(self, instruction: do.ListRecords) -> ev.Event:
+    def list_entries(self, instruction: do.ListChainEntries) -> ev.Event:
         """Look up the ids of a chain. A directory without metadata is no record: a driver died before its commit."""
         job_id = instruction.job_id
         ids = self._ids(job_id)
         while ids and METADATA not in self._storage.names(checkpoint_path(job_id, ids[-1])):
             ids = ids[:-1]
-        return ev.RecordsListed(ids)
+        return ev.ChainEntriesListed(ids)
 
-    def read_record(self, instruction: do.ReadRecord) -> ev.Event:
+    def read_entry(self, instruction: do.ReadChainEntry) -> ev.Event:
         """Read a record by the path of its checkpoint or metadata."""
         path = instruction.path.rstrip("/").removesuffix(f"/{METADATA}")
         storage, inner = self._locate(path)
         shown = inner if storage is self._storage else storage.full_path(inner)
         try:
-            record = read(storage, inner)
+            entry = read(storage, inner)
         except UnsupportedFormatError:
             raise
         except CorruptCheckpointError as error:
             raise metadata_damage(error, storage, inner) from None
-        if record is not None and record.kind is RecordKind.SAVEPOINT:
-            record = rebased(record, inner)
-        elif record is not None and record.parent is not None and storage is not self._storage:
-            record = replace(record, parent=_as_seen_from_elsewhere(record.parent, record.job_id, storage))
-        return ev.RecordRead(record, shown if record is not None else storage.full_path(inner))
+        if entry is not None and entry.kind is ChainEntryKind.SAVEPOINT:
+            entry = rebased(entry, inner)
+        elif entry is not None and entry.parent is not None and storage is not self._storage:
+            entry = replace(entry, parent=_as_seen_from_elsewhere(entry.parent, entry.job_id, storage))
+        return ev.ChainEntryRead(entry, shown if entry is not None else storage.full_path(inner))
 
-    def find_later(self, instruction: do.FindLater) -> ev.Event:
+    def find_later(self, instruction: do.FindLaterCheckpoint) -> ev.Event:
         """Look up the last checkpoint of a job; that it cannot be read keeps no job from its start."""
-        record = instruction.record
+        entry = instruction.entry
         # A savepoint does not say where its job keeps checkpoints; it is looked for where this job keeps its own.
-        is_savepoint = record.kind is RecordKind.SAVEPOINT
+        is_savepoint = entry.kind is ChainEntryKind.SAVEPOINT
         try:
             storage = self._storage if is_savepoint else self._locate(instruction.path)[0]
-            last = last_checkpoint(storage, record.job_id, record.checkpoint_id)
+            last = last_checkpoint(storage, entry.job_id, entry.checkpoint_id)
         except (PenstockError, OSError) as error:
-            _log.debug("What job %s has completed behind %s is not known: %s", record.job_id, instruction.path, error)
+            _log.debug("What job %s has completed behind %s is not known: %s", entry.job_id, instruction.path, error)
             last = None
-        return ev.LaterFound(last)
+        return ev.LaterCheckpointFound(last)
 
     def _locate(self, path: str) -> tuple[CheckpointStorage, str]:
         """Return the checkpoint directory that a checkpoint is in, and its path there."""
@@ -161,17 +167,17 @@ class RecordKeeper:
         root, job = above(directory)
         return open_storage(root or "/", self._options), "/".join(filter(None, (job, name)))
 
-    def put_record(self, instruction: do.PutRecord) -> ev.Event:
+    def put_entry(self, instruction: do.PutChainEntry) -> ev.Event:
         """Put a record unless its id is taken; the commit point of an epoch."""
-        record = instruction.record
-        path = metadata_path(record.job_id, record.checkpoint_id)
+        entry = instruction.entry
+        path = metadata_path(entry.job_id, entry.checkpoint_id)
         try:
-            if self._storage.put_if_absent(path, encode_record(record)):
-                return ev.RecordStored()
-            existing = decode_record(self._storage.read(path), self._storage.full_path(path))
+            if self._storage.put_if_absent(path, encode_chain_entry(entry)):
+                return ev.ChainEntryStored()
+            existing = decode_chain_entry(self._storage.read(path), self._storage.full_path(path))
         except Exception as error:  # noqa: BLE001 - whatever went wrong, the record may be there or not
-            return ev.RecordUncertain(error)
-        return ev.RecordTaken(existing)
+            return ev.ChainEntryUncertain(error)
+        return ev.ChainEntryTaken(existing)
 
     def copy_state(self, instruction: do.CopyState) -> ev.Event:
         """Copy state files of another job or directory into this one."""
@@ -185,16 +191,16 @@ class RecordKeeper:
             self._storage.put(path, data)
         return ev.StateStored()
 
-    def delete(self, instruction: do.Delete) -> None:
+    def delete(self, instruction: do.DeleteFiles) -> None:
         """Delete checkpoints, and then the files that only they named."""
         garbage, job_id = instruction.garbage, instruction.job_id
-        records = [metadata_path(job_id, number) for number in garbage.checkpoints]
+        entries = [metadata_path(job_id, number) for number in garbage.checkpoints]
 
         def delete() -> None:
             files = self._without_those_of_others(job_id, instruction.begins, garbage)
             for path in garbage.claimed:  # before the files that it shares with this job's checkpoints
                 delete_claimed(*self._locate(path), job_id)
-            self._storage.delete(records)
+            self._storage.delete(entries)
             self._storage.delete(files)
 
         self._in_background(delete)
@@ -213,7 +219,7 @@ class RecordKeeper:
         job_id, begins, before = instruction.job_id, instruction.begins, instruction.before
         unneeded = [number for number in self._ids(job_id) if begins <= number < before]
         unneeded = [number for number in unneeded if number not in instruction.checkpoints]
-        records = [metadata_path(job_id, number) for number in unneeded if self._is_checkpoint(job_id, number)]
+        entries = [metadata_path(job_id, number) for number in unneeded if self._is_checkpoint(job_id, number)]
         oldest_ms = self._clock.now().now_ms - ORPHAN_AGE_MS  # as files have theirs
         files = [
             file.path
@@ -222,7 +228,7 @@ class RecordKeeper:
             and file.path not in instruction.files
             and begins <= (checkpoint_of(file.path) or 0) <= before
         ]
-        return records, files
+        return entries, files
 
     def _without_those_of_others(self, job_id: str, begins: int, garbage: Garbage) -> Sequence[str]:
         """Return the files that no checkpoint of others names; no older ones where one of these is damaged."""
@@ -233,13 +239,13 @@ class RecordKeeper:
         others = (checkpoint_path(job_id, number) for number in self._ids(job_id) if number < begins)
         for path in (path for path in others if path not in garbage.claimed):
             try:
-                record = read(self._storage, path)
+                entry = read(self._storage, path)
             except CorruptCheckpointError as error:
                 _log.warning("Keeping files that checkpoint %s, which belongs to you, may need: %s", path, error)
                 needed.update(older)
                 break
-            if record is not None and record.snapshot is not None:
-                needed |= state_files(record.snapshot)
+            if entry is not None and entry.snapshot is not None:
+                needed |= state_files(entry.snapshot)
         return [file for file in garbage.files if file not in needed]
 
     def _is_checkpoint(self, job_id: str, checkpoint_id: int) -> bool:
@@ -247,7 +253,7 @@ class RecordKeeper:
         path = metadata_path(job_id, checkpoint_id)
         try:
             data = self._storage.find(path)
-            return data is not None and decode_record(data, path).kind is RecordKind.CHECKPOINT
+            return data is not None and decode_chain_entry(data, path).kind is ChainEntryKind.CHECKPOINT
         except CorruptCheckpointError:
             return False
 
@@ -261,7 +267,7 @@ class RecordKeeper:
         self._background.run(run)
 
 
-def _as_seen_from_elsewhere(parent: Parent, job_id: str, storage: CheckpointStorage) -> Parent:
+def _as_seen_from_elsewhere(parent: ParentCheckpoint, job_id: str, storage: CheckpointStorage) -> ParentCheckpoint:
     """Return the parent of a record of another directory, whose own checkpoints are named without it."""
     if parent.path != checkpoint_path(job_id, parent.checkpoint_id):
         return parent

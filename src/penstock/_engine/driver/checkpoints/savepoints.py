@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING
 
 from penstock._engine.coordinator import events as ev
 from penstock._engine.coordinator.instructions import SavepointRequest
-from penstock._engine.protocol.control import Stop
-from penstock._engine.protocol.metadata import decode_record, encode_record
+from penstock._engine.protocol.control import StopMode
+from penstock._engine.protocol.metadata import decode_chain_entry, encode_chain_entry
 from penstock._engine.protocol.paths import METADATA, STAGED_METADATA
 from penstock._engine.storage.copying import copy_files
 from penstock._engine.storage.opening import above, absolute, open_storage
@@ -24,13 +24,13 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from penstock._engine.coordinator import instructions as do
-    from penstock._engine.driver.background import Background
+    from penstock._engine.driver.background import BackgroundExecutor
     from penstock._engine.driver.mailbox import Mailbox
-    from penstock._engine.protocol.metadata import JobSnapshot, Record
+    from penstock._engine.protocol.metadata import ChainEntry, JobSnapshot
     from penstock._engine.storage.checkpoint_storage import CheckpointStorage
 
 
-class Savepoints:
+class SavepointService:
     """The savepoints of one job.
 
     Args:
@@ -47,7 +47,7 @@ class Savepoints:
         options: dict[str, str],
         default: str | None,
         mailbox: Mailbox,
-        background: Background,
+        background: BackgroundExecutor,
     ) -> None:
         self._storage = storage
         self._options = options
@@ -74,9 +74,9 @@ class Savepoints:
     def stopping(self) -> tuple[str, Future[str]] | None:
         """The stop that was asked for first and is not answered: its savepoint's path, and its future."""
         asked = list(self._asked.values())
-        return next(((request.path, future) for request, future in asked if request.stop is not Stop.NO), None)
+        return next(((request.path, future) for request, future in asked if request.stop is not StopMode.NO), None)
 
-    def request(self, job_id: str, directory: str | None, stop: Stop, timeout_ms: int | None = None) -> Future[str]:
+    def request(self, job_id: str, directory: str | None, stop: StopMode, timeout_ms: int | None = None) -> Future[str]:
         """Ask for a savepoint, from any thread; the future has its path, or a SavepointError.
 
         Args:
@@ -102,7 +102,7 @@ class Savepoints:
         if self._over is not None:
             self._fail(request, self._over)
             return future
-        if stop is not Stop.NO:
+        if stop is not StopMode.NO:
             with self._lock:
                 self._line.append(request)
         self._background.run(lambda: self._begin(request))
@@ -117,7 +117,7 @@ class Savepoints:
             refusal = error
         with self._lock:
             self._looked_at[request.id] = refusal
-            if request.stop is Stop.NO:
+            if request.stop is StopMode.NO:
                 self._hand_in(request)
             while self._line and self._line[0].id in self._looked_at:  # the first of two stops wins
                 self._hand_in(self._line.popleft())
@@ -172,32 +172,32 @@ class Savepoints:
         target = open_storage(instruction.path, self._options)
         copy_files(self._storage, target, instruction.files)
         if instruction.is_staged:
-            target.put(STAGED_METADATA, encode_record(instruction.record))
+            target.put(STAGED_METADATA, encode_chain_entry(instruction.entry))
         else:
-            self._put(target, instruction.record)
+            self._put(target, instruction.entry)
             self._copied.add(instruction.path)
 
     def _complete(self, instruction: do.CompleteSavepoint) -> None:
-        target, record = open_storage(instruction.path, self._options), instruction.record
+        target, entry = open_storage(instruction.path, self._options), instruction.entry
         try:
             staged = target.find(STAGED_METADATA)
-            if staged is not None and not _is_same_state(staged, record):
+            if staged is not None and not _is_same_state(staged, entry):
                 target.delete([STAGED_METADATA])
             target.move(STAGED_METADATA, METADATA)
-            self._check_same(target, record)
+            self._check_same(target, entry)
         except PenstockError:
             copy_files(self._storage, target, instruction.files)
-            self._put(target, record)
+            self._put(target, entry)
 
-    def _put(self, target: CheckpointStorage, record: Record) -> None:
-        if not target.put_if_absent(METADATA, encode_record(record)):
-            self._check_same(target, record)
+    def _put(self, target: CheckpointStorage, entry: ChainEntry) -> None:
+        if not target.put_if_absent(METADATA, encode_chain_entry(entry)):
+            self._check_same(target, entry)
 
     @staticmethod
-    def _check_same(target: CheckpointStorage, record: Record) -> None:
+    def _check_same(target: CheckpointStorage, entry: ChainEntry) -> None:
         """Accept what an earlier try has left; raises CheckpointStorageError where it is something else."""
-        found = decode_record(target.read(METADATA), target.full_path(METADATA))
-        if (found.job_id, found.checkpoint_id) != (record.job_id, record.checkpoint_id):
+        found = decode_chain_entry(target.read(METADATA), target.full_path(METADATA))
+        if (found.job_id, found.checkpoint_id) != (entry.job_id, entry.checkpoint_id):
             raise CheckpointStorageError(
                 target.url, f"there is a savepoint of checkpoint {found.checkpoint_id} already"
             )
@@ -219,7 +219,7 @@ class Savepoints:
         _, future = self._asked.pop(request.id)
         if instruction.error is not None:
             future.set_exception(instruction.error)
-        elif request.stop is Stop.NO:
+        elif request.stop is StopMode.NO:
             future.set_result(request.path)
         else:
             self._stopped.append(lambda: future.set_result(request.path))
@@ -250,11 +250,11 @@ class Savepoints:
             future.set_exception(SavepointError(request.path, reason))
 
 
-def _is_same_state(staged: bytes, record: Record) -> bool:
+def _is_same_state(staged: bytes, entry: ChainEntry) -> bool:
     """Tell whether a staged record holds what one is to hold; commits may have been done since it was written."""
-    found = decode_record(staged, STAGED_METADATA)
-    return (found.job_id, found.checkpoint_id) == (record.job_id, record.checkpoint_id) and (
-        found.snapshot is not None and record.snapshot is not None and _state(found.snapshot) == _state(record.snapshot)
+    found = decode_chain_entry(staged, STAGED_METADATA)
+    return (found.job_id, found.checkpoint_id) == (entry.job_id, entry.checkpoint_id) and (
+        found.snapshot is not None and entry.snapshot is not None and _state(found.snapshot) == _state(entry.snapshot)
     )
 
 

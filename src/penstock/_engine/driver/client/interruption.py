@@ -11,7 +11,7 @@ import termios
 import time
 from typing import TYPE_CHECKING, Final
 
-from penstock._engine.protocol.control import Stop
+from penstock._engine.protocol.control import StopMode
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -77,7 +77,7 @@ class Interruption:
             self._savepoint.add_done_callback(_say_failure)
         elif self._savepoint is None and self._job.savepoint_directory is not None:
             say(f"Stopping job {self._job_name!r} with a savepoint; once more cancels it.")
-            self._savepoint = self._job.savepoint(None, Stop.SUSPEND)
+            self._savepoint = self._job.savepoint(None, StopMode.SUSPEND)
             self._savepoint.add_done_callback(_say_failure)
         else:
             say(f"Cancelling job {self._job_name!r}; once more ends it at once.")

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from penstock._engine.driver.client.interruption import HEARS_S
 from penstock._engine.driver.client.signals import ending_on_signals
-from penstock._engine.protocol.control import Stop
+from penstock._engine.protocol.control import StopMode
 from penstock.common.completable_future import CompletableFuture
 from penstock.common.job_client import JobClient
 from penstock.common.job_id import JobID
@@ -80,7 +80,7 @@ class DriverJobClient(JobClient):
         timeout: Duration | None = None,
     ) -> CompletableFuture[str]:
         """Ask for the job to stop; the answer, the savepoint's path, comes when it has."""
-        stop = Stop.DRAIN if advance_to_end_of_event_time else Stop.SUSPEND
+        stop = StopMode.DRAIN if advance_to_end_of_event_time else StopMode.SUSPEND
         timeout_ms = None if timeout is None else timeout.to_millis()
         return CompletableFuture(self._driver.savepoint(savepoint_directory, stop, timeout_ms))
 
@@ -94,7 +94,7 @@ class DriverJobClient(JobClient):
 
     def trigger_savepoint(self, savepoint_directory: str | None = None) -> CompletableFuture[str]:
         """Ask for a savepoint; the answer, its path, comes when it is complete. The job goes on."""
-        return CompletableFuture(self._driver.savepoint(savepoint_directory, Stop.NO))
+        return CompletableFuture(self._driver.savepoint(savepoint_directory, StopMode.NO))
 
     def get_accumulators(self) -> CompletableFuture[dict[str, Any]]:
         """Return the values of the accumulators so far."""

@@ -41,14 +41,14 @@ class Results:
             uid: deque() for uid, (_, as_text) in collectors.items() if not as_text
         }
         #: What is being handed over, and how many blocks of it have been given away.
-        self._begun: do.HandOver | None = None
+        self._begun: do.DeliverOutputs | None = None
         self._given = 0
         self._waiting_bytes = 0
         self._interrupted = False
         self._ended = False
         self._error: Exception | None = None
 
-    def hand_over(self, instruction: do.HandOver) -> ev.Event:
+    def hand_over(self, instruction: do.DeliverOutputs) -> ev.Event:
         """Print lines, and put collected records where `results` finds them.
 
         All of it is read before any of it is given away, and a second try goes on where the first one broke off.
@@ -68,9 +68,9 @@ class Results:
                 self._keep(uid, block)
             self._given += 1
         self._begun = None
-        return ev.HandedOver()
+        return ev.OutputsDelivered()
 
-    def _blocks_of(self, output: do.Output) -> Sequence[bytes]:
+    def _blocks_of(self, output: do.OperatorOutput) -> Sequence[bytes]:
         if output.path is None:
             return output.blocks
         try:

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from penstock._engine.driver.driver import JobDriver
-    from penstock._engine.gateway.progress import JobFailure, JobListener, JobProgress
+    from penstock._engine.gateway.progress import JobFailure, JobProgress, JobStatusListener
 
 _log = logging.getLogger("penstock")
 
@@ -52,7 +52,7 @@ class Resumption:
         self._submitted = 0
         self._lock = threading.Lock()
 
-    def next_job(self, job_name: str, configuration: Configuration) -> tuple[Configuration, Noted]:
+    def next_job(self, job_name: str, configuration: Configuration) -> tuple[Configuration, ResumableJob]:
         """Take the next job of the program.
 
         Args:
@@ -71,7 +71,7 @@ class Resumption:
             _log.info("Job %r (%s) resumes: an earlier process started it", job_name, before.job_id)
             configuration = Configuration(configuration)
             configuration.set(option_table.RECOVERY_PATH, LATEST).set(option_table.JOB_ID, before.job_id)
-        return configuration, Noted(self, place, is_kept=is_kept)
+        return configuration, ResumableJob(self, place, is_kept=is_kept)
 
     def _take(self, place: int, job_name: str) -> NotedJob | None:
         """Return the job of a process before that a job goes on with: the one in its place, or else one of its name.
@@ -118,7 +118,7 @@ class Resumption:
                 _log.warning("The end of job %r could not be noted: %s", job.job_name, error)
 
 
-class Noted:
+class ResumableJob:
     """One job's place among those that are noted.
 
     Args:
@@ -130,9 +130,9 @@ class Noted:
     def __init__(self, resumption: Resumption, place: int, *, is_kept: bool) -> None:
         self._resumption, self._place, self._is_kept = resumption, place, is_kept
 
-    def follow(self, driver: JobDriver) -> JobListener:
+    def follow(self, driver: JobDriver) -> JobStatusListener:
         """Return what notes the job of a driver."""
-        return _Listener(
+        return _ResumptionListener(
             lambda: self._resumption.note(
                 self._place, NotedJob(driver.job_name, driver.job_id, os.getpid(), self._is_kept)
             ),
@@ -140,7 +140,7 @@ class Noted:
         )
 
 
-class _Listener:
+class _ResumptionListener:
     """Notes a job: it is CREATED right after the claim. One that fails may be started again, and has not ended."""
 
     def __init__(self, note: Callable[[], None], note_end: Callable[[], None]) -> None:

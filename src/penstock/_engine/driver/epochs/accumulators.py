@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 
 from penstock._engine.coordinator import events as ev
 from penstock._engine.operators.accumulators import class_name
-from penstock._engine.protocol.metadata import AccumulatorRecord, check_accumulators
+from penstock._engine.protocol.metadata import StoredAccumulator, check_accumulators
 from penstock._engine.runtime.failures import describe_failure
 from penstock._engine.state.pickles import dump, load
 from penstock.errors import AccumulatorTypeError, StateClassError
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from penstock._engine.coordinator import instructions as do
     from penstock._engine.graph.job_graph import JobGraph
     from penstock._engine.operators.accumulators import AnyAccumulator
-    from penstock._engine.protocol.control import Failure
+    from penstock._engine.protocol.control import TaskFailure
 
 _log = logging.getLogger("penstock")
 
@@ -43,60 +43,60 @@ class AccumulatorMerger:
 
     def merge(self, instruction: do.MergeAccumulators) -> ev.Event:
         """Add what an epoch has counted to what was counted before."""
-        counted = {uid: dict(records) for uid, records in instruction.before.items()}
+        accumulators = {uid: dict(by_name) for uid, by_name in instruction.before.items()}
         parts: dict[tuple[str, str], list[tuple[int, bytes]]] = {}
         for part in instruction.added:
             for name, data in part.accumulators.items():
                 parts.setdefault((part.uid, name), []).append((part.subtask, data))
         for (uid, name), added in parts.items():
-            own = counted.setdefault(uid, {})
+            own = accumulators.setdefault(uid, {})
             try:
                 before = [own[name].data] if name in own else []
                 own[name] = _merged(name, [*before, *(data for _, data in added)])
-                check_accumulators({name: len(record.data) for name, record in own.items()})
-                if (others := _called(name, counted))[1:]:
+                check_accumulators({name: len(stored.data) for name, stored in own.items()})
+                if (others := _called(name, accumulators))[1:]:
                     _merged(name, others)  # what cannot be added up over operators is told now, not when somebody asks
             except Exception as error:  # noqa: BLE001 - user code, which may raise anything
                 return ev.MergeFailed(self._failure(error, uid, name, added[-1][0]))
-        return ev.AccumulatorsMerged({uid: counted[uid] for uid, _ in parts})
+        return ev.AccumulatorsMerged({uid: accumulators[uid] for uid, _ in parts})
 
-    def _failure(self, error: Exception, uid: str, name: str, subtask: int) -> Failure:
+    def _failure(self, error: Exception, uid: str, name: str, subtask: int) -> TaskFailure:
         vertex, node = self._nodes[uid]
         failure = describe_failure(error, node, None, (vertex, subtask))
         return replace(failure, error=f"{failure.error} (in the merge of accumulator {name!r})")
 
 
-def totals(operators: Iterable[Mapping[str, AccumulatorRecord]]) -> dict[str, AccumulatorRecord]:
+def totals(operators: Iterable[Mapping[str, StoredAccumulator]]) -> dict[str, StoredAccumulator]:
     """Return the accumulators of several operators by name; one that cannot be added up is left out, with a warning."""
     known = list(operators)
-    found = dict.fromkeys(sorted({name for records in known for name in records}))
-    result: dict[str, AccumulatorRecord] = {}
+    found = dict.fromkeys(sorted({name for by_name in known for name in by_name}))
+    result: dict[str, StoredAccumulator] = {}
     for name in found:
-        records = [records[name] for records in known if name in records]
+        by_name = [by_name[name] for by_name in known if name in by_name]
         try:
-            result[name] = records[0] if len(records) == 1 else _merged(name, [record.data for record in records])
+            result[name] = by_name[0] if len(by_name) == 1 else _merged(name, [stored.data for stored in by_name])
         except Exception:  # noqa: BLE001 - user code, which may raise anything
             _log.warning("Accumulator %r cannot be added up over the job's operators", name, exc_info=True)
     return result
 
 
-def values(records: Mapping[str, AccumulatorRecord]) -> dict[str, Any]:
+def values(by_name: Mapping[str, StoredAccumulator]) -> dict[str, Any]:
     """Return the values of accumulators by name; one that cannot be read is left out, with a warning."""
     result: dict[str, Any] = {}
-    for name, record in records.items():
+    for name, stored in by_name.items():
         try:
-            result[name] = load(record.data).get_local_value()
+            result[name] = load(stored.data).get_local_value()
         except Exception:  # noqa: BLE001 - user code, which may raise anything
-            _log.warning("The value of accumulator %r (%s) cannot be read", name, record.text, exc_info=True)
+            _log.warning("The value of accumulator %r (%s) cannot be read", name, stored.text, exc_info=True)
     return result
 
 
-def _called(name: str, counted: Mapping[str, Mapping[str, AccumulatorRecord]]) -> list[bytes]:
+def _called(name: str, accumulators: Mapping[str, Mapping[str, StoredAccumulator]]) -> list[bytes]:
     """Return the accumulators of a name, of all operators."""
-    return [records[name].data for records in counted.values() if name in records]
+    return [by_name[name].data for by_name in accumulators.values() if name in by_name]
 
 
-def _merged(name: str, pickles: Sequence[bytes]) -> AccumulatorRecord:
+def _merged(name: str, pickles: Sequence[bytes]) -> StoredAccumulator:
     """Return what several accumulators come to together."""
     first, *others = (_loaded(name, data) for data in pickles)
     for other in others:
@@ -105,7 +105,7 @@ def _merged(name: str, pickles: Sequence[bytes]) -> AccumulatorRecord:
         first.merge(other)
     text = str(first.get_local_value())
     shown = text if len(text) <= _MAX_TEXT else f"{text[:_MAX_TEXT]}…"
-    return AccumulatorRecord(class_name(first), shown.encode(errors="backslashreplace").decode(), dump(first))
+    return StoredAccumulator(class_name(first), shown.encode(errors="backslashreplace").decode(), dump(first))
 
 
 def _loaded(name: str, data: bytes) -> AnyAccumulator:

@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from penstock._api.connectors.committer import Committer
     from penstock._api.connectors.sink import SupportsCommitter
     from penstock._engine.coordinator import instructions as do
-    from penstock._engine.coordinator.checkpoints.chain import Chain
-    from penstock._engine.driver.background import Background
+    from penstock._engine.coordinator.checkpoints.chain import ChainWriter
+    from penstock._engine.driver.background import BackgroundExecutor
     from penstock._engine.driver.mailbox import Mailbox
     from penstock._engine.protocol.metadata import Committable, OutstandingCommit
     from penstock.metrics.metricbase import MetricGroup
@@ -40,7 +40,7 @@ class CommitterContext:
     earlier_runs: tuple[str, ...]
 
 
-class Request:
+class PendingCommitRequest:
     """One committable in a committer's hands: ``CommitRequest`` of the connectors."""
 
     def __init__(self, checkpoint_id: int, committable: Any, retries: int, *, may_be_committed: bool) -> None:
@@ -93,14 +93,14 @@ class Committers:
     """
 
     def __init__(
-        self, sinks: Mapping[str, tuple[str, SupportsCommitter[Any]]], mailbox: Mailbox, background: Background
+        self, sinks: Mapping[str, tuple[str, SupportsCommitter[Any]]], mailbox: Mailbox, background: BackgroundExecutor
     ) -> None:
         self._sinks = sinks
         self._mailbox = mailbox
         self._background = background
         self._committers: dict[str, Committer[Any]] = {}
 
-    def commit(self, instruction: do.Commit, chain: Chain, restored_checkpoint_id: int | None) -> None:
+    def commit(self, instruction: do.Commit, chain: ChainWriter, restored_checkpoint_id: int | None) -> None:
         """Have one checkpoint of one sink published in the background."""
         commit, metrics, uid = instruction.commit, InMemoryMetricGroup(), instruction.commit.uid
         *earlier, run_id = chain.runs
@@ -127,7 +127,7 @@ class Committers:
             self._committers[commit.uid] = sink.create_committer(context)
         serializer = sink.get_committable_serializer()
         requests = [
-            Request(
+            PendingCommitRequest(
                 commit.checkpoint_id,
                 serializer.deserialize(*unpack(item.payload)),
                 item.retries,

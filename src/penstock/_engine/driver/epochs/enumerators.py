@@ -15,7 +15,7 @@ from penstock._api.connectors.source import ReaderInfo, Source, SplitEnumerator,
 from penstock._engine.coordinator import events as ev
 from penstock._engine.coordinator.epochs.sources import EnumeratorSnapshot
 from penstock._engine.driver.failures import driver_code_error
-from penstock._engine.protocol.events import AddSplits, NoMoreSplits, SourceEvent, encode_event
+from penstock._engine.protocol.events import AddSplitsEvent, NoMoreSplitsEvent, SourceEventWrapper, encode_event
 from penstock.errors import JobRunError
 from penstock.metrics.in_memory import InMemoryMetricGroup
 
@@ -25,8 +25,8 @@ if TYPE_CHECKING:
     from penstock._api.connectors.split import SourceEvent as ConnectorEvent
     from penstock._api.connectors.split import SourceSplit
     from penstock._engine.coordinator import instructions as do
-    from penstock._engine.coordinator.epochs.sources import SourceDelivery, SourceOpening
-    from penstock._engine.driver.background import Background
+    from penstock._engine.coordinator.epochs.sources import EnumeratorDelivery, EnumeratorStart
+    from penstock._engine.driver.background import BackgroundExecutor
     from penstock._engine.driver.mailbox import Mailbox
     from penstock._engine.protocol.events import OperatorEvent
     from penstock._engine.protocol.metadata import ReturnedSplits
@@ -66,7 +66,7 @@ class EnumeratorContext:
 
     def send_event_to_source_reader(self, subtask_id: int, event: ConnectorEvent) -> None:
         """Send an event to a reader."""
-        self._decide(subtask_id, SourceEvent(pickle.dumps(event)))
+        self._decide(subtask_id, SourceEventWrapper(pickle.dumps(event)))
 
     def assign_splits(self, new_split_assignments: SplitsAssignment[Any]) -> None:
         """Assign splits to readers, all or none."""
@@ -76,7 +76,7 @@ class EnumeratorContext:
                 raise JobRunError(f"Splits were assigned to subtask {subtask} of {self._name!r} after no more splits.")
         for subtask, splits in new_split_assignments.assignment.items():
             written = tuple(self._serializer.serialize(split) for split in splits)
-            self._decide(subtask, AddSplits(written, self._serializer.get_version()))
+            self._decide(subtask, AddSplitsEvent(written, self._serializer.get_version()))
             self._splits_for[subtask] = self._splits_for.get(subtask, 0) + len(written)
 
     def assign_split(self, split: SourceSplit, subtask: int) -> None:
@@ -88,7 +88,7 @@ class EnumeratorContext:
         self._check(subtask)
         if subtask not in self._complete:
             self._complete.add(subtask)
-            self._decide(subtask, NoMoreSplits())
+            self._decide(subtask, NoMoreSplitsEvent())
 
     def call_async(
         self,
@@ -134,7 +134,7 @@ class EnumeratorContext:
             )
 
 
-class _Running:
+class _RunningEnumerator:
     """One enumerator and its context."""
 
     def __init__(self, name: str, source: Source[Any, Any, Any], context: EnumeratorContext) -> None:
@@ -157,19 +157,19 @@ class Enumerators:
         self,
         sources: Mapping[str, tuple[str, Source[Any, Any, Any]]],
         mailbox: Mailbox,
-        background: Background,
+        background: BackgroundExecutor,
     ) -> None:
         self._sources = sources
         self._mailbox = mailbox
         self._background = background
-        self._running: dict[str, _Running] = {}
+        self._running: dict[str, _RunningEnumerator] = {}
 
-    def open(self, instruction: do.OpenEnumerators) -> ev.Event:
+    def open(self, instruction: do.StartEnumerators) -> ev.Event:
         """Make the enumerators of a start of the job, start them, and register the readers."""
         for uid, opening in instruction.sources.items():
             name, source = self._sources[uid]
             context = EnumeratorContext(name, source, opening.parallelism, self._run_async)
-            self._running[uid] = running = _Running(name, source, context)
+            self._running[uid] = running = _RunningEnumerator(name, source, context)
             self._guard(running, partial(_open, running, opening))
         return ev.EnumeratorsCalled(self._take_decided(), self._backlog)
 
@@ -214,7 +214,7 @@ class Enumerators:
         decided = {uid: running.context.take_decided() for uid, running in self._running.items()}
         return {uid: by_subtask for uid, by_subtask in decided.items() if by_subtask}
 
-    def _guard(self, running: _Running, work: Callable[[], Any]) -> Any:
+    def _guard(self, running: _RunningEnumerator, work: Callable[[], Any]) -> Any:
         """Call user code; its errors name the source."""
         try:
             return work()
@@ -263,7 +263,7 @@ class Enumerators:
         return ev.SplitsAssigned(decided) if decided else None
 
 
-def _open(running: _Running, opening: SourceOpening) -> None:
+def _open(running: _RunningEnumerator, opening: EnumeratorStart) -> None:
     source, context = running.source, running.context
     if opening.snapshot is None:
         running.enumerator = source.create_enumerator(context)
@@ -280,14 +280,14 @@ def _open(running: _Running, opening: SourceOpening) -> None:
         running.enumerator.add_reader(subtask)
 
 
-def _give_back(running: _Running, splits: tuple[ReturnedSplits, ...]) -> None:
+def _give_back(running: _RunningEnumerator, splits: tuple[ReturnedSplits, ...]) -> None:
     serializer = running.source.get_split_serializer()
     for returned in splits:
         read = [serializer.deserialize(returned.version, split) for split in returned.splits]
         running.enumerator.add_splits_back(read, returned.subtask)
 
 
-def _deliver(running: _Running, completed_checkpoint: int, delivery: SourceDelivery | None) -> None:
+def _deliver(running: _RunningEnumerator, completed_checkpoint: int, delivery: EnumeratorDelivery | None) -> None:
     if completed_checkpoint:
         running.enumerator.notify_checkpoint_complete(completed_checkpoint)
     if delivery is None:
@@ -299,7 +299,7 @@ def _deliver(running: _Running, completed_checkpoint: int, delivery: SourceDeliv
     _answer_requests(running, delivery)
 
 
-def _answer_requests(running: _Running, delivery: SourceDelivery) -> None:
+def _answer_requests(running: _RunningEnumerator, delivery: EnumeratorDelivery) -> None:
     """Answer split requests in turns, so that the last splits are shared.
 
     A reader that uses up its splits is answered more often than it asked, as long as the enumerator has splits for it.
@@ -318,7 +318,7 @@ def _answer_requests(running: _Running, delivery: SourceDelivery) -> None:
         turn += 1
 
 
-def _snapshot(running: _Running, checkpoint_id: int) -> EnumeratorSnapshot:
+def _snapshot(running: _RunningEnumerator, checkpoint_id: int) -> EnumeratorSnapshot:
     serializer = running.source.get_enumerator_checkpoint_serializer()
     state = running.enumerator.snapshot_state(checkpoint_id)
     return EnumeratorSnapshot(serializer.serialize(state), serializer.get_version())

@@ -16,8 +16,8 @@ from penstock.errors import EpochCancelledError, EpochInfrastructureError
 
 if TYPE_CHECKING:
     from penstock._engine.coordinator import instructions as do
-    from penstock._engine.coordinator.checkpoints.chain import Chain
-    from penstock._engine.driver.background import Background
+    from penstock._engine.coordinator.checkpoints.chain import ChainWriter
+    from penstock._engine.driver.background import BackgroundExecutor
     from penstock._engine.driver.client.results import Results
     from penstock._engine.driver.epochs.local_state import LocalStateDirectory
     from penstock._engine.driver.mailbox import Mailbox
@@ -46,7 +46,7 @@ class EpochPlanner:
     def levels(
         self,
         instruction: do.RunEpoch,
-        chain: Chain,
+        chain: ChainWriter,
         program: bytes | None,
         program_path: str | None,
         *,
@@ -102,7 +102,7 @@ class Epochs:
         storage: CheckpointStorage,
         storage_options: dict[str, str],
         mailbox: Mailbox,
-        background: Background,
+        background: BackgroundExecutor,
         results: Results,
         local_state: LocalStateDirectory,
     ) -> None:
@@ -128,12 +128,12 @@ class Epochs:
     def _pickled(self) -> bytes:
         return pickle.dumps((self._planner.plan.graph, self._main_classes))
 
-    def run(self, instruction: do.RunEpoch, chain: Chain) -> None:
+    def run(self, instruction: do.RunEpoch, chain: ChainWriter) -> None:
         """Begin an epoch; the outcome comes as an event."""
         self._local_state.hold()
         self._background.run_epoch(lambda: self._mailbox.post(self._run(instruction, chain)))
 
-    def notify(self, instruction: do.NotifyListeners, chain: Chain) -> None:
+    def notify(self, instruction: do.NotifyListeners, chain: ChainWriter) -> None:
         """Begin an epoch that makes no results, and so waits for nobody to take any; it closes what is open."""
         self._background.run_epoch(lambda: self._mailbox.post(self._run(instruction.epoch, chain, releases=True)))
 
@@ -148,7 +148,7 @@ class Epochs:
         self._runner.cancel()
         self._results.interrupt()
 
-    def _run(self, instruction: do.RunEpoch, chain: Chain, *, releases: bool = False) -> ev.Event:
+    def _run(self, instruction: do.RunEpoch, chain: ChainWriter, *, releases: bool = False) -> ev.Event:
         try:
             if not releases:
                 self._results.wait_for_room()
@@ -162,12 +162,12 @@ class Epochs:
             outcome = self._runner.run(plan)
             damage = state_damage(outcome.failures, self._storage, chain.job_id)
             if damage is not None:
-                return ev.EpochBroke(damage)
+                return ev.EpochFailed(damage)
             return ev.EpochEnded(outcome, self._mailbox.clock.now().since(started))
         except (EpochInfrastructureError, EpochCancelledError) as error:
             return ev.EpochLost(error)
         except Exception as error:  # noqa: BLE001 - the job fails with it, whatever it is
-            return ev.EpochBroke(error)
+            return ev.EpochFailed(error)
 
     def _stored_program(self, job_id: str) -> str:
         if self.program_path is None:

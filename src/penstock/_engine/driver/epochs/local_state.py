@@ -11,7 +11,7 @@ import shutil
 import weakref
 from typing import TYPE_CHECKING
 
-from penstock._engine.storage.scratch import Hold, is_dead
+from penstock._engine.storage.scratch import DirectoryLock, is_dead
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -41,7 +41,7 @@ class LocalStateDirectory:
             parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             draft = parent / f".{self.path.name}"  # nobody sees it before it is held
             draft.mkdir(mode=0o700)
-            self._let_go = weakref.finalize(self, Hold(draft).close)
+            self._let_go = weakref.finalize(self, DirectoryLock(draft).close)
             draft.rename(self.path)
             for other in parent.iterdir():
                 if not other.name.startswith(".") and is_dead(other):

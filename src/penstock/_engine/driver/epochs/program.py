@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from penstock._engine.graph.job_graph import JobGraph, OperatorNode
 
 
-class Program:
+class DriverOperators:
     """A job's operators as the driver sees them, each by its uid.
 
     Args:

@@ -12,10 +12,10 @@ from penstock._engine.gateway.checkpoint_view import (
     CheckpointsView,
     CheckpointView,
     RestoredView,
-    Spread,
+    StatsSummary,
     SubtaskCheckpoint,
 )
-from penstock._engine.protocol.control import Stop
+from penstock._engine.protocol.control import StopMode
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -30,7 +30,7 @@ _LISTED: Final = 10
 _MEASURED: Final = 1000
 
 
-class CheckpointHistory:
+class CheckpointStatsTracker:
     """The checkpoints of one job in this run.
 
     Args:
@@ -51,9 +51,9 @@ class CheckpointHistory:
 
     # ------------------------------------------------------------------------------------------------- checkpoints
 
-    def begun(self, checkpoint_id: int, stop: Stop, subtasks: int, now: Moment) -> None:
+    def begun(self, checkpoint_id: int, stop: StopMode, subtasks: int, now: Moment) -> None:
         """An epoch was dispatched."""
-        kind = CheckpointKind.CHECKPOINT if stop is Stop.NO else CheckpointKind.SYNC_SAVEPOINT
+        kind = CheckpointKind.CHECKPOINT if stop is StopMode.NO else CheckpointKind.SYNC_SAVEPOINT
         self._acked = None
         self._append(CheckpointView(checkpoint_id, kind, CheckpointStatus.IN_PROGRESS, now, subtasks))
 
@@ -83,9 +83,9 @@ class CheckpointHistory:
             self.view,
             completed=self.view.completed + 1,
             last_completed=done,
-            durations_ms=Spread(tuple(self._durations)),
-            written_bytes=Spread(tuple(self._written)),
-            state_bytes=Spread(tuple(self._sizes)),
+            durations_ms=StatsSummary(tuple(self._durations)),
+            written_bytes=StatsSummary(tuple(self._written)),
+            state_bytes=StatsSummary(tuple(self._sizes)),
         )
 
     def failed(self, checkpoint_id: int, reason: str, now: Moment) -> None:
@@ -128,12 +128,12 @@ class CheckpointHistory:
         self._copying[path] = entry
         self._append(entry)
 
-    def savepoint_ended(self, path: str, stop: Stop, reason: str | None, now: Moment) -> None:
+    def savepoint_ended(self, path: str, stop: StopMode, reason: str | None, now: Moment) -> None:
         """A savepoint is complete, or there will be none."""
-        entry = self._copying.pop(path, None) if stop is Stop.NO else self.view.last_completed
+        entry = self._copying.pop(path, None) if stop is StopMode.NO else self.view.last_completed
         if entry is None:
             return
-        if stop is not Stop.NO:  # one with the checkpoint that the job stopped with
+        if stop is not StopMode.NO:  # one with the checkpoint that the job stopped with
             if reason is None:
                 done = replace(entry, kind=CheckpointKind.SYNC_SAVEPOINT, path=path)
                 self._replace(entry, done)

@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING, Any
 from penstock._engine.coordinator import events as ev
 from penstock._engine.coordinator import instructions as do
 from penstock._engine.driver.epochs.accumulators import totals
-from penstock._engine.driver.monitor.checkpoint_history import CheckpointHistory
+from penstock._engine.driver.monitor.checkpoint_history import CheckpointStatsTracker
 from penstock._engine.gateway.checkpoint_view import RestoredView
 from penstock._engine.gateway.job_view import JobView, SubtaskView
 from penstock._engine.gateway.progress import JobProgress
-from penstock._engine.protocol.metadata import LATE_RECORDS, RecordKind, late_records
+from penstock._engine.protocol.metadata import LATE_RECORDS, ChainEntryKind, late_records
 from penstock._engine.protocol.paths import checkpoint_path
 from penstock._engine.protocol.rows import MAX_WATERMARK
 from penstock.common.job_status import JobStatus
@@ -28,16 +28,16 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
     from penstock._engine.coordinator.job import JobCoordinator
-    from penstock._engine.coordinator.restore.state_assignment import Restored
+    from penstock._engine.coordinator.restore.state_assignment import RestoredCheckpoint
     from penstock._engine.gateway.checkpoint_view import CheckpointSettings
     from penstock._engine.gateway.job_view import PlanView
     from penstock._engine.gateway.progress import JobFailure
     from penstock._engine.protocol.clocks import Moment
     from penstock._engine.protocol.control import SubtaskAck
-    from penstock._engine.protocol.metadata import AccumulatorRecord
+    from penstock._engine.protocol.metadata import StoredAccumulator
 
 
-class JobWatch:
+class JobMonitor:
     """Makes the views of one job: a `JobListener`.
 
     Args:
@@ -69,7 +69,7 @@ class JobWatch:
         self._coordinator = coordinator
         self._clock = clock
         self._full_path = full_path
-        self._checkpoints = CheckpointHistory(settings, self._checkpoint_path)
+        self._checkpoints = CheckpointStatsTracker(settings, self._checkpoint_path)
         self._failures: deque[JobFailure] = deque(maxlen=failures_kept)
         self._failure_count = 0
         #: Since when the job is RUNNING, None while it is not; and the end of its last epoch that counted.
@@ -82,10 +82,10 @@ class JobWatch:
         self.on_end: list[Callable[[JobView], None]] = []
         self._reactions: dict[type[Any], Callable[[Any], None]] = {
             do.RunEpoch: self._run_epoch,
-            do.Publish: self._epoch_counts,
-            do.ShowGivenUp: self._show_given_up,
+            do.PublishProgress: self._epoch_counts,
+            do.PublishGivenUp: self._show_given_up,
             do.Commit: self._commit,
-            do.Delete: self._delete,
+            do.DeleteFiles: self._delete,
             do.WriteSavepoint: self._write_savepoint,
             do.AnswerSavepoint: self._answer_savepoint,
         }
@@ -138,7 +138,7 @@ class JobWatch:
             return
         if status is JobStatus.RUNNING:
             self._note_restore(now.now_ms)
-            self._show_counted(self._coordinator.counted)
+            self._show_accumulators(self._coordinator.accumulators)
             self._show(given_up=self._coordinator.given_up)
             self._running_since = self._last_epoch = now
         elif self._running_since is not None:
@@ -161,7 +161,7 @@ class JobWatch:
         """Show the last status, for good; an error is what the program gets."""
         now = self._clock()
         self._checkpoints.job_ended(f"the job is {status.name}", now)
-        self._show_counted(self._coordinator.counted)
+        self._show_accumulators(self._coordinator.accumulators)
         self._show(
             given_up=self._coordinator.given_up,
             status=status,
@@ -178,11 +178,11 @@ class JobWatch:
     # --------------------------------------------------------------------------------------------------- instructions
 
     def _run_epoch(self, instruction: do.RunEpoch) -> None:
-        subtasks = sum(not part.is_notice for part in instruction.dispatches.values())
+        subtasks = sum(not part.is_notification for part in instruction.dispatches.values())
         self._checkpoints.begun(instruction.checkpoint_id, instruction.stop, subtasks, self._clock())
         self._show()
 
-    def _epoch_counts(self, instruction: do.Publish) -> None:
+    def _epoch_counts(self, instruction: do.PublishProgress) -> None:
         now, progress = self._clock(), instruction.progress
         self._checkpoints.completed(progress.checkpoint_id, instruction.acks, instruction.snapshot, now)
         interval_ms = now.since(self._last_epoch)
@@ -193,21 +193,21 @@ class JobWatch:
             last_interval_ms=interval_ms,
             running_ms=self.view.running_ms + interval_ms,
         )
-        self._show_counted(instruction.snapshot.counted)
+        self._show_accumulators(instruction.snapshot.all_accumulators)
 
-    def _show_given_up(self, instruction: do.ShowGivenUp) -> None:
+    def _show_given_up(self, instruction: do.PublishGivenUp) -> None:
         self._show(given_up=instruction.given_up, progress=instruction.progress)
 
     def _commit(self, _: do.Commit) -> None:
         self._show(pending_commits=self._pending_commits())
 
-    def _delete(self, instruction: do.Delete) -> None:
+    def _delete(self, instruction: do.DeleteFiles) -> None:
         self._checkpoints.discarded(instruction.garbage.checkpoints)
         self._show()
 
     def _write_savepoint(self, instruction: do.WriteSavepoint) -> None:
         if not instruction.is_staged:  # else it is the one of the stop, which shows as its checkpoint
-            self._checkpoints.savepoint_begun(instruction.path, instruction.record.checkpoint_id, self._clock())
+            self._checkpoints.savepoint_begun(instruction.path, instruction.entry.checkpoint_id, self._clock())
             self._show()
 
     def _answer_savepoint(self, instruction: do.AnswerSavepoint) -> None:
@@ -245,13 +245,13 @@ class JobWatch:
             )
         return tuple(tuple(row) for row in rows)
 
-    def _show_counted(self, counted: Mapping[str, Mapping[str, AccumulatorRecord]]) -> None:
-        late = late_records(counted)
-        if not counted and not self.view.accumulators and late == self.view.late_records:
+    def _show_accumulators(self, accumulators: Mapping[str, Mapping[str, StoredAccumulator]]) -> None:
+        late = late_records(accumulators)
+        if not accumulators and not self.view.accumulators and late == self.view.late_records:
             return
         own = {
-            uid: {name: record for name, record in records.items() if name != LATE_RECORDS}
-            for uid, records in counted.items()
+            uid: {name: stored for name, stored in by_name.items() if name != LATE_RECORDS}
+            for uid, by_name in accumulators.items()
         }
         of_vertices = {
             vertex.id: totals(own.get(node.uid, {}) for node in vertex.operators) for vertex in self.view.plan.vertices
@@ -270,15 +270,13 @@ class JobWatch:
         if last:
             self._checkpoints.restored(RestoredView(last, now_ms, is_savepoint=False, path=self._checkpoint_path(last)))
         elif restored is not None:
-            record = restored.record
-            is_savepoint = record.kind is RecordKind.SAVEPOINT
+            entry = restored.entry
+            is_savepoint = entry.kind is ChainEntryKind.SAVEPOINT
             path = self._restored_path(restored)
-            view = RestoredView(
-                record.checkpoint_id, now_ms, is_savepoint=is_savepoint, path=path, later=restored.later
-            )
+            view = RestoredView(entry.checkpoint_id, now_ms, is_savepoint=is_savepoint, path=path, later=restored.later)
             self._checkpoints.restored(view)
 
-    def _restored_path(self, restored: Restored) -> str | None:
+    def _restored_path(self, restored: RestoredCheckpoint) -> str | None:
         if "://" in restored.path or restored.path.startswith("/"):
             return restored.path
         return self._full_path and self._full_path(restored.path)

@@ -15,7 +15,7 @@ _LEAST_MS: Final = 500
 _SLEW: Final = 1 / 1000
 
 
-class JumpWatch:
+class ClockJumpDetector:
     """Compares the time of day with the time that passes, from one turn of the loop to the next.
 
     Args:

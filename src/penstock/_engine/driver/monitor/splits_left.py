@@ -9,11 +9,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from penstock._engine.protocol.control import decode
-from penstock._engine.protocol.events import AddSplits, ReaderState, decode_event
+from penstock._engine.protocol.events import AddSplitsEvent, ReaderState, decode_event
 
 if TYPE_CHECKING:
     from penstock._engine.driver.epochs.enumerators import Enumerators
-    from penstock._engine.protocol.metadata import EnumeratorRecord, JobSnapshot, OperatorRecord
+    from penstock._engine.protocol.metadata import JobSnapshot, OperatorMetadata, SourceCoordinatorState
 
 
 def splits_left(enumerators: Enumerators, snapshot: JobSnapshot) -> int | None:
@@ -27,12 +27,12 @@ def splits_left(enumerators: Enumerators, snapshot: JobSnapshot) -> int | None:
     if waiting is None:
         return None
     sources = ((operator, operator.enumerator) for operator in snapshot.operators.values())
-    return waiting + sum(_held(operator, record) for operator, record in sources if record is not None)
+    return waiting + sum(_held(operator, state) for operator, state in sources if state is not None)
 
 
-def _held(operator: OperatorRecord, record: EnumeratorRecord) -> int:
+def _held(operator: OperatorMetadata, state: SourceCoordinatorState) -> int:
     """Return how many splits of a source are with its readers or on their way there."""
     readers = (decode(part.state, ReaderState) for part in operator.subtasks if part.state and not part.finished)
-    events = (decode_event(data) for events in record.undelivered.values() for data in events)
-    on_the_way = sum(len(event.splits) for event in events if isinstance(event, AddSplits))
+    events = (decode_event(data) for events in state.undelivered.values() for data in events)
+    on_the_way = sum(len(event.splits) for event in events if isinstance(event, AddSplitsEvent))
     return on_the_way + sum(len(reader.splits) for reader in readers)

@@ -6,16 +6,16 @@ from typing import TYPE_CHECKING, Literal
 
 import msgspec
 
-from penstock._engine.gateway.checkpoint_view import Spread
+from penstock._engine.gateway.checkpoint_view import StatsSummary
 from penstock._engine.rest.handlers.checkpoints import (
     UNKNOWN,
-    Distribution,
-    TaskStatistics,
+    StatsSummaryInfo,
+    TaskCheckpointStatistics,
     distribution,
     find_checkpoint,
     task_statistics,
 )
-from penstock._engine.rest.refusal import Refusal
+from penstock._engine.rest.http_error import HttpError
 from penstock._engine.rest.routing import Route
 
 if TYPE_CHECKING:
@@ -23,17 +23,17 @@ if TYPE_CHECKING:
 
     from penstock._engine.gateway.checkpoint_view import SubtaskCheckpoint
     from penstock._engine.gateway.job_view import JobView
-    from penstock._engine.rest.routing import Call
+    from penstock._engine.rest.routing import HandlerRequest
 
 
-class SyncAsync(msgspec.Struct):
+class CheckpointDuration(msgspec.Struct):
     """Time of the two parts of a snapshot; ours has one."""
 
     sync: int
     async_: int = msgspec.field(name="async")
 
 
-class Alignment(msgspec.Struct):
+class CheckpointAlignment(msgspec.Struct):
     """What barriers held up; there are none."""
 
     buffered: int
@@ -42,7 +42,7 @@ class Alignment(msgspec.Struct):
     duration: int
 
 
-class SubtaskStatistics(msgspec.Struct):
+class SubtaskCheckpointStatistics(msgspec.Struct):
     """What one subtask added to a checkpoint; one that has not acknowledged has index and status alone."""
 
     class_name: Literal["completed", "pending"] = msgspec.field(name="className")
@@ -52,87 +52,87 @@ class SubtaskStatistics(msgspec.Struct):
     end_to_end_duration: int | msgspec.UnsetType = msgspec.UNSET
     checkpointed_size: int | msgspec.UnsetType = msgspec.UNSET
     state_size: int | msgspec.UnsetType = msgspec.UNSET
-    checkpoint: SyncAsync | msgspec.UnsetType = msgspec.UNSET
-    alignment: Alignment | msgspec.UnsetType = msgspec.UNSET
+    checkpoint: CheckpointDuration | msgspec.UnsetType = msgspec.UNSET
+    alignment: CheckpointAlignment | msgspec.UnsetType = msgspec.UNSET
     start_delay: int | msgspec.UnsetType = msgspec.UNSET
     unaligned_checkpoint: bool | msgspec.UnsetType = msgspec.UNSET
     aborted: bool | msgspec.UnsetType = msgspec.UNSET
 
 
-class SyncAsyncSummary(msgspec.Struct):
+class CheckpointDurationSummary(msgspec.Struct):
     """How the times of the two parts were spread."""
 
-    sync: Distribution
-    async_: Distribution = msgspec.field(name="async")
+    sync: StatsSummaryInfo
+    async_: StatsSummaryInfo = msgspec.field(name="async")
 
 
-class AlignmentSummary(msgspec.Struct):
+class CheckpointAlignmentSummary(msgspec.Struct):
     """How what barriers held up was spread."""
 
-    buffered: Distribution
-    processed: Distribution
-    persisted: Distribution
-    duration: Distribution
+    buffered: StatsSummaryInfo
+    processed: StatsSummaryInfo
+    persisted: StatsSummaryInfo
+    duration: StatsSummaryInfo
 
 
-class SubtaskSummary(msgspec.Struct):
+class SubtaskCheckpointSummary(msgspec.Struct):
     """How the figures were spread over the subtasks of a vertex."""
 
-    checkpointed_size: Distribution
-    state_size: Distribution
-    end_to_end_duration: Distribution
-    checkpoint_duration: SyncAsyncSummary
-    alignment: AlignmentSummary
-    start_delay: Distribution
+    checkpointed_size: StatsSummaryInfo
+    state_size: StatsSummaryInfo
+    end_to_end_duration: StatsSummaryInfo
+    checkpoint_duration: CheckpointDurationSummary
+    alignment: CheckpointAlignmentSummary
+    start_delay: StatsSummaryInfo
 
 
-class VertexCheckpoint(TaskStatistics):
+class TaskCheckpointStatisticsWithSubtaskDetails(TaskCheckpointStatistics):
     """What each subtask of a vertex added to a checkpoint."""
 
-    summary: SubtaskSummary
-    subtasks: list[SubtaskStatistics]
+    summary: SubtaskCheckpointSummary
+    subtasks: list[SubtaskCheckpointStatistics]
 
 
-def subtasks(call: Call) -> VertexCheckpoint:
+def subtasks(request: HandlerRequest) -> TaskCheckpointStatisticsWithSubtaskDetails:
     """What each subtask of a vertex added to a checkpoint."""
-    return subtask_details(call.job, call.number("checkpointid"), call.id("vertexid"))
+    return subtask_details(request.job, request.number("checkpointid"), request.id("vertexid"))
 
 
-def subtask_details(job: JobView, checkpoint_id: int, vertex_id: str) -> VertexCheckpoint:
+def subtask_details(job: JobView, checkpoint_id: int, vertex_id: str) -> TaskCheckpointStatisticsWithSubtaskDetails:
     """Return what each subtask of a vertex added to a checkpoint."""
     entry = find_checkpoint(job, checkpoint_id)
     places = [place for place, vertex in enumerate(job.plan.vertices) if vertex.id == vertex_id]
     if not places:
-        raise Refusal(404, f"JobVertex {vertex_id} not found")
+        raise HttpError(404, f"JobVertex {vertex_id} not found")
     vertex = job.plan.vertices[places[0]]
     parts = entry.subtasks[places[0]] if entry.subtasks else {}
     finished = entry.finished[places[0]] if entry.finished else 0
     task = task_statistics(entry, list(parts.values()), vertex.parallelism, finished)
-    return VertexCheckpoint(
+    return TaskCheckpointStatisticsWithSubtaskDetails(
         **msgspec.structs.asdict(task),
         summary=_subtask_summary(parts.values()),
         subtasks=[_subtask(index, parts.get(index)) for index in range(vertex.parallelism)],
     )
 
 
-def _subtask_summary(parts: Iterable[SubtaskCheckpoint]) -> SubtaskSummary:
+def _subtask_summary(parts: Iterable[SubtaskCheckpoint]) -> SubtaskCheckpointSummary:
     known = list(parts)
-    durations = distribution(Spread(tuple(part.duration_ms for part in known)))
-    nothing = distribution(Spread())
-    return SubtaskSummary(
-        checkpointed_size=distribution(Spread(tuple(part.written_bytes for part in known))),
-        state_size=distribution(Spread(tuple(part.state_bytes for part in known))),
+    durations = distribution(StatsSummary(tuple(part.duration_ms for part in known)))
+    nothing = distribution(StatsSummary())
+    return SubtaskCheckpointSummary(
+        checkpointed_size=distribution(StatsSummary(tuple(part.written_bytes for part in known))),
+        state_size=distribution(StatsSummary(tuple(part.state_bytes for part in known))),
         end_to_end_duration=durations,
-        checkpoint_duration=SyncAsyncSummary(durations, nothing),
-        alignment=AlignmentSummary(nothing, nothing, nothing, nothing),
+        checkpoint_duration=CheckpointDurationSummary(durations, nothing),
+        alignment=CheckpointAlignmentSummary(nothing, nothing, nothing, nothing),
         start_delay=nothing,
     )
 
 
-def _subtask(index: int, part: SubtaskCheckpoint | None) -> SubtaskStatistics:
+def _subtask(index: int, part: SubtaskCheckpoint | None) -> SubtaskCheckpointStatistics:
     if part is None:
-        return SubtaskStatistics("pending", index, "pending_or_failed")
-    return SubtaskStatistics(
+        return SubtaskCheckpointStatistics("pending", index, "pending_or_failed")
+    return SubtaskCheckpointStatistics(
         class_name="completed",
         index=index,
         status="completed",
@@ -140,8 +140,8 @@ def _subtask(index: int, part: SubtaskCheckpoint | None) -> SubtaskStatistics:
         end_to_end_duration=part.duration_ms,
         checkpointed_size=part.written_bytes,
         state_size=part.state_bytes,
-        checkpoint=SyncAsync(part.duration_ms, 0),
-        alignment=Alignment(0, 0, 0, 0),
+        checkpoint=CheckpointDuration(part.duration_ms, 0),
+        alignment=CheckpointAlignment(0, 0, 0, 0),
         start_delay=0,
         unaligned_checkpoint=False,
         aborted=False,
@@ -153,7 +153,7 @@ ROUTES = (
         "GET",
         "/jobs/{jobid}/checkpoints/details/{checkpointid}/subtasks/{vertexid}",
         subtasks,
-        VertexCheckpoint,
-        refusals=UNKNOWN,
+        TaskCheckpointStatisticsWithSubtaskDetails,
+        errors=UNKNOWN,
     ),
 )

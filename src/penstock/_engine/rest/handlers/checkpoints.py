@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Literal
 
 import msgspec
 
-from penstock._engine.gateway.checkpoint_view import CheckpointKind, CheckpointStatus, Spread
+from penstock._engine.gateway.checkpoint_view import CheckpointKind, CheckpointStatus, StatsSummary
+from penstock._engine.rest.http_error import HttpError
 from penstock._engine.rest.paths import as_uri
-from penstock._engine.rest.refusal import Refusal
 from penstock._engine.rest.routing import Route
 
 if TYPE_CHECKING:
@@ -19,13 +19,13 @@ if TYPE_CHECKING:
         SubtaskCheckpoint,
     )
     from penstock._engine.gateway.job_view import JobView
-    from penstock._engine.rest.routing import Call
+    from penstock._engine.rest.routing import HandlerRequest
 
 #: Flink's words for a checkpoint whose directory goes with the job.
 _NOT_ADDRESSABLE = "<checkpoint-not-externally-addressable>"
 
 
-class Counts(msgspec.Struct):
+class CheckpointCounts(msgspec.Struct):
     """How many there are."""
 
     restored: int
@@ -35,7 +35,7 @@ class Counts(msgspec.Struct):
     failed: int
 
 
-class Distribution(msgspec.Struct):
+class StatsSummaryInfo(msgspec.Struct):
     """How some figure was spread over the completed checkpoints."""
 
     min: int
@@ -48,18 +48,18 @@ class Distribution(msgspec.Struct):
     p999: float
 
 
-class CheckpointSummary(msgspec.Struct):
+class CheckpointStatsSummary(msgspec.Struct):
     """How the figures of completed checkpoints were spread."""
 
-    checkpointed_size: Distribution
-    state_size: Distribution
-    end_to_end_duration: Distribution
-    alignment_buffered: Distribution
-    processed_data: Distribution
-    persisted_data: Distribution
+    checkpointed_size: StatsSummaryInfo
+    state_size: StatsSummaryInfo
+    end_to_end_duration: StatsSummaryInfo
+    alignment_buffered: StatsSummaryInfo
+    processed_data: StatsSummaryInfo
+    persisted_data: StatsSummaryInfo
 
 
-class TaskStatistics(msgspec.Struct):
+class TaskCheckpointStatistics(msgspec.Struct):
     """What the subtasks of a vertex added to a checkpoint."""
 
     id: int
@@ -82,7 +82,7 @@ class FinishedSubtasks(msgspec.Struct):
     finished_subtasks: int
 
 
-class Checkpoint(msgspec.Struct):
+class CheckpointStatistics(msgspec.Struct):
     """One checkpoint, or savepoint; what only its class has is left out in the others."""
 
     class_name: Literal["completed", "failed", "in_progress"] = msgspec.field(name="className")
@@ -101,14 +101,14 @@ class Checkpoint(msgspec.Struct):
     num_subtasks: int
     num_acknowledged_subtasks: int
     checkpoint_type: str
-    tasks: dict[str, TaskStatistics]
+    tasks: dict[str, TaskCheckpointStatistics]
     external_path: str | msgspec.UnsetType = msgspec.UNSET
     discarded: bool | msgspec.UnsetType = msgspec.UNSET
     failure_timestamp: int | msgspec.UnsetType = msgspec.UNSET
     failure_message: str | msgspec.UnsetType = msgspec.UNSET
 
 
-class RestoredCheckpoint(msgspec.Struct):
+class RestoredCheckpointStatistics(msgspec.Struct):
     """What the job went on from last."""
 
     id: int
@@ -120,10 +120,10 @@ class RestoredCheckpoint(msgspec.Struct):
 class LatestCheckpoints(msgspec.Struct):
     """The last one of each kind."""
 
-    completed: Checkpoint | None
-    savepoint: Checkpoint | None
-    failed: Checkpoint | None
-    restored: RestoredCheckpoint | None
+    completed: CheckpointStatistics | None
+    savepoint: CheckpointStatistics | None
+    failed: CheckpointStatistics | None
+    restored: RestoredCheckpointStatistics | None
 
 
 class PendingCommits(msgspec.Struct):
@@ -146,24 +146,24 @@ class CheckpointExtras(PendingCommits):
     published_again: CheckpointRange | None
 
 
-class Checkpoints(msgspec.Struct):
+class CheckpointingStatistics(msgspec.Struct):
     """The checkpoints of a job in this run."""
 
-    counts: Counts
-    summary: CheckpointSummary
+    counts: CheckpointCounts
+    summary: CheckpointStatsSummary
     latest: LatestCheckpoints
-    history: list[Checkpoint]
+    history: list[CheckpointStatistics]
     penstock: CheckpointExtras
 
 
-class Externalization(msgspec.Struct):
+class ExternalizedCheckpointInfo(msgspec.Struct):
     """Whether checkpoints stay."""
 
     enabled: bool
     delete_on_cancellation: bool
 
 
-class CheckpointConfig(msgspec.Struct):
+class CheckpointConfigInfo(msgspec.Struct):
     """How a job makes checkpoints. Times in milliseconds."""
 
     mode: str
@@ -171,7 +171,7 @@ class CheckpointConfig(msgspec.Struct):
     timeout: int
     min_pause: int
     max_concurrent: int
-    externalization: Externalization
+    externalization: ExternalizedCheckpointInfo
     state_backend: str
     checkpoint_storage: str
     unaligned_checkpoints: bool
@@ -183,25 +183,25 @@ class CheckpointConfig(msgspec.Struct):
     changelog_storage: str
 
 
-def checkpoints(call: Call) -> Checkpoints:
+def checkpoints(request: HandlerRequest) -> CheckpointingStatistics:
     """The checkpoints of a job in this run."""
-    return job_checkpoints(call.job)
+    return job_checkpoints(request.job)
 
 
-def job_checkpoints(job: JobView) -> Checkpoints:
+def job_checkpoints(job: JobView) -> CheckpointingStatistics:
     """Return the checkpoints of a job."""
     known = _enabled(job)
-    nothing = distribution(Spread())
+    nothing = distribution(StatsSummary())
     restored = known.last_restored
-    return Checkpoints(
-        counts=Counts(
+    return CheckpointingStatistics(
+        counts=CheckpointCounts(
             restored=known.restored,
             total=known.completed + known.failed + known.in_progress,
             in_progress=known.in_progress,
             completed=known.completed,
             failed=known.failed,
         ),
-        summary=CheckpointSummary(
+        summary=CheckpointStatsSummary(
             checkpointed_size=distribution(known.written_bytes),
             state_size=distribution(known.state_bytes),
             end_to_end_duration=distribution(known.durations_ms),
@@ -214,7 +214,7 @@ def job_checkpoints(job: JobView) -> Checkpoints:
             savepoint=known.last_savepoint and _checkpoint(job, known.last_savepoint),
             failed=known.last_failed and _checkpoint(job, known.last_failed),
             restored=restored
-            and RestoredCheckpoint(
+            and RestoredCheckpointStatistics(
                 restored.checkpoint_id, restored.restored_ms, restored.is_savepoint, _path(restored.path)
             ),
         ),
@@ -229,24 +229,24 @@ def _published_again(restored: RestoredView) -> CheckpointRange | None:
 
 def _enabled(job: JobView) -> CheckpointsView:
     if not job.checkpoints.settings.enabled:
-        raise Refusal(404, f"Checkpointing has not been enabled for job {job.job_id}.")
+        raise HttpError(404, f"Checkpointing has not been enabled for job {job.job_id}.")
     return job.checkpoints
 
 
-def distribution(spread: Spread) -> Distribution:
+def distribution(spread: StatsSummary) -> StatsSummaryInfo:
     """Return how a figure was spread."""
     values = spread.values or (0,)
     quantiles = (spread.quantile(share) for share in (0.5, 0.9, 0.95, 0.99, 0.999))
-    return Distribution(min(values), max(values), sum(values) // len(values), *quantiles)
+    return StatsSummaryInfo(min(values), max(values), sum(values) // len(values), *quantiles)
 
 
 def _path(path: str | None) -> str:
     return _NOT_ADDRESSABLE if path is None else as_uri(path)
 
 
-def _checkpoint(job: JobView, entry: CheckpointView, *, tasks: bool = False) -> Checkpoint:
+def _checkpoint(job: JobView, entry: CheckpointView, *, tasks: bool = False) -> CheckpointStatistics:
     is_savepoint = entry.kind is not CheckpointKind.CHECKPOINT
-    answer = Checkpoint(
+    answer = CheckpointStatistics(
         class_name=_CLASSES[entry.status],
         id=entry.id,
         status=entry.status.value,
@@ -282,7 +282,7 @@ _CLASSES: dict[CheckpointStatus, Literal["completed", "failed", "in_progress"]] 
 }
 
 
-def _tasks(job: JobView, entry: CheckpointView) -> dict[str, TaskStatistics]:
+def _tasks(job: JobView, entry: CheckpointView) -> dict[str, TaskCheckpointStatistics]:
     counts = entry.finished or (0,) * len(entry.subtasks)
     return {
         vertex.id: task_statistics(entry, list(parts.values()), vertex.parallelism, finished)
@@ -293,9 +293,9 @@ def _tasks(job: JobView, entry: CheckpointView) -> dict[str, TaskStatistics]:
 
 def task_statistics(
     entry: CheckpointView, parts: list[SubtaskCheckpoint], parallelism: int, finished: int
-) -> TaskStatistics:
+) -> TaskCheckpointStatistics:
     """Return what the subtasks of one vertex added to a checkpoint; those that had finished before count as done."""
-    return TaskStatistics(
+    return TaskCheckpointStatistics(
         id=entry.id,
         status=entry.status.value,
         latest_ack_timestamp=max((part.acked_ms for part in parts), default=-1),
@@ -311,12 +311,12 @@ def task_statistics(
     )
 
 
-def details(call: Call) -> Checkpoint:
+def details(request: HandlerRequest) -> CheckpointStatistics:
     """One checkpoint, with what each vertex added to it."""
-    return checkpoint_details(call.job, call.number("checkpointid"))
+    return checkpoint_details(request.job, request.number("checkpointid"))
 
 
-def checkpoint_details(job: JobView, checkpoint_id: int) -> Checkpoint:
+def checkpoint_details(job: JobView, checkpoint_id: int) -> CheckpointStatistics:
     """Return one checkpoint of a job."""
     return _checkpoint(job, find_checkpoint(job, checkpoint_id), tasks=True)
 
@@ -325,25 +325,27 @@ def find_checkpoint(job: JobView, checkpoint_id: int) -> CheckpointView:
     """Return a checkpoint of a job; refuses one that nobody knows any more."""
     entry = _enabled(job).find(checkpoint_id)
     if entry is None:
-        raise Refusal(404, f"Could not find checkpointing statistics for checkpoint {checkpoint_id}.")
+        raise HttpError(404, f"Could not find checkpointing statistics for checkpoint {checkpoint_id}.")
     return entry
 
 
-def config(call: Call) -> CheckpointConfig:
+def config(request: HandlerRequest) -> CheckpointConfigInfo:
     """How a job makes checkpoints."""
-    return checkpoint_config(call.job)
+    return checkpoint_config(request.job)
 
 
-def checkpoint_config(job: JobView) -> CheckpointConfig:
+def checkpoint_config(job: JobView) -> CheckpointConfigInfo:
     """Return how a job makes checkpoints."""
     settings = _enabled(job).settings
-    return CheckpointConfig(
+    return CheckpointConfigInfo(
         mode="exactly_once",
         interval=settings.interval_ms,
         timeout=settings.timeout_ms,
         min_pause=settings.min_pause_ms,
         max_concurrent=1,
-        externalization=Externalization(enabled=settings.durable, delete_on_cancellation=not settings.kept_on_cancel),
+        externalization=ExternalizedCheckpointInfo(
+            enabled=settings.durable, delete_on_cancellation=not settings.kept_on_cancel
+        ),
         state_backend="Penstock (LMDB)",
         checkpoint_storage="FileSystemCheckpointStorage",
         unaligned_checkpoints=False,
@@ -360,7 +362,7 @@ def checkpoint_config(job: JobView) -> CheckpointConfig:
 UNKNOWN = {404: "There is no such job or checkpoint, or it makes no checkpoints that stay."}
 
 ROUTES = (
-    Route("GET", "/jobs/{jobid}/checkpoints", checkpoints, Checkpoints, refusals=UNKNOWN),
-    Route("GET", "/jobs/{jobid}/checkpoints/config", config, CheckpointConfig, refusals=UNKNOWN),
-    Route("GET", "/jobs/{jobid}/checkpoints/details/{checkpointid}", details, Checkpoint, refusals=UNKNOWN),
+    Route("GET", "/jobs/{jobid}/checkpoints", checkpoints, CheckpointingStatistics, errors=UNKNOWN),
+    Route("GET", "/jobs/{jobid}/checkpoints/config", config, CheckpointConfigInfo, errors=UNKNOWN),
+    Route("GET", "/jobs/{jobid}/checkpoints/details/{checkpointid}", details, CheckpointStatistics, errors=UNKNOWN),
 )

@@ -17,7 +17,7 @@ from penstock._engine.rest.routing import Route
 from penstock.common.job_status import JobStatus
 
 if TYPE_CHECKING:
-    from penstock._engine.rest.routing import Call
+    from penstock._engine.rest.routing import HandlerRequest
 
 #: Clients and operators compare this: the Flink whose API this is.
 FLINK_VERSION: Final = "2.3.0"
@@ -25,11 +25,11 @@ _FLINK_COMMIT: Final = "c0f8d1a"
 _REFRESH_MS: Final = 3000
 
 
-class Empty(msgspec.Struct):
+class EmptyResponseBody(msgspec.Struct):
     """An answer without members: it was done."""
 
 
-class Features(msgspec.Struct, rename="kebab"):
+class DashboardFeatures(msgspec.Struct, rename="kebab"):
     """What a web page may offer."""
 
     web_submit: bool = False
@@ -38,13 +38,13 @@ class Features(msgspec.Struct, rename="kebab"):
     web_history: bool = False
 
 
-class Versions(msgspec.Struct):
+class PenstockVersion(msgspec.Struct):
     """Penstock's own members."""
 
     version: str
 
 
-class Dashboard(msgspec.Struct, rename="kebab"):
+class DashboardConfiguration(msgspec.Struct, rename="kebab"):
     """What a web page has to know first."""
 
     refresh_interval: int
@@ -52,8 +52,8 @@ class Dashboard(msgspec.Struct, rename="kebab"):
     timezone_offset: int
     flink_version: str
     flink_revision: str
-    features: Features
-    penstock: Versions
+    features: DashboardFeatures
+    penstock: PenstockVersion
 
 
 class ClusterOverview(msgspec.Struct, rename="kebab"):
@@ -68,7 +68,7 @@ class ClusterOverview(msgspec.Struct, rename="kebab"):
     jobs_failed: int
     flink_version: str
     flink_commit: str
-    penstock: Versions
+    penstock: PenstockVersion
 
 
 class ConfigurationEntry(msgspec.Struct):
@@ -78,7 +78,7 @@ class ConfigurationEntry(msgspec.Struct):
     value: str
 
 
-class Runtime(msgspec.Struct):
+class JvmInfo(msgspec.Struct):
     """The interpreter, where Flink has its virtual machine."""
 
     version: str
@@ -86,14 +86,14 @@ class Runtime(msgspec.Struct):
     options: list[str]
 
 
-class Environment(msgspec.Struct):
+class EnvironmentInfo(msgspec.Struct):
     """Where the process runs."""
 
-    jvm: Runtime
+    jvm: JvmInfo
     classpath: list[str]
 
 
-class LogFile(msgspec.Struct):
+class LogInfo(msgspec.Struct):
     """A log file."""
 
     name: str
@@ -101,10 +101,10 @@ class LogFile(msgspec.Struct):
     mtime: int
 
 
-class Logs(msgspec.Struct):
+class LogListInfo(msgspec.Struct):
     """Log files; there are none, because logging belongs to the program."""
 
-    logs: list[LogFile]
+    logs: list[LogInfo]
 
 
 class ThreadInfo(msgspec.Struct, rename="camel"):
@@ -114,135 +114,135 @@ class ThreadInfo(msgspec.Struct, rename="camel"):
     stringified_thread_info: str
 
 
-class ThreadDump(msgspec.Struct, rename="camel"):
+class ThreadDumpInfo(msgspec.Struct, rename="camel"):
     """All threads of the process."""
 
     thread_infos: list[ThreadInfo]
 
 
-class TaskManager(msgspec.Struct):
+class TaskManagerInfo(msgspec.Struct):
     """A process of Flink's that runs tasks; Spark has executors in their place."""
 
     id: str
 
 
-class TaskManagers(msgspec.Struct):
+class TaskManagersInfo(msgspec.Struct):
     """The task managers."""
 
-    taskmanagers: list[TaskManager]
+    taskmanagers: list[TaskManagerInfo]
 
 
-class DataSet(msgspec.Struct):
+class ClusterDataSetEntry(msgspec.Struct):
     """A cached result of a batch job."""
 
     id: str
 
 
-class DataSets(msgspec.Struct, rename="camel"):
+class ClusterDataSetListResponseBody(msgspec.Struct, rename="camel"):
     """The cached results of batch jobs."""
 
-    data_sets: list[DataSet]
+    data_sets: list[ClusterDataSetEntry]
 
 
-def dashboard(_: Call) -> Dashboard:
+def dashboard(_: HandlerRequest) -> DashboardConfiguration:
     """What a web page has to know first: versions, and how often to ask."""
     offset = datetime.now().astimezone().utcoffset()
-    return Dashboard(
+    return DashboardConfiguration(
         refresh_interval=_REFRESH_MS,
         timezone_name=time.tzname[0],
         timezone_offset=0 if offset is None else int(offset.total_seconds() * 1000),
         flink_version=FLINK_VERSION,
         flink_revision=f"{_FLINK_COMMIT} @ 2026-06-14T16:29:03+02:00",
-        features=Features(),
-        penstock=Versions(__version__),
+        features=DashboardFeatures(),
+        penstock=PenstockVersion(__version__),
     )
 
 
-def overview(call: Call) -> ClusterOverview:
+def overview(request: HandlerRequest) -> ClusterOverview:
     """How many jobs there are in which state, and how many tasks can run at once."""
-    statuses = [control.view.status for control in call.site.jobs.all()]
+    statuses = [control.view.status for control in request.context.jobs.all()]
     running = sum(not status.is_terminal_state() for status in statuses)
     return ClusterOverview(
         taskmanagers=1,
-        slots_total=call.site.slots,
-        slots_available=0 if running else call.site.slots,
+        slots_total=request.context.slots,
+        slots_available=0 if running else request.context.slots,
         jobs_running=running,
         jobs_finished=statuses.count(JobStatus.FINISHED),
         jobs_cancelled=statuses.count(JobStatus.CANCELED),
         jobs_failed=statuses.count(JobStatus.FAILED),
         flink_version=FLINK_VERSION,
         flink_commit=_FLINK_COMMIT,
-        penstock=Versions(__version__),
+        penstock=PenstockVersion(__version__),
     )
 
 
-def configuration(call: Call) -> list[ConfigurationEntry]:
+def configuration(request: HandlerRequest) -> list[ConfigurationEntry]:
     """The configuration of the process; values that are secret are hidden."""
-    return [ConfigurationEntry(key, value) for key, value in sorted(call.site.configuration.items())]
+    return [ConfigurationEntry(key, value) for key, value in sorted(request.context.configuration.items())]
 
 
-def job_configuration(call: Call) -> list[ConfigurationEntry]:
+def job_configuration(request: HandlerRequest) -> list[ConfigurationEntry]:
     """The effective configuration of a job; values that are secret are hidden."""
-    return [ConfigurationEntry(key, value) for key, value in sorted(call.job.configuration.items())]
+    return [ConfigurationEntry(key, value) for key, value in sorted(request.job.configuration.items())]
 
 
-def environment(_: Call) -> Environment:
+def environment(_: HandlerRequest) -> EnvironmentInfo:
     """The interpreter that the driver runs in."""
     version = f"{platform.python_implementation()} {platform.python_version()}"
-    return Environment(Runtime(version, platform.machine(), []), list(sys.path))
+    return EnvironmentInfo(JvmInfo(version, platform.machine(), []), list(sys.path))
 
 
-def job_environment(call: Call) -> Environment:
+def job_environment(request: HandlerRequest) -> EnvironmentInfo:
     """The interpreter that the driver of a job runs in."""
-    assert call.job.job_id
-    return environment(call)
+    assert request.job.job_id
+    return environment(request)
 
 
-def logs(_: Call) -> Logs:
+def logs(_: HandlerRequest) -> LogListInfo:
     """The log files: none, because the program says where its log goes."""
-    return Logs([])
+    return LogListInfo([])
 
 
-def thread_dump(_: Call) -> ThreadDump:
+def thread_dump(_: HandlerRequest) -> ThreadDumpInfo:
     """Where each thread of the driver's process is."""
     frames = sys._current_frames()
     threads = [(thread.name, frames[thread.ident]) for thread in threading.enumerate() if thread.ident in frames]
-    return ThreadDump(
+    return ThreadDumpInfo(
         [ThreadInfo(name, f'"{name}"\n{"".join(traceback.format_stack(frame))}') for name, frame in threads]
     )
 
 
-def task_managers(_: Call) -> TaskManagers:
+def task_managers(_: HandlerRequest) -> TaskManagersInfo:
     """Flink's task managers; Spark's executors are shown by Spark's own page."""
-    return TaskManagers([])
+    return TaskManagersInfo([])
 
 
-def data_sets(_: Call) -> DataSets:
+def data_sets(_: HandlerRequest) -> ClusterDataSetListResponseBody:
     """Cached results of batch jobs: there are none."""
-    return DataSets([])
+    return ClusterDataSetListResponseBody([])
 
 
-def shut_down(call: Call) -> Empty:
+def shut_down(request: HandlerRequest) -> EmptyResponseBody:
     """Cancel all jobs; the process ends when its program does."""
-    for control in call.site.jobs.all():
+    for control in request.context.jobs.all():
         if not control.view.is_over:
             control.cancel()
-    call.site.shut_down()
-    return Empty()
+    request.context.shut_down()
+    return EmptyResponseBody()
 
 
 _UNKNOWN_JOB = {404: "There is no such job."}
 
 ROUTES = (
-    Route("GET", "/config", dashboard, Dashboard),
+    Route("GET", "/config", dashboard, DashboardConfiguration),
     Route("GET", "/overview", overview, ClusterOverview),
     Route("GET", "/jobmanager/config", configuration, list[ConfigurationEntry]),
-    Route("GET", "/jobmanager/environment", environment, Environment),
-    Route("GET", "/jobmanager/logs", logs, Logs),
-    Route("GET", "/jobmanager/thread-dump", thread_dump, ThreadDump),
-    Route("GET", "/jobs/{jobid}/jobmanager/config", job_configuration, list[ConfigurationEntry], refusals=_UNKNOWN_JOB),
-    Route("GET", "/jobs/{jobid}/jobmanager/environment", job_environment, Environment, refusals=_UNKNOWN_JOB),
-    Route("GET", "/taskmanagers", task_managers, TaskManagers),
-    Route("GET", "/datasets", data_sets, DataSets),
-    Route("DELETE", "/cluster", shut_down, Empty),
+    Route("GET", "/jobmanager/environment", environment, EnvironmentInfo),
+    Route("GET", "/jobmanager/logs", logs, LogListInfo),
+    Route("GET", "/jobmanager/thread-dump", thread_dump, ThreadDumpInfo),
+    Route("GET", "/jobs/{jobid}/jobmanager/config", job_configuration, list[ConfigurationEntry], errors=_UNKNOWN_JOB),
+    Route("GET", "/jobs/{jobid}/jobmanager/environment", job_environment, EnvironmentInfo, errors=_UNKNOWN_JOB),
+    Route("GET", "/taskmanagers", task_managers, TaskManagersInfo),
+    Route("GET", "/datasets", data_sets, ClusterDataSetListResponseBody),
+    Route("DELETE", "/cluster", shut_down, EmptyResponseBody),
 )

@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from penstock._engine.rest.routing import Query, Route
+from penstock._engine.rest.routing import QueryParameter, Route
 
 if TYPE_CHECKING:
     from penstock._engine.gateway.job_view import JobView
     from penstock._engine.gateway.progress import JobFailure
-    from penstock._engine.rest.routing import Call
+    from penstock._engine.rest.routing import HandlerRequest
 
 _MOST: Final = 20
 
@@ -33,7 +33,7 @@ class FailureFacts(msgspec.Struct):
     record: str | None = None
 
 
-class ExceptionEntry(msgspec.Struct, rename="camel"):
+class ExceptionInfo(msgspec.Struct, rename="camel"):
     """One failure."""
 
     exception_name: str
@@ -47,39 +47,39 @@ class ExceptionEntry(msgspec.Struct, rename="camel"):
     penstock: FailureFacts
 
 
-class ExceptionHistory(msgspec.Struct):
+class JobExceptionHistory(msgspec.Struct):
     """The failures, newest first."""
 
-    entries: list[ExceptionEntry]
+    entries: list[ExceptionInfo]
     #: Whether there are more than these.
     truncated: bool
 
 
-class Exceptions(msgspec.Struct, rename="camel"):
+class JobExceptionsInfo(msgspec.Struct, rename="camel"):
     """What went wrong in a job."""
 
-    exception_history: ExceptionHistory
+    exception_history: JobExceptionHistory
 
 
-def exceptions(call: Call) -> Exceptions:
+def exceptions(request: HandlerRequest) -> JobExceptionsInfo:
     """What went wrong in a job, newest first; those failures included that the job went on after."""
-    return job_exceptions(call.job, int(call.query("maxExceptions") or _MOST))
+    return job_exceptions(request.job, int(request.query("maxExceptions") or _MOST))
 
 
-def job_exceptions(job: JobView, most: int = _MOST) -> Exceptions:
+def job_exceptions(job: JobView, most: int = _MOST) -> JobExceptionsInfo:
     """Return the last failures of a job."""
     newest = [_entry(job, failure) for failure in reversed(job.failures)]
-    return Exceptions(ExceptionHistory(newest[:most], len(newest) > most or job.failures_dropped > 0))
+    return JobExceptionsInfo(JobExceptionHistory(newest[:most], len(newest) > most or job.failures_dropped > 0))
 
 
-def _entry(job: JobView, failure: JobFailure) -> ExceptionEntry:
+def _entry(job: JobView, failure: JobFailure) -> ExceptionInfo:
     place = failure.place
     lines = [failure.reason]
     if place is not None:
         lines.append(str(place))
         if place.traceback:
             lines += ["", place.traceback.rstrip("\n")]
-    return ExceptionEntry(
+    return ExceptionInfo(
         exception_name=failure.reason.partition(":")[0].strip(),
         stacktrace="\n".join(lines),
         timestamp=failure.time.now_ms,
@@ -116,11 +116,11 @@ ROUTES = (
         "GET",
         "/jobs/{jobid}/exceptions",
         exceptions,
-        Exceptions,
+        JobExceptionsInfo,
         query=(
-            Query("maxExceptions", "how many at most; 20 when left out", number=True),
-            Query("failureLabelFilter", "taken and ignored: failures have no labels"),
+            QueryParameter("maxExceptions", "how many at most; 20 when left out", number=True),
+            QueryParameter("failureLabelFilter", "taken and ignored: failures have no labels"),
         ),
-        refusals={404: "There is no such job."},
+        errors={404: "There is no such job."},
     ),
 )

@@ -9,7 +9,7 @@ import msgspec
 
 from penstock._engine.gateway.job_view import TaskStatus
 from penstock._engine.rest.figures import (
-    IoMetrics,
+    IOMetricsInfo,
     aggregate_status,
     io_metrics,
     job_span,
@@ -17,8 +17,8 @@ from penstock._engine.rest.figures import (
     subtask_span,
     vertex_statuses,
 )
-from penstock._engine.rest.refusal import Refusal
-from penstock._engine.rest.routing import Query, Route
+from penstock._engine.rest.http_error import HttpError
+from penstock._engine.rest.routing import QueryParameter, Route
 from penstock._engine.rest.throwable import FailureCause, failure_cause
 from penstock.common.configuration import Configuration
 from penstock.common.job_status import JobStatus
@@ -29,23 +29,23 @@ if TYPE_CHECKING:
 
     from penstock._engine.gateway.job_view import JobView
     from penstock._engine.protocol.clocks import Moment
-    from penstock._engine.protocol.metadata import AccumulatorRecord
-    from penstock._engine.rest.routing import Call
+    from penstock._engine.protocol.metadata import StoredAccumulator
+    from penstock._engine.rest.routing import HandlerRequest
 
 _SCHEDULER = "Default"
 
 
-class JobId(msgspec.Struct):
+class JobIdWithStatus(msgspec.Struct):
     """A job's id and status."""
 
     id: str
     status: str
 
 
-class JobIds(msgspec.Struct):
+class JobIdsWithStatusOverview(msgspec.Struct):
     """The jobs of this process."""
 
-    jobs: list[JobId]
+    jobs: list[JobIdWithStatus]
 
 
 class TaskCounts(msgspec.Struct):
@@ -64,7 +64,7 @@ class TaskCounts(msgspec.Struct):
     initializing: int
 
 
-class GivenUpCommittables(msgspec.Struct):
+class GivenUpCommittablesInfo(msgspec.Struct):
     """Committables that a sink's committer has given up for good: their records are in no output."""
 
     #: The sink's name and uid.
@@ -96,11 +96,11 @@ class JobProgressNumbers(msgspec.Struct):
     #: Records that came too late and were dropped, by the name of the operator.
     late_records_dropped: dict[str, int] = {}
     #: What sinks' committers have given up for good, oldest first, of all runs that led here.
-    given_up_committables: list[GivenUpCommittables] = []
+    given_up_committables: list[GivenUpCommittablesInfo] = []
     savepoint_directory: str | None = None
 
 
-class JobOverview(msgspec.Struct, rename="kebab"):
+class JobDetailsSummary(msgspec.Struct, rename="kebab"):
     """One job in the list."""
 
     jid: str
@@ -117,10 +117,10 @@ class JobOverview(msgspec.Struct, rename="kebab"):
     penstock: JobProgressNumbers
 
 
-class JobOverviews(msgspec.Struct):
+class MultipleJobsDetails(msgspec.Struct):
     """The jobs of this process, with some figures."""
 
-    jobs: list[JobOverview]
+    jobs: list[JobDetailsSummary]
 
 
 class PlanInput(msgspec.Struct):
@@ -163,13 +163,13 @@ class Plan(msgspec.Struct):
     nodes: list[PlanNode]
 
 
-class PlanAnswer(msgspec.Struct):
+class JobPlanInfo(msgspec.Struct):
     """A job's plan."""
 
     plan: Plan
 
 
-class Vertex(msgspec.Struct, rename="kebab"):
+class JobVertexDetails(msgspec.Struct, rename="kebab"):
     """A vertex in the details of a job."""
 
     id: str
@@ -182,10 +182,10 @@ class Vertex(msgspec.Struct, rename="kebab"):
     end_time: int
     duration: int
     tasks: dict[TaskStatus, int]
-    metrics: IoMetrics
+    metrics: IOMetricsInfo
 
 
-class JobDetails(msgspec.Struct, rename="kebab"):
+class JobDetailsInfo(msgspec.Struct, rename="kebab"):
     """All about a job at one moment."""
 
     jid: str
@@ -201,14 +201,14 @@ class JobDetails(msgspec.Struct, rename="kebab"):
     max_parallelism: int = msgspec.field(name="maxParallelism")
     now: int
     timestamps: dict[str, int]
-    vertices: list[Vertex]
+    vertices: list[JobVertexDetails]
     status_counts: dict[TaskStatus, int]
     plan: Plan
     pending_operators: int
     penstock: JobProgressNumbers
 
 
-class StatusAnswer(msgspec.Struct):
+class JobStatusInfo(msgspec.Struct):
     """A job's status."""
 
     status: str
@@ -234,14 +234,14 @@ class JobResult(msgspec.Struct, rename="kebab"):
     failure_cause: FailureCause | msgspec.UnsetType = msgspec.UNSET
 
 
-class ExecutionResult(msgspec.Struct, rename="kebab"):
+class JobExecutionResultResponseBody(msgspec.Struct, rename="kebab"):
     """How a job ended, as soon as it has."""
 
     status: QueueStatus
     job_execution_result: JobResult | msgspec.UnsetType = msgspec.UNSET
 
 
-class ExecutionConfig(msgspec.Struct, rename="kebab"):
+class ExecutionConfigInfo(msgspec.Struct, rename="kebab"):
     """Some of a job's settings."""
 
     restart_strategy: str
@@ -250,15 +250,15 @@ class ExecutionConfig(msgspec.Struct, rename="kebab"):
     user_config: dict[str, str]
 
 
-class JobConfig(msgspec.Struct, rename="kebab"):
+class JobConfigInfo(msgspec.Struct, rename="kebab"):
     """A job's settings."""
 
     jid: str
     name: str
-    execution_config: ExecutionConfig
+    execution_config: ExecutionConfigInfo
 
 
-class Accumulator(msgspec.Struct):
+class UserTaskAccumulator(msgspec.Struct):
     """What has been counted under one name, for people: the name of its class, and its value as text.
 
     Source: org.apache.flink.runtime.rest.messages.job.UserAccumulator.
@@ -269,33 +269,33 @@ class Accumulator(msgspec.Struct):
     value: str
 
 
-class Accumulators(msgspec.Struct, rename="kebab"):
+class JobAccumulatorsInfo(msgspec.Struct, rename="kebab"):
     """A job's accumulators."""
 
-    job_accumulators: list[Accumulator]
-    user_task_accumulators: list[Accumulator]
+    job_accumulators: list[UserTaskAccumulator]
+    user_task_accumulators: list[UserTaskAccumulator]
     serialized_user_task_accumulators: dict[str, str]
 
 
-def job_ids(call: Call) -> JobIds:
+def job_ids(request: HandlerRequest) -> JobIdsWithStatusOverview:
     """The ids and statuses of all jobs of this process."""
-    return JobIds([JobId(view.job_id, view.status.name) for view in _views(call)])
+    return JobIdsWithStatusOverview([JobIdWithStatus(view.job_id, view.status.name) for view in _views(request)])
 
 
-def overview(call: Call) -> JobOverviews:
+def overview(request: HandlerRequest) -> MultipleJobsDetails:
     """All jobs of this process: those that run, and those that ended within jobstore.expiration-time."""
-    return JobOverviews([job_overview(view, call.site.clock()) for view in _views(call)])
+    return MultipleJobsDetails([job_overview(view, request.context.clock()) for view in _views(request)])
 
 
-def _views(call: Call) -> list[JobView]:
-    return [control.view for control in call.site.jobs.all()]
+def _views(request: HandlerRequest) -> list[JobView]:
+    return [control.view for control in request.context.jobs.all()]
 
 
-def job_overview(job: JobView, now: Moment) -> JobOverview:
+def job_overview(job: JobView, now: Moment) -> JobDetailsSummary:
     """Return a job's line in the list."""
     span = job_span(job, now)
     counts = status_counts(status for at in range(len(job.plan.vertices)) for status in vertex_statuses(job, at))
-    return JobOverview(
+    return JobDetailsSummary(
         jid=job.job_id,
         name=job.name,
         job_type=job_type(job),
@@ -330,7 +330,7 @@ def _progress(job: JobView) -> JobProgressNumbers:
         pending_commits=dict(job.pending_commits),
         late_records_dropped=job.late_records_by_name,
         given_up_committables=[
-            GivenUpCommittables(
+            GivenUpCommittablesInfo(
                 one.name, one.uid, one.first_checkpoint_id, one.last_checkpoint_id, one.count, one.reason
             )
             for one in job.given_up
@@ -339,16 +339,16 @@ def _progress(job: JobView) -> JobProgressNumbers:
     )
 
 
-def details(call: Call) -> JobDetails:
+def details(request: HandlerRequest) -> JobDetailsInfo:
     """All about a job at one moment: its vertices, its plan, when it was in which status."""
-    return job_details(call.job, call.site.clock())
+    return job_details(request.job, request.context.clock())
 
 
-def job_details(job: JobView, now: Moment) -> JobDetails:
+def job_details(job: JobView, now: Moment) -> JobDetailsInfo:
     """Return the details of a job."""
     span = job_span(job, now)
     vertices = [_vertex(job, place, now) for place in range(len(job.plan.vertices))]
-    return JobDetails(
+    return JobDetailsInfo(
         jid=job.job_id,
         application_id=job.job_id,
         name=job.name,
@@ -372,11 +372,11 @@ def job_details(job: JobView, now: Moment) -> JobDetails:
     )
 
 
-def _vertex(job: JobView, place: int, now: Moment) -> Vertex:
+def _vertex(job: JobView, place: int, now: Moment) -> JobVertexDetails:
     vertex, statuses = job.plan.vertices[place], vertex_statuses(job, place)
     spans = [subtask_span(job, subtask, now) for subtask in job.subtasks[place]]
     over = all(span.end >= 0 for span in spans)
-    return Vertex(
+    return JobVertexDetails(
         id=vertex.id,
         slot_sharing_group_id="0" * 32,
         name=vertex.name,
@@ -391,9 +391,9 @@ def _vertex(job: JobView, place: int, now: Moment) -> Vertex:
     )
 
 
-def plan(call: Call) -> PlanAnswer:
+def plan(request: HandlerRequest) -> JobPlanInfo:
     """The vertices of a job and the edges between them."""
-    return PlanAnswer(job_plan(call.job))
+    return JobPlanInfo(job_plan(request.job))
 
 
 def job_plan(job: JobView) -> Plan:
@@ -415,20 +415,20 @@ def job_plan(job: JobView) -> Plan:
     return Plan(job.job_id, job.name, job_type(job), nodes)
 
 
-def status(call: Call) -> StatusAnswer:
+def status(request: HandlerRequest) -> JobStatusInfo:
     """A job's status."""
-    return StatusAnswer(call.job.status.name)
+    return JobStatusInfo(request.job.status.name)
 
 
-def execution_result(call: Call) -> ExecutionResult:
+def execution_result(request: HandlerRequest) -> JobExecutionResultResponseBody:
     """How a job ended, as soon as it has."""
-    control = call.site.jobs.find(call.id("jobid"))
+    control = request.context.jobs.find(request.id("jobid"))
     if control is None:
-        raise Refusal(404, f"Could not find Flink job ({call.id('jobid')})")
+        raise HttpError(404, f"Could not find Flink job ({request.id('jobid')})")
     job = control.view
     if not job.status.is_globally_terminal_state():
-        return ExecutionResult(QueueStatus("IN_PROGRESS"))
-    span = job_span(job, call.site.clock())
+        return JobExecutionResultResponseBody(QueueStatus("IN_PROGRESS"))
+    span = job_span(job, request.context.clock())
     cause = msgspec.UNSET
     if job.status is not JobStatus.FINISHED and job.error is not None:
         cause = failure_cause(job.error.partition(":")[0], job.error, job.error_text or job.error)
@@ -442,57 +442,60 @@ def execution_result(call: Call) -> ExecutionResult:
         end_time=span.end,
         failure_cause=cause,
     )
-    return ExecutionResult(QueueStatus("COMPLETED"), result)
+    return JobExecutionResultResponseBody(QueueStatus("COMPLETED"), result)
 
 
-def config(call: Call) -> JobConfig:
+def config(request: HandlerRequest) -> JobConfigInfo:
     """Some of a job's settings."""
-    return job_config(call.job)
+    return job_config(request.job)
 
 
-def job_config(job: JobView) -> JobConfig:
+def job_config(job: JobView) -> JobConfigInfo:
     """Return the settings of a job."""
     known, configuration = job.configuration, Configuration.from_dict(dict(job.configuration))
-    settings = ExecutionConfig(
+    settings = ExecutionConfigInfo(
         restart_strategy=known.get("restart-strategy.type", "Cluster level default restart strategy"),
         job_parallelism=job.plan.parallelism,
         object_reuse_mode=configuration.get(OBJECT_REUSE),
         user_config=dict(configuration.get(GLOBAL_JOB_PARAMETERS)),
     )
-    return JobConfig(job.job_id, job.name, settings)
+    return JobConfigInfo(job.job_id, job.name, settings)
 
 
-def accumulators(call: Call) -> Accumulators:
+def accumulators(request: HandlerRequest) -> JobAccumulatorsInfo:
     """A job's accumulators as of its last completed checkpoint, as texts; serialized ones are for Java alone."""
-    return job_accumulators(call.job)
+    return job_accumulators(request.job)
 
 
-def job_accumulators(job: JobView) -> Accumulators:
+def job_accumulators(job: JobView) -> JobAccumulatorsInfo:
     """Return what a job has counted."""
-    return Accumulators([], shown_accumulators(job.accumulators), {})
+    return JobAccumulatorsInfo([], shown_accumulators(job.accumulators), {})
 
 
-def shown_accumulators(records: Mapping[str, AccumulatorRecord]) -> list[Accumulator]:
+def shown_accumulators(records: Mapping[str, StoredAccumulator]) -> list[UserTaskAccumulator]:
     """Return accumulators by name, for people."""
-    return [Accumulator(name, record.type.rpartition(".")[2], record.text) for name, record in sorted(records.items())]
+    return [
+        UserTaskAccumulator(name, record.type.rpartition(".")[2], record.text)
+        for name, record in sorted(records.items())
+    ]
 
 
 _UNKNOWN = {404: "There is no such job."}
 
 ROUTES = (
-    Route("GET", "/jobs", job_ids, JobIds),
-    Route("GET", "/jobs/overview", overview, JobOverviews),
-    Route("GET", "/jobs/{jobid}", details, JobDetails, refusals=_UNKNOWN),
-    Route("GET", "/jobs/{jobid}/status", status, StatusAnswer, refusals=_UNKNOWN),
-    Route("GET", "/jobs/{jobid}/execution-result", execution_result, ExecutionResult, refusals=_UNKNOWN),
-    Route("GET", "/jobs/{jobid}/plan", plan, PlanAnswer, refusals=_UNKNOWN),
-    Route("GET", "/jobs/{jobid}/config", config, JobConfig, refusals=_UNKNOWN),
+    Route("GET", "/jobs", job_ids, JobIdsWithStatusOverview),
+    Route("GET", "/jobs/overview", overview, MultipleJobsDetails),
+    Route("GET", "/jobs/{jobid}", details, JobDetailsInfo, errors=_UNKNOWN),
+    Route("GET", "/jobs/{jobid}/status", status, JobStatusInfo, errors=_UNKNOWN),
+    Route("GET", "/jobs/{jobid}/execution-result", execution_result, JobExecutionResultResponseBody, errors=_UNKNOWN),
+    Route("GET", "/jobs/{jobid}/plan", plan, JobPlanInfo, errors=_UNKNOWN),
+    Route("GET", "/jobs/{jobid}/config", config, JobConfigInfo, errors=_UNKNOWN),
     Route(
         "GET",
         "/jobs/{jobid}/accumulators",
         accumulators,
-        Accumulators,
-        query=(Query("includeSerializedValue", "taken and ignored", ("true", "false")),),
-        refusals=_UNKNOWN,
+        JobAccumulatorsInfo,
+        query=(QueryParameter("includeSerializedValue", "taken and ignored", ("true", "false")),),
+        errors=_UNKNOWN,
     ),
 )

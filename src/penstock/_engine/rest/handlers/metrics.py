@@ -10,16 +10,16 @@ import msgspec
 from penstock._engine.rest.handlers.vertices import find_vertex
 from penstock._engine.rest.metrics import job_metrics, process_metrics, subtask_metrics, vertex_metrics
 from penstock._engine.rest.prometheus import exposition
-from penstock._engine.rest.routing import Query, Route
+from penstock._engine.rest.routing import QueryParameter, Route
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from penstock._engine.rest.metrics import Value
-    from penstock._engine.rest.routing import Call
+    from penstock._engine.rest.routing import HandlerRequest
 
 
-class Metric(msgspec.Struct):
+class MetricValue(msgspec.Struct):
     """A metric; its value, as text, where values were asked for."""
 
     id: str
@@ -38,54 +38,54 @@ class AggregatedMetric(msgspec.Struct):
     skew: float | msgspec.UnsetType = msgspec.UNSET
 
 
-def of_process(call: Call) -> list[Metric]:
+def of_process(request: HandlerRequest) -> list[MetricValue]:
     """Metrics of the process."""
-    return _chosen(call, process_metrics(call.site.jobs.all(), call.site.slots))
+    return _chosen(request, process_metrics(request.context.jobs.all(), request.context.slots))
 
 
-def of_job(call: Call) -> list[Metric]:
+def of_job(request: HandlerRequest) -> list[MetricValue]:
     """Metrics of a job; none when there is no such job, as in Flink."""
-    control = call.site.jobs.find(call.id("jobid"))
-    return [] if control is None else _chosen(call, job_metrics(control.view, call.site.clock()))
+    control = request.context.jobs.find(request.id("jobid"))
+    return [] if control is None else _chosen(request, job_metrics(control.view, request.context.clock()))
 
 
-def of_vertex(call: Call) -> list[Metric]:
+def of_vertex(request: HandlerRequest) -> list[MetricValue]:
     """Metrics of the subtasks of a vertex, and of their operators; the index of the subtask stands first."""
-    place, _ = find_vertex(call.job, call.id("vertexid"))
-    return _chosen(call, vertex_metrics(call.job, place))
+    place, _ = find_vertex(request.job, request.id("vertexid"))
+    return _chosen(request, vertex_metrics(request.job, place))
 
 
-def of_subtask(call: Call) -> list[Metric]:
+def of_subtask(request: HandlerRequest) -> list[MetricValue]:
     """Metrics of one subtask."""
-    place, vertex = find_vertex(call.job, call.id("vertexid"))
-    index = call.number("subtaskindex")
-    figures = subtask_metrics(call.job, call.job.subtasks[place][index]) if index < vertex.parallelism else {}
-    return _chosen(call, figures)
+    place, vertex = find_vertex(request.job, request.id("vertexid"))
+    index = request.number("subtaskindex")
+    figures = subtask_metrics(request.job, request.job.subtasks[place][index]) if index < vertex.parallelism else {}
+    return _chosen(request, figures)
 
 
-def of_jobs(call: Call) -> list[AggregatedMetric]:
+def of_jobs(request: HandlerRequest) -> list[AggregatedMetric]:
     """Metrics over several jobs, all when none is named."""
-    wanted = call.names("jobs")
-    views = [control.view for control in call.site.jobs.all()]
+    wanted = request.names("jobs")
+    views = [control.view for control in request.context.jobs.all()]
     chosen = [view for view in views if wanted is None or view.job_id in wanted]
-    return _aggregated(call, [job_metrics(view, call.site.clock()) for view in chosen])
+    return _aggregated(request, [job_metrics(view, request.context.clock()) for view in chosen])
 
 
-def of_subtasks(call: Call) -> list[AggregatedMetric]:
+def of_subtasks(request: HandlerRequest) -> list[AggregatedMetric]:
     """Metrics over several subtasks of a vertex, all when none is named: "0", or ranges such as "0-3"."""
-    place, vertex = find_vertex(call.job, call.id("vertexid"))
-    wanted = _indexes(call.names("subtasks"), vertex.parallelism)
-    return _aggregated(call, [subtask_metrics(call.job, call.job.subtasks[place][index]) for index in wanted])
+    place, vertex = find_vertex(request.job, request.id("vertexid"))
+    wanted = _indexes(request.names("subtasks"), vertex.parallelism)
+    return _aggregated(request, [subtask_metrics(request.job, request.job.subtasks[place][index]) for index in wanted])
 
 
-def of_task_managers(_: Call) -> list[AggregatedMetric]:
+def of_task_managers(_: HandlerRequest) -> list[AggregatedMetric]:
     """Metrics over Flink's task managers: none, Spark shows its executors itself."""
     return []
 
 
-def prometheus(call: Call) -> str:
+def prometheus(request: HandlerRequest) -> str:
     """All metrics in the text format of Prometheus, with the names that Flink's reporter gives them."""
-    return exposition(call.site)
+    return exposition(request.context)
 
 
 def _indexes(names: list[str] | None, parallelism: int) -> list[int]:
@@ -99,18 +99,18 @@ def _indexes(names: list[str] | None, parallelism: int) -> list[int]:
     return sorted(found)
 
 
-def _chosen(call: Call, known: Mapping[str, Value]) -> list[Metric]:
-    wanted = call.names("get")
+def _chosen(request: HandlerRequest, known: Mapping[str, Value]) -> list[MetricValue]:
+    wanted = request.names("get")
     if wanted is None:
-        return [Metric(name) for name in known]
-    return [Metric(name, str(known[name])) for name in wanted if name in known]
+        return [MetricValue(name) for name in known]
+    return [MetricValue(name, str(known[name])) for name in wanted if name in known]
 
 
-def _aggregated(call: Call, rows: list[dict[str, Value]]) -> list[AggregatedMetric]:
-    wanted = call.names("get")
+def _aggregated(request: HandlerRequest, rows: list[dict[str, Value]]) -> list[AggregatedMetric]:
+    wanted = request.names("get")
     if wanted is None:
         return [AggregatedMetric(name) for name in (rows[0] if rows else {})]
-    modes = call.names("agg") or ["min", "max", "avg", "sum", "skew"]
+    modes = request.names("agg") or ["min", "max", "avg", "sum", "skew"]
     answers: list[AggregatedMetric] = []
     for name in wanted:
         values = [value for row in rows if isinstance(value := row.get(name), int | float)]
@@ -131,32 +131,38 @@ def _over(name: str, values: list[int | float], modes: Iterable[str]) -> Aggrega
     return AggregatedMetric(name, **{mode: figures[mode] for mode in modes if mode in figures})
 
 
-_GET = Query("get", "names of metrics, with commas between; the names of all when left out")
-_AGG = Query("agg", "min, max, avg, sum or skew, with commas between; all of them when left out")
+_GET = QueryParameter("get", "names of metrics, with commas between; the names of all when left out")
+_AGG = QueryParameter("agg", "min, max, avg, sum or skew, with commas between; all of them when left out")
 _UNKNOWN = {404: "There is no such job or vertex."}
 _VERTEX = "/jobs/{jobid}/vertices/{vertexid}"
 
 ROUTES = (
     Route("GET", "/metrics", prometheus, str),
-    Route("GET", "/jobmanager/metrics", of_process, list[Metric], query=(_GET,)),
+    Route("GET", "/jobmanager/metrics", of_process, list[MetricValue], query=(_GET,)),
     Route("GET", "/taskmanagers/metrics", of_task_managers, list[AggregatedMetric], query=(_GET, _AGG)),
-    Route("GET", "/jobs/metrics", of_jobs, list[AggregatedMetric], query=(_GET, _AGG, Query("jobs", "ids of jobs"))),
-    Route("GET", "/jobs/{jobid}/metrics", of_job, list[Metric], query=(_GET,)),
-    Route("GET", f"{_VERTEX}/metrics", of_vertex, list[Metric], query=(_GET,), refusals=_UNKNOWN),
+    Route(
+        "GET",
+        "/jobs/metrics",
+        of_jobs,
+        list[AggregatedMetric],
+        query=(_GET, _AGG, QueryParameter("jobs", "ids of jobs")),
+    ),
+    Route("GET", "/jobs/{jobid}/metrics", of_job, list[MetricValue], query=(_GET,)),
+    Route("GET", f"{_VERTEX}/metrics", of_vertex, list[MetricValue], query=(_GET,), errors=_UNKNOWN),
     Route(
         "GET",
         f"{_VERTEX}/subtasks/metrics",
         of_subtasks,
         list[AggregatedMetric],
-        query=(_GET, _AGG, Query("subtasks", "indexes of subtasks, or ranges of them")),
-        refusals=_UNKNOWN,
+        query=(_GET, _AGG, QueryParameter("subtasks", "indexes of subtasks, or ranges of them")),
+        errors=_UNKNOWN,
     ),
     Route(
         "GET",
         f"{_VERTEX}/subtasks/{{subtaskindex}}/metrics",
         of_subtask,
-        list[Metric],
+        list[MetricValue],
         query=(_GET,),
-        refusals=_UNKNOWN,
+        errors=_UNKNOWN,
     ),
 )

@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
 
 import msgspec
 
-from penstock._engine.protocol.control import Stop
-from penstock._engine.rest.handlers.cluster import Empty
+from penstock._engine.protocol.control import StopMode
+from penstock._engine.rest.handlers.cluster import EmptyResponseBody
 from penstock._engine.rest.handlers.jobs import QueueStatus
+from penstock._engine.rest.http_error import HttpError
 from penstock._engine.rest.operations import OperationKind
 from penstock._engine.rest.paths import as_uri
-from penstock._engine.rest.refusal import Refusal
-from penstock._engine.rest.routing import Query, Route
+from penstock._engine.rest.routing import QueryParameter, Route
 from penstock._engine.rest.throwable import FailureCause, failure_cause
 from penstock.errors import SavepointError
 
@@ -21,14 +21,14 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from penstock._engine.gateway.job_control import JobControl
-    from penstock._engine.rest.routing import Call
+    from penstock._engine.rest.routing import HandlerRequest
 
 
 #: 32 hexadecimal digits; a client that gives one can repeat its request.
 TriggerId: TypeAlias = Annotated[str, msgspec.Meta(pattern="^[0-9a-f]{32}$")]
 
 
-class SavepointBody(msgspec.Struct, rename="kebab", forbid_unknown_fields=True):
+class SavepointTriggerRequestBody(msgspec.Struct, rename="kebab", forbid_unknown_fields=True):
     """What a savepoint is to be."""
 
     target_directory: str | None = None
@@ -38,7 +38,7 @@ class SavepointBody(msgspec.Struct, rename="kebab", forbid_unknown_fields=True):
     trigger_id: TriggerId | None = msgspec.field(name="triggerId", default=None)
 
 
-class StopBody(msgspec.Struct, rename="camel", forbid_unknown_fields=True):
+class StopWithSavepointRequestBody(msgspec.Struct, rename="camel", forbid_unknown_fields=True):
     """How a job is to stop."""
 
     target_directory: str | None = None
@@ -47,7 +47,7 @@ class StopBody(msgspec.Struct, rename="camel", forbid_unknown_fields=True):
     trigger_id: TriggerId | None = None
 
 
-class CheckpointBody(msgspec.Struct, rename="camel"):
+class CheckpointTriggerRequestBody(msgspec.Struct, rename="camel"):
     """What a checkpoint is to be."""
 
     #: Taken and ignored: a checkpoint holds what has changed.
@@ -55,13 +55,13 @@ class CheckpointBody(msgspec.Struct, rename="camel"):
     trigger_id: TriggerId | None = None
 
 
-class DisposalBody(msgspec.Struct, rename="kebab"):
+class SavepointDisposalRequestBody(msgspec.Struct, rename="kebab"):
     """Which savepoint is to be deleted."""
 
     savepoint_path: str | None = None
 
 
-class Triggered(msgspec.Struct, rename="kebab"):
+class TriggerResponse(msgspec.Struct, rename="kebab"):
     """The id to ask with how the operation stands."""
 
     request_id: str
@@ -81,92 +81,98 @@ class CheckpointResult(msgspec.Struct):
     failure_cause: FailureCause | msgspec.UnsetType = msgspec.field(name="failure-cause", default=msgspec.UNSET)
 
 
-class DisposalResult(msgspec.Struct, rename="kebab"):
+class SavepointDisposalResult(msgspec.Struct, rename="kebab"):
     """Nothing, or why the savepoint is not deleted."""
 
     failure_cause: FailureCause | msgspec.UnsetType = msgspec.UNSET
 
 
-class SavepointState(msgspec.Struct):
+class SavepointOperation(msgspec.Struct):
     """How a savepoint, or a stop, stands."""
 
     status: QueueStatus
     operation: SavepointResult | None
 
 
-class CheckpointState(msgspec.Struct):
+class CheckpointOperation(msgspec.Struct):
     """How a checkpoint stands."""
 
     status: QueueStatus
     operation: CheckpointResult | None
 
 
-class DisposalState(msgspec.Struct):
+class SavepointDisposalOperation(msgspec.Struct):
     """How a disposal stands."""
 
     status: QueueStatus
-    operation: DisposalResult | None
+    operation: SavepointDisposalResult | None
 
 
 _RUNNING, _DONE = QueueStatus("IN_PROGRESS"), QueueStatus("COMPLETED")
 
 
-def savepoint(call: Call) -> Triggered:
+def savepoint(request: HandlerRequest) -> TriggerResponse:
     """Make a savepoint of a job that goes on, or is cancelled then."""
-    body: SavepointBody = call.body
+    body: SavepointTriggerRequestBody = request.body
     directory = body.target_directory
 
     def begin(control: JobControl) -> Future[str]:
-        return control.cancel_with_savepoint(directory) if body.cancel_job else control.savepoint(directory, Stop.NO)
+        return (
+            control.cancel_with_savepoint(directory) if body.cancel_job else control.savepoint(directory, StopMode.NO)
+        )
 
-    return _savepoint(call, body.trigger_id, directory, "target-directory", begin)
+    return _savepoint(request, body.trigger_id, directory, "target-directory", begin)
 
 
-def stop(call: Call) -> Triggered:
+def stop(request: HandlerRequest) -> TriggerResponse:
     """Stop a job with a savepoint; it is asked for below `savepoints`."""
-    body: StopBody = call.body
-    how = Stop.DRAIN if body.drain else Stop.SUSPEND
+    body: StopWithSavepointRequestBody = request.body
+    how = StopMode.DRAIN if body.drain else StopMode.SUSPEND
     directory = body.target_directory
     return _savepoint(
-        call, body.trigger_id, directory, "targetDirectory", lambda control: control.savepoint(directory, how)
+        request, body.trigger_id, directory, "targetDirectory", lambda control: control.savepoint(directory, how)
     )
 
 
 def _savepoint(
-    call: Call, trigger_id: str | None, directory: str | None, member: str, begin: Callable[[JobControl], Future[str]]
-) -> Triggered:
-    job_id = call.id("jobid")
-    control = call.site.jobs.find(job_id)
+    request: HandlerRequest,
+    trigger_id: str | None,
+    directory: str | None,
+    member: str,
+    begin: Callable[[JobControl], Future[str]],
+) -> TriggerResponse:
+    job_id = request.id("jobid")
+    control = request.context.jobs.find(job_id)
     if control is not None and not directory and control.savepoint_directory is None:
         reason = "Config key [execution.checkpointing.savepoint-dir] is not set."
-        raise Refusal(400, f"{reason} Property [{member}] must be provided.")
-    return _trigger(call, OperationKind.SAVEPOINT, job_id, trigger_id, lambda: _of_job(control, job_id, begin))
+        raise HttpError(400, f"{reason} Property [{member}] must be provided.")
+    return _trigger(request, OperationKind.SAVEPOINT, job_id, trigger_id, lambda: _of_job(control, job_id, begin))
 
 
-def checkpoint(call: Call) -> Triggered:
+def checkpoint(request: HandlerRequest) -> TriggerResponse:
     """Make a checkpoint now."""
-    body: CheckpointBody = call.body
-    job_id = call.id("jobid")
-    control = call.site.jobs.find(job_id)
+    body: CheckpointTriggerRequestBody = request.body
+    job_id = request.id("jobid")
+    control = request.context.jobs.find(job_id)
     begin = lambda: _of_job(control, job_id, lambda found: found.trigger_checkpoint())  # noqa: E731
-    return _trigger(call, OperationKind.CHECKPOINT, job_id, body.trigger_id, begin)
+    return _trigger(request, OperationKind.CHECKPOINT, job_id, body.trigger_id, begin)
 
 
-def dispose(call: Call) -> Triggered:
+def dispose(request: HandlerRequest) -> TriggerResponse:
     """Delete a savepoint."""
-    body: DisposalBody = call.body
+    body: SavepointDisposalRequestBody = request.body
     path = body.savepoint_path
     if not path:
-        raise Refusal(400, "Field savepoint-path must not be omitted or be null.")
-    return _trigger(call, OperationKind.DISPOSAL, "", None, lambda: call.site.dispose(path))
+        raise HttpError(400, "Field savepoint-path must not be omitted or be null.")
+    return _trigger(request, OperationKind.DISPOSAL, "", None, lambda: request.context.dispose(path))
 
 
 def _trigger(
-    call: Call, kind: OperationKind, job_id: str, trigger_id: str | None, begin: Callable[[], Future[Any]]
-) -> Triggered:
-    lease = call.query(_LEASE.name)
+    request: HandlerRequest, kind: OperationKind, job_id: str, trigger_id: str | None, begin: Callable[[], Future[Any]]
+) -> TriggerResponse:
+    lease = request.query(_LEASE.name)
     lease_ms = None if lease is None else int(lease)
-    return Triggered(call.site.operations.trigger(kind, job_id, trigger_id, begin, lease_ms))
+    return TriggerResponse(request.context.operations.trigger(kind, job_id, trigger_id, begin, lease_ms))
 
 
 def _of_job(control: JobControl | None, job_id: str, begin: Callable[[JobControl], Future[Any]]) -> Future[Any]:
@@ -182,44 +188,44 @@ def _of_job(control: JobControl | None, job_id: str, begin: Callable[[JobControl
     return refused
 
 
-def savepoint_state(call: Call) -> SavepointState:
+def savepoint_state(request: HandlerRequest) -> SavepointOperation:
     """How a savepoint, or a stop, stands."""
-    done, result, cause = _state(call, OperationKind.SAVEPOINT)
+    done, result, cause = _state(request, OperationKind.SAVEPOINT)
     if not done:
-        return SavepointState(_RUNNING, None)
-    return SavepointState(_DONE, SavepointResult(failure_cause=cause) if cause else SavepointResult(as_uri(result)))
+        return SavepointOperation(_RUNNING, None)
+    return SavepointOperation(_DONE, SavepointResult(failure_cause=cause) if cause else SavepointResult(as_uri(result)))
 
 
-def checkpoint_state(call: Call) -> CheckpointState:
+def checkpoint_state(request: HandlerRequest) -> CheckpointOperation:
     """How a checkpoint stands."""
-    done, result, cause = _state(call, OperationKind.CHECKPOINT)
+    done, result, cause = _state(request, OperationKind.CHECKPOINT)
     if not done:
-        return CheckpointState(_RUNNING, None)
-    return CheckpointState(_DONE, CheckpointResult(failure_cause=cause) if cause else CheckpointResult(result))
+        return CheckpointOperation(_RUNNING, None)
+    return CheckpointOperation(_DONE, CheckpointResult(failure_cause=cause) if cause else CheckpointResult(result))
 
 
-def leave_savepoint(call: Call) -> Empty:
+def leave_savepoint(request: HandlerRequest) -> EmptyResponseBody:
     """Wait no more for a savepoint, or a stop, which goes on: the process need not stay until its outcome is read."""
-    return _leave(call, OperationKind.SAVEPOINT)
+    return _leave(request, OperationKind.SAVEPOINT)
 
 
-def leave_checkpoint(call: Call) -> Empty:
+def leave_checkpoint(request: HandlerRequest) -> EmptyResponseBody:
     """Wait no more for a checkpoint, which goes on: the process need not stay until its outcome is read."""
-    return _leave(call, OperationKind.CHECKPOINT)
+    return _leave(request, OperationKind.CHECKPOINT)
 
 
-def disposal_state(call: Call) -> DisposalState:
+def disposal_state(request: HandlerRequest) -> SavepointDisposalOperation:
     """How a disposal stands."""
-    done, _, cause = _state(call, OperationKind.DISPOSAL)
+    done, _, cause = _state(request, OperationKind.DISPOSAL)
     if not done:
-        return DisposalState(_RUNNING, None)
-    return DisposalState(_DONE, DisposalResult(cause) if cause else DisposalResult())
+        return SavepointDisposalOperation(_RUNNING, None)
+    return SavepointDisposalOperation(_DONE, SavepointDisposalResult(cause) if cause else SavepointDisposalResult())
 
 
-def _state(call: Call, kind: OperationKind) -> tuple[bool, Any, FailureCause | None]:
-    job_id = "" if kind is OperationKind.DISPOSAL else call.id("jobid")
-    trigger_id = call.id("triggerid")
-    outcome = call.site.operations.outcome(kind, job_id, trigger_id)
+def _state(request: HandlerRequest, kind: OperationKind) -> tuple[bool, Any, FailureCause | None]:
+    job_id = "" if kind is OperationKind.DISPOSAL else request.id("jobid")
+    trigger_id = request.id("triggerid")
+    outcome = request.context.operations.outcome(kind, job_id, trigger_id)
     if outcome is None:
         raise _unknown(kind, job_id, trigger_id)
     if outcome.error is None:
@@ -228,19 +234,19 @@ def _state(call: Call, kind: OperationKind) -> tuple[bool, Any, FailureCause | N
     return True, None, failure_cause(f"{type(outcome.error).__module__}.{name}", text, f"{name}: {text}")
 
 
-def _leave(call: Call, kind: OperationKind) -> Empty:
-    job_id, trigger_id = call.id("jobid"), call.id("triggerid")
-    if not call.site.operations.leave(kind, job_id, trigger_id):
+def _leave(request: HandlerRequest, kind: OperationKind) -> EmptyResponseBody:
+    job_id, trigger_id = request.id("jobid"), request.id("triggerid")
+    if not request.context.operations.leave(kind, job_id, trigger_id):
         raise _unknown(kind, job_id, trigger_id)
-    return Empty()
+    return EmptyResponseBody()
 
 
-def _unknown(kind: OperationKind, job_id: str, trigger_id: str) -> Refusal:
+def _unknown(kind: OperationKind, job_id: str, trigger_id: str) -> HttpError:
     where = f" for job {job_id}" if job_id else ""
-    return Refusal(404, f"There is no {kind.value} operation with triggerId={trigger_id}{where}.")
+    return HttpError(404, f"There is no {kind.value} operation with triggerId={trigger_id}{where}.")
 
 
-_LEASE = Query(
+_LEASE = QueryParameter(
     "lease",
     "milliseconds within which this client asks again how it stands; else the process of the job does not stay for it",
     number=True,
@@ -254,29 +260,45 @@ ROUTES = (
         "POST",
         "/jobs/{jobid}/savepoints",
         savepoint,
-        Triggered,
+        TriggerResponse,
         202,
         query=(_LEASE,),
-        body=SavepointBody,
-        refusals=_NO_DIRECTORY,
+        body=SavepointTriggerRequestBody,
+        errors=_NO_DIRECTORY,
     ),
-    Route("GET", "/jobs/{jobid}/savepoints/{triggerid}", savepoint_state, SavepointState, refusals=_NO_OPERATION),
-    Route("DELETE", "/jobs/{jobid}/savepoints/{triggerid}", leave_savepoint, Empty, refusals=_NO_OPERATION),
-    Route("POST", "/jobs/{jobid}/stop", stop, Triggered, 202, query=(_LEASE,), body=StopBody, refusals=_NO_DIRECTORY),
+    Route("GET", "/jobs/{jobid}/savepoints/{triggerid}", savepoint_state, SavepointOperation, errors=_NO_OPERATION),
+    Route("DELETE", "/jobs/{jobid}/savepoints/{triggerid}", leave_savepoint, EmptyResponseBody, errors=_NO_OPERATION),
+    Route(
+        "POST",
+        "/jobs/{jobid}/stop",
+        stop,
+        TriggerResponse,
+        202,
+        query=(_LEASE,),
+        body=StopWithSavepointRequestBody,
+        errors=_NO_DIRECTORY,
+    ),
     Route(
         "POST",
         "/jobs/{jobid}/checkpoints",
         checkpoint,
-        Triggered,
+        TriggerResponse,
         202,
         query=(_LEASE,),
-        body=CheckpointBody,
-        refusals=_TOO_MANY,
+        body=CheckpointTriggerRequestBody,
+        errors=_TOO_MANY,
     ),
-    Route("GET", "/jobs/{jobid}/checkpoints/{triggerid}", checkpoint_state, CheckpointState, refusals=_NO_OPERATION),
-    Route("DELETE", "/jobs/{jobid}/checkpoints/{triggerid}", leave_checkpoint, Empty, refusals=_NO_OPERATION),
+    Route("GET", "/jobs/{jobid}/checkpoints/{triggerid}", checkpoint_state, CheckpointOperation, errors=_NO_OPERATION),
+    Route("DELETE", "/jobs/{jobid}/checkpoints/{triggerid}", leave_checkpoint, EmptyResponseBody, errors=_NO_OPERATION),
     Route(
-        "POST", "/savepoint-disposal", dispose, Triggered, 200, query=(_LEASE,), body=DisposalBody, refusals=_TOO_MANY
+        "POST",
+        "/savepoint-disposal",
+        dispose,
+        TriggerResponse,
+        200,
+        query=(_LEASE,),
+        body=SavepointDisposalRequestBody,
+        errors=_TOO_MANY,
     ),
-    Route("GET", "/savepoint-disposal/{triggerid}", disposal_state, DisposalState, refusals=_NO_OPERATION),
+    Route("GET", "/savepoint-disposal/{triggerid}", disposal_state, SavepointDisposalOperation, errors=_NO_OPERATION),
 )

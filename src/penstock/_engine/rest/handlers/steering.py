@@ -6,77 +6,80 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from penstock._engine.rest.handlers.cluster import Empty
-from penstock._engine.rest.refusal import Refusal
-from penstock._engine.rest.routing import Query, Route
+from penstock._engine.rest.handlers.cluster import EmptyResponseBody
+from penstock._engine.rest.http_error import HttpError
+from penstock._engine.rest.routing import QueryParameter, Route
 from penstock.common.job_status import JobStatus
 
 if TYPE_CHECKING:
-    from penstock._engine.rest.routing import Call
+    from penstock._engine.rest.routing import HandlerRequest
 
 
-class Bounds(msgspec.Struct, rename="camel"):
+class ParallelismBounds(msgspec.Struct, rename="camel"):
     """Between which parallelisms a vertex may be."""
 
     lower_bound: int
     upper_bound: int
 
 
-class Requirements(msgspec.Struct):
+class JobVertexResourceRequirements(msgspec.Struct):
     """What a vertex needs."""
 
-    parallelism: Bounds
+    parallelism: ParallelismBounds
 
 
-def cancel(call: Call) -> Empty:
+def cancel(request: HandlerRequest) -> EmptyResponseBody:
     """Cancel a job."""
-    if call.query("mode") == "stop":
-        raise Refusal(
+    if request.query("mode") == "stop":
+        raise HttpError(
             308,
             'The termination mode "stop" has been removed. For an ungraceful shutdown, please use "cancel" instead. '
             'For a graceful shutdown, please use "jobs/:jobId/stop" instead.',
         )
-    control = call.site.jobs.find(call.id("jobid"))
+    control = request.context.jobs.find(request.id("jobid"))
     if control is None:
-        raise Refusal(404, "Job could not be found.")
+        raise HttpError(404, "Job could not be found.")
     ended = control.view.status
     if ended in {JobStatus.FINISHED, JobStatus.FAILED, JobStatus.SUSPENDED}:
         reason = f"the job has already reached another terminal state ({ended.name})"
-        raise Refusal(409, f"Job cancellation failed because {reason}.")
+        raise HttpError(409, f"Job cancellation failed because {reason}.")
     control.cancel()
-    return Empty()
+    return EmptyResponseBody()
 
 
-def requirements(call: Call) -> dict[str, Requirements]:
+def requirements(request: HandlerRequest) -> dict[str, JobVertexResourceRequirements]:
     """Between which parallelisms each vertex may be: it has the one that it has."""
-    return {one.id: Requirements(Bounds(one.parallelism, one.parallelism)) for one in call.job.plan.vertices}
+    return {
+        one.id: JobVertexResourceRequirements(ParallelismBounds(one.parallelism, one.parallelism))
+        for one in request.job.plan.vertices
+    }
 
 
-def change_requirements(call: Call) -> Empty:
+def change_requirements(request: HandlerRequest) -> EmptyResponseBody:
     """Change parallelisms: refused, unless each vertex may stay as it is."""
-    wanted: dict[str, Requirements] = call.body
-    for vertex in call.job.plan.vertices:
+    wanted: dict[str, JobVertexResourceRequirements] = request.body
+    for vertex in request.job.plan.vertices:
         bounds = wanted[vertex.id].parallelism if vertex.id in wanted else None
         if bounds is not None and not bounds.lower_bound <= vertex.parallelism <= bounds.upper_bound:
             raise _fixed_parallelism()
-    return Empty()
+    return EmptyResponseBody()
 
 
-def rescale(call: Call) -> Empty:
+def rescale(request: HandlerRequest) -> EmptyResponseBody:
     """Change a job's parallelism: refused."""
-    assert call.job
+    assert request.job
     raise _fixed_parallelism()
 
 
-def _fixed_parallelism() -> Refusal:
-    return Refusal(
+def _fixed_parallelism() -> HttpError:
+    return HttpError(
         400,
         "A running job keeps its parallelism. Stop it with a savepoint, and start it from there with another one.",
     )
 
 
 _UNKNOWN = {404: "There is no such job."}
-_MODE = Query("mode", "how to end it; only cancel is left", ("cancel", "stop"), default="cancel")
+_MODE = QueryParameter("mode", "how to end it; only cancel is left", ("cancel", "stop"), default="cancel")
 _CANCEL_REFUSALS = {
     308: "The mode is stop, which Flink has removed.",
     404: "There is no such job.",
@@ -84,23 +87,29 @@ _CANCEL_REFUSALS = {
 }
 
 ROUTES = (
-    Route("PATCH", "/jobs/{jobid}", cancel, Empty, 202, query=(_MODE,), refusals=_CANCEL_REFUSALS),
-    Route("GET", "/jobs/{jobid}/yarn-cancel", cancel, Empty, 202, query=(_MODE,), refusals=_CANCEL_REFUSALS),
-    Route("GET", "/jobs/{jobid}/resource-requirements", requirements, dict[str, Requirements], refusals=_UNKNOWN),
+    Route("PATCH", "/jobs/{jobid}", cancel, EmptyResponseBody, 202, query=(_MODE,), errors=_CANCEL_REFUSALS),
+    Route("GET", "/jobs/{jobid}/yarn-cancel", cancel, EmptyResponseBody, 202, query=(_MODE,), errors=_CANCEL_REFUSALS),
+    Route(
+        "GET",
+        "/jobs/{jobid}/resource-requirements",
+        requirements,
+        dict[str, JobVertexResourceRequirements],
+        errors=_UNKNOWN,
+    ),
     Route(
         "PUT",
         "/jobs/{jobid}/resource-requirements",
         change_requirements,
-        Empty,
-        body=dict[str, Requirements],
-        refusals=_UNKNOWN,
+        EmptyResponseBody,
+        body=dict[str, JobVertexResourceRequirements],
+        errors=_UNKNOWN,
     ),
     Route(
         "PATCH",
         "/jobs/{jobid}/rescaling",
         rescale,
-        Empty,
-        query=(Query("parallelism", "the parallelism to have", number=True),),
-        refusals=_UNKNOWN,
+        EmptyResponseBody,
+        query=(QueryParameter("parallelism", "the parallelism to have", number=True),),
+        errors=_UNKNOWN,
     ),
 )

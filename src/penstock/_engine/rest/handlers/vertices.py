@@ -9,29 +9,29 @@ import msgspec
 
 from penstock._engine.gateway.job_view import TaskStatus
 from penstock._engine.rest.figures import (
-    IoMetrics,
+    IOMetricsInfo,
     aggregate_status,
     io_metrics,
     status_counts,
     subtask_span,
     vertex_statuses,
 )
-from penstock._engine.rest.handlers.jobs import Accumulator, shown_accumulators
-from penstock._engine.rest.refusal import Refusal
+from penstock._engine.rest.handlers.jobs import UserTaskAccumulator, shown_accumulators
+from penstock._engine.rest.http_error import HttpError
 from penstock._engine.rest.routing import Route
 from penstock.common.job_status import JobStatus
 
 if TYPE_CHECKING:
     from penstock._engine.gateway.job_view import JobView, SubtaskView, VertexView
     from penstock._engine.protocol.clocks import Moment
-    from penstock._engine.rest.routing import Call
+    from penstock._engine.rest.routing import HandlerRequest
 
 #: Spark has executors where Flink has task managers, and moves subtasks between them from epoch to epoch.
 _TASK_MANAGER: Final = "spark"
 _ENDPOINT: Final = f"{socket.gethostname()}:0"
 
 
-class SubtaskExecution(msgspec.Struct, rename="kebab"):
+class SubtaskExecutionAttemptDetailsInfo(msgspec.Struct, rename="kebab"):
     """One subtask."""
 
     subtask: int
@@ -43,7 +43,7 @@ class SubtaskExecution(msgspec.Struct, rename="kebab"):
     start_time_again: int = msgspec.field(name="start_time")
     end_time: int
     duration: int
-    metrics: IoMetrics
+    metrics: IOMetricsInfo
     taskmanager_id: str
     status_duration: dict[TaskStatus, int]
 
@@ -57,14 +57,14 @@ class MetricRange(msgspec.Struct):
     sum: float
 
 
-class AggregatedTimes(msgspec.Struct, rename="kebab"):
+class AggregatedTaskDetailsInfo(msgspec.Struct, rename="kebab"):
     """The figures of all subtasks together."""
 
     metrics: dict[str, MetricRange]
     status_duration: dict[TaskStatus, MetricRange]
 
 
-class VertexDetails(msgspec.Struct, rename="camel"):
+class JobVertexDetailsInfo(msgspec.Struct, rename="camel"):
     """A vertex with its subtasks."""
 
     id: str
@@ -72,11 +72,11 @@ class VertexDetails(msgspec.Struct, rename="camel"):
     parallelism: int
     max_parallelism: int
     now: int
-    subtasks: list[SubtaskExecution]
-    aggregated: AggregatedTimes
+    subtasks: list[SubtaskExecutionAttemptDetailsInfo]
+    aggregated: AggregatedTaskDetailsInfo
 
 
-class SubtaskTime(msgspec.Struct):
+class SubtaskTimeInfo(msgspec.Struct):
     """When a subtask was in which state, in epoch milliseconds."""
 
     subtask: int
@@ -85,16 +85,16 @@ class SubtaskTime(msgspec.Struct):
     timestamps: dict[TaskStatus, int]
 
 
-class SubtaskTimes(msgspec.Struct):
+class SubtasksTimesInfo(msgspec.Struct):
     """When the subtasks of a vertex were in which state."""
 
     id: str
     name: str
     now: int
-    subtasks: list[SubtaskTime]
+    subtasks: list[SubtaskTimeInfo]
 
 
-class VertexTaskManager(msgspec.Struct, rename="kebab"):
+class JobVertexTaskManager(msgspec.Struct, rename="kebab"):
     """The subtasks of a vertex that are in one place; there is one place, because Spark chooses anew each epoch."""
 
     endpoint: str
@@ -102,29 +102,29 @@ class VertexTaskManager(msgspec.Struct, rename="kebab"):
     start_time: int
     end_time: int
     duration: int
-    metrics: IoMetrics
+    metrics: IOMetricsInfo
     status_counts: dict[TaskStatus, int]
     taskmanager_id: str
-    aggregated: AggregatedTimes
+    aggregated: AggregatedTaskDetailsInfo
 
 
-class VertexTaskManagers(msgspec.Struct):
+class JobVertexTaskManagersInfo(msgspec.Struct):
     """Where the subtasks of a vertex are."""
 
     id: str
     name: str
     now: int
-    taskmanagers: list[VertexTaskManager]
+    taskmanagers: list[JobVertexTaskManager]
 
 
-class Watermark(msgspec.Struct):
+class SubtaskWatermark(msgspec.Struct):
     """The watermark of a subtask, as text."""
 
     id: str
     value: str
 
 
-class SubtaskPressure(msgspec.Struct):
+class SubtaskBackPressureInfo(msgspec.Struct):
     """How busy a subtask is, as shares of its time."""
 
     subtask: int
@@ -136,21 +136,21 @@ class SubtaskPressure(msgspec.Struct):
     busy_ratio: float = msgspec.field(name="busyRatio")
 
 
-class BackPressure(msgspec.Struct):
+class JobVertexBackPressureInfo(msgspec.Struct):
     """How busy the subtasks of a vertex are; nothing waits for a receiver here, so there is no back pressure."""
 
     status: str
     level: str = msgspec.field(name="backpressureLevel")
     level_again: str = msgspec.field(name="backpressure-level")
     end_timestamp: int = msgspec.field(name="end-timestamp")
-    subtasks: list[SubtaskPressure]
+    subtasks: list[SubtaskBackPressureInfo]
 
 
-class VertexAccumulators(msgspec.Struct, rename="kebab"):
+class JobVertexAccumulatorsInfo(msgspec.Struct, rename="kebab"):
     """The accumulators of a vertex."""
 
     id: str
-    user_accumulators: list[Accumulator]
+    user_accumulators: list[UserTaskAccumulator]
 
 
 def find_vertex(job: JobView, vertex_id: str) -> tuple[int, VertexView]:
@@ -158,19 +158,19 @@ def find_vertex(job: JobView, vertex_id: str) -> tuple[int, VertexView]:
     for place, vertex in enumerate(job.plan.vertices):
         if vertex.id == vertex_id:
             return place, vertex
-    raise Refusal(404, f"JobVertex {vertex_id} not found")
+    raise HttpError(404, f"JobVertex {vertex_id} not found")
 
 
-def details(call: Call) -> VertexDetails:
+def details(request: HandlerRequest) -> JobVertexDetailsInfo:
     """A vertex with its subtasks."""
-    return vertex_details(call.job, call.id("vertexid"), call.site.clock())
+    return vertex_details(request.job, request.id("vertexid"), request.context.clock())
 
 
-def vertex_details(job: JobView, vertex_id: str, now: Moment) -> VertexDetails:
+def vertex_details(job: JobView, vertex_id: str, now: Moment) -> JobVertexDetailsInfo:
     """Return a vertex with its subtasks."""
     place, vertex = find_vertex(job, vertex_id)
     subtasks = [execution(job, place, index, now) for index in range(vertex.parallelism)]
-    return VertexDetails(
+    return JobVertexDetailsInfo(
         id=vertex.id,
         name=vertex.name,
         parallelism=vertex.parallelism,
@@ -181,11 +181,11 @@ def vertex_details(job: JobView, vertex_id: str, now: Moment) -> VertexDetails:
     )
 
 
-def execution(job: JobView, place: int, index: int, now: Moment) -> SubtaskExecution:
+def execution(job: JobView, place: int, index: int, now: Moment) -> SubtaskExecutionAttemptDetailsInfo:
     """Return one subtask of a vertex."""
     subtask = job.subtasks[place][index]
     span = subtask_span(job, subtask, now)
-    return SubtaskExecution(
+    return SubtaskExecutionAttemptDetailsInfo(
         subtask=index,
         status=job.task_status(place, index),
         attempt=job.progress.restarts,
@@ -226,8 +226,8 @@ _FIGURES = (
 )
 
 
-def _aggregated(subtasks: list[SubtaskExecution]) -> AggregatedTimes:
-    return AggregatedTimes(
+def _aggregated(subtasks: list[SubtaskExecutionAttemptDetailsInfo]) -> AggregatedTaskDetailsInfo:
+    return AggregatedTaskDetailsInfo(
         {name.replace("_", "-"): _range([getattr(subtask.metrics, name) for subtask in subtasks]) for name in _FIGURES},
         {status: _range([subtask.status_duration[status] for subtask in subtasks]) for status in _WAY},
     )
@@ -237,24 +237,24 @@ def _range(values: list[float]) -> MetricRange:
     return MetricRange(min(values), max(values), sum(values) / len(values), sum(values))
 
 
-def subtask(call: Call) -> SubtaskExecution:
+def subtask(request: HandlerRequest) -> SubtaskExecutionAttemptDetailsInfo:
     """One subtask of a vertex."""
-    place, vertex = find_vertex(call.job, call.id("vertexid"))
-    index = call.number("subtaskindex")
+    place, vertex = find_vertex(request.job, request.id("vertexid"))
+    index = request.number("subtaskindex")
     if index >= vertex.parallelism:
-        raise Refusal(404, f"Invalid subtask index for vertex {vertex.id}: {index}")
-    return execution(call.job, place, index, call.site.clock())
+        raise HttpError(404, f"Invalid subtask index for vertex {vertex.id}: {index}")
+    return execution(request.job, place, index, request.context.clock())
 
 
-def times(call: Call) -> SubtaskTimes:
+def times(request: HandlerRequest) -> SubtasksTimesInfo:
     """When the subtasks of a vertex were in which state."""
-    return subtask_times(call.job, call.id("vertexid"), call.site.clock())
+    return subtask_times(request.job, request.id("vertexid"), request.context.clock())
 
 
-def subtask_times(job: JobView, vertex_id: str, now: Moment) -> SubtaskTimes:
+def subtask_times(job: JobView, vertex_id: str, now: Moment) -> SubtasksTimesInfo:
     """Return when the subtasks of a vertex were in which state."""
     place, vertex = find_vertex(job, vertex_id)
-    rows: list[SubtaskTime] = []
+    rows: list[SubtaskTimeInfo] = []
     for index, figures in enumerate(job.subtasks[place]):
         span, status = subtask_span(job, figures, now), job.task_status(place, index)
         stamps = dict.fromkeys(TaskStatus, 0)
@@ -264,22 +264,22 @@ def subtask_times(job: JobView, vertex_id: str, now: Moment) -> SubtaskTimes:
             stamps[reached] = max(0, span.start)
         if span.end >= 0:
             stamps[status] = span.end
-        rows.append(SubtaskTime(index, _ENDPOINT, span.duration, stamps))
-    return SubtaskTimes(vertex.id, vertex.name, now.now_ms, rows)
+        rows.append(SubtaskTimeInfo(index, _ENDPOINT, span.duration, stamps))
+    return SubtasksTimesInfo(vertex.id, vertex.name, now.now_ms, rows)
 
 
-def task_managers(call: Call) -> VertexTaskManagers:
+def task_managers(request: HandlerRequest) -> JobVertexTaskManagersInfo:
     """Where the subtasks of a vertex are: Spark chooses that anew for each epoch."""
-    return vertex_task_managers(call.job, call.id("vertexid"), call.site.clock())
+    return vertex_task_managers(request.job, request.id("vertexid"), request.context.clock())
 
 
-def vertex_task_managers(job: JobView, vertex_id: str, now: Moment) -> VertexTaskManagers:
+def vertex_task_managers(job: JobView, vertex_id: str, now: Moment) -> JobVertexTaskManagersInfo:
     """Return where the subtasks of a vertex are."""
     place, vertex = find_vertex(job, vertex_id)
     subtasks = [execution(job, place, index, now) for index in range(vertex.parallelism)]
     statuses = vertex_statuses(job, place)
     over = all(one.end_time >= 0 for one in subtasks)
-    row = VertexTaskManager(
+    row = JobVertexTaskManager(
         endpoint=_ENDPOINT,
         status=aggregate_status(statuses),
         start_time=min(one.start_time for one in subtasks),
@@ -290,26 +290,26 @@ def vertex_task_managers(job: JobView, vertex_id: str, now: Moment) -> VertexTas
         taskmanager_id=_TASK_MANAGER,
         aggregated=_aggregated(subtasks),
     )
-    return VertexTaskManagers(vertex.id, vertex.name, now.now_ms, [row])
+    return JobVertexTaskManagersInfo(vertex.id, vertex.name, now.now_ms, [row])
 
 
-def watermarks(call: Call) -> list[Watermark]:
+def watermarks(request: HandlerRequest) -> list[SubtaskWatermark]:
     """The watermark of each subtask of a vertex, as of the last epoch."""
-    place, _ = find_vertex(call.job, call.id("vertexid"))
+    place, _ = find_vertex(request.job, request.id("vertexid"))
     return [
-        Watermark(f"{index}.currentInputWatermark", str(subtask.input_watermark))
-        for index, subtask in enumerate(call.job.subtasks[place])
+        SubtaskWatermark(f"{index}.currentInputWatermark", str(subtask.input_watermark))
+        for index, subtask in enumerate(request.job.subtasks[place])
     ]
 
 
-def back_pressure(call: Call) -> BackPressure:
+def back_pressure(request: HandlerRequest) -> JobVertexBackPressureInfo:
     """How busy the subtasks of a vertex were in the last epoch."""
-    place, _ = find_vertex(call.job, call.id("vertexid"))
-    rows: list[SubtaskPressure] = []
-    for index, figures in enumerate(call.job.subtasks[place]):
-        busy = busy_share(call.job, figures)
-        rows.append(SubtaskPressure(index, "ok", "ok", ratio=0.0, idle_ratio=1.0 - busy, busy_ratio=busy))
-    return BackPressure("ok", "ok", "ok", call.site.clock().now_ms, rows)
+    place, _ = find_vertex(request.job, request.id("vertexid"))
+    rows: list[SubtaskBackPressureInfo] = []
+    for index, figures in enumerate(request.job.subtasks[place]):
+        busy = busy_share(request.job, figures)
+        rows.append(SubtaskBackPressureInfo(index, "ok", "ok", ratio=0.0, idle_ratio=1.0 - busy, busy_ratio=busy))
+    return JobVertexBackPressureInfo("ok", "ok", "ok", request.context.clock().now_ms, rows)
 
 
 def busy_share(job: JobView, figures: SubtaskView) -> float:
@@ -317,26 +317,26 @@ def busy_share(job: JobView, figures: SubtaskView) -> float:
     return min(1.0, figures.last_busy_ms / job.last_interval_ms) if job.last_interval_ms > 0 else 0.0
 
 
-def accumulators(call: Call) -> VertexAccumulators:
+def accumulators(request: HandlerRequest) -> JobVertexAccumulatorsInfo:
     """The accumulators of a vertex as of the job's last completed checkpoint, as texts."""
-    find_vertex(call.job, call.id("vertexid"))
-    return vertex_accumulators(call.job, call.id("vertexid"))
+    find_vertex(request.job, request.id("vertexid"))
+    return vertex_accumulators(request.job, request.id("vertexid"))
 
 
-def vertex_accumulators(job: JobView, vertex_id: str) -> VertexAccumulators:
+def vertex_accumulators(job: JobView, vertex_id: str) -> JobVertexAccumulatorsInfo:
     """Return what the operators of a vertex have counted."""
-    return VertexAccumulators(vertex_id, shown_accumulators(job.vertex_accumulators.get(vertex_id, {})))
+    return JobVertexAccumulatorsInfo(vertex_id, shown_accumulators(job.vertex_accumulators.get(vertex_id, {})))
 
 
 _UNKNOWN = {404: "There is no such job, vertex or subtask."}
 _VERTEX = "/jobs/{jobid}/vertices/{vertexid}"
 
 ROUTES = (
-    Route("GET", _VERTEX, details, VertexDetails, refusals=_UNKNOWN),
-    Route("GET", f"{_VERTEX}/subtasktimes", times, SubtaskTimes, refusals=_UNKNOWN),
-    Route("GET", f"{_VERTEX}/taskmanagers", task_managers, VertexTaskManagers, refusals=_UNKNOWN),
-    Route("GET", f"{_VERTEX}/watermarks", watermarks, list[Watermark], refusals=_UNKNOWN),
-    Route("GET", f"{_VERTEX}/backpressure", back_pressure, BackPressure, refusals=_UNKNOWN),
-    Route("GET", f"{_VERTEX}/accumulators", accumulators, VertexAccumulators, refusals=_UNKNOWN),
-    Route("GET", f"{_VERTEX}/subtasks/{{subtaskindex}}", subtask, SubtaskExecution, refusals=_UNKNOWN),
+    Route("GET", _VERTEX, details, JobVertexDetailsInfo, errors=_UNKNOWN),
+    Route("GET", f"{_VERTEX}/subtasktimes", times, SubtasksTimesInfo, errors=_UNKNOWN),
+    Route("GET", f"{_VERTEX}/taskmanagers", task_managers, JobVertexTaskManagersInfo, errors=_UNKNOWN),
+    Route("GET", f"{_VERTEX}/watermarks", watermarks, list[SubtaskWatermark], errors=_UNKNOWN),
+    Route("GET", f"{_VERTEX}/backpressure", back_pressure, JobVertexBackPressureInfo, errors=_UNKNOWN),
+    Route("GET", f"{_VERTEX}/accumulators", accumulators, JobVertexAccumulatorsInfo, errors=_UNKNOWN),
+    Route("GET", f"{_VERTEX}/subtasks/{{subtaskindex}}", subtask, SubtaskExecutionAttemptDetailsInfo, errors=_UNKNOWN),
 )

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Site:
+class RestContext:
     """One process with its jobs."""
 
     jobs: Jobs

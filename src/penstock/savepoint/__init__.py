@@ -24,10 +24,10 @@ from penstock._engine.savepoints.inspection import (
 )
 from penstock._engine.savepoints.verification import DamagedFile, Verification
 from penstock._engine.state.table import ABSENT
-from penstock.state.entries import BroadcastEntry, KeyedEntry, ListItem, SplitEntry, TimerEntry
-from penstock.state.rows import StateRows
-from penstock.state.savepoint import Savepoint
-from penstock.state.writer import SavepointWriter
+from penstock.savepoint.entries import BroadcastEntry, KeyedEntry, ListItem, SplitEntry, TimerEntry
+from penstock.savepoint.rows import StateRows
+from penstock.savepoint.savepoint import Savepoint
+from penstock.savepoint.writer import SavepointWriter
 
 __all__ = [
     "ABSENT",

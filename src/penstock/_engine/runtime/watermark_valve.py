@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 _UNHEARD = ChannelStatus()
 
 
-class Valve:
+class WatermarkValve:
     """Follows the channels of one subtask through an epoch.
 
     Args:

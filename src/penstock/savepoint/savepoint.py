@@ -11,12 +11,12 @@ from penstock._engine.protocol.state_handle import StateMode
 from penstock._engine.savepoints import reading
 from penstock._engine.savepoints.inspection import OperatorInfo, SavepointInfo, inspect
 from penstock._engine.savepoints.located import locate
-from penstock._engine.savepoints.reading import StatePlace
+from penstock._engine.savepoints.reading import SubtaskStateLocation
 from penstock._engine.savepoints.verification import Verification, verify
 from penstock.errors import UnknownStateError
-from penstock.state._columns import RowShape
-from penstock.state.entries import BroadcastEntry, KeyedEntry, ListItem, SplitEntry, TimerEntry
-from penstock.state.rows import StateRows
+from penstock.savepoint._columns import RowShape
+from penstock.savepoint.entries import BroadcastEntry, KeyedEntry, ListItem, SplitEntry, TimerEntry
+from penstock.savepoint.rows import StateRows
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -35,7 +35,7 @@ class Savepoint:
     Source: org.apache.flink.state.api.SavepointReader.
 
     Example:
-        >>> from penstock.state import SavepointWriter
+        >>> from penstock.savepoint import SavepointWriter
         >>> path = SavepointWriter.new().set_keyed_state("totals", "total", {"ada": 3, "bob": 5}).write("sp")
         >>> savepoint = Savepoint.open(path)
         >>> [(operator.uid, operator.keyed_states[0].name) for operator in savepoint.operators]
@@ -181,9 +181,9 @@ class Savepoint:
 
     # ---------------------------------------------------------------------------------------------------------- helpers
 
-    def _places(self, uid: str) -> list[StatePlace]:
+    def _places(self, uid: str) -> list[SubtaskStateLocation]:
         parallelism = self._located.snapshot.operators[uid].parallelism
-        return [StatePlace(self.path, self._options, uid, subtask) for subtask in range(parallelism)]
+        return [SubtaskStateLocation(self.path, self._options, uid, subtask) for subtask in range(parallelism)]
 
     def _mode(self, uid: str, name: str, wanted: set[StateMode]) -> StateMode:
         modes = reading.modes(reading.operator_of(self._located, uid))
@@ -198,23 +198,23 @@ def _title(uid: str, name: str) -> str:
     return f"{name!r} of operator {uid!r}"
 
 
-def _keyed(place: StatePlace, name: str) -> Iterator[KeyedEntry]:
+def _keyed(place: SubtaskStateLocation, name: str) -> Iterator[KeyedEntry]:
     return (KeyedEntry(key, value, window) for key, window, value in reading.keyed_entries(place, name))
 
 
-def _timers(place: StatePlace, domain: TimeDomain) -> Iterator[TimerEntry]:
+def _timers(place: SubtaskStateLocation, domain: TimeDomain) -> Iterator[TimerEntry]:
     return (TimerEntry(key, time, domain, window) for key, time, window in reading.timers(place, DOMAINS[domain]))
 
 
-def _items(place: StatePlace, name: str, mode: StateMode) -> list[ListItem]:
+def _items(place: SubtaskStateLocation, name: str, mode: StateMode) -> list[ListItem]:
     return [ListItem(place.subtask, value) for value in reading.list_items(place, name, mode)]
 
 
-def _broadcast(place: StatePlace, name: str) -> list[BroadcastEntry]:
+def _broadcast(place: SubtaskStateLocation, name: str) -> list[BroadcastEntry]:
     return [BroadcastEntry(key, value) for key, value in reading.broadcast_entries(place, name)]
 
 
-def _splits(place: StatePlace, serializer: SimpleVersionedSerializer[Any]) -> list[SplitEntry]:
+def _splits(place: SubtaskStateLocation, serializer: SimpleVersionedSerializer[Any]) -> list[SplitEntry]:
     return [
         SplitEntry(place.subtask, serializer.deserialize(version, split), has_arrived)
         for split, version, has_arrived in reading.splits(place)

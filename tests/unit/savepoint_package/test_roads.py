@@ -14,17 +14,17 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pytest
+from tests.unit.savepoint_package import roads
+from tests.unit.savepoint_package.roads import KEYS, ROADS, Colour, Pair, Point
 from tests.unit.savepoints.jobs import environment, run
-from tests.unit.state_package import roads
-from tests.unit.state_package.roads import KEYS, ROADS, Colour, Pair, Point
 
 from penstock._engine.protocol.keys import normal_key
 from penstock.common import Row
 from penstock.common.types import RowKind
 from penstock.datastream.time_domain import TimeDomain
 from penstock.errors import SavepointChangeError, UnsupportedOperationError
-from penstock.state import KeyedEntry, ListItem, Savepoint, SavepointWriter
-from penstock.state._plain import plain, restored
+from penstock.savepoint import KeyedEntry, ListItem, Savepoint, SavepointWriter
+from penstock.savepoint._plain import plain, restored
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -315,7 +315,7 @@ def test_list_items_go_to_the_subtask_that_had_them_and_never_to_one_that_has_fi
     assert items(first) == [(0, "b"), (0, "d"), (1, "e"), (2, "a"), (2, "c")]
     writer = SavepointWriter.from_existing(first)
     draft = writer._draft.operators["op"]
-    subtasks = draft.record.subtasks
-    draft.record = replace(draft.record, subtasks=(*subtasks[:2], replace(subtasks[2], finished=True)))
+    subtasks = draft.metadata.subtasks
+    draft.metadata = replace(draft.metadata, subtasks=(*subtasks[:2], replace(subtasks[2], finished=True)))
     writer.set_list_state("op", "list", given)
     assert items(writer.write(str(tmp_path / "2"))) == [(0, "a"), (0, "b"), (0, "d"), (1, "c"), (1, "e")]

@@ -6,7 +6,7 @@ import pytest
 
 from penstock._engine.protocol.control import ChannelStatus
 from penstock._engine.protocol.rows import MAX_WATERMARK, MIN_WATERMARK
-from penstock._engine.runtime.valve import Valve
+from penstock._engine.runtime.watermark_valve import WatermarkValve
 
 A, B, C = 1, 2, 3
 
@@ -22,15 +22,15 @@ def idle(watermark: int) -> ChannelStatus:
 ENDED = ChannelStatus(MAX_WATERMARK, ended=True)
 
 
-def next_epoch(valve: Valve) -> Valve:
+def next_epoch(valve: WatermarkValve) -> WatermarkValve:
     """The valve that the next epoch makes from what this one leaves."""
     statuses = valve.statuses()
-    return Valve(list(statuses), statuses)
+    return WatermarkValve(list(statuses), statuses)
 
 
 @pytest.mark.behaviour(185)
 def test_the_watermark_is_the_minimum_and_rises_with_the_last_channel() -> None:
-    valve = Valve([A, B], {})
+    valve = WatermarkValve([A, B], {})
     assert valve.advance(A, 10) is None
     assert valve.advance(B, 5) == 5
     assert valve.advance(B, 20) == 10
@@ -38,27 +38,27 @@ def test_the_watermark_is_the_minimum_and_rises_with_the_last_channel() -> None:
 
 
 def test_a_watermark_that_does_not_rise_has_no_effect() -> None:
-    valve = Valve([A], {})
+    valve = WatermarkValve([A], {})
     assert valve.advance(A, 10) == 10
     assert valve.advance(A, 10) is None
     assert valve.advance(A, 9) is None
 
 
 def test_a_channel_that_has_not_spoken_holds_the_watermark_back() -> None:
-    valve = Valve([A, B], {A: at(100)})
+    valve = WatermarkValve([A, B], {A: at(100)})
     assert valve.watermark == MIN_WATERMARK
     assert valve.advance(A, 200) is None
 
 
 def test_an_idle_channel_holds_the_watermark_until_its_control_row_is_read() -> None:
-    valve = Valve([A, B], {})
+    valve = WatermarkValve([A, B], {})
     assert valve.advance(A, 10) is None
     assert valve.close(A, at(10)) is None
     assert valve.close(B, idle(MIN_WATERMARK)) == 10
 
 
 def test_a_channel_that_was_idle_before_holds_the_watermark_where_it_is_until_its_control_row_is_read() -> None:
-    valve = Valve([A, B], {A: at(100), B: idle(5)})
+    valve = WatermarkValve([A, B], {A: at(100), B: idle(5)})
     assert valve.watermark == 100
     assert valve.advance(A, 150) is None
     assert valve.close(A, at(150)) is None
@@ -66,14 +66,14 @@ def test_a_channel_that_was_idle_before_holds_the_watermark_where_it_is_until_it
 
 
 def test_the_watermark_never_goes_back_when_an_idle_channel_wakes_behind_it() -> None:
-    valve = Valve([A, B], {A: at(100), B: idle(5)})
+    valve = WatermarkValve([A, B], {A: at(100), B: idle(5)})
     assert valve.advance(B, 50) is None
     assert valve.close(B, at(50)) is None
     assert valve.watermark == 100
 
 
 def test_a_channel_that_comes_back_late_is_left_out_until_it_has_caught_up() -> None:
-    valve = Valve([A, B], {A: at(100), B: idle(5)})
+    valve = WatermarkValve([A, B], {A: at(100), B: idle(5)})
     valve.close(B, at(50))
     assert valve.advance(A, 200) == 200
     valve.close(A, at(200))
@@ -86,7 +86,7 @@ def test_a_channel_that_comes_back_late_is_left_out_until_it_has_caught_up() -> 
 
 def test_when_all_channels_are_idle_the_greatest_watermark_counts_whichever_is_read_first() -> None:
     for order in ((A, B), (B, A)):
-        valve = Valve([A, B], {A: at(10), B: at(5)})
+        valve = WatermarkValve([A, B], {A: at(10), B: at(5)})
         for channel in order:
             valve.close(channel, idle({A: 10, B: 5}[channel]))
         assert valve.watermark == 10
@@ -95,7 +95,7 @@ def test_when_all_channels_are_idle_the_greatest_watermark_counts_whichever_is_r
 
 @pytest.mark.behaviour(185)
 def test_an_ended_channel_counts_only_once_all_have_ended() -> None:
-    valve = Valve([A, B], {A: at(10), B: at(5)})
+    valve = WatermarkValve([A, B], {A: at(10), B: at(5)})
     assert valve.close(A, ENDED) is None
     assert valve.advance(B, 7) == 7
     assert valve.close(B, idle(7)) == 10
@@ -107,7 +107,7 @@ def test_an_ended_channel_counts_only_once_all_have_ended() -> None:
 
 @pytest.mark.parametrize("ended_first", [True, False])
 def test_the_last_watermark_of_a_channel_does_not_overtake_one_that_is_only_idle(ended_first: bool) -> None:
-    valve = Valve([A, B], {A: at(10), B: at(5)})
+    valve = WatermarkValve([A, B], {A: at(10), B: at(5)})
     if ended_first:
         valve.advance(A, MAX_WATERMARK)
         valve.close(A, ENDED)
@@ -119,35 +119,35 @@ def test_the_last_watermark_of_a_channel_does_not_overtake_one_that_is_only_idle
 
 
 def test_an_ended_channel_sends_no_further_control_row() -> None:
-    valve = Valve([A, B], {A: ENDED, B: at(5)})
+    valve = WatermarkValve([A, B], {A: ENDED, B: at(5)})
     assert valve.missing() == [B]
     assert A in valve
     assert C not in valve
 
 
 def test_channels_without_control_row_are_missing() -> None:
-    valve = Valve([A, B, C], {})
+    valve = WatermarkValve([A, B, C], {})
     valve.close(B, at(1))
     assert valve.missing() == [A, C]
 
 
 def test_a_subtask_is_idle_when_all_channels_that_have_not_ended_are() -> None:
-    valve = Valve([A, B, C], {C: ENDED})
+    valve = WatermarkValve([A, B, C], {C: ENDED})
     valve.close(A, idle(3))
     assert not valve.is_idle()
     valve.close(B, idle(3))
     assert valve.is_idle()
-    assert not Valve([A], {A: ENDED}).is_idle()
+    assert not WatermarkValve([A], {A: ENDED}).is_idle()
 
 
 def test_the_watermarks_of_a_block_keep_their_positions() -> None:
-    valve = Valve([A, B], {A: at(0), B: at(15)})
+    valve = WatermarkValve([A, B], {A: at(0), B: at(15)})
     assert valve.combine(A, [(0, 5), (3, 10), (7, 20), (9, 30)]) == [(0, 5), (3, 10), (7, 15)]
 
 
 @pytest.mark.parametrize("statuses", [{A: at(5), B: at(7)}, {A: idle(5), B: at(7)}, {A: ENDED, B: idle(7)}])
 def test_an_epoch_in_which_nothing_happens_leaves_everything_as_it_was(statuses: dict[int, ChannelStatus]) -> None:
-    valve = Valve([A, B], statuses)
+    valve = WatermarkValve([A, B], statuses)
     before = valve.watermark
     for channel in valve.missing():
         assert valve.close(channel, statuses[channel]) is None

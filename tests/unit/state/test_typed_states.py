@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from penstock._engine.state.held import HeldBroadcastState
+from penstock._engine.state.typed_states import TypedBroadcastState
 from penstock.datastream.state import BroadcastState
 
 if TYPE_CHECKING:
@@ -49,7 +49,7 @@ class Plain(BroadcastState[Any, Any]):
 
 
 def test_a_broadcast_map_with_types_reads_as_one_without() -> None:
-    held = HeldBroadcastState(Plain(), None, None)
+    held = TypedBroadcastState(Plain(), None, None)
     assert held.is_empty()
     held.put("a", 1)
     held.put_all({"b": 2})

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
 import pyarrow as pa
 
 from penstock.errors import UnsupportedOperationError
-from penstock.state._plain import is_same, plain
+from penstock.savepoint._plain import is_same, plain
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator

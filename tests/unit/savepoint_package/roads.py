@@ -28,7 +28,7 @@ from penstock.datastream.functions import (
 from penstock.datastream.state import ListStateDescriptor, MapStateDescriptor, ValueStateDescriptor
 from penstock.datastream.time_domain import TimeDomain
 from penstock.datastream.window import TumblingEventTimeWindows
-from penstock.state import ListItem, Savepoint, SavepointWriter, StateRows
+from penstock.savepoint import ListItem, Savepoint, SavepointWriter, StateRows
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable

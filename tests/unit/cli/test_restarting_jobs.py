@@ -19,7 +19,7 @@ from penstock._engine.cli import rest_client
 from penstock._engine.cli.exit_codes import ExitCode
 from penstock._engine.cli.supervisor import RestartLimit, Supervisor
 from penstock._engine.gateway import supervision
-from penstock._engine.gateway.registry import Registry, default_directory
+from penstock._engine.gateway.registry import JobRegistry, default_directory
 from penstock._engine.gateway.supervision import NotedJob, Supervision
 
 if TYPE_CHECKING:
@@ -114,15 +114,15 @@ def _begun_when_asked(driver: FakeDriver, monkeypatch: pytest.MonkeyPatch) -> Ge
 
     thread = threading.Thread(target=serve)
     thread.start()
-    until = rest_client.Wait.until
+    until = rest_client.Poller.until
 
-    def watched(self: rest_client.Wait, done: object) -> None:
+    def watched(self: rest_client.Poller, done: object) -> None:
         begin.set()
         if driver.asked and driver.asked[-1][2] == {"cancel-job": True}:
             driver.state = "CANCELED"
         until(self, done)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(rest_client.Wait, "until", watched)
+    monkeypatch.setattr(rest_client.Poller, "until", watched)
     try:
         yield
     finally:
@@ -188,7 +188,7 @@ def test_registry_is_not_asked_where_an_address_is_given(penstock: Command) -> N
     with supervised(), serving(driver, registered=False):
         rows = json.loads(penstock("list", "--json", "--address", driver.address).out)
     assert [row["jid"] for row in rows] == ["cd" * 16]
-    assert Registry(default_directory()).entries() == []
+    assert JobRegistry(default_directory()).entries() == []
 
 
 def test_supervisor_has_no_note_left_behind(home: Path) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 
 
-class Refusal(Exception):
+class HttpError(Exception):
     """Ends a request with a status code and a short text.
 
     Args:
@@ -20,12 +20,12 @@ class Refusal(Exception):
         self.headers = headers or {}
 
 
-class Errors(msgspec.Struct):
+class ErrorResponseBody(msgspec.Struct):
     """The body of every answer that is no success."""
 
     errors: list[str]
 
 
-def job_not_found(job_id: str) -> Refusal:
+def job_not_found(job_id: str) -> HttpError:
     """Return the answer to a question about a job that is not there."""
-    return Refusal(404, f"Job {job_id} not found")
+    return HttpError(404, f"Job {job_id} not found")

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
 
 import pyarrow as pa
 
-from penstock.state._plain import as_read
+from penstock.savepoint._plain import as_read
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     import pandas as pd
     from pyspark.sql import DataFrame, SparkSession
 
-    from penstock.state._columns import RowShape
+    from penstock.savepoint._columns import RowShape
 
 EntryT = TypeVar("EntryT")
 

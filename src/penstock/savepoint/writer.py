@@ -12,8 +12,15 @@ from penstock._engine.savepoints.writing import write_draft
 from penstock._engine.state.declared import bare, declared
 from penstock.common.conversion import conversion
 from penstock.errors import ConfigurationError, UnknownStateError
-from penstock.state._sources import Content, Selector, broadcast_entries, keyed_entries, list_items, timer_entries
-from penstock.state.savepoint import DOMAINS, Savepoint
+from penstock.savepoint._sources import (
+    Selector,
+    StateContent,
+    broadcast_entries,
+    keyed_entries,
+    list_items,
+    timer_entries,
+)
+from penstock.savepoint.savepoint import DOMAINS, Savepoint
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -127,7 +134,7 @@ class SavepointWriter:
         """
         if kind is None:
             kind = next((bare(state.kind) for state in self._keyed_states(uid) if state.name == name), "") or "value"
-        content = Content(entries, f"state {name!r} of operator {uid!r}")
+        content = StateContent(entries, f"state {name!r} of operator {uid!r}")
         state = NewKeyedState(kind, lambda: keyed_entries(content, key, value))
         if type_info is not None:
             state.kind = declared(kind, type_info)
@@ -171,7 +178,7 @@ class SavepointWriter:
                 ``key`` and ``timestamp``.
             domain: The clock.
         """
-        content = Content(timers, f"the {DOMAINS[domain]} timers of operator {uid!r}")
+        content = StateContent(timers, f"the {DOMAINS[domain]} timers of operator {uid!r}")
         self._draft.operator(uid).timers[DOMAINS[domain]] = lambda: timer_entries(content, domain)
         return self
 
@@ -201,7 +208,7 @@ class SavepointWriter:
         return self._set_list(uid, name, items, value, StateMode.UNION)
 
     def _set_list(self, uid: str, name: str, items: Any, value: Selector, mode: StateMode) -> SavepointWriter:
-        found = list_items(Content(items, f"list {name!r} of operator {uid!r}"), value)
+        found = list_items(StateContent(items, f"list {name!r} of operator {uid!r}"), value)
         self._draft.operator(uid).operator_states[name] = mode, found
         return self
 
@@ -218,7 +225,7 @@ class SavepointWriter:
             key: A data frame's column of keys, several for a tuple, or a function of a row.
             value: The same for values.
         """
-        content = Content(entries, f"broadcast state {name!r} of operator {uid!r}")
+        content = StateContent(entries, f"broadcast state {name!r} of operator {uid!r}")
         found = broadcast_entries(content, key, value)
         self._draft.operator(uid).operator_states[name] = StateMode.BROADCAST, found
         return self

@@ -9,14 +9,14 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from penstock._engine.cli.output import print_json, say, waiting
-from penstock._engine.cli.rest_client import Wait
+from penstock._engine.cli.rest_client import Poller
 from penstock._engine.gateway.supervision import is_supervising
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
 
-class Clock:
+class CommandDeadline:
     """Shares the time that a command may wait among what it waits for.
 
     Args:
@@ -27,18 +27,18 @@ class Clock:
     def __init__(self, timeout: int | None, now: Callable[[], float] = time.monotonic) -> None:
         self._timeout, self._now, self._began = timeout, now, now()
 
-    def wait(self, what: str, way_out: str) -> Wait:
-        """Return how to wait for something for what is left of the time; see `Wait`."""
+    def wait(self, what: str, way_out: str) -> Poller:
+        """Return how to wait for something for what is left of the time; see `Poller`."""
         left_s = None if self._timeout is None else max(0, self._timeout - int(self._now() - self._began))
-        return Wait(what, left_s, way_out)
+        return Poller(what, left_s, way_out)
 
-    def for_process(self, job: str) -> Wait:
+    def for_process(self, job: str) -> Poller:
         """Return how to wait for the next process of a job that has none."""
         way_out = "The job was asked for nothing; `penstock cancel` ends its supervisor."
         return self.wait(f"The start of the next process of job {job!r}", way_out)
 
 
-def end_supervision(row: dict[str, Any], clock: Clock, *, as_json: bool) -> None:
+def end_supervision(row: dict[str, Any], clock: CommandDeadline, *, as_json: bool) -> None:
     """End the supervisor of a job that has no process at this moment: the job is not started again.
 
     Args:

@@ -11,8 +11,8 @@ from tests.unit.driver.world import World, numbers_job, published
 from penstock._engine.coordinator import events as ev
 from penstock._engine.coordinator import instructions as do
 from penstock._engine.coordinator.phases import Phase
-from penstock._engine.protocol.control import Stop
-from penstock._engine.protocol.metadata import RecordKind
+from penstock._engine.protocol.control import StopMode
+from penstock._engine.protocol.metadata import ChainEntryKind
 from penstock.common.job_status import JobStatus
 from penstock.errors import CheckpointRequestError, StopIncompleteError
 
@@ -27,7 +27,7 @@ def name() -> str:
 
 
 def listening(name: str, **trouble: Any) -> World:
-    return World(numbers_job(name), patience=3, listens=True, **trouble)
+    return World(numbers_job(name), patience=3, wants_notification=True, **trouble)
 
 
 def at_the_notices(asked: Asked, act: Callable[[], object]) -> None:
@@ -42,19 +42,19 @@ def at_the_notices(asked: Asked, act: Callable[[], object]) -> None:
     asked.loop.perform = watched  # type: ignore[method-assign]
 
 
-def notices(asked: Asked) -> list[do.NotifyListeners]:
+def notifications(asked: Asked) -> list[do.NotifyListeners]:
     return [step for step in asked.steps if isinstance(step, do.NotifyListeners)]
 
 
 @STOPS
 @pytest.mark.behaviour(42)
-def test_stop_tells_all_that_listen_once_its_savepoint_is_complete(name: str, tmp_path: Path, stop: Stop) -> None:
+def test_stop_tells_all_that_listen_once_its_savepoint_is_complete(name: str, tmp_path: Path, stop: StopMode) -> None:
     asked = Asked(name, tmp_path, listening(name))
     complete: list[bool] = []
     at_the_notices(asked, lambda: complete.extend(path.is_file() for path in tmp_path.glob("savepoints/*/_metadata")))
     asked.run({3: [stop]})
     assert complete == [True]
-    [told] = notices(asked)
+    [told] = notifications(asked)
     assert set(told.epoch.dispatches) == {(0, 0), (0, 1), (1, 0), (1, 1)}
     stopped_with = asked.epochs[-1].checkpoint_id
     assert {part.completed_checkpoint for part in told.epoch.dispatches.values()} == {stopped_with}
@@ -67,7 +67,7 @@ def test_cancel_while_the_last_checkpoint_is_told_leaves_a_savepoint_that_can_be
 ) -> None:
     asked = Asked(name, tmp_path, listening(name))
     at_the_notices(asked, asked.driver.cancel)
-    asked.run({3: [Stop.SUSPEND]})
+    asked.run({3: [StopMode.SUSPEND]})
     assert asked.driver.status is JobStatus.CANCELED
     assert isinstance(asked.error, StopIncompleteError)
     assert resumed(name, tmp_path, asked.error.path).status is JobStatus.FINISHED
@@ -78,9 +78,9 @@ def test_time_limit_of_a_stop_is_of_no_matter_once_the_last_checkpoint_is_told(n
     asked = Asked(name, tmp_path, listening(name))
     asked.timeout_ms = 60_000
     at_the_notices(asked, lambda: setattr(asked.world, "time_ms", asked.world.time_ms + 120_000))
-    asked.run({3: [Stop.SUSPEND]})
+    asked.run({3: [StopMode.SUSPEND]})
     assert asked.path
-    assert asked.kinds[-1] is RecordKind.SUSPENDED
+    assert asked.kinds[-1] is ChainEntryKind.SUSPENDED
 
 
 def test_checkpoint_that_is_asked_for_while_the_last_one_is_told_is_refused(name: str, tmp_path: Path) -> None:
@@ -99,7 +99,7 @@ def test_epoch_of_notices_that_hangs_expires_and_runs_again(name: str, tmp_path:
     again = new_name()
     asked = Asked(again, tmp_path, listening(again, stuck=frozenset({last})), timeout="1 min", tolerable="1").run({})
     assert asked.driver.status is JobStatus.FINISHED
-    assert len(notices(asked)) == 2
+    assert len(notifications(asked)) == 2
     assert asked.loop.coordinator.state.progress.restarts == 0
     assert published(again) == ALL
 

@@ -9,8 +9,8 @@ import pyarrow as pa
 
 from penstock._engine.savepoints.draft import apart
 from penstock.errors import SavepointChangeError, UnsupportedOperationError
-from penstock.state._plain import restored
-from penstock.state.entries import BroadcastEntry, KeyedEntry, ListItem, TimerEntry
+from penstock.savepoint._plain import restored
+from penstock.savepoint.entries import BroadcastEntry, KeyedEntry, ListItem, TimerEntry
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -25,7 +25,7 @@ class FrameRow(dict[str, Any]):
     """A row of a data frame by column, in Python values."""
 
 
-class Content:
+class StateContent:
     """What was given as the content of a state, read anew by each write.
 
     Args:
@@ -74,7 +74,7 @@ class Content:
         return SavepointChangeError("to be written", reason)
 
 
-def keyed_entries(content: Content, key: Selector, value: Selector) -> Iterator[tuple[Any, tuple[int, ...], Any]]:
+def keyed_entries(content: StateContent, key: Selector, value: Selector) -> Iterator[tuple[Any, tuple[int, ...], Any]]:
     """Iterate (key, window, value) of what was given as the content of a keyed state.
 
     Args:
@@ -96,7 +96,7 @@ def keyed_entries(content: Content, key: Selector, value: Selector) -> Iterator[
             yield name, (), held
 
 
-def timer_entries(content: Content, domain: TimeDomain) -> Iterator[tuple[Any, int, tuple[int, ...]]]:
+def timer_entries(content: StateContent, domain: TimeDomain) -> Iterator[tuple[Any, int, tuple[int, ...]]]:
     """Iterate (key, time, window) of what was given as timers: pairs of key and time, TimerEntry, or rows.
 
     Raises:
@@ -117,7 +117,7 @@ def timer_entries(content: Content, domain: TimeDomain) -> Iterator[tuple[Any, i
             yield name, timestamp, ()
 
 
-def list_items(content: Content, value: Selector) -> list[tuple[int | None, Any]]:
+def list_items(content: StateContent, value: Selector) -> list[tuple[int | None, Any]]:
     """Return (subtask that had it, or None; item) of what was given as the content of an operator list."""
     found: list[tuple[int | None, Any]] = []
     for item in content:
@@ -131,7 +131,7 @@ def list_items(content: Content, value: Selector) -> list[tuple[int | None, Any]
     return found
 
 
-def broadcast_entries(content: Content, key: Selector, value: Selector) -> dict[Any, Any]:
+def broadcast_entries(content: StateContent, key: Selector, value: Selector) -> dict[Any, Any]:
     """Return what was given as the content of a broadcast state: pairs of key and value, BroadcastEntry, or rows.
 
     Raises:

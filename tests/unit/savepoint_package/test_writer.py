@@ -27,7 +27,7 @@ from penstock.errors import (
     UnknownStateError,
     UnpicklableStateError,
 )
-from penstock.state import ABSENT, KeyedEntry, Savepoint, SavepointWriter, TimerEntry
+from penstock.savepoint import ABSENT, KeyedEntry, Savepoint, SavepointWriter, TimerEntry
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

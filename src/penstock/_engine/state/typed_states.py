@@ -15,21 +15,21 @@ if TYPE_CHECKING:
     from penstock.common.conversion import Conversion
 
 
-def held_value(state: ValueState[Any], descriptor: ValueStateDescriptor, operator: str) -> ValueState[Any]:
+def typed_value(state: ValueState[Any], descriptor: ValueStateDescriptor, operator: str) -> ValueState[Any]:
     """Return a value state as its descriptor declares it."""
     held = conversion(descriptor.type_info, _named(descriptor.get_name(), operator))
-    return state if held is None else HeldValueState(state, held)
+    return state if held is None else TypedValueState(state, held)
 
 
-def held_list(state: ListState[Any], descriptor: ListStateDescriptor, operator: str) -> ListState[Any]:
+def typed_list(state: ListState[Any], descriptor: ListStateDescriptor, operator: str) -> ListState[Any]:
     """Return a list state as its descriptor declares it."""
     declared = descriptor.type_info
     element = declared.elem_type if isinstance(declared, ListTypeInfo) else declared
     held = conversion(element, f"An item of {_named(descriptor.get_name(), operator, 's')}")
-    return state if held is None else HeldListState(state, held)
+    return state if held is None else TypedListState(state, held)
 
 
-def held_broadcast(
+def typed_broadcast(
     state: BroadcastState[Any, Any], descriptor: MapStateDescriptor, operator: str
 ) -> BroadcastState[Any, Any]:
     """Return a broadcast map as its descriptor declares it."""
@@ -38,14 +38,14 @@ def held_broadcast(
     name = _named(descriptor.get_name(), operator, "s")
     key = conversion(declared.key_type, f"A key of {name}")
     value = conversion(declared.value_type, f"A value of {name}")
-    return state if key is None and value is None else HeldBroadcastState(state, key, value)
+    return state if key is None and value is None else TypedBroadcastState(state, key, value)
 
 
 def _named(state: str, operator: str, letter: str = "S") -> str:
     return f"{letter}tate {state!r} of {operator!r}"
 
 
-class HeldValueState(ValueState[Any]):
+class TypedValueState(ValueState[Any]):
     """One value per key."""
 
     __slots__ = ("_convert", "_state")
@@ -64,7 +64,7 @@ class HeldValueState(ValueState[Any]):
         self._state.clear()
 
 
-class HeldListState(ListState[Any]):
+class TypedListState(ListState[Any]):
     """A list, of a key or of a subtask."""
 
     __slots__ = ("_held", "_state")
@@ -89,7 +89,7 @@ class HeldListState(ListState[Any]):
         self._state.clear()
 
 
-class HeldBroadcastState(BroadcastState[Any, Any]):
+class TypedBroadcastState(BroadcastState[Any, Any]):
     """A map that is the same on all subtasks. A key is looked up as it was put: in the type that is declared for it."""
 
     __slots__ = ("_key", "_state", "_value")

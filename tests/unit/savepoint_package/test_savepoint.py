@@ -17,12 +17,12 @@ from tests.unit.savepoints.jobs import savepoint_of
 from penstock.common.types import Row
 from penstock.datastream.time_domain import TimeDomain
 from penstock.errors import StateClassError, UnknownStateError, UnsupportedOperationError
-from penstock.state import KeyedEntry, ListItem, Savepoint, SavepointWriter
+from penstock.savepoint import KeyedEntry, ListItem, Savepoint, SavepointWriter
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from penstock.state import StateRows
+    from penstock.savepoint import StateRows
 
 NUMBERS = 20_000
 
