@@ -187,6 +187,24 @@ def test_failure_is_remembered_with_its_words(machine: Machine) -> None:
     assert not list(archive.directory.glob("loaded-*"))
 
 
+def test_failure_of_long_ago_is_forgotten(machine: Machine) -> None:
+    failure = machine.archive.directory / "failure"
+    failure.touch()
+    assert machine.archive.failure == ""
+    os.utime(failure, (1, 1))
+    assert machine.archive.failure is None
+
+
+def test_list_of_a_run_that_is_not_over_stays_and_a_lost_one_is_no_failure(machine: Machine) -> None:
+    archive = machine.archive
+    running = archive.new_list()
+    running.touch()
+    archive_maker.make(archive.directory, "/no/such/java", archive.new_list().name, "")
+    assert (archive.is_ready, archive.failure) == (False, None)
+    assert machine.make().is_ready
+    assert running.exists()
+
+
 def test_java_that_was_killed_is_tried_again(machine: Machine) -> None:
     machine.java = fake_java(machine.java.home, fails=143)
     archive = machine.make()
@@ -195,7 +213,9 @@ def test_java_that_was_killed_is_tried_again(machine: Machine) -> None:
 
 def test_java_that_cannot_be_started_is_a_failure(machine: Machine) -> None:
     archive = machine.archive
-    archive_maker.make(archive.directory, "/no/such/java", archive.new_list().name, "")
+    classes = archive.new_list()
+    classes.touch()
+    archive_maker.make(archive.directory, "/no/such/java", classes.name, "")
     assert archive.failure is not None
     assert "/no/such/java" in archive.failure
 
@@ -204,6 +224,7 @@ def test_what_killed_processes_left_goes_when_an_archive_is_made(machine: Machin
     directory = machine.archive.directory
     (directory / "draft.jsa").write_text("half an arch")
     (directory / "loaded-by-one-that-was-killed").touch()
+    os.utime(directory / "loaded-by-one-that-was-killed", (1, 1))
     unused = directory.with_name("classes-unused")
     unused.mkdir()
     os.utime(unused, (1, 1))

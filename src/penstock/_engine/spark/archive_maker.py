@@ -18,7 +18,10 @@ from pathlib import Path
 
 ARCHIVE, STAMP, FAILURE, LIST = "classes.jsa", "stamp.json", "failure", "loaded-"
 _DRAFT, _LOCK, _CLASS_PATH, _OUTPUT = "draft.jsa", "lock", "class-path", "output"
-_TIMEOUT_S = 1800
+#: It takes a minute of processor time, of which a busy machine leaves little.
+_TIMEOUT_S = 2 * 3600
+#: Lists of so long ago are those of runs that were killed.
+_OLD_S = 2 * 86_400
 #: An archive has a third of that; the draft and the one that it replaces are there at the same time.
 _FREE_BYTES = 600 << 20
 #: Archives that no JVM has used for so long go when another is made, as after an upgrade.
@@ -47,7 +50,7 @@ def make(directory: Path, java: str, class_list: str, class_path: str) -> None:
             (directory / class_list).unlink(missing_ok=True)
             return
         try:
-            if not is_whole(directory):
+            if not is_whole(directory) and (directory / class_list).is_file():
                 _make(directory, java, class_list, class_path)
                 _remove_unused(directory)
         except InterruptedError:
@@ -55,8 +58,8 @@ def make(directory: Path, java: str, class_list: str, class_path: str) -> None:
         except (OSError, ValueError, subprocess.SubprocessError) as error:
             _write(directory / FAILURE, str(error))
         finally:
-            lists = directory.glob(f"{LIST}*")  # those of runs that were killed, too
-            for left in (*lists, *(directory / name for name in (_DRAFT, _CLASS_PATH, _OUTPUT))):
+            old = [path for path in directory.glob(f"{LIST}*") if path.stat().st_mtime < time.time() - _OLD_S]
+            for left in (*old, *(directory / name for name in (class_list, _DRAFT, _CLASS_PATH, _OUTPUT))):
                 left.unlink(missing_ok=True)
 
 
@@ -108,9 +111,11 @@ def _run(directory: Path, java: str, *options: str) -> None:
     if done.returncode not in (0, _ERROR):
         raise InterruptedError
     if done.returncode != 0:
-        lines = [line.strip() for line in output.read_text(errors="replace").splitlines() if line.strip()]
-        telling = [line for line in lines if "rror" in line]
-        raise ValueError((telling or lines[-1:] or [f"java {options[0]} ended with an error"])[0])
+        printed = [line.strip() for line in output.read_text(errors="replace").splitlines()]
+        first = next((place for place, line in enumerate(printed) if "rror" in line), -1)
+        raise ValueError(
+            " ".join(printed[first:][:3]) or "Java said nothing"
+        )  # what is wrong may stand behind that line
 
 
 def _remove_unused(directory: Path) -> None:

@@ -15,6 +15,7 @@ import os
 import secrets
 import subprocess
 import sys
+import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
@@ -33,6 +34,8 @@ log = logging.getLogger(__name__)
 
 #: Goes into the names of archives: one that was made in another way is not used.
 _FORMAT: Final = 1
+#: After that a run tries again.
+_FAILURE_HOLDS_S: Final = 7 * 86_400
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,9 +60,10 @@ class ClassDataArchive:
 
     @property
     def failure(self) -> str | None:
-        """Why it could not be made, after which no run tries again; None where that has not happened."""
+        """Why it could not be made, for as long as no run tries again; None where that has not happened."""
+        noted = self.directory / archive_maker.FAILURE
         try:
-            return (self.directory / archive_maker.FAILURE).read_text(encoding="utf-8").strip()
+            return noted.read_text(encoding="utf-8") if noted.stat().st_mtime > time.time() - _FAILURE_HOLDS_S else None
         except OSError:
             return None
 
