@@ -13,7 +13,6 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from penstock.common import unread_options
 from penstock.common.config_options import ConfigOption, option, optional
 from penstock.common.config_values import (
     BOOL,
@@ -32,6 +31,7 @@ from penstock.common.config_values import (
     duration,
 )
 from penstock.common.time import Duration
+from penstock.common.unread_options import UNREAD
 
 #: In place of a path: the newest checkpoint of the job.
 LATEST = "latest"
@@ -429,14 +429,18 @@ LOG_FORMAT = optional(
 LOG_LEVEL = option(
     "penstock.log.level", choice("DEBUG", "INFO", "WARNING", "ERROR"), "INFO", "least level of the log with a format"
 )
+CLASS_DATA_ARCHIVE_ENABLED = option(
+    "penstock.class-data-archive.enabled",
+    BOOL,
+    True,
+    "the first run makes an archive of Java's classes in the user's cache, by which later ones start sooner",
+)
 DRAIN_FIRES_PROCESSING_TIME_TIMERS = option(
     "penstock.drain.fire-processing-time-timers", BOOL, False, "a drain fires the processing-time timers that are left"
 )
 
 OPTIONS: dict[str, ConfigOption[Any]] = {
-    candidate.key: candidate
-    for candidate in (*list(vars().values()), *vars(unread_options).values())
-    if isinstance(candidate, ConfigOption)
+    candidate.key: candidate for candidate in (*list(vars().values()), *UNREAD) if isinstance(candidate, ConfigOption)
 }
 """All options by their key: those that are read, in the order of this file, then those that are not."""
 
