@@ -4,7 +4,7 @@ A savepoint of a running job is a copy of the next checkpoint that begins, taken
 that stops runs one epoch more, in which nothing is read, and stops with its checkpoint. Before the record of that,
 which names the savepoint, all bytes of the savepoint are safe; behind it the savepoint only gets its name. The record
 is the commit point of the stop: a driver that finds it brings the stop to its end. Where even the name cannot be
-given, that checkpoint has all that the job needs to go on. Sinks know of such epochs (decision 7).
+given, that checkpoint has all that the job needs to go on. Sinks know of such epochs (decision 8).
 """
 
 from __future__ import annotations
