@@ -123,3 +123,14 @@ def test_a_monitored_object_that_is_written_over_is_told_by_its_etag() -> None:
     put(f"{folder}/a.txt", b"ten\n")
     with pytest.raises(SourceFileChangedError, match=r"a\.txt cannot be read: its ETag is"):
         run.context.run_async_calls()
+
+
+@pytest.mark.parametrize("largest_copy", [0, 1000], ids=["in parts", "copied"])
+def test_object_that_a_store_says_it_has_and_has_not_is_no_published_one(
+    monkeypatch: pytest.MonkeyPatch, largest_copy: int
+) -> None:
+    folder, filesystem = new_folder(), ObjectFileSystem(largest_copy=largest_copy)
+    put(f"{folder}/.staged", b"bytes")
+    monkeypatch.setattr(ObjectFileSystem, "size_of", lambda *_: None)
+    with pytest.raises(OSError, match="the store took 5 bytes and has none"):
+        filesystem.publish([f"{folder}/.staged"], f"{folder}/part")

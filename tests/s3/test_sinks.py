@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from typing import TYPE_CHECKING
 
+import obstore
 import pytest
 
 from penstock._connectors.files import object_store, opening
@@ -48,6 +51,41 @@ def test_what_is_too_large_for_one_copy_is_published_in_parts(
     assert filesystem.publish(staged, target)
     assert server.objects(bucket)["out/part-0"] == content * segments
     assert not filesystem.publish(staged, target)
+
+
+#: Publishes an object that the store may not copy, and prints by how many MiB memory has grown, and the longest time in
+#: ms in which another thread stood still.
+PUBLISH = """
+import resource, sys, threading, time
+from penstock._connectors.files.object_store import ObjectFileSystem
+peak = lambda: resource.getrusage(resource.RUSAGE_SELF).ru_maxrss >> 10
+gaps, done = [0.0], threading.Event()
+def beat():
+    last = time.monotonic()
+    while not done.wait(0.01):
+        gaps.append(time.monotonic() - last)
+        last = time.monotonic()
+filesystem, before = ObjectFileSystem(largest_copy=0), peak()
+beating = threading.Thread(target=beat)
+beating.start()
+assert filesystem.publish([f"{sys.argv[1]}/.staged"], f"{sys.argv[1]}/part")
+done.set()
+beating.join()
+print(peak() - before, int(max(gaps) * 1000))
+"""
+
+
+def test_what_goes_through_the_driver_takes_little_memory_and_no_other_threads_time(
+    server: S3Server, bucket: str
+) -> None:
+    size = 192 * MEBI
+    obstore.put(object_store._store(f"s3://{bucket}"), ".staged", bytes(size))
+    command = [sys.executable, "-c", PUBLISH, f"s3://{bucket}"]
+    said = subprocess.run(command, check=True, capture_output=True, text=True).stdout
+    grown, gap_ms = map(int, said.split())
+    assert grown < size // MEBI * 3 // 4  # the parts of an upload that wait, 8 MiB each
+    assert gap_ms < 2000
+    assert obstore.head(object_store._store(f"s3://{bucket}"), "part")["size"] == size
 
 
 @pytest.mark.parametrize("scheme", ["s3", "s3a", "s3n"])

@@ -52,6 +52,7 @@ class JobExecutionResult:
         accumulators: The values of its accumulators by name.
         late_records_dropped: The number of records that came too late and were dropped, by the name of the operator.
         given_up_committables: What its sinks' committers have given up for good, oldest first.
+        unread_splits: The number of splits that readers had left when they finished, by the name of the source.
 
     Source: ``pyflink.common.JobExecutionResult``.
 
@@ -66,6 +67,7 @@ class JobExecutionResult:
     accumulators: dict[str, Any] = field(default_factory=dict[str, Any])
     late_records_dropped: dict[str, int] = field(default_factory=dict[str, int])
     given_up_committables: tuple[GivenUpCommittables, ...] = ()
+    unread_splits: dict[str, int] = field(default_factory=dict[str, int])
 
     def get_job_id(self) -> JobID:
         """Return the id of the job."""
@@ -99,6 +101,13 @@ class JobExecutionResult:
         """
         return self.given_up_committables
 
+    def get_unread_splits(self) -> dict[str, int]:
+        """Return how many splits readers had left when they finished, by the name of the source.
+
+        Ours; a reader that ends its input by itself may have left some, and nothing has read the rest of them.
+        """
+        return dict(self.unread_splits)
+
     def __str__(self) -> str:
         lines = [
             "Program execution finished",
@@ -110,6 +119,7 @@ class JobExecutionResult:
             lines += [f"- {name} {_shown(value)}" for name, value in self.accumulators.items()]
         lines += [f"Late records dropped by {name}: {count}" for name, count in self.late_records_dropped.items()]
         lines += map(str, self.given_up_committables)
+        lines += [f"Splits left unread by {name}: {count}" for name, count in self.unread_splits.items()]
         return "\n".join(lines)
 
 

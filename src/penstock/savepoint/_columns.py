@@ -19,6 +19,8 @@ EntryT = TypeVar("EntryT")
 #: The column of what entries are found by again.
 _KEY: Final = "key"
 
+_MOST_EXACT: Final = 2
+
 _arrow: Any = pa  # its types are partly unknown
 
 
@@ -57,7 +59,9 @@ class RowShape(Generic[EntryT]):
                 raise UnsupportedOperationError(f"Arrow data of {self.title}", reason)
             place = self.columns.index(column)
             is_free = kind is not None and not is_guessed and column != _KEY
-            arrays[column] = self._array(column, [row[place] for row in rows], kind, is_free=is_free)
+            # A schema of the caller's own may call keys floats that are ints: they are the same keys.
+            numbers = kind is None or is_guessed
+            arrays[column] = self._array(column, [row[place] for row in rows], kind, is_free=is_free, numbers=numbers)
         return _arrow.RecordBatch.from_pydict(arrays, schema=schema)
 
     def batches(
@@ -70,16 +74,16 @@ class RowShape(Generic[EntryT]):
             schema = batch.schema
             yield batch
 
-    def _array(self, column: str, values: list[Any], kind: Any, *, is_free: bool) -> Any:
-        for exact in (False, True) if kind is None else (False,):
+    def _array(self, column: str, values: list[Any], kind: Any, *, is_free: bool, numbers: bool) -> Any:
+        for exact in range(_MOST_EXACT + 1) if kind is None else (0,):
             plains = [plain(value, exact=exact) for value in values]
             try:
                 array = _arrow.array(plains, type=kind)
             except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
-                if kind is None and not exact:
+                if kind is None and exact < _MOST_EXACT:
                     continue
                 raise self._misfit(column, values, kind, str(error)) from error
-            if is_free or is_same(array.to_pylist(), plains):
+            if is_free or is_same(array.to_pylist(), plains, numbers=numbers):
                 return array
         raise self._misfit(column, values, kind, "some would come back as others")
 

@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 PYTHON: Final = "_python"
 
 _AS_THEY_ARE: Final = frozenset({str, float, bool, bytes, type(None), date, timedelta})
+_NUMBERS: Final = frozenset({float, bool})
+_TOLD_APART: Final = _NUMBERS | {int}
 #: A value of a class of the user's that is one of these keeps its class, and so does a bytearray, which Arrow has as
 #: bytes. Gives what Python's own class has of it, whatever methods it has.
 _BARE: Final[dict[Any, Callable[[Any], Any]]] = {
@@ -43,29 +45,30 @@ _INT64: Final = range(-(1 << 63), 1 << 63)
 # ------------------------------------------------------------------------------------------------------------ to Arrow
 
 
-def plain(value: Any, *, exact: bool = False) -> Any:
+def plain(value: Any, *, exact: int = 0) -> Any:
     """Return a value in the terms of Arrow.
 
     Args:
         value: The value.
-        exact: Let each tuple and dict say which parts it has: for columns in which they have not all the same ones.
+        exact: 1 lets each tuple and dict say which parts it has: for columns in which they have not all the same ones.
+            2 lets each number say what it is, too: for columns in which they are not all of one type.
 
     Example:
         >>> plain(("a", {1: 2}))
         {'_1': 'a', '_2': {'_python': 'dict', 'items': [{'key': 1, 'value': 2}]}}
-        >>> plain((1, 2), exact=True)
+        >>> plain((1, 2), exact=1)
         {'_python': 'tuple[2]', '_1': 1, '_2': 2}
     """
     kind = cast("type[Any]", type(value))
     if kind in _AS_THEY_ARE:
-        return value
+        return {PYTHON: kind.__name__, "text": repr(value)} if exact > 1 and kind in _NUMBERS else value
     convert = _BY_TYPE.get(kind) or next((convert for base, convert in _BY_BASE if isinstance(value, base)), None)
     if convert is None:
         convert = _plain_dataclass if dataclasses.is_dataclass(value) else _plain_array
     return convert(value, exact)
 
 
-def _struct(names: Iterable[str], values: Iterable[Any], exact: bool) -> dict[str, Any]:
+def _struct(names: Iterable[str], values: Iterable[Any], exact: int) -> dict[str, Any]:
     return {name: plain(value, exact=exact) for name, value in zip(names, values, strict=True)}
 
 
@@ -73,15 +76,15 @@ def _numbers(values: Sequence[Any]) -> list[str]:
     return [f"_{number}" for number in range(1, len(values) + 1)]  # as Spark calls them
 
 
-def _plain_int(value: int, _: bool) -> Any:
-    return value if value in _INT64 else {PYTHON: "int", "text": str(value)}
+def _plain_int(value: int, exact: int) -> Any:
+    return value if value in _INT64 and exact < 2 else {PYTHON: "int", "text": str(value)}
 
 
-def _plain_decimal(value: Decimal, exact: bool) -> Any:
+def _plain_decimal(value: Decimal, exact: int) -> Any:
     return {PYTHON: "Decimal", "text": str(value)} if exact else value  # a column gives all of them one scale
 
 
-def _plain_of_base(value: Any, _: bool) -> Any:
+def _plain_of_base(value: Any, _: int) -> Any:
     if type(value).__module__ == "numpy":
         return value  # a number or text of numpy's
     _check_attributes(value, ())
@@ -101,16 +104,16 @@ def _check_attributes(value: Any, names: Sequence[str]) -> None:
         raise UnsupportedOperationError("Arrow data of state", reason)
 
 
-def _plain_list(value: list[Any], exact: bool) -> list[Any]:
+def _plain_list(value: list[Any], exact: int) -> list[Any]:
     return [plain(item, exact=exact) for item in value]
 
 
-def _plain_tuple(value: tuple[Any, ...], exact: bool) -> dict[str, Any]:
+def _plain_tuple(value: tuple[Any, ...], exact: int) -> dict[str, Any]:
     head = {PYTHON: f"tuple[{len(value)}]"} if exact or not value else {}
     return head | _struct(_numbers(value), value, exact)
 
 
-def _plain_dict(value: dict[Any, Any], exact: bool) -> Any:
+def _plain_dict(value: dict[Any, Any], exact: int) -> Any:
     if not all(isinstance(key, str) for key in value) or PYTHON in value:
         return {PYTHON: "dict", "items": _items(value, exact)}
     names = list(value)
@@ -118,41 +121,41 @@ def _plain_dict(value: dict[Any, Any], exact: bool) -> Any:
     return ({PYTHON: f"dict{json.dumps(names)}"} if is_marked else {}) | _struct(names, value.values(), exact)
 
 
-def _items(value: dict[Any, Any], exact: bool) -> list[Any]:
+def _items(value: dict[Any, Any], exact: int) -> list[Any]:
     return [{"key": plain(key, exact=exact), "value": plain(item, exact=exact)} for key, item in value.items()]
 
 
-def _marked_struct(value: Any, names: Sequence[str], exact: bool) -> dict[str, Any]:
+def _marked_struct(value: Any, names: Sequence[str], exact: int) -> dict[str, Any]:
     if PYTHON in names:
         reason = f"a field of {_name(value)} is called {PYTHON!r}, by which structs say what they were in Python"
         raise UnsupportedOperationError("Arrow data of state", reason)
     return {PYTHON: _name(value)} | _struct(names, [getattr(value, name) for name in names], exact)
 
 
-def _plain_row(row: Row, exact: bool) -> dict[str, Any]:
+def _plain_row(row: Row, exact: int) -> dict[str, Any]:
     names = field_names(row)
     values = list(cast("Iterable[Any]", row))
     head = f"Row{row.get_row_kind()}{json.dumps([len(values)] if names is None else list(names))}"
     return {PYTHON: head} | _struct(_numbers(values) if names is None else names, values, exact)
 
 
-def _plain_enum(member: Enum, exact: bool) -> dict[str, Any]:
+def _plain_enum(member: Enum, exact: int) -> dict[str, Any]:
     name = {PYTHON: _name(member), "name": member.name}  # combinations of flags may have none
     return name | {"value": plain(member.value, exact=exact)} if isinstance(member, Flag) else name
 
 
-def _plain_datetime(value: datetime, _: bool) -> Any:
+def _plain_datetime(value: datetime, _: int) -> Any:
     offset = value.utcoffset()
     # Spark's moments come back in its own zone, and without one.
     return value if offset is None else {PYTHON: "datetime", "at": value.astimezone(UTC), "offset": offset}
 
 
-def _plain_named_tuple(value: tuple[Any, ...], exact: bool) -> Any:
+def _plain_named_tuple(value: tuple[Any, ...], exact: int) -> Any:
     names: Any = getattr(value, "_fields", None)
     return _plain_tuple(value, exact) if names is None else _marked_struct(value, names, exact)
 
 
-def _plain_dataclass(value: Any, exact: bool) -> Any:
+def _plain_dataclass(value: Any, exact: int) -> Any:
     if isinstance(value, type):
         return value
     names = [field.name for field in dataclasses.fields(value)]
@@ -160,7 +163,7 @@ def _plain_dataclass(value: Any, exact: bool) -> Any:
     return _marked_struct(value, names, exact)
 
 
-def _plain_array(value: Any, exact: bool) -> Any:
+def _plain_array(value: Any, exact: int) -> Any:
     if type(value).__module__ != "numpy" or not value.shape:
         return value  # a number of numpy's, or what Arrow has an answer to
     return {PYTHON: "numpy.ndarray", "dtype": str(value.dtype), "items": plain(value.tolist(), exact=exact)}
@@ -170,7 +173,7 @@ def _name(value: Any) -> str:
     return f"{type(value).__module__}.{type(value).__qualname__}"
 
 
-_BY_TYPE: Final[dict[type[Any], Callable[[Any, bool], Any]]] = {
+_BY_TYPE: Final[dict[type[Any], Callable[[Any, int], Any]]] = {
     int: _plain_int,
     tuple: _plain_tuple,
     dict: _plain_dict,
@@ -178,7 +181,7 @@ _BY_TYPE: Final[dict[type[Any], Callable[[Any, bool], Any]]] = {
     Decimal: _plain_decimal,
 }
 #: For other types, subclasses of these among them: by the first base that a value is of.
-_BY_BASE: Final[tuple[tuple[type[Any], Callable[[Any, bool], Any]], ...]] = (
+_BY_BASE: Final[tuple[tuple[type[Any], Callable[[Any, int], Any]], ...]] = (
     (Enum, _plain_enum),
     (Row, _plain_row),
     (tuple, _plain_named_tuple),
@@ -195,25 +198,42 @@ _BY_BASE: Final[tuple[tuple[type[Any], Callable[[Any, bool], Any]], ...]] = (
 )
 
 
-def is_same(found: Any, wanted: Any) -> bool:
-    """Return whether Arrow gives back what it was given.
+def is_array(value: Any) -> bool:
+    """Tell whether a value is an array of NumPy's."""
+    return type(value).__module__ == "numpy" and type(value).__name__ == "ndarray" and bool(value.shape)
+
+
+def is_same(found: Any, wanted: Any, *, numbers: bool = True) -> bool:
+    """Return whether Arrow gives back what it was given; with ``numbers``, an int is no float.
 
     Structs of one column have the fields of all of them, with None for those that one lacks. Where a struct says what
     it was, that does no harm.
     """
     if isinstance(wanted, dict):
-        if not isinstance(found, dict) or wanted.keys() - found.keys():
-            return False
-        parts, more = cast("dict[str, Any]", wanted), cast("dict[str, Any]", found).keys() - wanted.keys()
-        if any(found[name] is not None for name in more) or (more and PYTHON not in parts and more != {PYTHON}):
-            return False
-        return all(is_same(found[name], part) for name, part in parts.items())
+        return isinstance(found, dict) and _is_same_struct(
+            cast("dict[str, Any]", found), cast("dict[str, Any]", wanted), numbers=numbers
+        )
     if isinstance(wanted, list):
         items, others = cast("list[Any]", wanted), cast("list[Any]", found)
-        return isinstance(found, list) and len(others) == len(items) and all(map(is_same, others, items))
+        return (
+            isinstance(found, list)
+            and len(others) == len(items)
+            and all(is_same(other, item, numbers=numbers) for other, item in zip(others, items, strict=True))
+        )
     if isinstance(wanted, Decimal):
         return isinstance(found, Decimal) and found.as_tuple() == wanted.as_tuple()
+    if numbers and type(wanted) in _TOLD_APART and type(found) is not type(wanted):
+        return False
     return bool(found == wanted) or (found != found and wanted != wanted)  # noqa: PLR0124 - nan
+
+
+def _is_same_struct(found: dict[str, Any], wanted: dict[str, Any], *, numbers: bool) -> bool:
+    if wanted.keys() - found.keys():
+        return False
+    more = found.keys() - wanted.keys()
+    if any(found[name] is not None for name in more) or (more and PYTHON not in wanted and more != {PYTHON}):
+        return False
+    return all(is_same(found[name], part, numbers=numbers) for name, part in wanted.items())
 
 
 # ---------------------------------------------------------------------------------------------------------- from Arrow
@@ -246,14 +266,14 @@ def as_read(value: Any) -> Any:
         >>> as_read({"a": 1}), as_read({"_1": 1})
         ({'a': 1}, {'_python': 'dict["_1"]', '_1': 1})
     """
-    return plain(value, exact=True) if _is_mistaken(value) else value
+    return plain(value, exact=1) if _is_mistaken(value) else value
 
 
 def _is_mistaken(value: Any) -> bool:
     if type(value) is list:
         return any(map(_is_mistaken, cast("list[Any]", value)))
     if type(value) is not dict:
-        return type(value) is bytearray
+        return type(value) is bytearray or is_array(value)
     parts = cast("dict[Any, Any]", value)
     names = list(parts)
     return PYTHON in parts or bool(names and names == _numbers(names)) or any(map(_is_mistaken, parts.values()))
@@ -343,6 +363,8 @@ def _array(struct: dict[str, Any]) -> Any:
 #: By what a struct says it was.
 _BUILDERS: Final[dict[str, Callable[[dict[str, Any]], Any]]] = {
     "int": lambda struct: int(struct["text"]),
+    "float": lambda struct: float(struct["text"]),
+    "bool": lambda struct: struct["text"] == "True",
     "Decimal": lambda struct: Decimal(struct["text"]),
     "dict": _pairs,
     "frozenset": lambda struct: frozenset(map(restored, struct["items"])),

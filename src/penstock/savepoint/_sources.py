@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, TypeAlias, cast
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final, TypeAlias, cast
 
 import pyarrow as pa
 
 from penstock._engine.savepoints.draft import apart
 from penstock.errors import SavepointChangeError, UnsupportedOperationError
-from penstock.savepoint._plain import restored
+from penstock.savepoint._plain import PYTHON, is_array, restored
 from penstock.savepoint.entries import BroadcastEntry, KeyedEntry, ListItem, TimerEntry
 
 if TYPE_CHECKING:
@@ -17,12 +18,41 @@ if TYPE_CHECKING:
 
     from penstock._api.time_domain import TimeDomain
 
+_ARRAYS: Final = (
+    "it has arrays of NumPy's, which may have been lists before Arrow made a pandas frame of them. Take the frame from "
+    "to_pandas(), or the table itself; or give the type (type_info), or a function of a row that returns the value as "
+    "the job has it, such as lambda row: row['value'].tolist()"
+)
+_MISSING: Final = (
+    "it has floats of which some are no numbers: pandas makes such a column of ints where one is missing. Take the "
+    "frame from to_pandas(), or the table itself; or give the type (type_info), or a function of a row that returns "
+    "the value as the job has it"
+)
+
+#: Kinds of state whose values are lists.
+_LISTS: Final = frozenset({"list", "window-elements"})
+#: Floats have all ints up to this one.
+_EXACT_FLOATS: Final = 1 << 53
+
 #: A column, several for a tuple of them, or a function of a row, which is a dict by column.
 Selector: TypeAlias = str | Sequence[str] | Callable[[dict[str, Any]], Any]
 
 
 class FrameRow(dict[str, Any]):
     """A row of a data frame by column, in Python values."""
+
+
+@dataclass(frozen=True, slots=True)
+class Unsure:
+    """A cell of a pandas frame that may have been another value before Arrow or pandas changed it."""
+
+    value: Any
+    reason: str
+
+    @classmethod
+    def about(cls, value: Any) -> Any:
+        """Return a cell, as one that is not sure where there is an array of NumPy's in it."""
+        return cls(value, _ARRAYS) if _has_array(value) else value
 
 
 class StateContent:
@@ -74,23 +104,26 @@ class StateContent:
         return SavepointChangeError("to be written", reason)
 
 
-def keyed_entries(content: StateContent, key: Selector, value: Selector) -> Iterator[tuple[Any, tuple[int, ...], Any]]:
+def keyed_entries(
+    content: StateContent, key: Selector, value: Selector, kind: str = "value"
+) -> Iterator[tuple[Any, tuple[int, ...], Any]]:
     """Iterate (key, window, value) of what was given as the content of a keyed state.
 
     Args:
         content: Pairs of key and value, KeyedEntry, or rows.
         key: The key of a row.
         value: The value of a row.
+        kind: What the state is, perhaps with the type of its values.
 
     Raises:
         TypeError: An item is none of these.
-        UnsupportedOperationError: A row has a key that does not say what it was.
+        UnsupportedOperationError: A row has a key or value that does not say what it was.
     """
     for item in content:
         if isinstance(item, KeyedEntry):
             yield item.key, item.window, item.value
         elif isinstance(item, FrameRow):
-            yield _key(item, key, content.title), _window(item), _picked(item, value)
+            yield _key(item, key, content.title), _window(item), _picked(_typed(item, value, kind), value)
         else:
             name, held = _pair(item, "pairs of key and value, KeyedEntry")
             yield name, (), held
@@ -180,12 +213,58 @@ def _rows_of_batch(batch: Any) -> Iterator[FrameRow]:
 def _rows_of_pandas(frame: Any) -> Iterator[FrameRow]:
     names = [str(name) for name in frame.columns]
     columns = [_pythons_own(frame.iloc[:, place]) for place in range(len(names))]
-    return (_row(dict(zip(names, row, strict=True))) for row in zip(*columns, strict=True))
+    return (
+        FrameRow((name, _unsure_or_restored(cell)) for name, cell in zip(names, row, strict=True))
+        for row in zip(*columns, strict=True)
+    )
+
+
+def _unsure_or_restored(cell: Any) -> Any:
+    cell = Unsure.about(_without_arrays_in_structs(cell))
+    return cell if isinstance(cell, Unsure) else restored(cell)
+
+
+def _without_arrays_in_structs(value: Any) -> Any:
+    """Make lists of arrays within what says what it was in Python: one of the job's says so itself."""
+    if type(value) is list:
+        return [_without_arrays_in_structs(item) for item in cast("list[Any]", value)]
+    if type(value) is not dict:
+        return value
+    parts = cast("dict[Any, Any]", value)
+    convert = _as_lists if PYTHON in parts else _without_arrays_in_structs
+    return {name: convert(part) for name, part in parts.items()}
+
+
+def _as_lists(value: Any) -> Any:
+    """Make lists of all arrays.
+
+    Raises:
+        UnsupportedOperationError: There is a float in one that is no number, and may have been None among ints.
+    """
+    if is_array(value):
+        if value.dtype.kind == "f" and (value != value).any():  # noqa: PLR0124 - nan
+            raise UnsupportedOperationError("A data frame as state", _MISSING)
+        return [_as_lists(item) for item in value.tolist()]
+    if type(value) is list:
+        return [_as_lists(item) for item in cast("list[Any]", value)]
+    if type(value) is dict:
+        return {name: _as_lists(part) for name, part in cast("dict[Any, Any]", value).items()}
+    return value
+
+
+def _has_array(value: Any) -> bool:
+    if type(value) is list:
+        return any(map(_has_array, cast("list[Any]", value)))
+    if type(value) is dict:
+        return any(map(_has_array, cast("dict[Any, Any]", value).values()))
+    return is_array(value)
 
 
 def _pythons_own(column: Any) -> list[Any]:
     """Return the values of a pandas column as Python's own numbers and moments; what is missing is None."""
     values: list[Any] = column.tolist()
+    if column.dtype.kind == "f" and not hasattr(column.dtype, "na_value") and column.isna().any():
+        return [Unsure(value, _MISSING) for value in values]
     if column.dtype.kind in "iufbO" and not hasattr(column.dtype, "na_value"):
         return values
     missing = column.isna().tolist()
@@ -223,7 +302,31 @@ def _key(row: FrameRow, selector: Selector, title: str) -> Any:
 
 def _picked(row: FrameRow, selector: Selector) -> Any:
     if callable(selector):
-        return selector(row)
+        return selector({name: cell.value if isinstance(cell, Unsure) else cell for name, cell in row.items()})
     if isinstance(selector, str):
-        return row[selector]
-    return tuple(row[name] for name in selector)
+        return _sure(selector, row[selector])
+    return tuple(_sure(name, row[name]) for name in selector)
+
+
+def _typed(row: FrameRow, selector: Selector, kind: str) -> FrameRow:
+    """Return a row whose value is what the kind of the state says that it was."""
+    cell = row.get(selector) if isinstance(selector, str) else None
+    if not isinstance(cell, Unsure):
+        return row
+    head, _, held = kind.partition("[")
+    value = cell.value
+    if cell.reason is _ARRAYS and (head in _LISTS or held.startswith(("list", "dict", "Row", "tuple"))):
+        value = restored(_as_lists(value))
+    elif cell.reason is _MISSING and held.startswith("int"):
+        value = None if value != value else int(value)  # noqa: PLR0124 - nan
+        if value is not None and abs(value) > _EXACT_FLOATS:
+            return row
+    elif not (cell.reason is _MISSING and held.startswith("float")):
+        return row
+    return FrameRow({**row, str(selector): value})
+
+
+def _sure(column: str, cell: Any) -> Any:
+    if isinstance(cell, Unsure):
+        raise UnsupportedOperationError("A data frame as state", f"column {column!r}: {cell.reason}")
+    return cell

@@ -36,7 +36,7 @@ class StateRows(Generic[EntryT]):
     Iterating gives them as Python values. In Arrow and Spark, what has parts is a struct: tuples of ``_1``, ``_2`` …,
     dicts of their names. What Arrow has no type for (dataclasses, named tuples, rows, members of enums, UUIDs, moments
     with a time zone …) is a struct whose field ``_python`` says what it was: `SavepointWriter` makes the same of it
-    again. Only numbers are of one type in a column: an int among floats comes back as a float.
+    again. Where numbers of a column are of several types, they are such structs as well.
 
     Reading unpickles the values: read savepoints that you trust as you trust code.
 
@@ -60,8 +60,8 @@ class StateRows(Generic[EntryT]):
     def to_pandas(self) -> pd.DataFrame:
         """Return all entries as a pandas DataFrame, whose columns hold the Python values themselves.
 
-        But a bytearray, and a value that has the form of one of Arrow's structs (a dict of ``_1``, ``_2`` … or with a
-        key ``_python``), is a struct that says so, because it would be written again as another.
+        But a bytearray, an array of NumPy's, and a value that has the form of one of Arrow's structs (a dict of ``_1``,
+        ``_2`` … or with a key ``_python``), is a struct that says so, because it would be written again as another.
         """
         import pandas
 
@@ -120,4 +120,6 @@ def _batches(
 def _series(pandas: Any, values: list[Any]) -> Any:
     """Return a column that gives these very values: what pandas guesses makes floats of ints where one is missing."""
     kinds = set(map(type, values))
-    return pandas.Series(values, dtype=None if len(kinds) == 1 and kinds <= _COLUMN_TYPES else object)
+    # A float that is no number looks like a missing value in a column of floats.
+    is_column = len(kinds) == 1 and kinds <= _COLUMN_TYPES and all(value == value for value in values)  # noqa: PLR0124
+    return pandas.Series(values, dtype=None if is_column else object)

@@ -132,12 +132,14 @@ class SavepointWriter:
             type_info: The type of the values, as the job's descriptor has it: :meth:`write` holds them to it, and a job
                 that declares another one is refused.
         """
+        there = next((state.kind for state in self._keyed_states(uid) if state.name == name), "")
         if kind is None:
-            kind = next((bare(state.kind) for state in self._keyed_states(uid) if state.name == name), "") or "value"
+            kind = bare(there) or "value"
         content = StateContent(entries, f"state {name!r} of operator {uid!r}")
-        state = NewKeyedState(kind, lambda: keyed_entries(content, key, value))
+        of_kind = declared(kind, type_info) if type_info is not None else there if bare(there) == kind else kind
+        state = NewKeyedState(kind, lambda: keyed_entries(content, key, value, of_kind))
         if type_info is not None:
-            state.kind = declared(kind, type_info)
+            state.kind = of_kind
             state.steps += _held(uid, name, type_info)
         self._draft.operator(uid).keyed[name] = state
         return self

@@ -216,6 +216,7 @@ class SinkContract:
         self.check_restore_at_another_parallelism()
         self.check_going_back_to_an_older_checkpoint_loses_nothing()
         self.check_jobs_that_share_the_target()
+        self.check_copy_takes_nothing_of_the_other_job()
         self.check_empty_input()
         self.check_close_is_idempotent()
 
@@ -345,6 +346,40 @@ class SinkContract:
             run.commit(first)
             run.commit(run.epoch(self._epochs[2], end_of_input=True))
             self._same(test, self._records, f"after another job of {'this' if job_id == _JOB_ID else 'another'} id")
+
+    def check_copy_takes_nothing_of_the_other_job(self) -> None:
+        """A job that starts from a checkpoint of another one, which goes on, leaves it all that it has staged.
+
+        What comes behind the checkpoint is made by both, so records may be in one target twice, but none is missing.
+        """
+        first = set(map(repr, self._epochs[0]))
+        for is_first in (True, False):
+            test = self._make()
+            when = "before" if is_first else "after"
+            try:
+                self._copy(test, is_first=is_first)
+            except PenstockError as error:
+                text = f"with a copy that ended {when} the other went on, one of them cannot go on: {error}"
+                raise AssertionError(text) from error
+            seen = Counter(map(repr, test.read()))
+            missing = Counter(map(repr, self._records)) - seen
+            assert not missing, f"with a copy that ended {when} the other went on: {list(missing)[:3]} missing"
+            often = {record for record, count in seen.items() if count > (1 if record not in first else 2)}
+            assert not often, f"with a copy that ended {when} the other went on: {list(often)[:3]} too often"
+
+    def _copy(self, test: SinkUnderTest, *, is_first: bool) -> None:
+        run = SinkRun(test.sink)
+        checkpoint = run.epoch(self._epochs[0])
+        copy = SinkRun(test.sink, checkpoint=checkpoint, job_id="c" * 32, run_id="d" * 32)
+        if not is_first:
+            run.commit(checkpoint)
+            run.commit(run.epoch(self._epochs[1]))
+        copy.commit(checkpoint, may_be_committed=True)
+        copy.commit(copy.epoch(self._epochs[2], end_of_input=True))
+        if is_first:
+            run.commit(checkpoint)
+            run.commit(run.epoch(self._epochs[1]))
+        run.commit(run.epoch(end_of_input=True))
 
     def check_empty_input(self) -> None:
         """A writer without records makes nothing to see."""

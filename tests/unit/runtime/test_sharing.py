@@ -378,12 +378,12 @@ class Part:
             stream.map(lambda record: form.put(record, -1))
             stream.rebalance().map(lambda record: form.put(record, -2))
 
-    def collect(self, stream: DataStream, *sides: OutputTag) -> None:
+    def collect(self, stream: DataStream, *sides: OutputTag, name: str = "") -> None:
         """Have what comes out of an operator, by way of a consumer that stands behind one that changes it."""
         for number, output in enumerate([stream, *(stream.get_side_output(tag) for tag in sides)]):
             self.wreck(output)
             behind = output.rebalance() if self.over_an_edge else output
-            self.program.collect(behind.map(lambda record: record), f"{self.name}/{number}")
+            self.program.collect(behind.map(lambda record: record), f"{self.name}/{name}{number}")
 
 
 class OneByOne(ListSource):
@@ -444,6 +444,40 @@ def united(part: Part) -> None:
     part.collect(stream.union(stream))
 
 
+def lately(part: Part) -> None:
+    """Windows whose records come too late for the most part, in a poll of their own."""
+    form = part.form
+    numbers = part.source(ListSource([*range(100, 105), *NUMBERS, *NUMBERS], records_per_poll=5))
+    stamps = WatermarkStrategy.for_monotonous_timestamps().with_timestamp_assigner(Numbered(form))
+    stream = numbers.map(form.make).assign_timestamps_and_watermarks(stamps)
+    part.wreck(stream)
+    keyed = (stream.rebalance() if part.over_an_edge else stream).key_by(lambda record: form.read(record) % 3)
+    windows = keyed.window(TumblingEventTimeWindows.of(Time.milliseconds(4))).side_output_late_data(LATE)
+    found = windows.process(ProcessWindow(part.giver))
+    part.collect(found, SIDE, LATE)
+    part.collect(found.get_side_output(LATE).map(Map(part.giver)), name="late")
+
+
+class Tagged(Gives, FlatMapFunction):
+    def flat_map(self, value: Any) -> Any:
+        return self.giver.to_both(value)
+
+
+class CoTagged(Gives, CoFlatMapFunction):
+    def flat_map1(self, value: Any) -> Any:
+        return self.giver.to_both(value)
+
+    def flat_map2(self, value: Any) -> Any:
+        return self.giver.to_both(value)
+
+
+def mapped_behind_a_tag(part: Part) -> None:
+    """Maps of a side output, two of one stream."""
+    side = part.records().process(Process(part.giver)).get_side_output(SIDE)
+    part.collect(side.map(Map(part.giver)))
+    part.collect(side.flat_map(FlatMap(Giver(part.form, part.habit, pure=part.pure))), name="twice")
+
+
 OPERATORS: dict[str, Callable[[Part], None]] = {
     "map": lambda part: part.collect(part.records().map(Map(part.giver))),
     "filter": filtered,
@@ -475,9 +509,18 @@ OPERATORS: dict[str, Callable[[Part], None]] = {
         part.windows().allowed_lateness(100).process(ProcessWindow(part.giver)), SIDE
     ),
     "union": united,
+    "late-data": lately,
+    "tagged-flat_map": lambda part: part.collect(part.records().flat_map(Tagged(part.giver)), SIDE),
+    "tagged-co_flat_map": lambda part: part.collect(
+        part.records().connect(part.records()).flat_map(CoTagged(part.giver)), SIDE
+    ),
+    "map-of-tagged": mapped_behind_a_tag,
 }
 SOURCES: dict[str, Callable[[Part], None]] = {"one-by-one": emitted, "block": listed}
-WITHOUT_KEYS = ("map", "filter", "flat_map", "process", "co_map", "co_flat_map", "co_process", "broadcast", "union")
+WITHOUT_KEYS = (
+    *("map", "filter", "flat_map", "process", "co_map", "co_flat_map", "co_process", "broadcast", "union"),
+    *("tagged-flat_map", "tagged-co_flat_map", "map-of-tagged"),
+)
 HABITS = ("reuses", "mutates", "repeats", "sibling")
 
 

@@ -19,7 +19,7 @@ from tests.unit.savepoint_package.roads import KEYS, ROADS, Colour, Pair, Point
 from tests.unit.savepoints.jobs import environment, run
 
 from penstock._engine.protocol.keys import normal_key
-from penstock.common import Row
+from penstock.common import Row, Types
 from penstock.common.types import RowKind
 from penstock.datastream.time_domain import TimeDomain
 from penstock.errors import SavepointChangeError, UnsupportedOperationError
@@ -169,6 +169,11 @@ def test_key_is_the_same_behind_a_pandas_frame_made_of_arrow(tmp_path: Path, key
         [{1, 2}, set()],
         [[[1], [2]], []],
         [float("inf"), 1.5, -0.0],
+        [float("nan"), 1.5],
+        [1, 2.5, True, 1 << 70, float("nan")],
+        [[1, 2.5], [0.5]],
+        [(1, "a"), (1.5, "b")],
+        [{"a": np.array([1.5])}],
         [Row(a=1), Row(b=2), Row(1, 2), Row.of_kind(RowKind.DELETE, a=1)],
         [Pair(1, "a"), Point(2, ("b",), "note")],
         [np.array([[1.5, 2], [3, 4]])],
@@ -195,6 +200,59 @@ def test_values_of_one_column_come_back_each_as_it_was(tmp_path: Path, values: l
     found = list(Savepoint.open(writer.write(str(tmp_path / "2"))).keyed_state("op", "state"))
     assert {entry.key: repr(entry.value) for entry in found} == dict(enumerate(map(repr, values)))
     assert {entry.key: type(entry.value) for entry in found} == dict(enumerate(map(type, values)))
+
+
+#: Values whose column Arrow and pandas change when they make a frame of it, with the type that says what they were.
+CHANGED = {
+    "lists": ([[1, 2], [3]], Types.LIST(Types.LONG()), "arrays of NumPy's"),
+    "lists in dicts": ([{"a": ["x"]}, {"a": []}], Types.MAP(Types.STRING(), Types.LIST(Types.STRING())), "arrays"),
+    "ints": ([1, None, 3], Types.LONG(), "where one is missing"),
+    "floats": ([1.5, float("nan")], Types.DOUBLE(), "where one is missing"),
+}
+
+
+@pytest.mark.parametrize("way", ["untyped", "typed here", "typed there", "function"])
+@pytest.mark.parametrize("case", CHANGED)
+def test_what_arrow_changes_on_its_way_to_pandas_is_taken_back_by_its_type_or_refused(
+    tmp_path: Path, case: str, way: str
+) -> None:
+    values, type_info, reason = CHANGED[case]
+    entries = dict(enumerate(values))
+    typed = type_info if way == "typed there" else None
+    # A reduce, of which None is a value.
+    writer = SavepointWriter.new().set_keyed_state("op", "state", entries, kind="window-aggregate", type_info=typed)
+    first = writer.write(str(tmp_path / "1"))
+    frame = Savepoint.open(first).keyed_state("op", "state").to_arrow().to_pandas()
+    again = SavepointWriter.from_existing(first)
+    if way == "function":
+        again.set_keyed_state("op", "state", frame, value=lambda row: values[row["key"]])
+    else:
+        again.set_keyed_state("op", "state", frame, type_info=type_info if way == "typed here" else None)
+    if way == "untyped":
+        with pytest.raises(UnsupportedOperationError, match=f"column 'value': .*{reason}"):
+            again.write(str(tmp_path / "2"))
+        return
+    found = Savepoint.open(again.write(str(tmp_path / "2"))).keyed_state("op", "state")
+    assert {entry.key: repr(entry.value) for entry in found} == dict(enumerate(map(repr, values)))
+
+
+def test_elements_of_a_list_state_are_a_list_behind_pandas_too(tmp_path: Path) -> None:
+    writer = SavepointWriter.new().set_keyed_state("op", "state", {1: ["a", "b"], 2: []}, kind="list")
+    first = writer.write(str(tmp_path / "1"))
+    frame = Savepoint.open(first).keyed_state("op", "state").to_arrow().to_pandas()
+    again = SavepointWriter.from_existing(first).set_keyed_state("op", "state", frame).write(str(tmp_path / "2"))
+    assert {entry.key: entry.value for entry in Savepoint.open(again).keyed_state("op", "state")} == {
+        1: ["a", "b"],
+        2: [],
+    }
+
+
+def test_key_that_may_have_been_none_is_refused_behind_pandas(tmp_path: Path) -> None:
+    first = SavepointWriter.new().set_keyed_state("op", "state", {1: "a", None: "b"}).write(str(tmp_path / "1"))
+    frame = Savepoint.open(first).keyed_state("op", "state").to_arrow().to_pandas()
+    writer = SavepointWriter.new().set_keyed_state("op", "state", frame)
+    with pytest.raises(UnsupportedOperationError, match=r"column 'key': .*where one is missing"):
+        writer.write(str(tmp_path / "2"))
 
 
 def test_object_with_more_than_its_fields_is_refused_by_arrow_and_whole_in_pandas(tmp_path: Path) -> None:

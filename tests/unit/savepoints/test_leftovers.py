@@ -355,6 +355,20 @@ def test_savepoint_without_metadata_is_left_over_unless_its_job_is_stopping_into
     assert unknown.exists()
 
 
+def test_savepoint_without_metadata_of_a_job_that_goes_on_is_not_known_to_be_given_up(tmp_path: Path) -> None:
+    """As while a stop waits for commits: its files are there, and no record names it yet."""
+    path = Path(savepoint_of(tmp_path, inline="0 b"))
+    (path / "_metadata").unlink()
+    job = job_directory(tmp_path)
+    records = sorted(job.glob("chk-*/_metadata"), key=lambda record: int(record.parent.name[4:]))
+    for record in records[-2:]:  # the end of the job, and the checkpoint that says where it stops into
+        record.unlink()
+    survey = found(tmp_path)
+    assert names(survey, LeftoverKind.UNFINISHED_SAVEPOINT) == []
+    assert str(path) in [unclear.path for unclear in survey.unclear]
+    assert names(found(tmp_path, ended_jobs=(job.name,)), LeftoverKind.UNFINISHED_SAVEPOINT) == [path.name]
+
+
 # ------------------------------------------------------------------------------------------ local directories
 
 HOLDER = """

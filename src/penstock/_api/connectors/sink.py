@@ -242,7 +242,9 @@ class StatefulSinkWriter(SinkWriter[T], Generic[T, WriterStateT]):
     def snapshot_state(self, checkpoint_id: int) -> list[WriterStateT]:
         """Return the state; at another parallelism its items are shared out among the writers.
 
-        Runs once for each checkpoint, after ``prepare_commit``.
+        Runs once for each checkpoint, after ``prepare_commit``. What a writer returns after its last ``flush`` is kept
+        as long as other writers of the sink go on: they get it where the job starts at another parallelism. What is to
+        be seen in any case has to be committed by then.
         """
 
 

@@ -135,6 +135,8 @@ class ObjectFileSystem:
                 _concatenate(store, keys, key, size)
         except FileNotFoundError:
             return False
+        if (found := self.size_of(target)) != size:  # a store may say that it has done it; what is staged goes next
+            raise OSError(errno.EIO, f"the store took {size} bytes and has {'none' if found is None else found}")
         return True
 
     def duplicate(self, path: str, target: str) -> bool:
@@ -175,11 +177,11 @@ class ObjectFileSystem:
 
 def _concatenate(store: Any, keys: list[str], target: str, size: int) -> None:
     """Upload objects as one, which appears when all of it is there."""
-    readers = [obstore.open_reader(store, key) for key in keys]  # all of them, before the upload begins
     part_bytes = max(_READ_BYTES, -(-size // _MOST_PARTS))
     with obstore.open_writer(store, target, buffer_size=part_bytes, max_concurrency=_PARTS_AT_ONCE) as writer:
         written = 0
-        for reader in readers:
+        for key in keys:
+            reader = obstore.open_reader(store, key)  # one at a time: each keeps what it has read ahead
             while len(data := reader.read(_READ_BYTES)):
                 writer.write(data)
                 written += len(data)

@@ -129,18 +129,21 @@ def _checkpoint_facts(checkpoints: dict[str, Any] | None) -> Iterator[tuple[str,
             where = "goes with the job" if path.startswith("<") else local_path(path)
             yield title, f"{where} ({time_text(last['latest_ack_timestamp'])})"
     if again := checkpoints.get("penstock", {}).get("published_again"):
-        yield (
-            "Published again",
-            f"checkpoints {again['first']} to {again['last']} of the job that this one started from",
-        )
+        of = _checkpoints_text(again["first"], again["last"])
+        yield "Published again", f"{of} of the job that this one started from"
+
+
+def _checkpoints_text(first: int, last: int) -> str:
+    return f"checkpoint {last}" if first == last else f"checkpoints {first} to {last}"
 
 
 def _loss_facts(details: dict[str, Any]) -> Iterator[tuple[str, object]]:
     for lost in details.get("penstock", {}).get("given_up_committables", []):  # a driver may be of an older version
-        first, last = lost["first_checkpoint_id"], lost["last_checkpoint_id"]
-        of = f"checkpoint {last}" if first == last else f"checkpoints {first} to {last}"
+        of = _checkpoints_text(lost["first_checkpoint_id"], lost["last_checkpoint_id"])
         what = f"{count_text(lost['count'], 'committable')} of {of}: {lost['reason']}"
         yield "Given up", f"{lost['operator']} (uid {lost['uid']}), {what}"
+    for source, count in details.get("penstock", {}).get("unread_splits", {}).items():
+        yield "Left unread", f"{source}, {count_text(count, 'split')}: its reader finished before"
 
 
 def _show_accumulators(accumulators: list[dict[str, str]]) -> None:

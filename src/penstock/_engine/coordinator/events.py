@@ -55,6 +55,10 @@ class LaterCheckpointFound:
 
     #: The last checkpoint that its job has completed behind it; None where there is none, or it cannot be told.
     checkpoint_id: int | None
+    #: The checkpoint or savepoint as a person would name it.
+    path: str
+    #: Other jobs that go on from there, as far as their records say.
+    others: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

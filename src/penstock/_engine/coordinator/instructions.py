@@ -37,11 +37,14 @@ class ListJobs:
 
 @dataclass(frozen=True, slots=True)
 class FindLaterCheckpoint:
-    """Look up what the job of a checkpoint or savepoint has completed behind it: LaterCheckpointFound."""
+    """Look up who has gone on behind a checkpoint or savepoint: LaterCheckpointFound."""
 
     #: The checkpoint or savepoint, as in `ReadChainEntry`.
     path: str
     entry: ChainEntry
+    #: The job that starts from it.
+    job_name: str
+    job_id: str
 
 
 @dataclass(frozen=True, slots=True)

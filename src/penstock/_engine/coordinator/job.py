@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from penstock._engine.coordinator import events as ev
 from penstock._engine.coordinator import instructions as do
 from penstock._engine.coordinator.checkpoints.retention import CheckpointRetention
+from penstock._engine.coordinator.checkpoints.splits import unread_splits
 from penstock._engine.coordinator.commits.commit_cycle import CommitScheduler
 from penstock._engine.coordinator.commits.handover import OutputDelivery
 from penstock._engine.coordinator.context import CoordinatorContext
@@ -158,6 +159,11 @@ class JobCoordinator:
         """What its sinks' committers have given up, oldest first."""
         ended = self._start.already_ended
         return self._state.given_up if ended is None else ended.given_up or ()
+
+    @property
+    def unread_splits(self) -> Mapping[str, int]:
+        """How many splits readers have left that have finished, by the uid of the source."""
+        return unread_splits(self._state.snapshot)
 
     @property
     def restored(self) -> RestoredCheckpoint | None:

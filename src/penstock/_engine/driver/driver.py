@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import threading
 from concurrent.futures import Future
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from penstock import __version__
 from penstock._engine.coordinator.events import CancelRequested
@@ -34,6 +34,11 @@ if TYPE_CHECKING:
     from penstock._engine.protocol.metadata import GivenUp
 
 _log = logging.getLogger("penstock")
+
+_UNREAD: Final = (
+    "Splits left unread by %s: %d. Their readers ended the input themselves and finished before, and nothing has read "
+    "the rest of them"
+)
 
 
 class JobDriver:
@@ -186,7 +191,10 @@ class JobDriver:
             job_id, late = JobID(self.view.job_id), self.view.late_records_by_name
             given_up = tuple(map(_told, self.view.given_up))
             note_given_up(self.job_name, given_up)
-            self.result.set_result(JobExecutionResult(job_id, runtime_ms, self.accumulators(), late, given_up))
+            unread = self.view.unread_splits_by_name
+            for name, count in unread.items():
+                _log.warning(_UNREAD, name, count)
+            self.result.set_result(JobExecutionResult(job_id, runtime_ms, self.accumulators(), late, given_up, unread))
 
 
 def _told(entry: GivenUp) -> GivenUpCommittables:

@@ -151,17 +151,27 @@ class JobView:
     late_records: Mapping[str, int] = field(default_factory=dict[str, int])
     #: What the sinks' committers have given up for good, oldest first, of all runs that led here.
     given_up: tuple[GivenUp, ...] = ()
+    #: By source uid: the splits that readers have left unread that have finished.
+    unread_splits: Mapping[str, int] = field(default_factory=dict[str, int])
     #: The effective configuration, with what is secret left out.
     configuration: Mapping[str, str] = field(default_factory=dict[str, str])
 
     @property
     def late_records_by_name(self) -> dict[str, int]:
         """The dropped records by the names of their operators; the uid stands behind a name that several have."""
+        return self._by_name(self.late_records)
+
+    @property
+    def unread_splits_by_name(self) -> dict[str, int]:
+        """The splits that were left, by the names of their sources in the same way."""
+        return self._by_name(self.unread_splits)
+
+    def _by_name(self, counts: Mapping[str, int]) -> dict[str, int]:
         names = {operator.uid: operator.name for vertex in self.plan.vertices for operator in vertex.operators}
         often = Counter(names.values())
         return {
             names[uid] if often[names[uid]] == 1 else f"{names[uid]} ({uid})": count
-            for uid, count in self.late_records.items()
+            for uid, count in counts.items()
             if uid in names
         }
 

@@ -171,6 +171,10 @@ class _Search:
         if not jobs:
             reason = "it has no metadata, but its job is in none of the checkpoint directories"
             self._unclear.append(UnclearLeftover(path, reason))
+        elif any(not chain.has_ended and chain.job_id not in self._places.ended_jobs for chain in jobs):
+            # All of its files may be there while the job waits for commits, and its record has yet to name it.
+            reason = "it has no metadata, but its job has not ended and may be about to write it"
+            self._unclear.append(UnclearLeftover(path, reason))
         elif not any(same_place(path, place) for chain in jobs for place in chain.start()):
             size, modified_ms = sum(file.size for file in files), max(file.modified_ms for file in files)
             reason = "it was given up before its metadata was written"

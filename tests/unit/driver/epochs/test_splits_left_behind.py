@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,7 @@ from penstock._engine.coordinator.epochs.sources import EnumeratorDelivery, Enum
 from penstock._engine.protocol.control import OperatorAck, StopMode
 from penstock._engine.protocol.events import AddSplitsEvent, SourceEventWrapper, encode_event
 from penstock._engine.protocol.metadata import ReturnedSplits, SourceCoordinatorState
+from penstock._engine.rest.handlers.jobs import _progress
 from penstock._engine.savepoints.inspection import inspect
 from penstock.common.job_status import JobStatus
 from penstock.datastream.connectors.base import InputStatus
@@ -101,6 +103,29 @@ def test_splits_stay_with_a_finished_reader_through_runs_of_the_same_job(tmp_pat
     assert not {"b", "c"} & set(story.output())
     story.run(reading(3), recover=unchanged.savepoint)
     assert sorted(story.output()) == ALL
+
+
+def test_job_that_ends_with_splits_that_no_reader_has_read_says_so(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    story = Story(tmp_path)
+    with caplog.at_level(logging.WARNING):
+        chapter = story.run(reading(2))
+    assert chapter.status is JobStatus.FINISHED
+    assert not {"b", "c"} & set(story.output())
+    result = chapter.driver.result.result(0)
+    assert result.get_unread_splits() == {"Source: lists": 1}
+    assert "Splits left unread by Source: lists: 1" in str(result)
+    assert "Splits left unread by Source: lists: 1." in caplog.text
+    assert _progress(chapter.driver.view).unread_splits == {"Source: lists": 1}
+
+
+def test_splits_that_are_left_are_told_while_the_job_runs_and_no_longer_when_they_were_read(tmp_path: Path) -> None:
+    story = Story(tmp_path)
+    assert stopped(story).driver.view.unread_splits == {"lists": 1}
+    again = story.run(reading(3), recover=story.chapters[0].savepoint)
+    assert again.driver.result.result(0).get_unread_splits() == {}
+    assert "unread" not in str(again.driver.result.result(0))
 
 
 @pytest.mark.parametrize("named", [False, True], ids=["named later", "named from the beginning"])

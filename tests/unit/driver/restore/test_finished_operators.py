@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -16,6 +17,7 @@ from penstock.datastream import (
     KeyedProcessFunction,
     MapFunction,
 )
+from penstock.datastream.connectors.base import Sink, StatefulSinkWriter, SupportsWriterState
 from penstock.datastream.state import ListStateDescriptor, ValueStateDescriptor
 from penstock.errors import FinishedOperatorError, MixedChainError, UnclaimedStateError
 
@@ -52,6 +54,35 @@ class Remembers(MapFunction, CheckpointedFunction):
     def map(self, value: Any) -> Any:
         self.state.add(value)
         return value, tuple(sorted(map(str, self.before)))
+
+
+class Hoarding(Sink[Any], SupportsWriterState[Any, Any]):
+    """A sink whose writers keep all records that they saw or were given; each writes down what it begins with."""
+
+    def __init__(self, file: Path) -> None:
+        self.file = file
+
+    def create_writer(self, context: Any) -> Any:
+        return HoardingWriter([])
+
+    def restore_writer(self, context: Any, recovered_state: Any) -> Any:
+        with self.file.open("a") as file:
+            file.write(f"{context.subtask_id} {sorted(map(str, recovered_state))}\n")
+        return HoardingWriter(list(recovered_state))
+
+
+class HoardingWriter(StatefulSinkWriter[Any, Any]):
+    def __init__(self, held: list[Any]) -> None:
+        self.held = held
+
+    def write(self, element: Any, context: Any) -> None:
+        self.held.append(element)
+
+    def flush(self, end_of_input: bool) -> None:
+        pass
+
+    def snapshot_state(self, checkpoint_id: int) -> list[Any]:
+        return list(self.held)
 
 
 class Opened(MapFunction):
@@ -186,6 +217,31 @@ def test_list_items_of_a_finished_subtask_are_shared_out_with_those_of_the_other
     assert set(SHORT) < set(read)
     again = story.run(partly(1, Remembers()), recover=unchanged.savepoint)
     assert {before for _, before in again.outputs["out"]} == {tuple(sorted(read))}
+
+
+@pytest.mark.parametrize("parallelism", [1, 3])
+@pytest.mark.behaviour(15)
+def test_states_of_writers_that_have_finished_go_to_those_that_go_on(tmp_path: Path, parallelism: int) -> None:
+    def write(number: int) -> Any:
+        def program(sheet: Sheet) -> None:
+            stream = sheet.source("lists", SHORT, LONG).set_parallelism(number)
+            stream.sink_to(Hoarding(tmp_path / f"begun-{number}")).uid("sink").set_parallelism(number)
+
+        return program
+
+    story = Story(tmp_path)
+    stopped = story.run(write(2), asks={4: StopMode.SUSPEND})
+    unchanged = story.run(
+        write(2), asks={2: StopMode.SUSPEND}, recover=stopped.savepoint
+    )  # through two more checkpoints
+    story.run(write(parallelism), asks={1: StopMode.SUSPEND}, recover=unchanged.savepoint)
+    lines = (tmp_path / f"begun-{parallelism}").read_text().splitlines()[:parallelism]
+    begun = [line.split(" ", 1) for line in lines]
+    assert sorted(int(subtask) for subtask, _ in begun) == list(range(parallelism))
+    dealt = [item for _, items in begun for item in ast.literal_eval(items)]
+    assert set(map(str, SHORT)) < set(dealt)
+    assert len(set(dealt)) == len(dealt)
+    assert set(dealt) == {*SHORT, *map(str, range(len(dealt) - len(SHORT)))}
 
 
 @pytest.mark.parametrize("parallelism", [1, 3])

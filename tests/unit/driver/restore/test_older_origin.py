@@ -53,7 +53,7 @@ def test_start_from_an_older_checkpoint_names_those_that_are_published_again(
     assert again.status is JobStatus.FINISHED
     [text] = said(again)
     assert f"checkpoints {later[0]} to {later[-1]}" in text
-    assert first.driver.job_id in text
+    assert text.startswith(f"{origin} is not the newest state of job {first.driver.job_id}")
     assert text in caplog.messages
     restored = again.driver.view.checkpoints.last_restored
     assert restored is not None
@@ -117,6 +117,41 @@ def test_what_cannot_be_told_keeps_no_job_from_its_start(tmp_path: Path, lost: s
             record.write_bytes(b"{")
     again = story.run(program, recover=first.savepoint)
     assert (again.status, said(again)) == (JobStatus.FINISHED, [])
+
+
+# ------------------------------------------------------------------------------------- others that go on from there
+
+
+def others(chapter: Chapter) -> list[str]:
+    logs = [step.text for step in chapter.steps if isinstance(step, do.LogMessage) and step.unexpected]
+    return [text for text in logs if "may go on from, too" in text]
+
+
+@pytest.mark.parametrize("place", ["the same", "another"])
+def test_copy_of_a_job_that_goes_on_says_so_at_its_start(tmp_path: Path, place: str) -> None:
+    story, copies = Story(tmp_path), list[Chapter]()
+    settings = {} if place == "the same" else {"checkpoints": str(tmp_path / "others")}
+
+    def copy(driver: JobDriver) -> None:
+        newest = tmp_path / "checkpoints" / driver.job_id / "chk-3"
+        copies.append(story.run(program, recover=str(newest), claim="NO_CLAIM", **settings))
+
+    first = story.run(program, retained="9", asks={4: copy})
+    assert first.status is copies[0].status is JobStatus.FINISHED
+    [text] = others(copies[0])
+    assert text.startswith(f"{tmp_path / 'checkpoints' / first.driver.job_id / 'chk-3'} is what job")
+    assert first.driver.job_id in text
+
+
+def test_second_copy_of_what_was_cancelled_names_the_first_while_that_goes_on(tmp_path: Path) -> None:
+    story, copies = Story(tmp_path), list[Chapter]()
+    newest = str(story.run(program, asks={4: cancel}).driver.checkpoint)
+    copied = {"recover": newest, "claim": "NO_CLAIM"}
+    one = story.run(program, asks={2: lambda _: copies.append(story.run(program, **copied))}, **copied)
+    assert others(one) == []
+    [text] = others(copies[0])
+    assert one.driver.job_id in text
+    assert others(story.run(program, **copied)) == [], "all others have ended"
 
 
 def test_rest_tells_what_is_published_again() -> None:

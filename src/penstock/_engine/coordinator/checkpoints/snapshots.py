@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 from msgspec import UNSET
 
 from penstock._engine.coordinator.checkpoints.operator_state import visible_state
-from penstock._engine.coordinator.checkpoints.splits import left_unread
+from penstock._engine.coordinator.checkpoints.splits import left_by_writer, left_unread
 from penstock._engine.protocol.control import OperatorRestore, SubtaskDispatch
 from penstock._engine.protocol.metadata import (
     JobSnapshot,
@@ -36,6 +36,8 @@ MAX_DELTAS: Final = 16
 #: Chains with fewer bytes of deltas are cut by their length alone.
 _SMALL_CHAIN: Final = 1 << 20
 
+#: What is kept of the state of a subtask that has finished.
+_Left: TypeAlias = Callable[[bytes | None], bytes | None]
 #: Events for the reader of (source uid, subtask).
 ReaderEvents: TypeAlias = Callable[[str, int], tuple[bytes, ...]]
 
@@ -98,6 +100,7 @@ def advance(
     *,
     drain: bool = False,
     kept: frozenset[str] = frozenset(),
+    writers: frozenset[str] = frozenset(),
     accumulators: Mapping[str, dict[str, StoredAccumulator]] | None = None,
 ) -> JobSnapshot:
     """Return the state after an epoch that counts.
@@ -109,6 +112,7 @@ def advance(
         outstanding: All commits that are not known to be done, those of this epoch last.
         drain: What finished in the epoch did so because the job was drained.
         kept: The uids of operators that keep their state when they have finished.
+        writers: The uids of sinks.
         accumulators: By operator uid: accumulators that have changed in the epoch.
     """
     vertices = [list(vertex.subtasks) for vertex in snapshot.vertices]
@@ -120,8 +124,9 @@ def advance(
             ack.watermark, ack.channels, ack.finished, ack.next_timer_ms, drain and ack.finished
         )
         for uid in snapshot.vertices[ack.vertex].operators:
+            left = left_unread if uid in enumerators else left_by_writer if uid in writers else _nothing
             operators[uid][ack.subtask] = _advance_operator(
-                operators[uid][ack.subtask], ack, uid, drain=drain, keep=uid in kept, is_source=uid in enumerators
+                operators[uid][ack.subtask], ack, uid, drain=drain, keep=uid in kept, left=left
             )
     return replace(
         snapshot,
@@ -162,16 +167,20 @@ def _without_needless(operator: OperatorMetadata, *, keep: bool) -> OperatorMeta
     return replace(operator, subtasks=tuple(OperatorSubtaskState(state=state, finished=True) for state in unread))
 
 
+def _nothing(state: bytes | None) -> None:
+    """Leave nothing of a state."""
+    del state
+
+
 def _advance_operator(
-    before: OperatorSubtaskState, ack: SubtaskAck, uid: str, *, drain: bool, keep: bool, is_source: bool
+    before: OperatorSubtaskState, ack: SubtaskAck, uid: str, *, drain: bool, keep: bool, left: _Left
 ) -> OperatorSubtaskState:
     part, drained = ack.operators.get(uid), drain and ack.finished
     if part is None:
         return replace(before, finished=ack.finished, drained=drained)
     operator_state = () if part.operator_state is None else (part.operator_state,)
-    if ack.finished and not (drained or keep):  # what others may still need of it: lists, broadcast maps, and splits
-        unread = left_unread(part.state) if is_source else None
-        return OperatorSubtaskState(state=unread, finished=True, operator_state=operator_state)
+    if ack.finished and not (drained or keep):  # what others may still need of it
+        return OperatorSubtaskState(state=left(part.state), finished=True, operator_state=operator_state)
     lineage = _extend(before.lineage, part.keyed_state)
     return OperatorSubtaskState(lineage, part.state, ack.finished, drained, operator_state)
 

@@ -1,4 +1,4 @@
-"""Splits whose reader does not go on: they return to the enumerator, which hands them out again.
+"""What readers and writers leave that do not go on: splits return to the enumerator, which hands them out again.
 
 A reader has its splits in its state, also when it has finished without having read them to their end. Splits that were
 on the way to it are among the events that were not delivered.
@@ -15,12 +15,36 @@ from penstock._engine.protocol.metadata import ReturnedSplits
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from penstock._engine.protocol.metadata import OperatorMetadata
+    from penstock._engine.protocol.metadata import JobSnapshot, OperatorMetadata, OperatorSubtaskState
 
 
 def left_unread(state: bytes | None) -> bytes | None:
     """Return what a checkpoint keeps of the state of a reader that has finished: nothing where it has read it all."""
     return state if state is not None and decode(state, ReaderState).splits else None
+
+
+def left_by_writer(state: bytes | None) -> bytes | None:
+    """Return what a checkpoint keeps of the state of a writer that has finished: what others are to go on with."""
+    return state if state is not None and decode(state, list[bytes]) else None
+
+
+def unread_splits(snapshot: JobSnapshot) -> dict[str, int]:
+    """Return how many splits readers have left that have finished, by the uid of the source.
+
+    They are read only if a start lets the source go on. What was drained does, so it has left none.
+    """
+    counts = {
+        uid: sum(map(_count_left, operator.subtasks))
+        for uid, operator in snapshot.operators.items()
+        if operator.enumerator is not None
+    }
+    return {uid: count for uid, count in counts.items() if count}
+
+
+def _count_left(reader: OperatorSubtaskState) -> int:
+    if not reader.finished or reader.drained or reader.state is None:
+        return 0
+    return len(decode(reader.state, ReaderState).splits)
 
 
 def on_the_way(subtask: int, events: Iterable[bytes]) -> tuple[ReturnedSplits, ...]:

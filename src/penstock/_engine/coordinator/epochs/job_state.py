@@ -26,6 +26,7 @@ from penstock._engine.coordinator.epochs.sources import EnumeratorSnapshot, Sour
 from penstock._engine.coordinator.instructions import AccumulatorUpdate, OperatorOutput
 from penstock._engine.coordinator.restore.reopening import at_and_behind
 from penstock._engine.gateway.progress import JobProgress
+from penstock._engine.graph.job_graph import OperatorKind
 from penstock._engine.protocol.control import StopMode
 from penstock._engine.protocol.metadata import late_records
 from penstock._engine.protocol.paths import shared_path
@@ -80,6 +81,8 @@ class JobState:
         self._settings = settings
         #: The operators that keep their state when they have finished.
         self._kept = at_and_behind(topology.graph, settings.reopened_sources)
+        operators = topology.graph.operators.items()
+        self._writers = frozenset(uid for uid, node in operators if node.kind is OperatorKind.SINK_WRITER)
         self._planner = BudgetPlanner(settings.epoch_ms, self._source_vertices)
         #: The state at the last completed checkpoint.
         self.snapshot = fresh_snapshot(topology.graph)
@@ -211,7 +214,14 @@ class JobState:
         known = {uid: state for uid, state in states.items() if state is not None}
         drain = pending.stop is StopMode.DRAIN
         state = advance(
-            self.snapshot, pending.acks, known, (), drain=drain, kept=self._kept, accumulators=pending.accumulators
+            self.snapshot,
+            pending.acks,
+            known,
+            (),
+            drain=drain,
+            kept=self._kept,
+            writers=self._writers,
+            accumulators=pending.accumulators,
         )
         state, files = _spill(state, job_id, checkpoint_id)
         return replace(pending, snapshot=state, commits=commits_of(checkpoint_id, pending.acks)), files

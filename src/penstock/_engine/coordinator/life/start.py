@@ -67,6 +67,13 @@ _PUBLISHED: Final = (
     "newest checkpoint, or as that job with execution.state-recovery.path: latest."
 )
 
+#: Said where a job starts from what others go on from.
+_GO_ON_TOO: Final = (
+    "{path} is what job {jobs} may go on from, too: as far as records say, it has not ended. What comes behind that "
+    "checkpoint is then published by each of them, and where they write to one place it is there twice. Let this job "
+    "write elsewhere, or cancel the other one first."
+)
+
 _BY_RANK: Final = (
     "{} does not say where operators without a uid stood in the program, as an older version wrote it. Each takes the "
     "state of its rank among those of its kind on its input; that is another one's if the program has changed there: {}"
@@ -212,7 +219,7 @@ class StartMachine:
 
     def _read(self, event: ChainEntryRead | LaterCheckpointFound, now_ms: int) -> list[Instruction]:
         if isinstance(event, LaterCheckpointFound):
-            return self._compared(event.checkpoint_id, now_ms)
+            return self._compared(event, now_ms)
         entry = event.entry
         if entry is None:
             reason = _LEFT_NOTHING if self._finished else "there is no checkpoint metadata at that path"
@@ -259,16 +266,19 @@ class StartMachine:
         if self._settings.latest:
             return self._claim(now_ms)
         self.phase = StartPhase.COMPARING
-        return [FindLaterCheckpoint(path, entry)]
+        return [FindLaterCheckpoint(path, entry, self._settings.job_name, self.job_id)]
 
-    def _compared(self, later: int | None, now_ms: int) -> list[Instruction]:
-        restored = self.restored
+    def _compared(self, found: LaterCheckpointFound, now_ms: int) -> list[Instruction]:
+        restored, later = self.restored, found.checkpoint_id
         assert restored is not None
+        if found.others:
+            text = _GO_ON_TOO.format(path=found.path, jobs=" and ".join(found.others))
+            restored = self.restored = replace(restored, remarks=(LogMessage(text, unexpected=True), *restored.remarks))
         if later is not None:
             first, job_id = restored.entry.checkpoint_id + 1, restored.entry.job_id
             one = first == later
             text = _PUBLISHED.format(
-                path=restored.path,
+                path=found.path,
                 job_id=job_id,
                 checkpoints=f"checkpoint {first}" if one else f"checkpoints {first} to {later}",
                 them="it" if one else "them",

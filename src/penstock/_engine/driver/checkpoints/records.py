@@ -140,17 +140,42 @@ class CheckpointStore:
         return ev.ChainEntryRead(entry, shown if entry is not None else storage.full_path(inner))
 
     def find_later(self, instruction: do.FindLaterCheckpoint) -> ev.Event:
-        """Look up the last checkpoint of a job; that it cannot be read keeps no job from its start."""
+        """Look up the last checkpoint of a job, and who goes on; that it cannot be read keeps no job from its start."""
         entry = instruction.entry
+        path, others = instruction.path, tuple[str, ...]()
         # A savepoint does not say where its job keeps checkpoints; it is looked for where this job keeps its own.
         is_savepoint = entry.kind is ChainEntryKind.SAVEPOINT
         try:
-            storage = self._storage if is_savepoint else self._locate(instruction.path)[0]
+            storage, inner = (self._storage, path) if is_savepoint else self._locate(path)
+            path = path if is_savepoint else storage.full_path(inner)
             last = last_checkpoint(storage, entry.job_id, entry.checkpoint_id)
+            others = self._going_on(instruction, storage)
         except (PenstockError, OSError) as error:
             _log.debug("What job %s has completed behind %s is not known: %s", entry.job_id, instruction.path, error)
             last = None
-        return ev.LaterCheckpointFound(last)
+        return ev.LaterCheckpointFound(last, path, others)
+
+    def _going_on(self, start: do.FindLaterCheckpoint, storage: CheckpointStorage) -> tuple[str, ...]:
+        """Return jobs that have not ended: that of a checkpoint, and those of the same name that began with it."""
+        own = start.job_id
+        # A savepoint was made to start from; its job goes on with what is its own.
+        first = [start.entry.job_id] if start.entry.kind is not ChainEntryKind.SAVEPOINT else []
+        jobs = [job for job in first if job != own and self._goes_on(storage, job)]
+        for job in claimed_jobs(self._storage, start.job_name):
+            newest = None if job in {own, *first} else self._newest(job)
+            if newest is None or newest.is_terminal:
+                continue
+            begun = readable(self._storage, checkpoint_path(job, newest.begins))
+            if begun is not None and begun.parent is not None and begun.parent.path == start.path:
+                jobs.append(job)
+        return tuple(jobs)
+
+    def _goes_on(self, storage: CheckpointStorage, job_id: str) -> bool:
+        for number in reversed(checkpoint_ids(storage.names(job_id))):
+            entry = readable(storage, checkpoint_path(job_id, number))
+            if entry is not None:
+                return not entry.is_terminal
+        return False
 
     def _locate(self, path: str) -> tuple[CheckpointStorage, str]:
         """Return the checkpoint directory that a checkpoint is in, and its path there."""

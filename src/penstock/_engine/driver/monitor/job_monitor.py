@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from penstock._engine.coordinator import events as ev
 from penstock._engine.coordinator import instructions as do
+from penstock._engine.coordinator.checkpoints.splits import unread_splits
 from penstock._engine.driver.epochs.accumulators import totals
 from penstock._engine.driver.monitor.checkpoint_history import CheckpointStatsTracker
 from penstock._engine.gateway.checkpoint_view import RestoredView
@@ -139,7 +140,7 @@ class JobMonitor:
         if status is JobStatus.RUNNING:
             self._note_restore(now.now_ms)
             self._show_accumulators(self._coordinator.accumulators)
-            self._show(given_up=self._coordinator.given_up)
+            self._show(given_up=self._coordinator.given_up, unread_splits=self._coordinator.unread_splits)
             self._running_since = self._last_epoch = now
         elif self._running_since is not None:
             running_ms = self.view.running_ms + now.since(self._last_epoch)
@@ -164,6 +165,7 @@ class JobMonitor:
         self._show_accumulators(self._coordinator.accumulators)
         self._show(
             given_up=self._coordinator.given_up,
+            unread_splits=self._coordinator.unread_splits,
             status=status,
             status_times={**self.view.status_times, status: now},
             ended=now,
@@ -192,6 +194,7 @@ class JobMonitor:
             subtasks=self._advanced(instruction.acks, now),
             last_interval_ms=interval_ms,
             running_ms=self.view.running_ms + interval_ms,
+            unread_splits=unread_splits(instruction.snapshot),
         )
         self._show_accumulators(instruction.snapshot.all_accumulators)
 

@@ -97,6 +97,8 @@ class JobProgressNumbers(msgspec.Struct):
     late_records_dropped: dict[str, int] = {}
     #: What sinks' committers have given up for good, oldest first, of all runs that led here.
     given_up_committables: list[GivenUpCommittablesInfo] = []
+    #: Splits that readers have left unread that have finished, by the name of the source.
+    unread_splits: dict[str, int] = {}
     savepoint_directory: str | None = None
 
 
@@ -335,6 +337,7 @@ def _progress(job: JobView) -> JobProgressNumbers:
             )
             for one in job.given_up
         ],
+        unread_splits=job.unread_splits_by_name,
         savepoint_directory=job.configuration.get("execution.checkpointing.savepoint-dir"),
     )
 

@@ -68,6 +68,7 @@ function figures({ job, vertices }, state) {
   const { penstock } = job;
   const late = Object.entries(penstock.late_records_dropped);
   const givenUp = penstock.given_up_committables;
+  const unread = Object.entries(penstock.unread_splits ?? {});
   const reading = vertices.filter((one) => one.inputs.length === 0).reduce((sum, one) => sum + one.rateOut, 0);
   return facts([
     ["Records read", count(penstock.records)],
@@ -83,6 +84,11 @@ function figures({ job, vertices }, state) {
       "Committables given up",
       count(givenUp.reduce((sum, one) => sum + one.count, 0)),
       givenUp.map(lost).join("\n"),
+    ],
+    unread.length > 0 && [
+      "Splits left unread",
+      count(unread.reduce((sum, [, splits]) => sum + splits, 0)),
+      unread.map(([source, splits]) => `${source}: ${count(splits)}, its reader finished before`).join("\n"),
     ],
     ["Last checkpoint", penstock.checkpoint_id ? `#${penstock.checkpoint_id}` : "none yet"],
     penstock.restarts > 0 && ["Restarts", count(penstock.restarts)],
