@@ -10,7 +10,7 @@ __all__ = ["TimerService"]
 
 
 class TimerService(ABC):
-    """The two clocks of a function, and the timers of the key at hand.
+    """The two clocks of a function, and the timers of the current key.
 
     A timer is set once per key, time and clock: setting it again changes nothing. All times are milliseconds since the
     epoch.

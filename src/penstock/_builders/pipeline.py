@@ -27,7 +27,7 @@ _executed = False
 
 
 def never_executed() -> bool:
-    """Tell whether this process has built operators and executed none: most likely somebody forgot to."""
+    """Tell whether this process has built operators and executed none: most likely the call was forgotten."""
     return bool(_waiting) and not _executed
 
 
@@ -101,7 +101,7 @@ class Pipeline:
         _waiting.discard(id(self))
 
     def execute(self) -> None:
-        """Take note that what was added is being executed, and forget it as `clear` does."""
+        """Note that what was added is being executed, and forget it as `clear` does."""
         global _executed  # noqa: PLW0603 - it is about the process
         _executed = True
         self.clear()

@@ -156,7 +156,7 @@ class DataGeneratorReader(SourceReader[Any, IndexSplit]):
         self._requested = False
 
     def notify_no_more_splits(self) -> None:
-        """End after the shares at hand."""
+        """End after the current shares."""
         self._no_more_splits = True
 
     def close(self) -> None:

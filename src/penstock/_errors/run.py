@@ -61,7 +61,7 @@ class FailureLocation:
         operator_uid: Its uid.
         subtask_index: The subtask, counted from 0.
         location: The user's file and line, ``"job.py:12"``; None when no line of the user's is in the traceback.
-        record: The repr of the record at hand, shortened; None outside of records, as in ``open()``.
+        record: The repr of the current record, shortened; None outside of records, as in ``open()``.
         traceback: The traceback of the user's exception as text.
     """
 

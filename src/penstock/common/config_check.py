@@ -137,7 +137,7 @@ def _distance(a: str, b: str) -> int:
     return row[-1]
 
 
-# Below these nobody but Flink and Penstock has keys; any other unknown key is the program's own.
+# Below these only Flink and Penstock have keys; any other unknown key is the program's own.
 _NAMESPACES = frozenset(
     (
         *(key.partition(".")[0] for key in option_table.KNOWN_KEYS),

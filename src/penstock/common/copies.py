@@ -1,4 +1,4 @@
-"""What leaves a function is the receiver's own: copies of records that somebody else could still change.
+"""What leaves a function is the receiver's own: copies of records that other code could still change.
 
 A function may keep what it has returned and change it with its next call, return one object several times, or change
 its input, which another function has, too. So a record is copied where it leaves a function, one by one, before the

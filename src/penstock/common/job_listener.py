@@ -44,7 +44,7 @@ class JobListener(ABC):
 
     @abstractmethod
     def on_job_submitted(self, job_client: JobClient | None, throwable: Exception | None) -> None:
-        """Take note that a job has started, or could not be.
+        """Note that a job has started, or could not be.
 
         Args:
             job_client: The job; None when it could not be started.
@@ -53,7 +53,7 @@ class JobListener(ABC):
 
     @abstractmethod
     def on_job_executed(self, job_execution_result: JobExecutionResult | None, throwable: Exception | None) -> None:
-        """Take note that a job has ended; only called for ``execute()``, which waits for the end.
+        """Note that a job has ended; only called for ``execute()``, which waits for the end.
 
         Args:
             job_execution_result: The result of a job that has finished.

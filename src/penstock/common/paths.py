@@ -1,6 +1,6 @@
 """Paths as people give them: one spelling of each, which means the same in every process from then on.
 
-Whoever takes a path from a program, a command or a configuration calls `absolute_path` there and then: the working
+Code that takes a path from a program, a command or a configuration calls `absolute_path` there and then: the working
 directory changes, a worker has another one, and ``~`` is another folder for another user. All else works on what it
 returned. Hadoop's and Flink's spellings of one place become one text, because texts are compared: with those in
 checkpoints, and with each other.

@@ -25,7 +25,7 @@ EntryT = TypeVar("EntryT")
 _COLUMN_TYPES: Final = frozenset({int, float, bool})
 #: Rows that a schema is guessed from before the rest is read.
 _GUESS_ROWS: Final = 1_000
-#: Rows of a batch, where nobody says how many.
+#: Rows of a batch by default.
 _BATCH_ROWS: Final = 1 << 16
 
 

@@ -197,7 +197,7 @@ class SourceReader(ABC, Generic[T, SplitT]):
 
     @abstractmethod
     def notify_no_more_splits(self) -> None:
-        """Take note that no split will be added any more; a recreated reader is told again, before ``start``."""
+        """Note that no split will be added any more; a recreated reader is told again, before ``start``."""
 
     def handle_source_events(self, source_event: SourceEvent) -> None:
         """Take an event from the enumerator."""
@@ -219,13 +219,13 @@ class SourceReader(ABC, Generic[T, SplitT]):
         )
 
     def notify_checkpoint_complete(self, checkpoint_id: int) -> None:
-        """Take note that a checkpoint is durable, for example to acknowledge messages.
+        """Note that a checkpoint is durable, for example to acknowledge messages.
 
         Comes with the next epoch, perhaps to a recreated reader, and perhaps only for the newest of several.
         """
 
     def notify_checkpoint_aborted(self, checkpoint_id: int) -> None:
-        """Take note that a checkpoint will not complete."""
+        """Note that a checkpoint will not complete."""
 
     def close(self) -> None:
         """Let go of everything; may be called twice, and is not called when the process is killed."""

@@ -167,7 +167,7 @@ class SplitEnumerator(ABC, Generic[SplitT, CheckpointT]):
 
     @abstractmethod
     def add_reader(self, subtask_id: int) -> None:
-        """Take note of a reader that registered; runs once for each start of a reader, not when it moves."""
+        """Note a reader that registered; runs once for each start of a reader, not when it moves."""
 
     @abstractmethod
     def snapshot_state(self, checkpoint_id: int) -> CheckpointT:
@@ -184,10 +184,10 @@ class SplitEnumerator(ABC, Generic[SplitT, CheckpointT]):
         """
 
     def notify_checkpoint_complete(self, checkpoint_id: int) -> None:
-        """Take note that a checkpoint is durable; it may never come, or come late and for the newest one only."""
+        """Note that a checkpoint is durable; it may never come, or come late and for the newest one only."""
 
     def notify_checkpoint_aborted(self, checkpoint_id: int) -> None:
-        """Take note that a checkpoint will not complete."""
+        """Note that a checkpoint will not complete."""
 
     def handle_source_event(self, subtask_id: int, source_event: SourceEvent) -> None:
         """Take an event from a reader; events of one reader arrive in order."""

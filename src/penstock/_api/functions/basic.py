@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 class KeyedStateStore(ABC):
-    """Where a function gets its keyed state: one value per key of the record at hand.
+    """Where a function gets its keyed state: one value per key of the current record.
 
     Source: org.apache.flink.api.common.state.KeyedStateStore.
     """

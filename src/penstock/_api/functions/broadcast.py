@@ -29,7 +29,7 @@ class BaseBroadcastProcessFunction(TwoInputFunction):
     """
 
     class BaseContext(ABC):
-        """What a function can ask about the record at hand."""
+        """What a function can ask about the current record."""
 
         @abstractmethod
         def timestamp(self) -> int:
@@ -143,7 +143,7 @@ class KeyedBroadcastProcessFunction(BaseBroadcastProcessFunction, Generic[KEY, I
     """
 
     class Context(BaseBroadcastProcessFunction.Context, ABC):
-        """What a function can ask, and change, at a broadcast record; no key is at hand."""
+        """What a function can ask, and change, at a broadcast record; there is no current key."""
 
         @abstractmethod
         def apply_to_keyed_state(
@@ -168,7 +168,7 @@ class KeyedBroadcastProcessFunction(BaseBroadcastProcessFunction, Generic[KEY, I
             """Return the key of the record or timer."""
 
     class OnTimerContext(ReadOnlyContext, ABC):
-        """What a function can ask about the timer at hand."""
+        """What a function can ask about the current timer."""
 
         @abstractmethod
         def time_domain(self) -> TimeDomain:

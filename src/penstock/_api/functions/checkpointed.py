@@ -35,7 +35,7 @@ class FunctionInitializationContext(ABC):
 
     @abstractmethod
     def get_keyed_state_store(self) -> KeyedStateStore:
-        """Return where keyed state is; no key is at hand yet, and without ``key_by`` its methods raise."""
+        """Return where keyed state is; there is no current key yet, and without ``key_by`` its methods raise."""
 
 
 class FunctionSnapshotContext(ABC):
@@ -145,7 +145,7 @@ class CheckpointListener(ABC):
 
     @abstractmethod
     def notify_checkpoint_complete(self, checkpoint_id: int) -> None:
-        """Take note that a checkpoint is durable; runs before the first record after it, or before ``close``.
+        """Note that a checkpoint is durable; runs before the first record after it, or before ``close``.
 
         An error fails the job, which resumes from that very checkpoint.
 
@@ -154,7 +154,7 @@ class CheckpointListener(ABC):
         """
 
     def notify_checkpoint_aborted(self, checkpoint_id: int) -> None:  # noqa: B027 - most have nothing to undo
-        """Take note that a checkpoint came to nothing; what it covered is read again, for the same id.
+        """Note that a checkpoint came to nothing; what it covered is read again, for the same id.
 
         Args:
             checkpoint_id: Its id.

@@ -83,7 +83,7 @@ class CoProcessFunction(TwoInputFunction):
     """
 
     class Context(ABC):
-        """What a function can ask about the record at hand."""
+        """What a function can ask about the current record."""
 
         @abstractmethod
         def timer_service(self) -> TimerService:
@@ -131,7 +131,7 @@ class KeyedCoProcessFunction(TwoInputFunction):
     """
 
     class Context(ABC):
-        """What a function can ask about the record at hand."""
+        """What a function can ask about the current record."""
 
         @abstractmethod
         def get_current_key(self) -> Any:
@@ -146,7 +146,7 @@ class KeyedCoProcessFunction(TwoInputFunction):
             """Return the timestamp of the record or timer in milliseconds since the epoch; -2**63 without one."""
 
     class OnTimerContext(Context):
-        """What a function can ask about the timer at hand."""
+        """What a function can ask about the current timer."""
 
         @abstractmethod
         def time_domain(self) -> TimeDomain:

@@ -30,7 +30,7 @@ class ProcessFunction(Function):
     """
 
     class Context(ABC):
-        """What a function can ask about the record at hand."""
+        """What a function can ask about the current record."""
 
         @abstractmethod
         def timer_service(self) -> TimerService:
@@ -70,7 +70,7 @@ class KeyedProcessFunction(Function):
     """
 
     class Context(ABC):
-        """What a function can ask about the record at hand."""
+        """What a function can ask about the current record."""
 
         @abstractmethod
         def get_current_key(self) -> Any:
@@ -85,7 +85,7 @@ class KeyedProcessFunction(Function):
             """Return the timestamp of the record or timer in milliseconds since the epoch; -2**63 without one."""
 
     class OnTimerContext(Context):
-        """What a function can ask about the timer at hand."""
+        """What a function can ask about the current timer."""
 
         @abstractmethod
         def time_domain(self) -> TimeDomain:

@@ -58,7 +58,7 @@ class ProcessWindowFunction(Function, Generic[IN, OUT, KEY, W]):
     """
 
     class Context(ABC, Generic[W2]):
-        """What a function can ask about the window at hand."""
+        """What a function can ask about the current window."""
 
         @abstractmethod
         def window(self) -> W2:

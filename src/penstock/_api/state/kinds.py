@@ -20,7 +20,7 @@ OUT = TypeVar("OUT")
 class State(ABC):
     """Something that outlives a record, an epoch and a failure.
 
-    Keyed state stands for the key of the record or timer at hand.
+    Keyed state stands for the key of the current record or timer.
 
     Source: org.apache.flink.api.common.state.State.
     """

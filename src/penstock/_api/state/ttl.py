@@ -15,8 +15,8 @@ if TYPE_CHECKING:
 class StateTtlConfig:
     """When a value of state expires: a time after it was last written, or also after it was last read.
 
-    Lists and maps expire by their entries. Which cleanup is asked for makes no difference: a value past its time is
-    never read unless that is asked for, and goes from the store as it is compacted.
+    Lists and maps expire by their entries. The cleanup strategies are accepted for programs of Flink and have no
+    effect.
 
     Args:
         update_type: What renews a value.

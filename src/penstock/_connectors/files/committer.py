@@ -99,7 +99,7 @@ class FileCommitter(Committer[FileCommittable]):
         if size is None and not request.may_be_committed:
             raise LostCommittableError(part.target, f"its folder is gone, or {', '.join(part.segments)}")
         if size is None:
-            # Committed before a crash and then taken away by whoever reads the folder; there is nothing to repeat.
+            # Committed before a crash and then taken away by a reader of the folder; there is nothing to repeat.
             _LOG.warning("%s was published before and is gone since; it is not written again.", part.target)
         elif size != part.size:
             reason = (

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Listing:
-    """What one look has found; times are of a clock that nobody sets.
+    """What one look has found; times are of the monotonic clock.
 
     Args:
         files: The files, each once.
@@ -74,7 +74,7 @@ class FileSet:
         splittable: Whether a file may be cut at all.
         monitoring: How to look for new ones, None for a source that ends. What is monitored may stand for nothing yet.
         may_grow: Whether files may have grown since they were found.
-        clock: The time in seconds, on a clock that nobody sets.
+        clock: The time in seconds, on the monotonic clock.
     """
 
     paths: tuple[str, ...]

@@ -54,7 +54,7 @@ class FileSplitAssignerProvider:
 
     @staticmethod
     def locality_aware_split_assigner() -> FileSplitAssignerProvider:
-        """Give parts to whoever asks; which host a file is near to plays no role here."""
+        """Give parts to the readers that ask; which host a file is near to plays no role here."""
         return FileSplitAssignerProvider()
 
 

@@ -158,7 +158,7 @@ class FileReader(SequentialSourceReader[Any, FileSourceSplit]):
 class _PartCursor(SplitCursor[Any, FileSourceSplit]):
     def __init__(self, blocks: Iterator[tuple[list[Any], int]], split: FileSourceSplit, file: FoundFile) -> None:
         self._blocks, self._split, self._file = blocks, split, file
-        #: Records still to be skipped after a restore, the block at hand, and the position after it.
+        #: Records still to be skipped after a restore, the current block, and the position after it.
         self._skip = split.skip
         self._block: list[Any] = []
         self._behind = 0

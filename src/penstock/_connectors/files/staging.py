@@ -72,7 +72,7 @@ def sink_name(operator_uid: str) -> str:
 def segment_name(
     writer: str, number: int, *, job_id: str, run_id: str, sink: str, checkpoint_id: int, token: str
 ) -> str:
-    """Return the name of a segment; hidden, so that nobody reads it.
+    """Return the name of a segment; hidden, so that readers of the folder pass over it.
 
     Example:
         >>> segment_name("5f", 3, job_id="job1", run_id="run4", sink="c0", checkpoint_id=7, token="a9")

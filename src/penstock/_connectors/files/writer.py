@@ -192,7 +192,7 @@ class FileWriter(StatefulSinkWriter[Any, FileWriterState], CommittingSinkWriter[
         #: The parts whose files are open, that which was written to last at the end.
         self._open: dict[str, _Part] = {}
         self._finished: list[FinishedPart] = []
-        #: Made since the last snapshot: nobody knows of them yet.
+        #: Made since the last snapshot: no checkpoint names them yet.
         self._unclaimed: list[str] = []
         self._checked_ms = clock()
         self._runs = frozenset((*context.earlier_runs, context.run_id))

@@ -37,7 +37,7 @@ _ENOUGH_BYTES = 2 << 30
 
 
 class CheckStatus(StrEnum):
-    """How well something is."""
+    """How a check came out."""
 
     OK = "ok"
     WARNING = "warning"
@@ -46,7 +46,7 @@ class CheckStatus(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class CheckResult:
-    """One thing that was looked at."""
+    """One check and its result."""
 
     subject: str
     verdict: CheckStatus

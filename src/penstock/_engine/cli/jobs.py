@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class RestTarget:
-    """Where jobs are looked for.
+    """Where jobs are looked for: the registry of this user, or a REST server.
 
     Args:
         address: One server; None for all that the registry knows.

@@ -164,7 +164,7 @@ class RestClient:
 
 
 class Poller:
-    """How to wait for something on a server: ask again, at first soon, then each second.
+    """Polls a server for something: at first after a short time, then each second.
 
     Args:
         what: What is waited for, for the message.

@@ -1,4 +1,4 @@
-"""What commands do about a job of a supervised program that has no process at this moment: wait for it, or end that."""
+"""Jobs of a supervised program between two of its processes: a command waits for the next, or ends the supervisor."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class CommandDeadline:
-    """Shares the time that a command may wait among what it waits for.
+    """The deadline of a command, shared by all that it waits for.
 
     Args:
         timeout: The time in seconds; None for any time.

@@ -47,7 +47,7 @@ class RestartLimit:
         self._times: deque[float] = deque()
 
     def allows(self, now_s: float) -> bool:
-        """Take note of a restart, and tell whether it may be."""
+        """Note a restart, and tell whether it may be."""
         while self._times and now_s - self._times[0] >= self.window_s:
             self._times.popleft()
         if len(self._times) >= self.restarts:

@@ -26,16 +26,16 @@ if TYPE_CHECKING:
     from penstock._engine.protocol.metadata import ChainEntry
     from penstock.common.job_status import JobStatus
 
-#: A record whose outcome is unknown is put again this often, each time after twice the pause.
+#: An entry whose outcome is unknown is put again this often, each time after twice the pause.
 MAX_RECORD_TRIES: Final = 5
 RECORD_PAUSE_MS: Final = 200
 
 
 class CoordinatorContext:
-    """Where a job's coordinator works: its phase, outgoing instructions, alarms, and what is unanswered.
+    """What the parts of a job's coordinator share: phase, outgoing instructions, alarms, unanswered calls.
 
     The unanswered is at most one *call* (an instruction that the driver answers before it takes the next event), one
-    epoch, one record, and the name of one savepoint.
+    epoch, one entry, and the name of one savepoint.
     """
 
     #: Set once the job is claimed.
@@ -45,7 +45,7 @@ class CoordinatorContext:
     def __init__(self) -> None:
         self.phase = Phase.STARTING
         self.status: JobStatus = STATUS[Phase.STARTING]
-        #: When the event at hand came.
+        #: When the current event came.
         self.now = Moment(0, 0)
         #: Times that the job was restarted.
         self.job_attempt = 0
@@ -59,9 +59,9 @@ class CoordinatorContext:
         self.epoch_running = False
         #: The savepoint that the job stops into is getting its name.
         self.saving = False
-        #: The record between `put` and its answer.
+        #: The entry between `put` and its answer.
         self.entry: ChainEntry | None = None
-        #: The last record that was given up because no answer came; it may be found to have arrived.
+        #: The last entry that was given up because no answer came; it may be found to have arrived.
         self.lost: ChainEntry | None = None
         self._entry_tries = 0
 
@@ -88,17 +88,17 @@ class CoordinatorContext:
         self._instructions += instructions
 
     def report_failure(self, cause: TaskFailure | Exception, *, counted: bool) -> None:
-        """Have a failure of the epoch at hand kept."""
+        """Report a failure of the running epoch."""
         self.emit(ReportFailure(cause, self.chain.next_id, self.job_attempt, counted))
 
     def delete(self, garbage: Garbage) -> None:
-        """Have deleted what is of no use any more."""
+        """Delete files that are not needed any more."""
         if garbage:
             self.chain.claimed = tuple(path for path in self.chain.claimed if path not in garbage.claimed)
             self.emit(DeleteFiles(self.chain.job_id, garbage, self.chain.begins))
 
     def sweep(self) -> None:
-        """Have deleted what drivers and attempts before left behind."""
+        """Delete files that earlier drivers and attempts left behind."""
         chain, retention = self.chain, self.retention
         before = chain.next_id - 1
         self.emit(SweepOrphans(chain.job_id, before, retention.checkpoints, retention.files, chain.begins))
@@ -124,12 +124,12 @@ class CoordinatorContext:
         self._alarms.pop(alarm)()
 
     def put(self, entry: ChainEntry) -> None:
-        """Put a record."""
+        """Put an entry."""
         self.entry, self._entry_tries = entry, 1
         self._instructions.append(PutChainEntry(entry))
 
     def put_again(self) -> bool:
-        """Put the record again after a pause, and tell whether that was to be tried once more.
+        """Put the entry again after a pause, and tell whether that was to be tried once more.
 
         It keeps its mark: if it had arrived after all, it is found there and known.
         """

@@ -1,4 +1,4 @@
-"""What can happen to a job, as seen by its coordinator.
+"""The events that a job's coordinator handles.
 
 Most events answer one instruction, which their docstrings name; the driver adds the moment when it hands them in, by
 both of its clocks (`protocol.clocks.Moment`).
@@ -24,7 +24,7 @@ Assigned: TypeAlias = "Mapping[str, Mapping[int, tuple[bytes, ...]]]"
 
 @dataclass(frozen=True, slots=True)
 class ListedJob:
-    """A job below the checkpoint directory, by its newest record."""
+    """A job below the checkpoint directory, by its newest entry."""
 
     job_id: str
     job_name: str
@@ -38,7 +38,7 @@ class JobsListed:
     jobs: tuple[ListedJob, ...]
     #: The job of that name that was claimed last; the others are listed only where that is not known.
     claimed_last: str | None = None
-    #: The directories of jobs of which no record can be read, so that their names are not known.
+    #: The directories of jobs of which no entry can be read, so that their names are not known.
     nameless: tuple[str, ...] = ()
 
 
@@ -75,7 +75,7 @@ class ChainEntriesListed:
 
 @dataclass(frozen=True, slots=True)
 class ChainEntryRead:
-    """Answers ReadChainEntry; None when there is no such record."""
+    """Answers ReadChainEntry; None when there is no such entry."""
 
     entry: ChainEntry | None
     #: The checkpoint as a person would give it.
@@ -89,7 +89,7 @@ class ChainEntryStored:
 
 @dataclass(frozen=True, slots=True)
 class ChainEntryTaken:
-    """Answers PutChainEntry: the id was taken already, by this record."""
+    """Answers PutChainEntry: the id was taken already, by this entry."""
 
     existing: ChainEntry
 
@@ -161,7 +161,7 @@ class EpochEnded:
 
 @dataclass(frozen=True, slots=True)
 class EpochLost:
-    """Answers RunEpoch: it broke off for a reason that is not the user's, or because of CancelEpoch."""
+    """Answers RunEpoch: it ended early for a reason that is not the user's, or because of CancelEpoch."""
 
     error: Exception
 
@@ -177,7 +177,7 @@ class EpochObserved:
 
 @dataclass(frozen=True, slots=True)
 class EpochFailed:
-    """Answers RunEpoch: it broke off for a reason that running it again does not heal."""
+    """Answers RunEpoch: it failed for a reason that running it again does not heal."""
 
     error: Exception
 
@@ -227,7 +227,7 @@ class DriverFailed:
 
 @dataclass(frozen=True, slots=True)
 class SavepointRequested:
-    """Somebody asks for a savepoint, or for the job to stop with one."""
+    """A request for a savepoint, or for a stop with one."""
 
     request: SavepointRequest
 
@@ -241,7 +241,7 @@ class SavepointWritten:
 
 @dataclass(frozen=True, slots=True)
 class SavepointFailed:
-    """Answers WriteSavepoint and CompleteSavepoint: nobody can restore it."""
+    """Answers WriteSavepoint and CompleteSavepoint: the savepoint cannot be restored."""
 
     path: str
     error: Exception
@@ -249,7 +249,7 @@ class SavepointFailed:
 
 @dataclass(frozen=True, slots=True)
 class CheckpointRequested:
-    """Somebody asks for a checkpoint now."""
+    """A request for a checkpoint now."""
 
     #: Names the request.
     id: int
@@ -257,7 +257,7 @@ class CheckpointRequested:
 
 @dataclass(frozen=True, slots=True)
 class CancelRequested:
-    """Somebody asked for the job to be cancelled."""
+    """A request to cancel the job."""
 
 
 Event: TypeAlias = (

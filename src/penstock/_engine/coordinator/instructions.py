@@ -1,4 +1,4 @@
-"""What the coordinator tells the driver to do.
+"""The instructions that a coordinator gives the driver.
 
 Each instruction is one step in the world, and fault tests stop between any two.
 An instruction that is answered names its events; the others have no answer.
@@ -49,7 +49,7 @@ class FindLaterCheckpoint:
 
 @dataclass(frozen=True, slots=True)
 class StoreClaim:
-    """Write down that of all jobs of its name this one was claimed last: ClaimStored or InstructionFailed."""
+    """Store that of all jobs of its name this one was claimed last: ClaimStored or InstructionFailed."""
 
     job_name: str
     job_id: str
@@ -72,14 +72,14 @@ class ListChainEntries:
 
 @dataclass(frozen=True, slots=True)
 class ReadChainEntry:
-    """Read the record at a path, in or outside of the checkpoint directory: ChainEntryRead or InstructionFailed."""
+    """Read the entry at a path, in or outside of the checkpoint directory: ChainEntryRead or InstructionFailed."""
 
     path: str
 
 
 @dataclass(frozen=True, slots=True)
 class PutChainEntry:
-    """Put a record where its id says, unless there is one: ChainEntryStored, ChainEntryTaken or ChainEntryUncertain."""
+    """Put an entry where its id says, unless there is one: ChainEntryStored, ChainEntryTaken or ChainEntryUncertain."""
 
     entry: ChainEntry
 
@@ -158,7 +158,7 @@ class CloseEnumerators:
 
 @dataclass(frozen=True, slots=True)
 class RunEpoch:
-    """Begin an epoch on Spark: later EpochEnded or EpochLost."""
+    """Begin an epoch on Spark: later EpochEnded, EpochLost or EpochFailed."""
 
     checkpoint_id: int
     #: Which try of this checkpoint it is, from 1.
@@ -173,7 +173,7 @@ class RunEpoch:
 
 @dataclass(frozen=True, slots=True)
 class NotifyListeners:
-    """Let functions hear of the last checkpoint before they are closed: later EpochEnded or EpochLost."""
+    """Notify the checkpoint listeners, then close all functions: later EpochEnded, EpochLost or EpochFailed."""
 
     #: Has notices alone, and makes no checkpoint.
     epoch: RunEpoch
@@ -198,13 +198,13 @@ class WriteSavepoint:
     files: tuple[tuple[str, str], ...]
     #: Written last.
     entry: ChainEntry
-    #: The record gets its name later, by CompleteSavepoint: until then there is no savepoint.
+    #: The entry gets its name later, by CompleteSavepoint: until then there is no savepoint.
     is_staged: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class CompleteSavepoint:
-    """Give the record of a staged savepoint its name in the background: later SavepointWritten or SavepointFailed.
+    """Give the entry of a staged savepoint its name in the background: later SavepointWritten or SavepointFailed.
 
     What was staged may be gone, or be of another attempt at the same checkpoint. Then all of it is written anew.
     """
@@ -224,7 +224,7 @@ class DiscardSavepoint:
 
 @dataclass(frozen=True, slots=True)
 class SavepointRequest:
-    """What somebody asked for."""
+    """A request for a savepoint, or for a stop with one."""
 
     id: int
     #: The savepoint's own directory.
@@ -237,7 +237,7 @@ class SavepointRequest:
 
 @dataclass(frozen=True, slots=True)
 class AnswerSavepoint:
-    """Tell whoever asked for a savepoint that it is there, or why it is not."""
+    """Answer a request for a savepoint: it is complete, or why there is none."""
 
     request: SavepointRequest
     error: Exception | None
@@ -245,7 +245,7 @@ class AnswerSavepoint:
 
 @dataclass(frozen=True, slots=True)
 class AnswerCheckpoint:
-    """Tell whoever asked for a checkpoint its id, or why there is none."""
+    """Answer a request for a checkpoint: its id, or why there is none."""
 
     request_id: int
     checkpoint_id: int
@@ -342,7 +342,7 @@ class PublishGivenUp:
 
 @dataclass(frozen=True, slots=True)
 class ReportFailure:
-    """Keep a failure for those who ask what went wrong."""
+    """Add a failure to the job's exception history."""
 
     cause: TaskFailure | Exception
     checkpoint_id: int
@@ -358,7 +358,7 @@ class LogMessage:
     text: str
     #: What went wrong, when something did.
     error: TaskFailure | Exception | None = None
-    #: To be seen also where nobody asked for a log: the job did not do what a start promises.
+    #: Shown also where no log was asked for: the job did not do what a start promises.
     unexpected: bool = False
 
 

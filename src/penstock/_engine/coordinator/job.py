@@ -99,7 +99,7 @@ class JobCoordinator:
             ending=self._termination,
             recover=self._recover,
         )
-        #: The epoch of a record that got lost, which may be found to have arrived.
+        #: The epoch of an entry that got lost, which may be found to have arrived.
         self._lost_pending: PendingCheckpoint | None = None
 
     # ---------------------------------------------------------------------------------------------------- the outside
@@ -145,7 +145,7 @@ class JobCoordinator:
 
     @property
     def chain(self) -> ChainWriter:
-        """The job's place on its chain of records, once it is claimed."""
+        """The writer of the job's chain, once its next id is claimed."""
         return self._context.chain
 
     @property
@@ -375,7 +375,7 @@ class JobCoordinator:
                 self._fail(error)
 
     def _other_entry(self, existing: ChainEntry) -> None:
-        """React to another record in the place of ours."""
+        """React to another entry in the place of ours."""
         if existing.run_id != self._identity.run_id:
             error = FencedError(
                 self._context.chain.job_id, existing.checkpoint_id, self._identity.run_id, existing.run_id

@@ -39,15 +39,15 @@ class Phase(Enum):
     SNAPSHOTTING = auto()
     #: State that is too much for the metadata goes to files.
     STORING = auto()
-    #: The job stops with this epoch: the savepoint is written, all but the name of its record.
+    #: The job stops with this epoch: the savepoint is written, all but the name of its entry.
     EXPORTING = auto()
-    #: The epoch's record waits until a sink has committed the checkpoint before the last.
+    #: The epoch's entry waits until a sink has committed the checkpoint before the last.
     AWAITING_ROOM = auto()
-    #: The record is on its way: the commit point.
+    #: The entry is on its way: the commit point.
     RECORDING = auto()
-    #: The job stops with the checkpoint that has completed: the savepoint's own record gets its name.
+    #: The job stops with the checkpoint that has completed: the savepoint's own entry gets its name.
     SAVING = auto()
-    #: That savepoint cannot be: the record is on its way which says that the job goes on.
+    #: That savepoint cannot be: the entry is on its way which says that the job goes on.
     RESUMING = auto()
     #: The savepoint is there: enumerators hear of the checkpoint that the job stops with.
     NOTIFYING = auto()
@@ -63,7 +63,7 @@ class Phase(Enum):
     FAILING = auto()
     #: The job was cancelled; what runs is being ended.
     CANCELLING = auto()
-    #: The terminal record is on its way.
+    #: The terminal entry is on its way.
     CLOSING = auto()
     #: Nothing follows.
     ENDED = auto()

@@ -30,7 +30,7 @@ class RetentionSettings:
 
 @dataclass(frozen=True, slots=True)
 class JobSettings:
-    """What the coordinator has to know about one job."""
+    """The settings of one job that the coordinator's decisions depend on."""
 
     job_name: str
     #: None: found by the job's name, or random.

@@ -57,7 +57,7 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class RuntimeEnvironment:
-    """What a job runs in."""
+    """What a job needs of the process that runs it: runner, slots, directories, clock, threads."""
 
     runner: EpochRunner
     #: Tasks that run at the same time.

@@ -158,7 +158,7 @@ class JobDriver:
         _log.info("Penstock %s starts job %r", __version__, self.job_name)
         try:
             ending = loop.run()
-        except Exception as error:  # noqa: BLE001 - a bug of ours must reach whoever waits for the result
+        except Exception as error:  # noqa: BLE001 - a bug of ours must reach the code that waits for the result
             _log.exception("Job %r failed with an internal error", self.job_name)
             ending = JobOutcome(JobStatus.FAILED, job_error(error, self.view.job_id, self.job_name), None)
         try:

@@ -146,7 +146,7 @@ class JobLoop:
 
     @property
     def coordinator(self) -> JobCoordinator:
-        """The coordinator, for those who look at the job."""
+        """The coordinator, for the views of the job."""
         return self._coordinator
 
     def add_listener(self, listener: JobStatusListener) -> None:

@@ -58,13 +58,13 @@ class JobStatusListener(Protocol):
     """Is told what happens to a job, on the driver's thread: it must be quick and must not raise."""
 
     def on_status(self, status: JobStatus) -> None:
-        """Take note of a new status."""
+        """Note a new status."""
         ...
 
     def on_progress(self, progress: JobProgress) -> None:
-        """Take note of an epoch that counted."""
+        """Note an epoch that counted."""
         ...
 
     def on_failure(self, failure: JobFailure) -> None:
-        """Take note of a failure, whether the job goes on or not."""
+        """Note a failure, whether the job goes on or not."""
         ...

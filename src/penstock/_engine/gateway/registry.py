@@ -1,9 +1,9 @@
-"""The running jobs of this user: one small file for each run, so that nobody has to know an address.
+"""The running jobs of this user: one small file for each run, with the address of its REST server.
 
 Two runs may have one job id at the same time, where users set it or have copied a directory of checkpoints.
 
 A driver writes the file of its job once the job has its id, removes it at the job's end, and holds it locked meanwhile.
-So a file that nobody holds belongs to a process that was killed; whoever reads it removes it. Directory and files are
+So a file that is not held belongs to a process that was killed; the next reader removes it. Directory and files are
 the user's alone, because an entry may hold the token that opens the job's address.
 """
 
@@ -85,7 +85,7 @@ class JobRegistry:
             self._own[path] = entry, file
 
     def restore(self) -> None:
-        """Write those entries of this process again that somebody has removed: their jobs are alive."""
+        """Write the entries of this process again that were removed although their jobs are alive."""
         for path, (entry, file) in list(self._own.items()):
             if not path.exists():
                 file.close()
@@ -147,7 +147,7 @@ def _lock(file: IO[bytes]) -> None:
 
 
 def _is_held(path: Path) -> bool:
-    """Tell whether a process holds a file; it cannot be somebody else's with the number of one that was killed."""
+    """Tell whether a living process holds a file; a process id that was used again is not mistaken for it."""
     if sys.platform == "win32":
         return True  # there are no such locks
     import fcntl
@@ -170,6 +170,6 @@ def is_alive(pid: int) -> bool:
         os.kill(pid, 0)
     except ProcessLookupError:
         return False
-    except PermissionError:  # the number belongs to somebody else's process now
+    except PermissionError:  # the number belongs to another user's process now
         return False
     return True

@@ -18,14 +18,14 @@ def user_state_directory() -> Path:
     write there, as in many containers, it is a directory below the temporary one.
 
     Raises:
-        LocalDirectoryError: That directory belongs to somebody else.
+        LocalDirectoryError: That directory belongs to another user.
     """
     usual = _usual()
     return usual if usual is not None and _can_be_written(usual) else _fallback()
 
 
 def is_usual(directory: Path) -> bool:
-    """Tell whether a directory is where a user's state should be, and nobody else tidies up."""
+    """Tell whether a directory is the usual place of a user's state, which nothing cleans by age."""
     usual = _usual()
     return usual is not None and directory.is_relative_to(usual)
 

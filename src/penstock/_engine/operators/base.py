@@ -110,7 +110,7 @@ class Operator(ABC):
 
     def __init__(self) -> None:
         self.functions = OpenedFunctions()
-        #: The records in hand and the iterator over them: tells which one a user's function failed at.
+        #: The current records and the iterator over them: tells which one a user's function failed at.
         self._in_hand: list[Any] = []
         self._cursor: Any = iter(())
 
@@ -132,14 +132,14 @@ class Operator(ABC):
 
     @property
     def wants_notification(self) -> bool:
-        """Whether somebody in it is to hear what became of checkpoints, of the last one as well."""
+        """Whether it has checkpoint listeners, which are notified of every checkpoint, also of the last one."""
         return False
 
     def notify(self, epoch: EpochContext) -> None:  # noqa: B027 - most operators have nobody who listens
-        """Tell those who listen what became of the checkpoints before the epoch."""
+        """Notify the checkpoint listeners of the checkpoints before the epoch."""
 
     def make_room(self) -> None:  # noqa: B027 - most operators have nothing that could fill memory
-        """Let memory go that is needed no more; comes before each call that works on batches, timers or the end."""
+        """Free memory that is not needed any more; called before each call that works on batches, timers or the end."""
 
     @abstractmethod
     def process(self, batch: Batch, input_index: int) -> Iterable[Output]:
@@ -154,11 +154,11 @@ class Operator(ABC):
         return NOTHING
 
     def end_input(self, input_index: int) -> Iterable[Output]:
-        """See the end of one input; MAX_WATERMARK came before."""
+        """End one input; its MAX_WATERMARK was processed before."""
         return NOTHING
 
     def finish(self) -> Iterable[Output]:
-        """See the end of all inputs: emit what is left."""
+        """End all inputs: emit what is left."""
         return NOTHING
 
     def snapshot(self, epoch: EpochContext, *, finished: bool) -> OperatorAck:

@@ -108,7 +108,7 @@ class BroadcastStates:
 
 
 class _BroadcastRecordContext:
-    """The record at hand, moved from one to the next."""
+    """The current record, moved from one to the next."""
 
     def __init__(self, timers: EngineTimerService, states: BroadcastStates) -> None:
         self._timers = timers

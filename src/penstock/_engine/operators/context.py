@@ -1,4 +1,4 @@
-"""What user functions see of the engine: the runtime context, the clocks and timers, the key at hand."""
+"""What user functions see of the engine: the runtime context, the clocks and timers, the current key."""
 
 from __future__ import annotations
 
@@ -155,7 +155,7 @@ _TIMER: Final = "The time of a timer"
 
 
 class EngineTimerService(TimerService):
-    """The clocks of an operator, and on keyed streams the timers of the key at hand."""
+    """The clocks of an operator, and on keyed streams the timers of the current key."""
 
     def __init__(self, context: OperatorContext) -> None:
         self._clock = context.clock
@@ -185,7 +185,7 @@ class EngineTimerService(TimerService):
 
 
 class KeyedTimerService(EngineTimerService):
-    """Timers of the key at hand, in both domains."""
+    """Timers of the current key, in both domains."""
 
     def __init__(self, context: OperatorContext, key: KeyContext, event: Timers, processing: Timers) -> None:
         super().__init__(context)
@@ -207,7 +207,7 @@ class KeyedTimerService(EngineTimerService):
 
 
 class RecordContext(ProcessFunction.Context, CoProcessFunction.Context):
-    """The context of the record at hand, moved from one to the next."""
+    """The context of the current record, moved from one to the next."""
 
     __slots__ = ("_timers", "at")
 
@@ -223,7 +223,7 @@ class RecordContext(ProcessFunction.Context, CoProcessFunction.Context):
 
 
 class KeyedRecordContext(KeyedProcessFunction.OnTimerContext, KeyedCoProcessFunction.OnTimerContext):
-    """The context of the record or timer at hand, with its key."""
+    """The context of the current record or timer, with its key."""
 
     __slots__ = ("_key", "_timers", "at", "domain")
 

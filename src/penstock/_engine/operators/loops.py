@@ -1,4 +1,4 @@
-"""The loops of map, filter, reduce and aggregate, compiled for the shape of the records at hand.
+"""The loops of map, filter, reduce and aggregate, compiled for the shape of the current records.
 
 Whatever leaves a function is tested, one by one, for whether anything could change it. For most records that is a look
 at their type, or at the types of a tuple's fields; a call for each of them would take as long as a function of the

@@ -122,7 +122,7 @@ class FlatMapOperator(FunctionOperator):
 
 
 class CastOperator(Operator):
-    """Holds the records of an output to the type that is declared for it."""
+    """Casts the records of an output to the type that is declared for it."""
 
     def __init__(self, type_info: TypeInformation) -> None:
         super().__init__()

@@ -121,7 +121,7 @@ class UserFunctionOperator(Operator):
         return out.outputs()
 
     def leave_keys(self) -> None:
-        """Have no key at hand."""
+        """Unset the current key."""
 
     def save_operator_state(self, epoch: EpochContext) -> StateHandle | None:
         """Let the functions note their state, and put it into the checkpoint."""

@@ -123,7 +123,7 @@ class TimestampsAndWatermarks:
         return self._output.marks
 
     def see(self) -> None:
-        """Take note of records just now."""
+        """Note records just now."""
         self._active_ms = self._input_clock.now_ms()
 
     @property

@@ -39,7 +39,7 @@ class WindowResults:
         """Turn to a window."""
 
     def leave_keys(self) -> None:
-        """Have no key at hand."""
+        """Unset the current key."""
 
     def emit(self, entries: Iterable[Entry], out: SideOutputs, timestamp: int) -> None:
         """Put out the results of (normal key, key, value) entries, all with one timestamp."""
@@ -94,7 +94,7 @@ class FunctionResults(WindowResults):
 
 
 class WindowContext(ProcessWindowFunction.Context[TimeWindow]):
-    """The context of the window and key at hand."""
+    """The context of the current window and key."""
 
     def __init__(self, context: OperatorContext, store: MemoryStore) -> None:
         self._clock = context.clock
@@ -106,7 +106,7 @@ class WindowContext(ProcessWindowFunction.Context[TimeWindow]):
         self.watermark = 0
 
     def turn_to(self, normal: NormalKey, key: Any) -> None:
-        """Make a key the one at hand."""
+        """Make a key the current one."""
         self._store.turn_to(normal)
         self.key.normal, self.key.key = normal, key
 
@@ -126,14 +126,14 @@ class WindowContext(ProcessWindowFunction.Context[TimeWindow]):
         return EngineRuntimeContext(self._runtime, self._store, self.key)
 
     def stored_for_window(self, descriptor: StateDescriptor, kind: str) -> StoredValueState:
-        """Return a value of the key at hand in the window at hand."""
+        """Return a value of the current key in the current window."""
         refuse_time_to_live(descriptor)
         table = self._store.table(descriptor.get_name(), kind=declared(kind, descriptor.type_info))
         return StoredValueState(table, self.key, (self.at.start, self.at.end))
 
 
 class _WindowRuntimeContext(EngineRuntimeContext):
-    """State of the key at hand in the window at hand."""
+    """State of the current key in the current window."""
 
     def __init__(self, context: WindowContext) -> None:
         self._window = context

@@ -83,10 +83,9 @@ class SubtaskDispatch:
     write_all: bool = False
     #: A savepoint is made of this checkpoint: it is to name nothing that a later one takes away.
     for_savepoint: bool = False
-    #: The job's last checkpoint that completed; 0 at a fresh start. Those who took part in it are told.
+    #: The job's last completed checkpoint, 0 at a fresh start; operators that took part in it are notified.
     completed_checkpoint: int = 0
-    #: It runs nothing: the operators that are named hear of that checkpoint, because they run no epoch after it, and
-    #: are closed.
+    #: The subtask runs nothing: the named operators are notified of that checkpoint, their last one, and closed.
     is_notification: bool = False
 
 
@@ -122,7 +121,7 @@ class LevelDispatch:
     stop: StopMode = StopMode.NO
     #: Which try of this checkpoint it is, from 1.
     attempt: int = 1
-    #: The job ends: functions that listen hear of its last checkpoint, and then all that are open are closed.
+    #: The job ends: checkpoint listeners are notified of its last checkpoint, then all functions are closed.
     releases: bool = False
     #: The runs that this one goes on from: what they have staged is this one's.
     earlier_runs: tuple[str, ...] = ()
@@ -165,7 +164,7 @@ class OperatorAck:
     metrics: dict[str, float] = field(default_factory=dict[str, float])
     #: Lists and broadcast maps of functions; the handle of an earlier epoch as long as nothing changes.
     operator_state: StateHandle | None = None
-    #: Somebody in it is to hear that the checkpoint has completed.
+    #: It has checkpoint listeners, which are to be notified once the checkpoint has completed.
     wants_notification: bool = False
     #: Accumulators: pickled, by name, each with what this epoch has added. Left out where there is none.
     accumulators: dict[str, bytes] | UnsetType = UNSET
@@ -206,7 +205,7 @@ class SubtaskAck:
 
     @property
     def listeners(self) -> tuple[str, ...]:
-        """The uids of the operators in which somebody is to hear that the checkpoint has completed."""
+        """The uids of the operators whose checkpoint listeners are to be notified of this checkpoint."""
         return tuple(uid for uid, part in self.operators.items() if part.wants_notification)
 
 
@@ -220,7 +219,7 @@ class TaskFailure:
     subtask: int
     #: The function's file and line nearest to the error, "" when unknown.
     location: str
-    #: The shortened repr of the record in hand, None outside of a record.
+    #: The shortened repr of the current record, None outside of a record.
     record: str | None
     #: "ValueError: bad" and the user's own frames, as text.
     error: str

@@ -1,6 +1,6 @@
 """From the canonical encoding of a key back to a value that is equal to the key.
 
-State keeps the key itself only where somebody asks for it; elsewhere a tuple, a date or a number with a fraction is
+State keeps the key itself only where it is asked for; elsewhere a tuple, a date or a number with a fraction is
 there as its encoding alone. What comes out of that is equal to the key and encodes as it does, but may be of another
 type: a named tuple comes back as a tuple, a Decimal as a Fraction. Classes of enums and dataclasses are imported.
 """

@@ -309,7 +309,7 @@ def _class_name(kind: type[Any]) -> bytes:
 
 
 class _NoEncodingError(Exception):
-    """Some part of the key in hand has no encoding; `_culprit` finds out which."""
+    """Some part of the current key has no encoding; `_culprit` finds out which."""
 
 
 def _culprit(key: Any, path: str) -> tuple[str, Any]:

@@ -1,4 +1,4 @@
-"""Which errors a restart does not heal, wherever they are raised: in a task, or on the driver.
+"""Which errors a restart does not heal, in a task or on the driver.
 
 A restarted job reads the same records from the same checkpoint with the same program. So these end the job at once, and
 the restart strategy is not asked:

@@ -1,10 +1,10 @@
 """The ``_metadata`` document of a checkpoint: what it holds, and its one readable, versioned, checked encoding.
 
-A job's checkpoint directory is a chain of records with dense ids. Most are checkpoints; a driver that takes the job
-over claims an id with a *takeover* record, and a job that ends for good leaves a *terminal* one. All of them name the
-checkpoint that they follow, so the newest record alone tells where the job stands.
+A job's checkpoint directory is a chain of entries with dense ids. Most are checkpoints; a driver that takes the job
+over claims an id with a *takeover* entry, and a job that ends for good leaves a *terminal* one. All of them name the
+checkpoint that they follow, so the newest entry alone tells where the job stands.
 
-A savepoint is a record beside the chain, in a directory of its own together with all files that it names.
+A savepoint is an entry beside the chain, in a directory of its own together with all files that it names.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ MAX_ACCUMULATOR_BYTES: Final = 1 << 20
 
 
 class ChainEntryKind(StrEnum):
-    """What a record of the chain says about the job."""
+    """What a chain entry says about the job."""
 
     CHECKPOINT = "checkpoint"
     TAKEOVER = "takeover"
@@ -274,7 +274,7 @@ class JobSnapshot:
 
 @dataclass(frozen=True, slots=True)
 class ParentCheckpoint:
-    """The checkpoint that a record goes on from."""
+    """The checkpoint that a chain entry goes on from."""
 
     checkpoint_id: int
     #: Relative to the checkpoint directory, or a URL when it is outside of it.
@@ -289,22 +289,22 @@ class ChainEntry:
     job_id: str
     job_name: str
     checkpoint_id: int
-    #: The driver that wrote it, and a mark of this write alone: both equal means "this very record".
+    #: The driver that wrote it, and a mark of this write alone: both equal means "this very entry".
     run_id: str
     nonce: str
     created_ms: int
     penstock_version: str
-    #: None for the first record of a job that started without state.
+    #: None for the first entry of a job that started without state.
     parent: ParentCheckpoint | None = None
     #: Checkpoints only.
     snapshot: JobSnapshot | None = None
-    #: Why the job ended: the error's text in a record of kind FAILED.
+    #: Why the job ended: the error's text in an entry of kind FAILED.
     reason: str = ""
-    #: Where the job stops into: in the checkpoint that it stops with, and in its terminal record.
+    #: Where the job stops into: in the checkpoint that it stops with, and in its terminal entry.
     savepoint: str | None = None
     #: Whether the job ends as cancelled when it has stopped.
     cancels: bool = False
-    #: Whether the checkpoints of a job that has ended stay; else they are deleted behind this record.
+    #: Whether the checkpoints of a job that has ended stay; else they are deleted behind this entry.
     keeps_checkpoints: bool = True
     #: Checkpoints and savepoints from elsewhere that the job has claimed and not deleted, as `ParentCheckpoint.path`.
     claimed: tuple[str, ...] = ()
@@ -328,11 +328,11 @@ class ChainEntry:
 
     @property
     def is_terminal(self) -> bool:
-        """Whether the job ended with this record."""
+        """Whether the job ended with this entry."""
         return self.kind not in {ChainEntryKind.CHECKPOINT, ChainEntryKind.TAKEOVER, ChainEntryKind.SAVEPOINT}
 
     def same_write(self, other: ChainEntry) -> bool:
-        """Tell whether another record is this very write, read back."""
+        """Tell whether another entry is this very write, read back."""
         return (self.run_id, self.nonce) == (other.run_id, other.nonce)
 
 
@@ -355,7 +355,7 @@ def check_accumulators(sizes: Mapping[str, int]) -> None:
 
 
 def encode_chain_entry(entry: ChainEntry) -> bytes:
-    """Return the document of a record: indented JSON with a checksum over its body."""
+    """Return the document of an entry: indented JSON with a checksum over its body."""
     body = msgspec.json.format(msgspec.json.encode(entry), indent=1)
     return b'{\n"format": %d,\n"sha256": "%s",\n"record": %s\n}\n' % (FORMAT_VERSION, _digest(body).encode(), body)
 

@@ -1,6 +1,6 @@
 """The names below a checkpoint directory; all paths are relative to it.
 
-``<job id>/chk-7/_metadata`` is one record of a job's chain, ``<job id>/shared/`` has its files of keyed state and large
+``<job id>/chk-7/_metadata`` is one entry of a job's chain, ``<job id>/shared/`` has its files of keyed state and large
 acks, which never change, and ``<job id>/blobs/<run id>`` a job program that is too large for a dispatch. ``.mark`` is a
 random name of the directory itself, and ``.claims/<name>/3`` says which job was the third of its name to be claimed.
 """
@@ -13,7 +13,7 @@ from typing import Final
 from urllib.parse import quote
 
 METADATA: Final = "_metadata"
-#: The record of a savepoint that a job is to stop into, until the stop has its commit point.
+#: The entry of a savepoint that a job is to stop into, until the stop has its commit point.
 STAGED_METADATA: Final = "_metadata.staged"
 #: The file of a checkpoint directory that makes the ids of its jobs unlike those of any other directory.
 MARK: Final = ".mark"
@@ -58,7 +58,7 @@ def checkpoint_path(job_id: str, checkpoint_id: int) -> str:
 
 
 def metadata_path(job_id: str, checkpoint_id: int) -> str:
-    """Return the file of a record."""
+    """Return the file of an entry."""
     return f"{checkpoint_path(job_id, checkpoint_id)}/{METADATA}"
 
 

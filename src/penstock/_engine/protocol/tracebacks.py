@@ -30,7 +30,7 @@ Line = tuple[str, int, str]
 
 
 def own_lines(trace: TracebackType | None) -> list[TracebackType]:
-    """Return the entries of a traceback without those of Penstock, and of what stands between these."""
+    """Return the entries of a traceback without those of Penstock and of libraries between them."""
     found: list[TracebackType] = []
     in_library = False
     while trace is not None:
@@ -52,9 +52,9 @@ def linked(lines: list[TracebackType]) -> TracebackType | None:
 
 @contextmanager
 def without_library_lines(error: BaseException) -> Generator[None]:
-    """Take the lines of ours out of our errors, and out of those behind them, until the block ends.
+    """Remove Penstock's own lines from its errors and their causes until the block ends.
 
-    Errors of the program's own stay as they are, and so does an `InternalError`: whoever reports it needs its lines.
+    Errors of the program's own stay as they are, and so does an `InternalError`: a report of it needs its lines.
     """
     hidden = [(each, each.__traceback__) for each in _ours(error)]
     for each, trace in hidden:
@@ -67,7 +67,7 @@ def without_library_lines(error: BaseException) -> Generator[None]:
 
 
 def _ours(error: BaseException) -> Iterator[BaseException]:
-    """Yield those of an error and what is behind it that are ours, or stand behind one that is."""
+    """Yield the errors of a chain of causes that are Penstock's, or the cause of one that is."""
     waiting, seen = [(error, False)], {id(error)}
     while waiting:
         each, below = waiting.pop()
@@ -82,7 +82,7 @@ def _ours(error: BaseException) -> Iterator[BaseException]:
 
 
 class SerializedThrowable:
-    """An error as it is to be pickled: what is read back is the error itself, with its own lines and what is behind it.
+    """Pickles an error with the user's lines of its traceback and with its causes; unpickling gives the error itself.
 
     Args:
         error: The error.

@@ -1,4 +1,4 @@
-"""What the API is about: the jobs of this process, and what can be asked of the process itself."""
+"""What all REST handlers share: the jobs of this process, its operations and its settings."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class RestContext:
-    """One process with its jobs."""
+    """What all REST handlers share."""
 
     jobs: Jobs
     operations: Operations

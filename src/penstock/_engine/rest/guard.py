@@ -128,7 +128,7 @@ def _too_large() -> HttpError:
 
 
 def _is_page(method: str, path: str, headers: Headers) -> bool:
-    """Tell whether somebody follows a link to a page of ours, which changes nothing."""
+    """Tell whether a browser follows a link to one of the pages, which changes nothing."""
     navigates = headers.get("sec-fetch-mode") == "navigate" and headers.get("sec-fetch-dest") == "document"
     return method in _SAFE and navigates and not path.endswith("/yarn-cancel")
 

@@ -96,7 +96,7 @@ def _head(data: bytes) -> bytes:
 
 
 class MetricsPort:
-    """Shows those who come by one port the metrics, and nothing else; by any other port everything.
+    """Serves nothing but the metrics on one port, and everything on the others.
 
     Args:
         app: The application.
@@ -146,7 +146,7 @@ def serve(
         log_level="critical",
         access_log=False,
         server_header=False,
-        proxy_headers=False,  # nobody here asks who a client is
+        proxy_headers=False,  # the address of a client is not used
         timeout_keep_alive=_KEEP_ALIVE_S,
         timeout_graceful_shutdown=1,
         limit_concurrency=None,

@@ -1,4 +1,4 @@
-"""Answers that are no success, as Flink gives them: a status code and a list of texts."""
+"""HTTP errors, as Flink answers them: a status code and a list of texts."""
 
 from __future__ import annotations
 

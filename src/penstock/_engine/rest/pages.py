@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 STATIC: Final = Path(__file__).parent / "static"
 
-#: Scripts and styles come from this server alone, no text is ever taken for HTML, and nobody puts the page in a frame.
+#: Scripts and styles come from this server alone, no text is ever taken for HTML, and no page may frame it.
 POLICY: Final = "; ".join(
     (
         "default-src 'none'",

@@ -1,7 +1,7 @@
 """The REST server of a process: its socket, its thread, and its end.
 
 Only the socket is made at the start. The thread waits at it, and loads and starts the HTTP server when the first client
-comes: a job that nobody asks about pays a millisecond. When the process ends, the server stays until the outcome of
+comes: a job without clients pays a millisecond. When the process ends, the server stays until the outcome of
 each operation was read once, as Flink's does; else a client that stopped the job would never hear that it has.
 """
 
@@ -91,7 +91,7 @@ class RestServer:
         self._thread = threading.Thread(target=self._run, args=(context,), name="penstock-rest", daemon=True)
         self._thread.start()
         atexit.register(self.close)
-        print(f"Penstock dashboard and REST API: {self.address}", file=sys.stderr)  # noqa: T201 - whoever started the job wants it
+        print(f"Penstock dashboard and REST API: {self.address}", file=sys.stderr)  # noqa: T201 - for the user
         if self._metrics_socket is not None:
             address = self._settings.metrics_url(self._metrics_socket.getsockname()[1])
             print(f"Metrics for Prometheus: {address}", file=sys.stderr)  # noqa: T201 - the same
@@ -101,7 +101,7 @@ class RestServer:
         self.jobs.add(control)
 
     def job_named(self, job: JobView) -> None:
-        """List a job for whoever looks for this user's jobs: it has its id now."""
+        """Add a job to the registry of this user's jobs, now that it has its id."""
         self._registry.add(self._entry(job))
 
     def on_status(self, status: JobStatus) -> None:
@@ -112,7 +112,7 @@ class RestServer:
         self._registry.restore()
 
     def on_failure(self, failure: JobFailure) -> None:
-        """Leave it to those who ask."""
+        """Do nothing: clients ask for failures."""
 
     def job_ended(self, job: JobView) -> None:
         """Take a job out of that list."""
@@ -125,7 +125,7 @@ class RestServer:
         )
 
     def close(self) -> None:
-        """Stop serving, once nobody has to hear of an outcome any more."""
+        """Stop serving, once the outcomes of all operations have been read or are too old."""
         if self._closing:
             return
         atexit.unregister(self.close)

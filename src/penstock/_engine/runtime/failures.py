@@ -42,7 +42,7 @@ def describe_failure(
     Args:
         error: What was raised.
         node: The operator; None when the engine itself failed.
-        record: The record in hand, as text.
+        record: The current record, as text.
         place: Vertex and subtask.
     """
     frames = traceback.extract_tb(linked(own_lines(error.__traceback__)))

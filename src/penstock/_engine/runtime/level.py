@@ -300,7 +300,7 @@ def run_level(
 
 
 def close_all(run_id: str, cache: WorkerCache = CACHE) -> pa.RecordBatch:
-    """Close what is kept of a run that has ended, and return what there is to log of that, as rows for the driver.
+    """Close the subtasks that are kept of a run that has ended, and return what they logged, as rows for the driver.
 
     Args:
         run_id: The run.

@@ -223,7 +223,7 @@ class SubtaskRuntime:
         self._busy += time.perf_counter() - start
 
     def notify_last(self, level: LevelDispatch, dispatch: SubtaskDispatch) -> None:
-        """Tell those who listen of the last checkpoint of the subtask or of the job; nothing but `close` may follow.
+        """Notify the checkpoint listeners of the last checkpoint of the subtask or the job; only `close` may follow.
 
         Where the one that took part in it is not at hand, a function is made anew for that from its state. A reader is
         not: it would begin to read.
@@ -306,7 +306,7 @@ class SubtaskRuntime:
         self._busy += time.perf_counter() - start
 
     def _time_of_senders(self) -> float:
-        """Return for how long all senders could have read; one that counts as idle holds nobody up."""
+        """Return for how long all senders could have read; idle ones are left out."""
         known = [self._read_ms[channel] for channel in self.valve.open_channels() if channel in self._read_ms]
         active = [read_ms for idle, read_ms in known if not idle]
         return min(active or [read_ms for _, read_ms in known], default=0.0)
@@ -431,14 +431,14 @@ class SubtaskRuntime:
             yield from self._forward(position, tag, out)
 
     def _forward(self, position: int, tag: str | None, batch: Batch) -> Iterator[None]:
-        """Hand a batch to all that follow; yields so that the task can let go of finished rows."""
+        """Hand a batch to all operators and edges that follow; yields so that the task can pass on finished rows."""
         if not batch.records and not batch.watermarks:
             return
         node = self._nodes[position]
         children, edges = node.children.get(tag, ()), node.edges.get(tag, ())
         last = None if edges or not children else children[-1]
         for child in children:
-            # Each may change its records. The edges, which do not, share the ones that nobody in the chain has.
+            # Each may change its records. The edges, which do not, share the ones that no operator in the chain has.
             yield from self._push(child, batch if child is last else self._apart(batch), 0)
         for edge in edges:
             try:

@@ -66,7 +66,7 @@ class TaskLog(logging.Handler):
         level = root.level
         root.addHandler(self)
         root.setLevel(min(level, logging.INFO))
-        # py4j speaks to nobody in a task.
+        # py4j has no JVM to talk to in a task.
         logging.getLogger("py4j").setLevel(logging.WARNING)
         try:
             yield

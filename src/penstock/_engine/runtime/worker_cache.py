@@ -1,7 +1,7 @@
 """What a Python worker keeps between epochs: loaded programs and subtasks with opened operators. All of it is a bonus.
 
 An entry is good for an epoch when the epoch that it ran last was accepted: the dispatch names the accepted tokens.
-Anything else is dropped and its functions closed. When that happens, and when nobody is left to do it, is decision 4.
+Anything else is dropped and its functions closed. Decision 4 says when that happens.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class WorkerCache:
         self._run: tuple[str, int] = ("", 0)
 
     def turn_to(self, dispatch: LevelDispatch, storage_options: Mapping[str, str] | None = None) -> ExecutionPlan:
-        """Let go of what no epoch will ask for any more, and return the program's plan.
+        """Drop the entries that no epoch can use any more, and return the program's plan.
 
         Args:
             dispatch: Of a level that is to run.
@@ -75,7 +75,7 @@ class WorkerCache:
         return plan
 
     def _sweep(self, plan: ExecutionPlan, dispatch: LevelDispatch) -> None:
-        """Close the entries of a level that are good for nothing now, without waiting for somebody to take them."""
+        """Close the entries of a level that no epoch can use any more."""
         parts = {(part.vertex, part.subtask): part for slot in dispatch.slots for part in slot}
         for place, runtime in list(self._subtasks.items()):
             if dispatch.releases or _is_current(runtime, dispatch):
@@ -135,12 +135,12 @@ def _is_accepted(runtime: SubtaskRuntime, part: SubtaskDispatch) -> bool:
 
 
 def _is_current(runtime: SubtaskRuntime, dispatch: LevelDispatch) -> bool:
-    """Return whether a subtask ran in this very epoch, of which nobody knows yet whether it will count."""
+    """Return whether a subtask ran in the running epoch, which is not accepted yet."""
     return runtime.position is not None and runtime.position[0] == dispatch.checkpoint_id
 
 
 def close_needless(runtime: SubtaskRuntime) -> None:
-    """Close a subtask that nothing depends on any more: its errors fail nobody."""
+    """Close a subtask that is not needed any more; its errors fail no epoch."""
     try:
         runtime.close()
     except Exception as error:  # noqa: BLE001 - a function of the user's

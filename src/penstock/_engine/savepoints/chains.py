@@ -1,4 +1,4 @@
-"""The records of a checkpoint directory's jobs, as somebody reads them who runs none of them."""
+"""The chain entries of a checkpoint directory's jobs, as they are read from outside of these jobs."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _DONE: Final = frozenset({ChainEntryKind.FINISHED, ChainEntryKind.DRAINED})
 
 @dataclass(frozen=True, slots=True)
 class JobChain:
-    """The records of one job."""
+    """The chain entries of one job."""
 
     storage: CheckpointStorage
     job_id: str
@@ -36,17 +36,17 @@ class JobChain:
 
     @property
     def newest(self) -> ChainEntry | None:
-        """The newest record that can be read."""
+        """The newest entry that can be read."""
         return self.entries[max(self.entries)] if self.entries else None
 
     @property
     def has_ended(self) -> bool:
-        """Whether the job ended; it may still be resumed, from what its records name."""
+        """Whether the job ended; it may still be resumed, from what its entries name."""
         return self.newest is not None and self.newest.is_terminal
 
     @property
     def runs(self) -> frozenset[str]:
-        """The runs of the job, all of them: the records of their starts stay for good."""
+        """The runs of the job, all of them: the entries of their starts stay for good."""
         return frozenset(run for entry in self.entries.values() for run in (entry.run_id, *entry.runs))
 
     @property
@@ -75,7 +75,7 @@ class JobChain:
 
     @property
     def living(self) -> list[ChainEntry]:
-        """The records that stay."""
+        """The entries that stay."""
         doomed = self.doomed
         return [entry for number, entry in self.entries.items() if number not in doomed]
 
@@ -86,12 +86,12 @@ class JobChain:
 
     @staticmethod
     def files_of(entries: Iterable[ChainEntry]) -> frozenset[str]:
-        """Return the files of state that some records name."""
+        """Return the files of state that some entries name."""
         snapshots = (entry.snapshot for entry in entries if entry.snapshot is not None)
         return frozenset[str]().union(*map(state_files, snapshots))
 
     def start(self) -> tuple[str, ...]:
-        """Return the savepoints and checkpoints elsewhere that a start from the newest record needs.
+        """Return the savepoints and checkpoints elsewhere that a start from the newest entry needs.
 
         That is the savepoint that the job was suspended into or stops into, or what it was started from as long as it
         has no checkpoint of its own.
@@ -138,7 +138,7 @@ def read_chain(storage: CheckpointStorage, job_id: str) -> JobChain:
 def last_checkpoint(storage: CheckpointStorage, job_id: str, behind: int) -> int | None:
     """Return the id of the last checkpoint that a job has completed, None where none is above an id.
 
-    It is told also where that is deleted by now: the records of starts and ends stay, and name what they follow.
+    It is told also where that is deleted by now: the entries of starts and ends stay, and name what they follow.
 
     Args:
         storage: The checkpoint directory.
@@ -162,7 +162,7 @@ def last_checkpoint(storage: CheckpointStorage, job_id: str, behind: int) -> int
 
 
 def same_place(left: str, right: str) -> bool:
-    """Tell whether two paths of savepoints or checkpoints mean the same one, by way of whatever links."""
+    """Tell whether two paths of savepoints or checkpoints mean the same one once links are resolved."""
     return _bare(left) == _bare(right)
 
 

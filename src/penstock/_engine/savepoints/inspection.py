@@ -51,7 +51,7 @@ class AccumulatorInfo:
 
 @dataclass(frozen=True, slots=True)
 class SourceInfo:
-    """Where a source stands. Splits that nobody was given yet are in the enumerator's own state."""
+    """Where a source stands. Splits that were not assigned yet are in the enumerator's own state."""
 
     #: By subtask: splits that its reader has.
     reader_splits: tuple[int, ...]
@@ -106,7 +106,7 @@ class VertexInfo:
 
 @dataclass(frozen=True, slots=True)
 class SavepointInfo:
-    """All that can be told about a savepoint, a checkpoint, or another record of a job's chain."""
+    """All that can be told about a savepoint, a checkpoint, or another entry of a job's chain."""
 
     path: str
     #: "savepoint" or "checkpoint"; without state: "takeover", "finished", "drained", "suspended", "canceled", "failed".

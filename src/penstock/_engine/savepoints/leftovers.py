@@ -1,4 +1,4 @@
-"""What dead jobs left behind: found first, with the reason why it is dead, and removed only when somebody says so.
+"""What dead jobs left behind: found first, with the reason why it is dead, and removed only on request.
 
 Nothing is listed that a job which runs, or can be resumed, may need. What cannot be told is not listed as dead, but
 said. In checkpoint directories only jobs that have ended are looked at: a job that goes on cleans up after itself.

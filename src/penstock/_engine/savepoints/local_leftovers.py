@@ -43,7 +43,7 @@ def is_dead_directory(path: Path) -> bool:
 
 def _candidates() -> Iterator[tuple[Path, str]]:
     if sys.platform == "win32":
-        return  # without flock nobody can tell a dead owner from a living one
+        return  # without flock a dead owner looks like a living one
     temporary = Path(tempfile.gettempdir())
     for prefix in ("penstock-checkpoints-", SCRATCH):
         for path in sorted(temporary.glob(f"{prefix}*")):

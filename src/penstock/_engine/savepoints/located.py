@@ -1,4 +1,4 @@
-"""Opening a savepoint or a checkpoint by its path: its record, and its files, each checked when it is read."""
+"""Opens a savepoint or a checkpoint by its path: its chain entry, and its files, each checked when it is read."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _SHOWN: Final = 8
 
 @dataclass(frozen=True, slots=True)
 class LocatedCheckpoint:
-    """A record, and the storage in which its files have the names that it gives them."""
+    """A chain entry, and the storage in which its files have the names that it gives them."""
 
     #: The directory, as a person would give it.
     path: str
@@ -39,7 +39,7 @@ class LocatedCheckpoint:
         """Return the state.
 
         Raises:
-            UnknownStateError: The record says that a job was taken over or ended, and holds none.
+            UnknownStateError: The entry says that a job was taken over or ended, and holds none.
         """
         if self.entry.snapshot is None:
             raise UnknownStateError(self.path, "state", (f"a record of the kind {self.entry.kind.value!r}",))
@@ -95,7 +95,7 @@ def locate(path: str, options: Mapping[str, str] | None = None) -> LocatedCheckp
 
 
 def rebased(entry: ChainEntry, directory: str) -> ChainEntry:
-    """Return a savepoint's record with its files named from above its directory, as those of checkpoints are."""
+    """Return a savepoint's entry with its files named from above its directory, as those of checkpoints are."""
     if entry.snapshot is None:
         return entry
 

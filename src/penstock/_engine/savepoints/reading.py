@@ -1,6 +1,6 @@
 """Reading state out of a savepoint or checkpoint: one subtask at a time, in bounded memory.
 
-What comes out are the user's values, so this unpickles them; whoever reads a savepoint trusts it as they trust code.
+What comes out are the user's values, so this unpickles them; reading a savepoint means to trust it like code.
 """
 
 from __future__ import annotations

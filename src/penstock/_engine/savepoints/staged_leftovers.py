@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from penstock._engine.protocol.metadata import JobSnapshot
     from penstock._engine.savepoints.chains import JobChain
 
-#: Said of a job one of whose records is damaged.
+#: Said of a job one of whose entries is damaged.
 UNREADABLE: Final = "it cannot be read, so what it names is not known"
 
 
@@ -31,7 +31,7 @@ class StagedFiles:
     Args:
         chains: Those of all jobs that the checkpoint directories have: one may go on with what another has staged.
         over: Those of jobs that have ended.
-        ended_jobs: Ids of jobs that somebody says have ended.
+        ended_jobs: Ids of jobs that have ended, as the user says.
         savepoints: The paths of all that may be a savepoint.
         options: Options of the object store.
     """
@@ -90,7 +90,7 @@ class StagedFiles:
         return any(name in blob for blob in self._needed)
 
     def _add_chain(self, chain: JobChain) -> bool:
-        """Take note of what a job needs, and tell whether that is all."""
+        """Note the files that a job needs, and return whether all of them are known."""
         if chain.unreadable:
             self.unclear.append(UnclearLeftover(chain.unreadable[0], UNREADABLE))
         for entry in chain.living:

@@ -1,4 +1,4 @@
-"""What a look for leftovers is told and tells: plain data."""
+"""The input and the result of a search for leftovers, as plain data."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class LeftoverKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Leftover:
-    """One file or directory that nobody needs."""
+    """One file or directory that is not needed any more."""
 
     kind: LeftoverKind
     #: As a person would give it.
@@ -80,7 +80,7 @@ class LeftoverPlaces:
         checkpoint_directories: Directories of checkpoints; they tell which jobs have ended.
         savepoint_directories: Directories in which savepoints lie. What those savepoints name is needed.
         sink_directories: Folders that file sinks write to.
-        ended_jobs: Ids of jobs that somebody knows to have ended, though no record says so: a killed one that nobody
+        ended_jobs: Ids of jobs that somebody knows to have ended, though no entry says so: a killed one that nobody
             will resume, or one without a checkpoint directory.
         retained: Whether checkpoints of ended jobs count as left over that the job's last run did not go on from.
         local: Whether to look at the temporary directory of this machine.

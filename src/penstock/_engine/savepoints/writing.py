@@ -295,7 +295,7 @@ def _nothing_to_read(handle: StateHandle) -> bytes:
 
 
 def _share(items: list[tuple[int | None, Any]], mode: StateMode, operator: OperatorMetadata, subtask: int) -> list[Any]:
-    """Return the items that a subtask gets: those that it had, and its part of those that go round.
+    """Return the items that a subtask gets: its own, and its share of those that had no owner.
 
     Of a list no start hands out what a finished subtask has. Of a union list all subtasks see all, in this order.
     """

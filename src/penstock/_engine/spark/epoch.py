@@ -105,7 +105,7 @@ class SparkEpochRunner:
         self._spark = spark
         self._cancelled = threading.Event()
         self._runs = count(1)
-        #: The job group of the epoch at hand, and the epoch.
+        #: The job group of the running epoch, and the epoch.
         self._running: tuple[str, EpochPlan] | None = None
         #: By the slots of its levels: the plan of the last epoch.
         self._plans: dict[tuple[int, ...], DataFrame] = {}

@@ -15,7 +15,7 @@ class StoredListState(ListState[Any]):
     """One list per key.
 
     Args:
-        stored: Has the list of the key in hand.
+        stored: Has the list of the current key.
     """
 
     __slots__ = ("_stored",)

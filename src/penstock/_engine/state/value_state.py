@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 class KeyContext:
-    """The key in hand; the operator sets it before it calls the user's function."""
+    """The current key; the operator sets it before it calls the user's function."""
 
     __slots__ = ("key", "normal")
 
@@ -25,7 +25,7 @@ class KeyContext:
         self.normal: NormalKey = b""
 
     def leave(self) -> None:
-        """Have no key at hand: whoever asks for it gets an error, until the next one is set."""
+        """Unset the current key: asking for it raises until the next one is set."""
         self.key = self.normal = b""
         del self.key, self.normal
 

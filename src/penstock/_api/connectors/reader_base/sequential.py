@@ -133,7 +133,7 @@ class SequentialSourceReader(SourceReader[T, SplitT]):
         self._requested = False
 
     def notify_no_more_splits(self) -> None:
-        """End after the splits at hand."""
+        """End after the current splits."""
         self._no_more_splits = True
 
     def close(self) -> None:

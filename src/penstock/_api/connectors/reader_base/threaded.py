@@ -127,7 +127,7 @@ class SourceReaderBase(SourceReader[T, SplitT], Generic[E, T, SplitT, SplitState
 
     @abstractmethod
     def on_split_finished(self, finished_split_ids: dict[str, SplitStateT]) -> None:
-        """Take note of splits that ended, with their last states; a place to ask for the next split."""
+        """Note splits that ended, with their last states; a place to ask for the next split."""
 
     def poll_next(self, output: ReaderOutput[T]) -> InputStatus:
         """Emit the next elements of the current batch, or begin the next batch."""
@@ -151,7 +151,7 @@ class SourceReaderBase(SourceReader[T, SplitT], Generic[E, T, SplitT, SplitState
         return InputStatus.NOTHING_AVAILABLE
 
     def _begin(self, fetched: RecordsWithSplitIds[E]) -> None:
-        # Reversed, so that the split at hand is the last one. Splits that ended early are passed over.
+        # Reversed, so that the current split is the last one. Splits that ended early are passed over.
         self._batch = [(split, list(part)) for split, part in fetched.records.items() if part and split in self._states]
         self._batch.reverse()
         self._position = 0
@@ -203,7 +203,7 @@ class SourceReaderBase(SourceReader[T, SplitT], Generic[E, T, SplitT, SplitState
             self._manager.add_splits(splits)
 
     def notify_no_more_splits(self) -> None:
-        """End after the splits at hand."""
+        """End after the current splits."""
         self._no_more_splits = True
 
     def pause_or_resume_splits(self, splits_to_pause: list[str], splits_to_resume: list[str]) -> None:

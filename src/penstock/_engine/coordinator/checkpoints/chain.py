@@ -1,4 +1,4 @@
-"""A driver's place on its job's chain of records: the next id, what it follows, and who writes."""
+"""Writes a job's chain of entries: the next id, the parent, and the driver that writes."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ class DriverIdentity:
 
 @dataclass(slots=True)
 class ChainWriter:
-    """Makes the records of one driver, each with the next id."""
+    """Makes the chain entries of one driver, each with the next id."""
 
     identity: DriverIdentity
     job_id: str
     job_name: str
     next_id: int
-    #: The last checkpoint, which the next record follows.
+    #: The last checkpoint, which the next entry follows.
     parent: ParentCheckpoint | None = None
     #: See `ChainEntry`.
     claimed: tuple[str, ...] = ()
@@ -52,7 +52,7 @@ class ChainWriter:
         savepoint: str | None = None,
         keeps_checkpoints: bool = True,
     ) -> ChainEntry:
-        """Make the record with the next id; making it again gives it another nonce."""
+        """Make the entry with the next id; making it again gives it another nonce."""
         return ChainEntry(
             kind=kind,
             job_id=self.job_id,
@@ -74,14 +74,14 @@ class ChainWriter:
         )
 
     def savepoint(self, snapshot: JobSnapshot, now_ms: int, *, of: int) -> ChainEntry:
-        """Make the record of a savepoint of a checkpoint: of the last one, or of the one that comes next."""
+        """Make the entry of a savepoint of a checkpoint: of the last one, or of the one that comes next."""
         is_last = self.parent is not None and self.parent.checkpoint_id == of
         parent = self.parent if is_last else ParentCheckpoint(of, checkpoint_path(self.job_id, of))
         entry = self.make(ChainEntryKind.SAVEPOINT, now_ms, snapshot)
         return replace(entry, checkpoint_id=of, parent=parent, claimed=(), begins=0, runs=(), resumes=False)
 
     def stored(self, entry: ChainEntry) -> None:
-        """Take note that a record of this driver is on the chain."""
+        """Note that an entry of this driver is on the chain."""
         self.next_id = entry.checkpoint_id + 1
         if entry.kind is ChainEntryKind.CHECKPOINT:
             path = checkpoint_path(entry.job_id, entry.checkpoint_id)

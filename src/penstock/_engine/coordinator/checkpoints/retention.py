@@ -1,6 +1,6 @@
 """Which files of a job may go: checkpoints beyond the newest, state that no kept checkpoint names, orphans.
 
-Takeover and terminal records stay for good: an older driver that wakes up must find the id taken that it wants.
+Takeover and terminal entries stay for good: an older driver that wakes up must find the id taken that it wants.
 """
 
 from __future__ import annotations
@@ -93,7 +93,7 @@ class CheckpointRetention:
         return Garbage((), tuple(sorted(pinned.files - self.files)))
 
     def drop(self) -> Garbage:
-        """Let go of all that is older than the newest checkpoints, and return what is of no use any more."""
+        """Drop all checkpoints but the newest ones, and return the files that are not needed any more."""
         own = [place for place, kept in enumerate(self._kept) if kept.checkpoint_id is not None]
         return self._let_go(own[-self._retained] if len(own) >= self._retained else 0)
 
@@ -111,7 +111,7 @@ class CheckpointRetention:
         )
 
     def orphans_possible(self, passed_ms: int) -> None:
-        """Take note that an attempt was given up, which may have left files behind and still write some."""
+        """Note that an attempt was given up, which may have left files behind and still write some."""
         if not self._sweeps_ms or self._sweeps_ms[-1] < passed_ms + ORPHAN_AGE_MS // 2:
             self._sweeps_ms.append(passed_ms + ORPHAN_AGE_MS)
 

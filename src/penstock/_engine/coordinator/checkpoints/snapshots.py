@@ -248,7 +248,7 @@ def dispatch(
 def notification(
     snapshot: JobSnapshot, ack: SubtaskAck, history: tuple[tuple[int, int], ...], completed_checkpoint: int
 ) -> SubtaskDispatch:
-    """Return what those of a subtask get who listen, where no epoch follows that would tell them.
+    """Return the dispatch that notifies the checkpoint listeners of a subtask which runs no further epoch.
 
     Args:
         snapshot: The state of the checkpoint that they hear of.

@@ -1,4 +1,4 @@
-"""Commit after commit: what a job does with the ledger of outstanding commits."""
+"""Has the outstanding commits of a job done, one after the other for each sink."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ class CommitScheduler:
                 self._moved()
 
     def _lost(self, event: ev.Committed) -> None:
-        """Show what a committer has given up; the next record has it, together with what is still to do."""
+        """Show what a committer has given up; the next entry has it, together with what is still to do."""
         if event.given_up:
             self._state.lost(event.given_up)
             self._context.emit(PublishGivenUp(self._state.given_up, self._state.progress))
@@ -83,7 +83,7 @@ class CommitScheduler:
             self.start()
 
     def _failed(self, uid: str, error: Exception) -> None:
-        if self._context.phase is Phase.CANCELLING:  # it stands in the last checkpoint, for whoever goes on from there
+        if self._context.phase is Phase.CANCELLING:  # it stands in the last checkpoint, for the next start from there
             self._state.ledger.give_up(uid)
         else:
             self._state.ledger.failed(uid)

@@ -1,4 +1,4 @@
-"""What the job has put out for the program, between the checkpoint that makes it final and the program."""
+"""The output of print and collect, between the checkpoint that makes it final and the program."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 class OutputDelivery:
-    """Has the output of each checkpoint handed over once, however often that has to be tried.
+    """Has the output of each checkpoint delivered to the program exactly once, with retries.
 
     No epoch makes it again once its checkpoint is there. So its files stay until the program has it, and a restart
     begins with what the program has not got.
@@ -45,7 +45,7 @@ class OutputDelivery:
             self._context.emit(DeliverOutputs(self._outputs))
 
     def done(self) -> None:
-        """Let the files go of what the program has."""
+        """Unpin the files of the outputs that the program has taken."""
         self._outputs = ()
         if self._pinned is not None:
             self._context.delete(self._context.retention.unpin(self._pinned))

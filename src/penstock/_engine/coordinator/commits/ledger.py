@@ -1,7 +1,7 @@
-"""Which committables are outstanding, and which may be committed now.
+"""Which committables are outstanding, and which of them may be committed now.
 
 A sink's checkpoints are committed in their order and one at a time. A commit may overlap the next epoch, but not two of
-them: the record of checkpoint N + 2 waits until N is committed.
+them: the entry of checkpoint N + 2 waits until N is committed.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class CommitLedger:
         self._append(outstanding)
 
     def add(self, commits: Iterable[OutstandingCommit]) -> None:
-        """Append the commits of a checkpoint that this driver has completed: nobody has tried them."""
+        """Append the commits of a checkpoint that this driver has completed; none of them was tried."""
         added = tuple(commits)
         self._untried.update((commit.uid, commit.checkpoint_id) for commit in added)
         self._append(added)
@@ -63,7 +63,7 @@ class CommitLedger:
         return begun
 
     def done(self, uid: str) -> None:
-        """Take note that the oldest commit of a sink is done."""
+        """Note that the oldest commit of a sink is done."""
         self._running.remove(uid)
         queue = self._queues[uid]
         queue.pop(0)
@@ -71,14 +71,14 @@ class CommitLedger:
             del self._queues[uid]
 
     def put_off(self, uid: str, committables: tuple[Committable, ...]) -> None:
-        """Take note that a part of a sink's oldest commit is to be tried again, after `retry`."""
+        """Note that a part of a sink's oldest commit is to be tried again, after `retry`."""
         self._running.remove(uid)
         self._waiting.add(uid)
         queue = self._queues[uid]
         queue[0] = replace(queue[0], committables=committables)
 
     def lost(self, given_up: Iterable[GivenUp]) -> None:
-        """Take note of what the committer has given up of a sink's oldest commit, before `done` or `put_off`."""
+        """Note what the committer has given up of a sink's oldest commit, before `done` or `put_off`."""
         known = () if self.given_up is UNSET else self.given_up
         for new in given_up:
             known = _with(known, new)
@@ -98,12 +98,12 @@ class CommitLedger:
         self._waiting.clear()
 
     def give_up(self, uid: str) -> None:
-        """Take note that a sink's oldest commit failed and is not to be tried again in this run."""
+        """Note that a sink's oldest commit failed and is not to be tried again in this run."""
         self._running.remove(uid)
         self._waiting.add(uid)
 
     def failed(self, uid: str) -> None:
-        """Take note that a sink's oldest commit failed; it is still the next one."""
+        """Note that a sink's oldest commit failed; it is still the next one."""
         self._running.remove(uid)
 
     @property

@@ -1,4 +1,4 @@
-"""Whether an epoch counts.
+"""Whether the acks of an epoch are accepted.
 
 Spark may run a task twice, and the second run need not give the same records. Each attempt stamps its rows with a token
 of its own and reports the tokens that it read, so the acks tell whether all of them saw one and the same epoch.

@@ -42,7 +42,7 @@ class ReadBudget:
     time_ms: int = FIRST_MS
 
     def shortened(self) -> ReadBudget:
-        """Return the budget of an epoch that somebody waits for: no more than that of a first one."""
+        """Return the budget of an epoch that a request waits for: at most that of the first epoch."""
         return ReadBudget(min(self.records, FIRST_RECORDS), min(self.bytes, FIRST_BYTES), min(self.time_ms, FIRST_MS))
 
 

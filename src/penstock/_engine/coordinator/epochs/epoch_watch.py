@@ -23,7 +23,7 @@ _LOOKS: Final = 5
 
 
 class EpochMonitor:
-    """Looks at the epoch at hand from time to time.
+    """Polls the progress of the running epoch.
 
     Args:
         context: The coordinator's context.
@@ -36,7 +36,7 @@ class EpochMonitor:
         self._timeout_ms = settings.timeout_ms
         self._tolerable = settings.tolerable_failures
         self._expire = expire
-        #: Why the epoch at hand was given up, None when it was not.
+        #: Why the running epoch was given up, None when it was not.
         self.expired: CheckpointExpiredError | None = None
         self._in_a_row = 0
         self._tasks_done = 0
@@ -56,11 +56,11 @@ class EpochMonitor:
             self._set_alarm()
 
     def succeeded(self) -> None:
-        """Take note of an epoch that counts."""
+        """Note an epoch that counts."""
         self._in_a_row = 0
 
     def observed(self, event: EpochObserved) -> None:
-        """Take note of how far the epoch has come."""
+        """Note how far the epoch has come."""
         passed_ms = self._context.now.passed_ms
         if self.expired is not None:
             return

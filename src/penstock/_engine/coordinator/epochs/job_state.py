@@ -50,7 +50,7 @@ _HISTORY: Final = 16
 
 @dataclass(frozen=True, slots=True)
 class PendingCheckpoint:
-    """An epoch that counts, on its way to its checkpoint."""
+    """An accepted epoch whose checkpoint is not written yet."""
 
     acks: tuple[SubtaskAck, ...]
     wall_ms: int
@@ -161,7 +161,7 @@ class JobState:
         return result
 
     def notifications(self, completed_checkpoint: int, *, going_on: bool) -> dict[Subtask, SubtaskDispatch]:
-        """Return what those subtasks get that hear of the last checkpoint but run no epoch after it.
+        """Return the notifications of the last checkpoint for subtasks that run no epoch after it.
 
         Args:
             completed_checkpoint: The checkpoint.
@@ -181,7 +181,7 @@ class JobState:
         return bool(self._last)
 
     def expired(self) -> None:
-        """Take note of an epoch that took too long: the next one reads less."""
+        """Note an epoch that took too long: the next one reads less."""
         self._planner.expired()
 
     def void_reason(self, checkpoint_id: int, acks: tuple[SubtaskAck, ...]) -> str | None:
@@ -190,7 +190,7 @@ class JobState:
         return void_reason(checkpoint_id, acks, expected)
 
     def accept(self, acks: tuple[SubtaskAck, ...], wall_ms: int, stop: StopMode) -> PendingCheckpoint:
-        """Take note of an epoch that counts."""
+        """Note an epoch that counts."""
         self._planner.accepted(acks, epoch_cost(acks, wall_ms, self._topology.levels, self._slots))
         for uid, source in self._sources.items():
             vertex = self._sources_by_uid[uid]
@@ -233,7 +233,7 @@ class JobState:
         return replace(pending.snapshot, outstanding=outstanding, given_up=self.ledger.given_up)
 
     def lost(self, given_up: tuple[GivenUp, ...]) -> None:
-        """Take note of what a committer has given up."""
+        """Note what a committer has given up."""
         self.ledger.lost(given_up)
         self.progress = replace(self.progress, given_up=self.ledger.lost_count)
 
@@ -243,7 +243,7 @@ class JobState:
         return () if self.ledger.given_up is UNSET else self.ledger.given_up
 
     def completed(self, pending: PendingCheckpoint, document: JobSnapshot, checkpoint_id: int) -> None:
-        """Take note that an epoch's checkpoint has completed."""
+        """Note that an epoch's checkpoint has completed."""
         self.snapshot = document
         self.ledger.add(pending.commits)
         self._write_all = False
@@ -284,7 +284,7 @@ class JobState:
         self._planner.interval_ms = self._settings.backlog_epoch_ms if backlog else self._settings.epoch_ms
 
     def pause_ms(self, now: Moment) -> int:
-        """Return how long to wait with the next epoch: not at all as long as there is work at hand."""
+        """Return how long to wait with the next epoch, in milliseconds: 0 as long as there is work."""
         reading = [ack for ack in self._last if ack.vertex in self._source_vertices]
         if self._work_at_hand(reading):
             return 0

@@ -1,8 +1,8 @@
-"""Epoch after epoch: what a running job does between two breaks.
+"""The epochs of a running job, one after the other, until it fails or ends.
 
-settle → run → accept → cut → record, and again. The record's answer arrives at the job's coordinator, which knows
-whether the job still runs by then. What became of a checkpoint is told with the next epoch; after the last one follows
-an epoch that does nothing else, where somebody listens.
+settle → run → accept → snapshot → put the chain entry, and again. The entry's answer arrives at the job's coordinator,
+which knows whether the job still runs by then. Checkpoint listeners are notified with the dispatch of the next epoch;
+after the last epoch one more Spark job does nothing else, where there are listeners.
 """
 
 from __future__ import annotations
@@ -74,11 +74,11 @@ class EpochScheduler:
         self.pending: PendingCheckpoint | None = None
         self._attempt = 1
         self._rotation = 0
-        #: Whether the job stops with the epoch at hand.
+        #: Whether the job stops with the running epoch.
         self._stop = StopMode.NO
 
     def reset(self) -> None:
-        """Forget the epoch at hand; called when the job breaks off."""
+        """Forget the running epoch; called when the job breaks off."""
         self.pending = None
         self._attempt = 1
 
@@ -92,7 +92,7 @@ class EpochScheduler:
             self._run()
 
     def settle(self, completed: int) -> None:
-        """Let enumerators hear of a completed checkpoint, 0 for none, and of what their readers sent."""
+        """Notify the enumerators of a completed checkpoint, 0 for none, and deliver what their readers sent."""
         self._context.go(Phase.SETTLING)
         deliveries = {uid: source.deliver() for uid, source in self._state.sources.items()}
         heard = {uid: delivery for uid, delivery in deliveries.items() if delivery is not None}
@@ -102,7 +102,7 @@ class EpochScheduler:
             self.next_epoch()
 
     def heard(self, event: ev.EnumeratorsCalled) -> None:
-        """Go on once the enumerators have started, or have heard."""
+        """Go on once the enumerators have started, or were notified."""
         self._state.pace(backlog=event.backlog)
         self.assigned(event.assigned)
         match self._context.phase:
@@ -152,7 +152,7 @@ class EpochScheduler:
         return parent.checkpoint_id if parent else 0
 
     def stopped(self) -> None:
-        """Let enumerators hear of the checkpoint that the job stops with, unless they are gone."""
+        """Notify the enumerators of the checkpoint that the job stops with, unless they are closed."""
         if self._state.has_advanced:
             self._context.go(Phase.NOTIFYING)
             self._context.call(do.CallEnumerators(self._completed, {}))
@@ -160,7 +160,7 @@ class EpochScheduler:
             self._finish()
 
     def release(self) -> None:
-        """Let functions hear of a checkpoint that no other epoch follows; who does that closes them, too."""
+        """Notify the checkpoint listeners of the last checkpoint; the same Spark job closes all functions."""
         notifications = self._state.notifications(self._completed, going_on=False)
         if notifications:
             self._context.go(Phase.RELEASING)
@@ -169,12 +169,12 @@ class EpochScheduler:
             self._leave()
 
     def observed(self, event: ev.EpochObserved) -> None:
-        """Take note of how far the epoch has come."""
+        """Note how far the epoch has come."""
         if self._context.phase in {Phase.EPOCH, Phase.RELEASING}:
             self._watch.observed(event)
 
     def _expire(self) -> None:
-        """Give up the epoch at hand; how it goes on is decided once Spark has let go of it."""
+        """Cancel the running epoch; what follows is decided once Spark has ended it."""
         self._state.expired()
         self._context.emit(do.CancelEpoch())
 
@@ -209,7 +209,7 @@ class EpochScheduler:
                         self._context.call(do.SnapshotEnumerators(checkpoint_id))
 
     def _run_again(self, error: Exception) -> None:
-        """Run an epoch again that Spark lost, or whose tasks disagree: nobody's fault, so no restart is counted."""
+        """Run an epoch again that Spark lost, or whose tasks disagree; it counts as no restart."""
         self._context.retention.orphans_possible(self._context.now.passed_ms)
         self._attempt += 1
         if self._attempt > MAX_EPOCH_ATTEMPTS:
@@ -259,7 +259,7 @@ class EpochScheduler:
         self.put_entry()
 
     def put_entry(self) -> None:
-        """Put the record, once no sink has more than one checkpoint outstanding."""
+        """Put the entry, once no sink has more than one checkpoint outstanding."""
         ledger = self._state.ledger
         if (self._savepoints.wait_for_commits and ledger) or not ledger.has_room:
             if self._context.phase is not Phase.AWAITING_ROOM:

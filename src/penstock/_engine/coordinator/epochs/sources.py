@@ -1,4 +1,4 @@
-"""What each source's enumerator has decided and heard: the driver's half of FLIP-27 without the enumerator itself.
+"""The exchange between each source's enumerator and its readers (FLIP-27), without the enumerator itself.
 
 The enumerator is user code that the driver runs; here stands what must be in a checkpoint beside its own snapshot.
 Assignments travel with the next dispatch and stay here until the epoch that delivered them counts. What readers sent
@@ -48,7 +48,7 @@ class EnumeratorStart:
 
 @dataclass(frozen=True, slots=True)
 class EnumeratorDelivery:
-    """What an enumerator is to hear."""
+    """What an enumerator gets between two epochs."""
 
     messages: tuple[ReaderMessages, ...]
     #: By subtask: how many split requests to answer while the enumerator has splits, at least the reader's own.
@@ -58,7 +58,7 @@ class EnumeratorDelivery:
 
 
 class SourceCoordinator:
-    """One source: what is on the way between its enumerator and its readers.
+    """One source: the events on their way between its enumerator and its readers.
 
     Args:
         parallelism: Number of subtasks.
@@ -100,11 +100,11 @@ class SourceCoordinator:
 
     @property
     def has_pending(self) -> bool:
-        """Whether a reader is to hear something with the next dispatch."""
+        """Whether the next dispatch has events for a reader."""
         return any(self._pending.values())
 
     def assigned(self, events: Mapping[int, tuple[bytes, ...]]) -> None:
-        """Take note of what the enumerator decided for its readers."""
+        """Note what the enumerator decided for its readers."""
         for subtask, added in events.items():
             self._pending.setdefault(subtask, []).extend(added)
         self._take_back(self._finished.intersection(events))
@@ -121,7 +121,7 @@ class SourceCoordinator:
         return events
 
     def accepted(self, acks: Mapping[int, OperatorAck], finished: Iterable[int] = ()) -> None:
-        """Take note that an epoch counts: what it delivered is with the readers, what they sent is to be heard.
+        """Note that an epoch counts: the readers have its events, and the enumerator is to get theirs.
 
         Args:
             acks: By subtask: what its reader answered.
@@ -162,7 +162,7 @@ class SourceCoordinator:
         )
 
     def deliver(self) -> EnumeratorDelivery | None:
-        """Return what the enumerator is to hear now and count it as heard; None when there is nothing."""
+        """Return what the enumerator gets now and count it as delivered; None when there is nothing."""
         unseen, self._unseen = self._unseen, ()
         returned, self._returned = tuple(self._returned), []
         if not (unseen or returned):

@@ -1,4 +1,4 @@
-"""What decisions need to know of a job's plan."""
+"""What the coordinator knows of a job's plan."""
 
 from __future__ import annotations
 

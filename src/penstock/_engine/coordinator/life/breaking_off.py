@@ -1,4 +1,4 @@
-"""How a job breaks off, because of an error or a cancel: what runs is ended, and a restart or the job's end follows.
+"""Failures and cancels of a job: what runs is ended, and a restart or the job's end follows.
 
 A job that breaks off waits for all that is on its way: then nothing of it can come late.
 """
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 
 class ExecutionFailureHandler:
-    """Ends what runs of one job.
+    """Ends what runs of one job, then restarts or ends the job.
 
     Args:
         context: The coordinator's context.
@@ -117,7 +117,7 @@ class ExecutionFailureHandler:
         self.check()
 
     def _release(self) -> None:
-        """Interrupt the epoch at hand; one whose record is on its way may still complete."""
+        """Cancel the running epoch; a checkpoint whose entry is being written may still complete."""
         if self._context.epoch_running:
             self._context.emit(do.CancelEpoch())
         if self._context.entry is None:

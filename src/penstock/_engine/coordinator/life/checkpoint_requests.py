@@ -1,4 +1,4 @@
-"""Checkpoints that somebody asks for: which epoch answers which request."""
+"""Requests for a checkpoint: which epoch answers which of them."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class PendingCheckpointRequests:
     def __init__(self, context: CoordinatorContext) -> None:
         self._context = context
         self._waiting: list[int] = []
-        #: Answered by the epoch at hand.
+        #: Answered by the running epoch.
         self._covered: list[int] = []
 
     @property
@@ -46,7 +46,7 @@ class PendingCheckpointRequests:
                 self._refuse(request_id, f"the job is {self._context.status.name}")
 
     def begun(self) -> None:
-        """Take note that an epoch begins."""
+        """Note that an epoch begins."""
         self._covered += self._waiting
         self._waiting.clear()
 

@@ -1,4 +1,4 @@
-"""The last steps of a job: its terminal record, what is deleted then, and who hears of it."""
+"""The last steps of a job: its terminal chain entry, the deletions after it, the answers to open requests."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ class JobTermination:
         self.put_entry()
 
     def put_entry(self) -> None:
-        """Put the terminal record with the next id of the chain."""
+        """Put the terminal entry with the next id of the chain."""
         reason, savepoint = text_of(self._error or ""), self._savepoint
         if savepoint is None and self._savepoints.stop is not None:  # the answer will be that there is no savepoint
             self._context.chain.resumes = True
@@ -99,7 +99,7 @@ class JobTermination:
         """Go on after the terminal record: drop what is not to be kept.
 
         Args:
-            is_stored: The record is there; else another driver may have taken the job over and need it all.
+            is_stored: The entry is there; else another driver may have taken the job over and need it all.
         """
         if is_stored and not self._keeps_checkpoints:
             self._context.delete(self._context.retention.drop_all())
@@ -136,5 +136,5 @@ class JobTermination:
 
 
 def text_of(cause: Cause | str) -> str:
-    """Return what a record, or whoever asked for a savepoint, is told of a failure."""
+    """Return the text of a failure for a chain entry or for the answer to a request."""
     return cause.error if isinstance(cause, TaskFailure) else str(cause)

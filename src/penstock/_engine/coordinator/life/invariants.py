@@ -1,4 +1,4 @@
-"""What must hold for a job between any two events, whatever has happened; tests check it after each of them."""
+"""The invariants of a job between any two events; tests check them after each event."""
 
 from __future__ import annotations
 

@@ -58,7 +58,7 @@ class RestartStrategy(ABC):
 
     @abstractmethod
     def on_failure(self, passed_ms: int, chance: float) -> int | None:
-        """Take note of a failure.
+        """Note a failure.
 
         Args:
             passed_ms: When it was, by the time that passes: a clock that is set neither uses up nor renews attempts.

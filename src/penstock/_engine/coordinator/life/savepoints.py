@@ -1,8 +1,8 @@
 """Savepoints: those that are asked for while the job goes on, and the one that it stops with (FLIP-34).
 
 A savepoint of a running job is a copy of the next checkpoint that begins, taken when all of that is committed. A job
-that stops runs one epoch more, in which nothing is read, and stops with its checkpoint. Before the record of that,
-which names the savepoint, all bytes of the savepoint are safe; behind it the savepoint only gets its name. The record
+that stops runs one epoch more, in which nothing is read, and stops with its checkpoint. Before the entry of that,
+which names the savepoint, all bytes of the savepoint are safe; behind it the savepoint only gets its name. The entry
 is the commit point of the stop: a driver that finds it brings the stop to its end. Where even the name cannot be
 given, that checkpoint has all that the job needs to go on. Sinks know of such epochs (decision 8).
 """
@@ -37,7 +37,7 @@ _MAX_TRIES: Final = 5
 
 
 class PendingSavepoints:
-    """What was asked for, and how far it is.
+    """The requested savepoints, and how far each of them is.
 
     Args:
         context: The coordinator's context.
@@ -115,7 +115,7 @@ class PendingSavepoints:
         return self.stop is not request or self._context.phase in _ENDING or self._is_decided()
 
     def observed(self, running: tuple[str, ...]) -> None:
-        """Take note of which subtasks run: a stop whose time is over waits for them."""
+        """Note which subtasks run: a stop whose time is over waits for them."""
         if self._late is not None:
             self._give_up_late(running)
 
@@ -128,13 +128,13 @@ class PendingSavepoints:
         self._cancel()
 
     def begun(self) -> bool:
-        """Take note that an epoch begins, and tell whether a savepoint is to be made of its checkpoint."""
+        """Note that an epoch begins, and tell whether a savepoint is to be made of its checkpoint."""
         self._covered += self._asked
         self._asked.clear()
         return bool(self._covered) or self.stop is not None
 
     def completed(self) -> None:
-        """Take note that the checkpoint of the epoch at hand has completed."""
+        """Note that the checkpoint of the running epoch has completed."""
         self._completed += self._covered
         self._covered.clear()
         self.copy()
@@ -164,7 +164,7 @@ class PendingSavepoints:
         self.copy()
 
     def export(self, document: JobSnapshot) -> None:
-        """Write the savepoint that the job is to stop with, all but the name of its record.
+        """Write the savepoint that the job is to stop with, all but the name of its entry.
 
         Args:
             document: What the next checkpoint holds: the state, and what is outstanding.
@@ -199,11 +199,11 @@ class PendingSavepoints:
             self._save(path)
 
     def written(self, path: str) -> None:
-        """Take note that a copy is complete."""
+        """Note that a copy is complete."""
         self._copied(path, None)
 
     def failed(self, path: str, error: Exception) -> None:
-        """Take note that a copy failed; the job goes on."""
+        """Note that a copy failed; the job goes on."""
         self._copied(path, error)
 
     def _copied(self, path: str, error: Exception | None) -> None:

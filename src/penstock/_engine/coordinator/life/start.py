@@ -100,10 +100,10 @@ class StartPhase(Enum):
     #: There is no job of that name yet.
     NAMING_JOB = auto()
     LISTING = auto()
-    #: The newest record of the chain: it says what a job owns that goes on from there.
+    #: The newest entry of the chain: it says what a job owns that goes on from there.
     LOOKING = auto()
     READING = auto()
-    #: What its job has completed behind the checkpoint that somebody has named.
+    #: What its job has completed after the checkpoint that the user has named.
     COMPARING = auto()
     CLAIMING = auto()
     VERIFYING = auto()
@@ -113,7 +113,7 @@ class StartPhase(Enum):
 
 
 class StartMachine:
-    """Leads from nothing to a claimed job.
+    """Starts a driver: finds the job, reads the state to restore, and claims the next id.
 
     Args:
         settings: The job's settings.
@@ -129,11 +129,11 @@ class StartMachine:
         self.job_id = settings.job_id or ""
         #: What the job goes on from; None for a fresh start.
         self.restored: RestoredCheckpoint | None = None
-        #: The record that says that there is nothing to do, as it was found.
+        #: The entry that says that there is nothing to do, as it was found.
         self.already_ended: ChainEntry | None = None
         self.chain: ChainWriter | None = None
         self._ids: tuple[int, ...] = ()
-        #: What the newest records say of the job: whether it goes on where it was to stop, and whether it has finished.
+        #: What the newest entries say of the job: whether it goes on where it was to stop, and whether it has finished.
         self._resumes = self._finished = False
         self._newest: ChainEntry | None = None
         #: Claims of this driver that are on the chain, and the one that is on its way there.
@@ -251,7 +251,7 @@ class StartMachine:
         if entry.snapshot is None:
             raise CorruptCheckpointError(path, "its metadata says that it is a checkpoint, but holds no state")
         ignore = self._settings.ignore_unclaimed_state
-        # A stop that was under way comes to its end, unless it was given up or somebody wants that checkpoint itself.
+        # A stop that was under way comes to its end, unless it was given up or the user wants that checkpoint itself.
         stopping = entry.savepoint if self._settings.latest and not self._resumes else None
         stored = resumable(entry.snapshot) if stopping is None else entry.snapshot
         again = reopen(stored, self._graph, self._settings.reopened_sources if stopping is None else ())

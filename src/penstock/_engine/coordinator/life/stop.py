@@ -1,8 +1,8 @@
-"""The stop of a job behind its commit point: its savepoint gets its name, or the job goes on after all.
+"""The stop of a job after its commit point: its savepoint gets its name, or the job goes on after all.
 
 The checkpoint that a job stops with is complete then, and names the savepoint, which lacks nothing but the name of its
-own record (`savepoints`). Where that name cannot be given, a record says that the job goes on from the checkpoint.
-Until one of the two is there, whoever asked for the stop gets no answer: there may be a savepoint yet.
+own entry (`savepoints`). Where that name cannot be given, an entry says that the job goes on from the checkpoint.
+Until one of the two is there, the request for the stop gets no answer: there may be a savepoint yet.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class StopWithSavepoint:
         context: The coordinator's context.
         state: What epochs work on.
         savepoints: Hold the request.
-        scheduler: Puts the record of the checkpoint, and goes on once the savepoint is there.
+        scheduler: Puts the entry of the checkpoint, and goes on once the savepoint is there.
         go_back: Called when the job is to go on from its last checkpoint.
     """
 
@@ -68,7 +68,7 @@ class StopWithSavepoint:
 
     @property
     def is_decided(self) -> bool:
-        """Whether the record that the job stops with is there, or may be: it is on its way, or got lost there."""
+        """Whether the chain entry that the job stops with is stored, or may be: its answer is open, or got lost."""
         if self.checkpoint is not None:
             return True
         entry = self._context.entry or self._context.lost
@@ -81,7 +81,7 @@ class StopWithSavepoint:
         return self.checkpoint is not None and self._context.phase in _SAVED
 
     def completed(self, entry: ChainEntry) -> None:
-        """Take note of a completed checkpoint: the job stops with it if it names a savepoint."""
+        """Note a completed checkpoint: the job stops with it if it names a savepoint."""
         self.checkpoint = entry if entry.savepoint is not None else None
 
     def give_up(self, reason: str) -> None:
@@ -136,7 +136,7 @@ class StopWithSavepoint:
             self._resume(event.path, event.error)
 
     def _resume(self, path: str, error: Exception) -> None:
-        """Put the record that the job goes on from the checkpoint with which it was to stop."""
+        """Put the chain entry which says that the job goes on from the checkpoint that it was to stop with."""
         self._not_saved = SavepointError(path, text_of(error))
         self._context.go(Phase.RESUMING)
         chain = self._context.chain

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from penstock._engine.protocol.state_handle import StateHandle
 
 
-#: Runs that a record names: those before them have been cleared away, or are left to `penstock clean`.
+#: Runs that an entry names: those before them have been cleared away, or are left to `penstock clean`.
 _MOST_RUNS: Final = 16
 
 
@@ -53,7 +53,7 @@ def ownership(
     what comes: checkpoints that an earlier run of the same id has left are the user's.
 
     Args:
-        newest: The newest record of the chain.
+        newest: The newest entry of the chain.
         restored: What the job starts from.
         settings: Say whether the job owns that.
         chain_id: The id that the job claims.

@@ -1,4 +1,4 @@
-"""Fitting the state of a checkpoint to the job that starts from it.
+"""Assigns the state of a checkpoint to the operators and subtasks of the job that starts from it.
 
 Operators are matched by uid. Keyed state follows its key groups to any parallelism, operator state and the states of
 writers are shared out anew, splits go back to the enumerator, and watermarks begin anew. What has finished stays so; of
@@ -46,7 +46,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class StateAssignment:
-    """A checkpoint's state as the state of a job."""
+    """A checkpoint's state, assigned to the operators and subtasks of a job."""
 
     snapshot: JobSnapshot
     #: The job, with the max parallelism of the state where the program has set none.
@@ -68,7 +68,7 @@ class RestoredCheckpoint:
     assignment: StateAssignment
     #: The savepoint that the job was stopping into when its driver ended; what is left of that is to be done first.
     stopping: str | None = None
-    #: What whoever starts the job should know of it.
+    #: Remarks for the user who starts the job.
     remarks: tuple[LogMessage, ...] = ()
     #: The last checkpoint that its job has completed behind it: what is published up to there is published again.
     later: int | None = None
@@ -200,7 +200,7 @@ def _fit(
         return wanted
     wanted = replace(wanted, accumulators=found.accumulators)
     enumerator = found.enumerator and _for_readers_anew(found, found.enumerator, wanted.parallelism)
-    if extent is Extent.FINISHED:  # nobody is left who would hear of an event
+    if extent is Extent.FINISHED:  # no reader is left for an event
         enumerator = enumerator and replace(enumerator, undelivered={}, unseen=())
         return replace(
             wanted, subtasks=(OperatorSubtaskState(finished=True),) * wanted.parallelism, enumerator=enumerator
@@ -224,7 +224,7 @@ def _fit(
 def _for_readers_anew(
     source: OperatorMetadata, enumerator: SourceCoordinatorState, parallelism: int
 ) -> SourceCoordinatorState:
-    """Return what an enumerator goes on with whose readers all begin anew; what ends the input ends theirs, too.
+    """Return the state of an enumerator whose readers all start anew; they get the end of the input again.
 
     Splits of readers, and on the way to them, go back to the enumerator, and readers ask for splits anew. Source events
     on the way are kept, in their order: those from and to a subtask that is no more are from and to its heir.

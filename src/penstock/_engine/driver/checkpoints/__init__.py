@@ -1,1 +1,1 @@
-"""Performs what concerns checkpoint storage: records, savepoints, what is deleted."""
+"""Performs the instructions about checkpoint storage: chain entries, savepoints, deletions."""

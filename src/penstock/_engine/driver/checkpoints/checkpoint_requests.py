@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class CheckpointRequests:
-    """The checkpoints that somebody asked for.
+    """The requests for a checkpoint now.
 
     Args:
         mailbox: Takes the requests.
@@ -38,7 +38,7 @@ class CheckpointRequests:
         return future
 
     def answer(self, instruction: do.AnswerCheckpoint) -> None:
-        """Tell whoever asked."""
+        """Answer the request."""
         if instruction.error is not None:
             self._fail(instruction.request_id, instruction.error)
         else:

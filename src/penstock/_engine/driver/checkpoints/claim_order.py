@@ -1,4 +1,4 @@
-"""In which order the jobs of a name were claimed: what ``latest`` goes by, whatever the clocks of their drivers said.
+"""The order in which the jobs of a name were claimed: ``latest`` goes by it, and by no clock.
 
 Below the checkpoint directory each name has its own list, in which a driver that has claimed a job puts the next
 number. A number is put where it is absent, so of two drivers one is the later. The list is no lock: it is written

@@ -30,7 +30,7 @@ def delete_claimed(storage: CheckpointStorage, path: str, owner: str) -> None:
     if entry.kind is ChainEntryKind.SAVEPOINT:
         own = [file.path for file in storage.files(path) if belongs(file.path.removeprefix(f"{path}/"), entry)]
         storage.delete([f"{path}/{METADATA}"])
-        storage.delete(own)  # what else somebody has put there is theirs
+        storage.delete(own)  # other files there are the user's
         return
     files = _files_of_its_own(storage, entry)
     _close_chain(storage, entry, owner)
@@ -51,7 +51,7 @@ def _files_of_its_own(storage: CheckpointStorage, entry: ChainEntry) -> list[str
 
 
 def _close_chain(storage: CheckpointStorage, entry: ChainEntry, owner: str) -> None:
-    """Let no driver of the other job take the id again that goes with its newest record."""
+    """Let no driver of the other job take the id again that goes with its newest entry."""
     if entry.checkpoint_id != max(checkpoint_ids(storage.names(entry.job_id))):
         return
     last = replace(

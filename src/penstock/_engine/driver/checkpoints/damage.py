@@ -1,4 +1,4 @@
-"""Reads the records of checkpoints, and says of a damaged file which checkpoint can be restored in place of its own."""
+"""Reads the entries of checkpoints, and says of a damaged file which checkpoint can be restored in place of its own."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def read(storage: CheckpointStorage, checkpoint: str) -> ChainEntry | None:
-    """Read the record of a checkpoint; None when there is none.
+    """Read the entry of a checkpoint; None when there is none.
 
     Raises:
         CorruptCheckpointError: It is damaged.
@@ -30,7 +30,7 @@ def read(storage: CheckpointStorage, checkpoint: str) -> ChainEntry | None:
 
 
 def readable(storage: CheckpointStorage, checkpoint: str) -> ChainEntry | None:
-    """Read the record of a checkpoint; None when there is none, or a damaged one."""
+    """Read the entry of a checkpoint; None when there is none, or a damaged one."""
     try:
         return read(storage, checkpoint)
     except CorruptCheckpointError:

@@ -1,4 +1,4 @@
-"""Performs the instructions about checkpoint storage: the chain of records, state files, and cleaning up."""
+"""Performs the instructions about checkpoint storage: the chain of entries, state files, and cleaning up."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ class CheckpointStore:
     Args:
         storage: The directory.
         options: Options to open other directories of the same kind with.
-        background: Runs what nobody waits for.
+        background: Runs what is not waited for.
         clock: Tells the age of files.
     """
 
@@ -73,7 +73,7 @@ class CheckpointStore:
         self._clock = clock
 
     def list_jobs(self, instruction: do.ListJobs) -> ev.Event:
-        """Look up the job of a name that was claimed last; all jobs by their newest readable record without any."""
+        """Look up the job of a name that was claimed last; all jobs by their newest readable entry without any."""
         for job_id in claimed_jobs(self._storage, instruction.job_name):
             newest = self._newest(job_id)
             if newest.job_name == instruction.job_name if newest is not None else self._has_entries(job_id):
@@ -108,7 +108,7 @@ class CheckpointStore:
 
     def _newest(self, job_id: str) -> ChainEntry | None:
         entries = (readable(self._storage, checkpoint_path(job_id, number)) for number in reversed(self._ids(job_id)))
-        # A damaged one is left out: its job is known by an older record, and whoever restores this one hears of it.
+        # A damaged one is left out: its job is known by an older entry, and a restore of this one raises.
         return next(filter(None, entries), None)
 
     def _ids(self, job_id: str) -> tuple[int, ...]:
@@ -123,7 +123,7 @@ class CheckpointStore:
         return ev.ChainEntriesListed(ids)
 
     def read_entry(self, instruction: do.ReadChainEntry) -> ev.Event:
-        """Read a record by the path of its checkpoint or metadata."""
+        """Read an entry by the path of its checkpoint or metadata."""
         path = instruction.path.rstrip("/").removesuffix(f"/{METADATA}")
         storage, inner = self._locate(path)
         shown = inner if storage is self._storage else storage.full_path(inner)
@@ -193,14 +193,14 @@ class CheckpointStore:
         return open_storage(root or "/", self._options), "/".join(filter(None, (job, name)))
 
     def put_entry(self, instruction: do.PutChainEntry) -> ev.Event:
-        """Put a record unless its id is taken; the commit point of an epoch."""
+        """Put an entry unless its id is taken; the commit point of an epoch."""
         entry = instruction.entry
         path = metadata_path(entry.job_id, entry.checkpoint_id)
         try:
             if self._storage.put_if_absent(path, encode_chain_entry(entry)):
                 return ev.ChainEntryStored()
             existing = decode_chain_entry(self._storage.read(path), self._storage.full_path(path))
-        except Exception as error:  # noqa: BLE001 - whatever went wrong, the record may be there or not
+        except Exception as error:  # noqa: BLE001 - whatever went wrong, the entry may be there or not
             return ev.ChainEntryUncertain(error)
         return ev.ChainEntryTaken(existing)
 
@@ -240,7 +240,7 @@ class CheckpointStore:
         self._in_background(sweep)
 
     def _orphans(self, instruction: do.SweepOrphans) -> tuple[Sequence[str], Sequence[str]]:
-        """Return the records to delete, and what goes when they are gone."""
+        """Return the entries to delete, and what goes when they are gone."""
         job_id, begins, before = instruction.job_id, instruction.begins, instruction.before
         unneeded = [number for number in self._ids(job_id) if begins <= number < before]
         unneeded = [number for number in unneeded if number not in instruction.checkpoints]
@@ -274,7 +274,7 @@ class CheckpointStore:
         return [file for file in garbage.files if file not in needed]
 
     def _is_checkpoint(self, job_id: str, checkpoint_id: int) -> bool:
-        """Tell a checkpoint from the records that stay for good; a damaged one stays, too, to be looked at."""
+        """Tell a checkpoint from the entries that stay for good; a damaged one stays, too, to be looked at."""
         path = metadata_path(job_id, checkpoint_id)
         try:
             data = self._storage.find(path)
@@ -293,7 +293,7 @@ class CheckpointStore:
 
 
 def _as_seen_from_elsewhere(parent: ParentCheckpoint, job_id: str, storage: CheckpointStorage) -> ParentCheckpoint:
-    """Return the parent of a record of another directory, whose own checkpoints are named without it."""
+    """Return the parent of an entry of another directory, whose own checkpoints are named without it."""
     if parent.path != checkpoint_path(job_id, parent.checkpoint_id):
         return parent
     return replace(parent, path=storage.full_path(parent.path))

@@ -137,7 +137,7 @@ class SavepointService:
         self._in_background(instruction.path, lambda: self._fill(instruction))
 
     def complete(self, instruction: do.CompleteSavepoint) -> None:
-        """Give the record of a staged savepoint its name in the background."""
+        """Give the entry of a staged savepoint its name in the background."""
         self._in_background(instruction.path, lambda: self._complete(instruction))
 
     def discard(self, instruction: do.DiscardSavepoint) -> None:
@@ -161,7 +161,7 @@ class SavepointService:
         self._background.run(run)
 
     def _has_ended_with(self, path: str) -> bool:
-        """Take note that a directory is being written to no more, and tell whether it is to be discarded."""
+        """Note that a directory is being written to no more, and tell whether it is to be discarded."""
         with self._lock:
             self._writing.discard(path)
             is_unwanted = path in self._unwanted
@@ -214,7 +214,7 @@ class SavepointService:
     # ------------------------------------------------------------------------------------------------------- answers
 
     def answer(self, instruction: do.AnswerSavepoint) -> None:
-        """Tell whoever asked."""
+        """Answer the request."""
         request = instruction.request
         _, future = self._asked.pop(request.id)
         if instruction.error is not None:
@@ -251,7 +251,7 @@ class SavepointService:
 
 
 def _is_same_state(staged: bytes, entry: ChainEntry) -> bool:
-    """Tell whether a staged record holds what one is to hold; commits may have been done since it was written."""
+    """Tell whether a staged entry holds what one is to hold; commits may have been done since it was written."""
     found = decode_chain_entry(staged, STAGED_METADATA)
     return (found.job_id, found.checkpoint_id) == (entry.job_id, entry.checkpoint_id) and (
         found.snapshot is not None and entry.snapshot is not None and _state(found.snapshot) == _state(entry.snapshot)

@@ -92,7 +92,7 @@ def _say_failure(savepoint: Future[str]) -> None:
 
 
 def leave_closed_terminal() -> None:
-    """Let go of a terminal that has been closed: what is printed from here on has no reader, and must stop no job."""
+    """Detach from a terminal that was closed, so that printing to it stops no job."""
     for descriptor in (1, 2):
         try:
             termios.tcgetattr(descriptor)

@@ -90,7 +90,7 @@ class Results:
             self._changed.notify_all()
 
     def wait_for_room(self) -> None:
-        """Wait until the program has taken enough of what waits for it, or nobody needs the room any more."""
+        """Wait until the program has taken enough outputs, or the room is not needed any more."""
         with self._changed:
             self._changed.wait_for(lambda: self._interrupted or self._waiting_bytes < _ROOM)
             self._interrupted = False
@@ -102,7 +102,7 @@ class Results:
             self._changed.notify_all()
 
     def end(self, error: Exception | None) -> None:
-        """Take note that nothing follows, and why."""
+        """Note that nothing follows, and why."""
         with self._changed:
             self._ended, self._error = True, error
             self._changed.notify_all()

@@ -119,7 +119,7 @@ class Resumption:
 
 
 class ResumableJob:
-    """One job's place among those that are noted.
+    """One job's place in the note.
 
     Args:
         resumption: Where it is noted.
@@ -161,7 +161,7 @@ class _ResumptionListener:
 
 @functools.cache
 def resumption() -> Resumption | None:
-    """Return what this process notes its jobs with; None where nobody supervises it.
+    """Return the note of this process's jobs; None where the process is not supervised.
 
     Raises:
         SupervisionNoteError: The note is gone or damaged.

@@ -1,7 +1,7 @@
 """Adds up accumulators on the driver: the only place where those of several subtasks, epochs or operators meet.
 
 What it hands out is opaque to all others: a pickle, and a text for people. Adding up runs user code. In an epoch its
-errors fail the job, as errors of the operator; whoever only looks at the values gets those that can be read.
+errors fail the job, as errors of the operator; a view of the values has those that can be read.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ class AccumulatorMerger:
                 own[name] = _merged(name, [*before, *(data for _, data in added)])
                 check_accumulators({name: len(stored.data) for name, stored in own.items()})
                 if (others := _called(name, accumulators))[1:]:
-                    _merged(name, others)  # what cannot be added up over operators is told now, not when somebody asks
+                    _merged(name, others)  # what cannot be added up over operators fails now, not when it is read
             except Exception as error:  # noqa: BLE001 - user code, which may raise anything
                 return ev.MergeFailed(self._failure(error, uid, name, added[-1][0]))
         return ev.AccumulatorsMerged({uid: accumulators[uid] for uid, _ in parts})

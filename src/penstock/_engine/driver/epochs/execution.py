@@ -89,7 +89,7 @@ class Epochs:
         storage_options: Opens it in tasks.
         mailbox: Takes the outcomes.
         background: Has the thread of the epochs.
-        results: Holds a job back whose results nobody takes.
+        results: Holds a job back whose results the program does not take.
         local_state: What tasks on this machine keep state in.
     """
 
@@ -134,7 +134,7 @@ class Epochs:
         self._background.run_epoch(lambda: self._mailbox.post(self._run(instruction, chain)))
 
     def notify(self, instruction: do.NotifyListeners, chain: ChainWriter) -> None:
-        """Begin an epoch that makes no results, and so waits for nobody to take any; it closes what is open."""
+        """Begin the last Spark job of a run, which notifies checkpoint listeners and closes all functions."""
         self._background.run_epoch(lambda: self._mailbox.post(self._run(instruction.epoch, chain, releases=True)))
 
     def observe(self, _: do.ObserveEpoch) -> ev.Event:

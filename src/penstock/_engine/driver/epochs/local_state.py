@@ -39,7 +39,7 @@ class LocalStateDirectory:
         with contextlib.suppress(OSError):
             parent = self.path.parent
             parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-            draft = parent / f".{self.path.name}"  # nobody sees it before it is held
+            draft = parent / f".{self.path.name}"  # not visible before it is held
             draft.mkdir(mode=0o700)
             self._let_go = weakref.finalize(self, DirectoryLock(draft).close)
             draft.rename(self.path)

@@ -1,4 +1,4 @@
-"""Looks on while the loop works, and keeps the job's view for other threads up to date.
+"""Observes the loop, and keeps the job's view for other threads up to date.
 
 It sees each instruction before it is performed. Nothing that the job does depends on it; its cost is per epoch, never
 per record.
@@ -78,7 +78,7 @@ class JobMonitor:
         now = self._last_epoch = clock()
         #: Set as soon as the job has its id, or has ended without one.
         self.named = threading.Event()
-        #: Told when it has its id, and when it has ended and nobody has got the result yet; both on the loop's thread.
+        #: Called when it has its id, and when it has ended, before its result is set; both on the loop's thread.
         self.on_named: list[Callable[[JobView], None]] = []
         self.on_end: list[Callable[[JobView], None]] = []
         self._reactions: dict[type[Any], Callable[[Any], None]] = {
@@ -111,24 +111,24 @@ class JobMonitor:
     # --------------------------------------------------------------------------------- what the loop tells, its thread
 
     def saw(self, instruction: do.Instruction) -> None:
-        """Take note of what is about to be performed."""
+        """Note an instruction before it is performed."""
         react = self._reactions.get(type(instruction))
         if react is not None:
             react(instruction)
 
     def heard(self, event: ev.Event) -> None:
-        """Take note of what has happened, before the coordinator hears of it."""
+        """Note an event before the coordinator handles it."""
         if isinstance(event, ev.EpochEnded):
             self._checkpoints.acked(self._clock())
 
     def turned(self) -> None:
-        """Take note that all that followed from an event is done."""
+        """Note that all instructions which followed from an event are performed."""
         pending = self._pending_commits()
         if pending != self.view.pending_commits:
             self._show(pending_commits=pending)
 
     def on_status(self, status: JobStatus) -> None:
-        """Take note of a new status; a terminal one shows when the job's result is there as well."""
+        """Note a new status; a terminal one shows when the job's result is there as well."""
         now = self._clock()
         if self._coordinator.job_id and not self.named.is_set():
             self._show(job_id=self._coordinator.job_id)
@@ -268,7 +268,7 @@ class JobMonitor:
         return dict(pending)
 
     def _note_restore(self, now_ms: int) -> None:
-        """Take note of the checkpoint that the job takes up as it begins to run, or to run again."""
+        """Note the checkpoint that the job takes up as it begins to run, or to run again."""
         restored, last = self._coordinator.restored, self.view.progress.checkpoint_id
         if last:
             self._checkpoints.restored(RestoredView(last, now_ms, is_savepoint=False, path=self._checkpoint_path(last)))

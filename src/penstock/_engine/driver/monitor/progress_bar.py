@@ -41,7 +41,7 @@ class ProgressBar:
     Args:
         job_name: The job.
         console: Where to draw; standard error when left out.
-        splits_left: Returns how many splits are not read to their end, None where nobody knows; only of bounded jobs.
+        splits_left: Returns how many splits are not read to their end, None where it is unknown; only of bounded jobs.
     """
 
     def __init__(

@@ -322,7 +322,7 @@ def checkpoint_details(job: JobView, checkpoint_id: int) -> CheckpointStatistics
 
 
 def find_checkpoint(job: JobView, checkpoint_id: int) -> CheckpointView:
-    """Return a checkpoint of a job; refuses one that nobody knows any more."""
+    """Return a checkpoint of a job; raises HttpError for one that is not in the history."""
     entry = _enabled(job).find(checkpoint_id)
     if entry is None:
         raise HttpError(404, f"Could not find checkpointing statistics for checkpoint {checkpoint_id}.")

@@ -25,7 +25,7 @@ class FailureFacts(msgspec.Struct):
     #: Whether the restart strategy was asked; an epoch that Spark lost is just run again.
     counted: bool
     reason: str
-    #: Where a user's function raised: its operator, "file:line" and the record at hand.
+    #: Where a user's function raised: its operator, "file:line" and the current record.
     operator: str | None = None
     operator_uid: str | None = None
     subtask: int | None = None

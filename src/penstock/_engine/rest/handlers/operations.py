@@ -176,7 +176,7 @@ def _trigger(
 
 
 def _of_job(control: JobControl | None, job_id: str, begin: Callable[[JobControl], Future[Any]]) -> Future[Any]:
-    """Begin something; what cannot be is answered as Flink does, by whoever asks how it stands."""
+    """Begin an operation of a job; as in Flink, its status tells where it could not begin."""
     refused: Future[Any] = Future()
     if control is None:
         refused.set_exception(SavepointError(f"of job {job_id}", f"Could not find Flink job ({job_id})"))
