@@ -55,7 +55,8 @@ class NumberSequenceEnumerator(SplitQueueEnumerator[NumberSequenceSplit, list[Nu
 class NumberSequenceReader(SequentialSourceReader[int, NumberSequenceSplit]):
     """Emits the numbers of its parts."""
 
-    emits_new_records = emits_plain_records = True
+    emits_new_records = True
+    record_type = int
 
     def open_split(self, split: NumberSequenceSplit) -> SplitCursor[int, NumberSequenceSplit]:
         """Go on with a part."""

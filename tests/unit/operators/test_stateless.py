@@ -109,12 +109,54 @@ def test_only_a_function_that_names_nothing_but_its_arguments_keeps_nothing() ->
     assert not any(map(keeps_nothing, others))
 
 
-def test_a_function_that_keeps_nothing_is_tested_where_records_are_not_plain() -> None:
+def outcome(operator: Any, records: list[Any], **known: Any) -> Batch:
+    [(_, batch)] = operator.process(Batch(records, **known), 0)
+    return batch
+
+
+def test_records_that_share_a_buffer_are_apart() -> None:
     buffer = [0]
-    operator = MapOperator(lambda record: record)
-    [(_, out)] = operator.process(Batch([buffer, buffer]), 0)
+    out = outcome(MapOperator(lambda record: record), [buffer, buffer])
     assert out.records == [[0], [0]]
     assert len({id(buffer), *map(id, out.records)}) == 3
+
+
+@pytest.mark.parametrize(
+    ("function", "shape"),
+    [
+        (lambda number: number, int),
+        (lambda number: (number, "a", None), (int, str, type(None))),
+        (lambda number: number or None, None),
+        (lambda number: (number,) * (number + 1), None),
+        (lambda number: (number, [number]), None),
+        (lambda number: [number], None),
+    ],
+)
+@pytest.mark.parametrize("reuse", [False, True])
+def test_a_map_tells_the_shape_that_all_of_its_records_have(reuse: bool, function: Any, shape: Any) -> None:
+    operator = MapOperator(function)
+    operator.object_reuse = reuse
+    outcome(operator, [7])  # it follows the shape of the records before
+    out = outcome(operator, [1, 2, 0])
+    assert out.shape == shape
+    assert out.records == [function(number) for number in [1, 2, 0]]
+
+
+def test_a_map_that_keeps_nothing_is_not_tested_where_records_are_known_to_be_numbers() -> None:
+    operator = MapOperator(lambda number: number)
+    assert outcome(operator, [1, 2]).shape is int
+    assert outcome(operator, [1, 2], shape=int).shape is None
+    assert outcome(operator, [len], shape=type(len)).records == [len]
+    assert outcome(operator, [(1,)], shape=(int,)).records == [(1,)]
+
+
+@pytest.mark.parametrize("timestamps", [None, [1, 2, 3]])
+def test_a_filter_tells_the_shape_that_it_was_told(timestamps: list[int] | None) -> None:
+    records = [(1, "a"), (2, "b"), (3, "c")]
+    operator = FilterOperator(lambda record: record[0] != 2)
+    out = outcome(operator, records, timestamps=timestamps, shape=(int, str))
+    assert (out.records, out.shape) == ([(1, "a"), (3, "c")], (int, str))
+    assert outcome(operator, records, timestamps=timestamps).records == out.records
 
 
 @pytest.mark.parametrize("operator", [MapOperator, FilterOperator, FlatMapOperator])

@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import pickle
+from datetime import date
+from decimal import Decimal
 from typing import Any
+
+import pytest
 
 from penstock._engine.operators.batch import Batch
 from penstock._engine.protocol.rows import MAX_PAYLOAD_BYTES
@@ -15,6 +19,56 @@ MEGABYTE = b"x" * (1 << 20)
 def test_a_batch_comes_back_as_it_was() -> None:
     batch = Batch([1, "a", None], [1, 2, 3], [(0, 5), (3, 7)])
     assert decode_batch(encode_batch(batch)) == batch
+
+
+class Text(str):
+    pass
+
+
+@pytest.mark.parametrize(
+    ("records", "shape", "is_packed"),
+    [
+        ([1, -(2**63), 2**64 - 1], int, True),
+        ([1, 2**64], int, False),
+        (["", "\u00e9", "a" * 300], str, True),
+        (["a", "\ud800"], str, False),
+        ([b"", b"\xff"], bytes, True),
+        ([0.0, -0.0, 1e300, float("inf")], float, True),
+        ([True, False], bool, True),
+        ([None, None], type(None), True),
+        (
+            [("a", 1, 1.0, True, None, b"b"), ("b", 2, 2.0, False, None, b"")],
+            (str, int, float, bool, type(None), bytes),
+            True,
+        ),
+        ([("a", 1)], None, False),
+        ([(1, complex(1, 2))], (int, complex), False),
+        ([Decimal("1.50")], Decimal, False),
+        ([date(2026, 1, 1)], date, False),
+        ([Text("a")], Text, False),
+        ([], int, True),
+    ],
+)
+@pytest.mark.parametrize("stamped", [False, True])
+def test_records_of_a_known_shape_come_back_of_the_same_types(
+    records: list[Any], shape: Any, is_packed: bool, stamped: bool
+) -> None:
+    stamps = [1 - 2**63 + number for number in range(len(records))] if stamped else None
+    batch = Batch(records, stamps, [(0, -(2**63)), (len(records), 2**63 - 1)], shape)
+    payload = encode_batch(batch)
+    back = decode_batch(payload)
+    assert repr(back.records) == repr(records)
+    assert [type(record) for record in back.records] == [type(record) for record in records]
+    assert (back.timestamps, back.watermarks) == (batch.timestamps, batch.watermarks)
+    assert back.shape == (shape if is_packed else None)
+
+
+def test_a_cut_block_keeps_its_shape() -> None:
+    records = [("x" * (1 << 16), number) for number in range(200)]
+    parts = [decode_batch(part) for part in cut(Batch(records, shape=(str, int)))]
+    assert len(parts) > 2
+    assert [record for part in parts for record in part.records] == records
+    assert {part.shape for part in parts} == {(str, int)}
 
 
 def test_classes_that_pickle_cannot_name_travel_by_value() -> None:

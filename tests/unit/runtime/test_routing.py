@@ -110,6 +110,40 @@ def test_hash_is_the_same_in_every_process_and_version() -> None:
     assert received == [[2, (1, "a")], [], ["a", None, b"x"], ["b", 1, 2.5]]
 
 
+@pytest.mark.parametrize("stamped", [False, True])
+@pytest.mark.parametrize(
+    "keys",
+    [
+        ["a", "b", 1, "c", None, 2.5, ("a", 1), "d"],
+        [1, 2, Decimal(1), True, 2],
+        [("a", 1), ("a", 2), "a"],
+        [Row(1), "a", Row(1)],
+        ["a", "b", str.__new__(type("Text", (str,), {}), "a"), "a"],
+    ],
+)
+def test_records_go_to_the_owners_of_their_keys_whatever_types_follow_one_another(
+    keys: list[Any], stamped: bool
+) -> None:
+    outlets = [OutputBuffer() for _ in range(7)]
+    for outlet in outlets:
+        outlet.timestamps = [] if stamped else None
+    router = make_router(
+        JobEdge(0, 0, 0, None, 1, 0, PartitionerKind.HASH, cloudpickle.dumps({"key_selector": itself})),
+        outlets,
+        0,
+        7,
+        128,
+    )
+    for _ in range(2):
+        router.route(keys, list(range(len(keys))) if stamped else None)
+    for receiver, outlet in enumerate(outlets):
+        mine = [
+            n for n, key in enumerate(keys) if subtask_of_key_group(key_group(normal_key(key), 128), 7, 128) == receiver
+        ]
+        assert outlet.records == [keys[n] for n in mine] * 2
+        assert outlet.timestamps == (mine * 2 if stamped else None)
+
+
 def test_a_key_without_encoding_is_refused() -> None:
     with pytest.raises(KeyEncodingError, match="list"):
         route(PartitionerKind.HASH, [[1]], key_selector=lambda record: record)

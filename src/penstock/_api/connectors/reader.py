@@ -144,13 +144,13 @@ class SourceReader(ABC, Generic[T, SplitT]):
     Attributes:
         emits_new_records: True where a reader makes each record anew, and neither keeps nor changes it afterwards. Its
             records are then handed on as they are; those of other readers are copied when they are emitted.
-        emits_plain_records: True where all records are numbers or texts.
+        record_type: The type of all records, where that is one of Python's own that nothing can change, such as int.
 
     Source: org.apache.flink.api.connector.source.SourceReader.
     """
 
     emits_new_records: bool = False
-    emits_plain_records: bool = False
+    record_type: type | None = None
 
     def start(self) -> None:
         """Begin; runs once, after the restored splits were added and before the first poll."""

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import accumulate, compress
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from penstock._engine.protocol.rows import NO_TIMESTAMP
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+#: What records are that nothing can change: the type of each, or the types of the fields of each, a tuple.
+Shape: TypeAlias = "type[Any] | tuple[type[Any], ...]"
 
 
 @dataclass(slots=True)
@@ -20,13 +23,13 @@ class Batch:
         records: The records.
         timestamps: One per record, in milliseconds; None when no record of the batch has one.
         watermarks: (position, watermark) in order; a watermark stands before ``records[position]``.
-        plain: Whether all records are known to be numbers or texts, without a look at them.
+        shape: That of all records, where it is known without a look at them.
     """
 
     records: list[Any]
     timestamps: list[int] | None = None
     watermarks: list[tuple[int, int]] | tuple[()] = ()
-    plain: bool = False
+    shape: Shape | None = field(default=None, compare=False)
 
     def segments(self) -> Iterator[tuple[int, int, int | None]]:
         """Yield (start, stop, watermark): a run of records and the watermark after it, None after the last."""
@@ -55,6 +58,7 @@ class Batch:
             list(compress(records, kept)),
             None if self.timestamps is None else list(compress(self.timestamps, kept)),
             [(places[position], watermark) for position, watermark in self.watermarks],
+            self.shape if records is self.records else None,
         )
 
 

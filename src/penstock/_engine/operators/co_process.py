@@ -25,10 +25,11 @@ class CoMapOperator(FunctionOperator):
         self.calls = function.map1, function.map2
 
     def process(self, batch: Batch, input_index: int) -> Iterable[Output]:
-        results = self.results(self.calls[input_index], batch)
+        call, cursor = self.calls[input_index], self.iterate(batch.records)
+        results, shape = self.loops.map(call, cursor, copies=not self.object_reuse)
         kept = [result is not None for result in results]
         if all(kept):
-            return ((None, Batch(results, batch.timestamps, batch.watermarks)),)
+            return ((None, Batch(results, batch.timestamps, batch.watermarks, shape)),)
         return ((None, batch.keeping(kept, results)),)
 
 

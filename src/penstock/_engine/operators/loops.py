@@ -5,47 +5,63 @@ at their type, or at the types of a tuple's fields; a call for each of them woul
 user's does. So the test stands in the loop, written out for tuples of that size, and compares with the types that the
 record before had. A record of another shape is left to `own`, which finds out about any record.
 
+Where all records of a batch had one shape, that is told with them: those that follow need not look again, and an edge
+has a quick encoding for them.
+
 Example:
     >>> loops = Loops()
     >>> loops.map(lambda number: (number, [number]), [1, 2])
-    [(1, [1]), (2, [2])]
+    ([(1, [1]), (2, [2])], None)
+    >>> loops.map(lambda number: number + 1, [1, 2])
+    ([2, 3], <class 'int'>)
 """
 
 from __future__ import annotations
 
 from functools import cache
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, cast
 
 from penstock._engine.state.table import ABSENT
-from penstock.common.copies import all_immutable, own
+from penstock.common.copies import IMMUTABLE, all_immutable, own
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
+
+    from penstock._engine.operators.batch import Shape
 
 #: Larger tuples are left to `own`.
 _MOST_FIELDS: Final = 8
 
 _MAP: Final = """
 def loop(call, records, {kinds}):
-    results = []
+    results, others = [], 0
     for record in records:
         result = call(record)
-        results.append(result if {known} else own(result))
-    return results
+        if not {known}:
+            others += 1
+            result = own(result)
+        results.append(result)
+    return results, others
 """
+
+#: With object reuse the test only finds out about the shape.
+_MAP_WITH_REUSE: Final = _MAP.replace("result = own(result)", "pass")
 
 _FILTER: Final = """
 def loop(call, records, {kinds}):
-    results = []
+    results, others = [], 0
     for result in records:
         if call(result):
-            results.append(result if {known} else own(result))
-    return results
+            if not {known}:
+                others += 1
+                result = own(result)
+            results.append(result)
+    return results, others
 """
 
 _REDUCE: Final = """
 def loop(call, records, keys, hot, load, keep_apart, {kinds}):
-    results = []
+    results, others = [], 0
     for key, record in zip(keys, records, strict=True):
         try:
             before = hot[key]
@@ -56,12 +72,14 @@ def loop(call, records, keys, hot, load, keep_apart, {kinds}):
             hot[key] = result
             results.append(result)
         else:
+            others += 1
             results.append(keep_apart(key, result))
-    return results
+    return results, others
 """
 
 _AGGREGATE: Final = """
 def loop(add, records, keys, hot, load, create, {kinds}):
+    others = 0
     for key, record in zip(keys, records):
         try:
             before = hot[key]
@@ -70,25 +88,30 @@ def loop(add, records, keys, hot, load, create, {kinds}):
         if before is ABSENT:
             before = own(create())
         result = add(record, before)
-        hot[key] = result if result is before or {known} else own(result)
-    return [hot[key]] if keys else []
+        if result is before or {known}:
+            hot[key] = result
+        else:
+            others += 1
+            hot[key] = own(result)
+    return [hot[key]] if others else [], others
 """
 
 
 @cache
-def _compiled(template: str, size: int | None) -> Callable[..., list[Any]]:
+def _compiled(template: str, size: int | None) -> Callable[..., tuple[list[Any], int]]:
     """Return a loop for tuples of that many fields, or for values that are no tuples.
 
-    `kind` is looked up as a name of the function, not of the module: that makes a tenth of the loop.
+    `kind` and `tuple_kind` are looked up as names of the function, not of the module: that makes a tenth of the loop.
     """
     if size is None:
         parts, shape = ["result"], ""
     else:
         parts = [f"result[{place}]" for place in range(size)]
-        shape = f"kind(result) is tuple and len(result) == {size} and "
+        shape = f"kind(result) is tuple_kind and len(result) == {size} and "
     tests = " and ".join(f"kind({part}) is kind_{place}" for place, part in enumerate(parts))
     source = template.format(
-        kinds=", ".join(["kind", *(f"kind_{place}" for place in range(len(parts)))]), known=f"({shape}{tests})"
+        kinds=", ".join(["kind", "tuple_kind", *(f"kind_{place}" for place in range(len(parts)))]),
+        known=f"({shape}{tests})",
     )
     space: dict[str, Any] = {"own": own, "ABSENT": ABSENT}
     # Below the name of this file its frames count as the library's, which tracebacks leave out.
@@ -100,21 +123,24 @@ class Loops:
     """The loops of one operator; they follow the shape of what its function gives."""
 
     def __init__(self) -> None:
-        #: Of the record before: the types of a tuple's fields, or the type of a value that is no tuple.
-        self._kinds: tuple[type, ...] = (int,)
-        self._size: int | None = None
+        #: Of the record before.
+        self._shape: Shape = int
 
-    def map(self, call: Callable[[Any], Any], records: Iterable[Any]) -> list[Any]:
-        """Return what a function gives for each record, as its receiver's own."""
-        results = _compiled(_MAP, self._size)(call, records, type, *self._kinds)
-        self._follow(results)
-        return results
+    def map(
+        self, call: Callable[[Any], Any], records: Iterable[Any], *, copies: bool = True
+    ) -> tuple[list[Any], Shape | None]:
+        """Return what a function gives for each record, as its receiver's own, and its shape.
 
-    def filter(self, call: Callable[[Any], Any], records: Iterable[Any]) -> list[Any]:
-        """Return the records for which a function is true, as their receiver's own."""
-        results = _compiled(_FILTER, self._size)(call, records, type, *self._kinds)
-        self._follow(results)
-        return results
+        Args:
+            call: The function.
+            records: The records.
+            copies: False gives on what the function gives, as it is.
+        """
+        return self._run(_MAP if copies else _MAP_WITH_REUSE, call, records)
+
+    def filter(self, call: Callable[[Any], Any], records: Iterable[Any]) -> tuple[list[Any], Shape | None]:
+        """Return the records for which a function is true, as their receiver's own, and their shape."""
+        return self._run(_FILTER, call, records)
 
     def reduce(
         self,
@@ -123,8 +149,8 @@ class Loops:
         keys: list[Any],
         state: tuple[dict[Any, Any], Callable[[Any], Any]],
         keep_apart: Callable[[Any, Any], Any],
-    ) -> list[Any]:
-        """Fold each record into the value of its key, and return the values after each.
+    ) -> tuple[list[Any], Shape | None]:
+        """Fold each record into the value of its key, and return the values after each, and their shape.
 
         Args:
             call: Folds.
@@ -133,9 +159,7 @@ class Loops:
             state: The values by key, and what gives the value of a key that is not among them.
             keep_apart: Keeps a value that may be changed as that of a key, and returns what is put out.
         """
-        results = _compiled(_REDUCE, self._size)(call, records, keys, *state, keep_apart, type, *self._kinds)
-        self._follow(results)
-        return results
+        return self._run(_REDUCE, call, records, keys, *state, keep_apart)
 
     def aggregate(
         self,
@@ -154,17 +178,23 @@ class Loops:
             state: The accumulators by key, and what gives that of a key that is not among them.
             create: Makes an accumulator; it may give one object several times.
         """
-        self._follow(_compiled(_AGGREGATE, self._size)(add, records, keys, *state, create, type, *self._kinds))
+        self._run(_AGGREGATE, add, records, keys, *state, create)
 
-    def _follow(self, results: list[Any]) -> None:
-        """Take the shape of the last result for that of the next ones."""
-        if not results:
-            return
-        last = results[-1]
-        is_tuple = type(last) is tuple
-        fields: Any = last if is_tuple else (last,)  # pyright: ignore[reportUnknownVariableType]
-        if not 0 < len(fields) <= _MOST_FIELDS:
-            return
-        kinds: tuple[type, ...] = tuple(map(type, fields))
-        if all_immutable(kinds):
-            self._kinds, self._size = kinds, len(fields) if is_tuple else None
+    def _run(self, template: str, *arguments: Any) -> tuple[list[Any], Shape | None]:
+        """Run a loop; return its results, and their shape where all of them have one."""
+        shape = self._shape
+        kinds, size = (shape, len(shape)) if isinstance(shape, tuple) else ((shape,), None)
+        results, others = _compiled(template, size)(*arguments, type, tuple, *kinds)
+        if not others:
+            return results, shape
+        self._shape = _shape_of(results[-1]) or shape
+        return results, None
+
+
+def _shape_of(record: Any) -> Shape | None:
+    """Return the shape of a record, None where it has none or may change."""
+    kind = cast("type[Any]", type(record))
+    if kind is not tuple:
+        return kind if kind in IMMUTABLE else None
+    kinds: tuple[type[Any], ...] = tuple(map(type, record))
+    return kinds if 0 < len(kinds) <= _MOST_FIELDS and all_immutable(kinds) else None

@@ -37,9 +37,9 @@ class ReduceOperator(KeyedOperator):
     def process(self, batch: Batch, input_index: int) -> Iterable[Output]:
         _, keys = self.keys_of(batch.records)
         state = self.pane.hot, self.pane.load
-        reduced = self._loops.reduce(self.call, self.iterate(batch.records), keys, state, self._keep_apart)
+        reduced, shape = self._loops.reduce(self.call, self.iterate(batch.records), keys, state, self._keep_apart)
         self.pane.dirty.update(keys)
-        return ((None, Batch(reduced, batch.timestamps, batch.watermarks)),)
+        return ((None, Batch(reduced, batch.timestamps, batch.watermarks, shape)),)
 
     def _keep_apart(self, key: Any, after: Any) -> Any:
         """Keep one copy of a value that may change, and return another.

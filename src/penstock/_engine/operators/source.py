@@ -123,7 +123,7 @@ class _SplitOutput(SourceOutput[Any]):
         if stamps is not None:
             stamps = checked_timestamps(stamps, records)
         if self.marker is None:
-            self._reader.emit(Batch(records, stamps, plain=self._reader.plain), self)
+            self._reader.emit(Batch(records, stamps, shape=self._reader.record_type), self)
         else:
             cursor = self._reader.operator.iterate(records)
             self._reader.emit(self.marker.stamp(records, cursor, stamps), self)
@@ -151,7 +151,7 @@ class _ReaderOutput(ReaderOutput[Any]):
         self.batches: list[Batch] = []
         #: Whether the reader may go on having what it emits.
         self.copies = True
-        self.plain = False
+        self.record_type: type | None = None
         self.records = 0
         #: Records that the running epoch may read; 0 for any number.
         self.limit = 0
@@ -346,7 +346,7 @@ class SourceOperator(Operator):
         self._output = _ReaderOutput(self)
         self._no_more_splits = self.ended = False
         self.reader = self.source.create_reader(self._reader_context)
-        self._output.plain = self.reader.emits_plain_records
+        self._output.record_type = self.reader.record_type
         self._output.copies = not (self.object_reuse or self.reader.emits_new_records)
         self._wants_notification = any(
             getattr(type(self.reader), name) is not getattr(SourceReader, name) for name in _NOTICES

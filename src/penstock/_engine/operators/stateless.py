@@ -7,7 +7,7 @@ that nothing can change are looked up right here: a call for each record would t
 from __future__ import annotations
 
 from types import CodeType, FunctionType
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from penstock._engine.operators.base import NOTHING, EpochContext, Operator, Output
 from penstock._engine.operators.batch import Batch
@@ -23,6 +23,9 @@ if TYPE_CHECKING:
     from penstock._engine.operators.base import OperatorContext
     from penstock.common.typeinfo import TypeInformation
 
+#: Shapes of records by which a function reaches nothing else.
+NUMBERS_AND_TEXTS: Final = frozenset({int, float, bool, str, bytes})
+
 
 class FunctionOperator(UserFunctionOperator):
     """An operator around one user function: a callable, or a Function object with a method of the given name."""
@@ -35,16 +38,10 @@ class FunctionOperator(UserFunctionOperator):
         self.function = function
         self.call: Callable[..., Any] = getattr(function, method, function)
         self.loops = Loops()
+        self._keeps_nothing = keeps_nothing(self.call)
 
     def open_functions(self, epoch: EpochContext) -> None:
         self.open_function(self.function, EngineRuntimeContext(self.context), epoch, yields=self.yields)
-
-    def results(self, call: Callable[[Any], Any], batch: Batch) -> list[Any]:
-        """Return what a function gives for each record."""
-        # Not map(), here and below: it takes a StopIteration that a function lets out for the end of the records.
-        if self.object_reuse or (batch.plain and keeps_nothing(call)):
-            return [call(record) for record in self.iterate(batch.records)]
-        return self.loops.map(call, self.iterate(batch.records))
 
 
 class MapOperator(FunctionOperator):
@@ -54,8 +51,13 @@ class MapOperator(FunctionOperator):
         super().__init__(function, "map")
 
     def process(self, batch: Batch, input_index: int) -> Iterable[Output]:
-        records = self.results(self.call, batch)
-        return ((None, Batch(records, batch.timestamps, batch.watermarks)),)
+        call, cursor = self.call, self.iterate(batch.records)
+        if self._keeps_nothing and batch.shape in NUMBERS_AND_TEXTS:
+            # Not map(): it takes a StopIteration that a function lets out for the end of the records.
+            records, shape = [call(record) for record in cursor], None
+        else:
+            records, shape = self.loops.map(call, cursor, copies=not self.object_reuse)
+        return ((None, Batch(records, batch.timestamps, batch.watermarks, shape)),)
 
 
 class FilterOperator(FunctionOperator):
@@ -65,19 +67,21 @@ class FilterOperator(FunctionOperator):
         super().__init__(function, "filter")
 
     def process(self, batch: Batch, input_index: int) -> Iterable[Output]:
-        call, given = self.call, _as_it_is if self.object_reuse else own
+        call, cursor, shape = self.call, self.iterate(batch.records), batch.shape
+        as_they_are = self.object_reuse or shape is not None  # known not to change
         if batch.timestamps is None and not batch.watermarks:
-            cursor = self.iterate(batch.records)
-            if self.object_reuse:
+            if as_they_are:
                 records = [record for record in cursor if call(record)]
             else:
-                records = self.loops.filter(call, cursor)
-            return ((None, Batch(records)),) if records else NOTHING
+                records, shape = self.loops.filter(call, cursor)
+            return ((None, Batch(records, shape=shape)),) if records else NOTHING
+        if as_they_are:
+            return ((None, batch.keeping([bool(call(record)) for record in cursor], batch.records)),)
         kept: list[bool] = []
         stamped: list[Any] = []
-        for record in self.iterate(batch.records):
+        for record in cursor:
             kept.append(bool(call(record)))
-            stamped.append(given(record) if kept[-1] else None)
+            stamped.append(own(record) if kept[-1] else None)
         return ((None, batch.keeping(kept, stamped)),)
 
 
@@ -141,7 +145,7 @@ class CastOperator(Operator):
 
 
 def keeps_nothing(function: Any) -> bool:
-    """Return whether a function of plain records has no place to keep anything: it names nothing but its arguments.
+    """Return whether a function of numbers or texts has no place to keep anything: it names nothing but its arguments.
 
     Such a function computes. Even to call a method, or to reach what it had at its last call, it would take a name.
     """

@@ -187,6 +187,7 @@ class TimestampsAndWatermarksOperator(Operator):
 
     def process(self, batch: Batch, input_index: int) -> Iterable[Output]:
         stamped = self.marker.stamp(batch.records, self.iterate(batch.records), batch.timestamps)
+        stamped.shape = batch.shape
         if batch.records:
             self.marker.see()
         if batch.watermarks and batch.watermarks[-1][1] == MAX_WATERMARK:

@@ -113,13 +113,9 @@ class WindowOperator(KeyedOperator):
     # ------------------------------------------------------------------------------------------------- into the panes
 
     def _add(self, batch: Batch, start: int, stop: int, out: SideOutputs) -> None:
-        records = batch.records[start:stop]
-        stamps = batch.timestamps[start:stop] if batch.timestamps is not None else [NO_TIMESTAMP]
-        if NO_TIMESTAMP in stamps:
-            self.assigner.assign_windows(None, NO_TIMESTAMP, None)  # raises  # pyright: ignore[reportArgumentType]
-        size, offset = self.assigner.size_ms, self.assigner.offset_ms
-        starts = [stamp - (stamp - offset) % size for stamp in stamps]
-        distinct = set(starts)
+        records, stamps = batch.records[start:stop], batch.stamps(start, stop)
+        starts = self._starts(stamps)
+        size, distinct = self.assigner.size_ms, set(starts)
         closed = {first for first in distinct if self._is_over(first + size)}
         if closed:
             self._set_aside(records, stamps, starts, closed, out)
@@ -146,6 +142,17 @@ class WindowOperator(KeyedOperator):
             self.strategy.add_all(next(iter(panes.values())), normals, cursor)
         else:
             self.strategy.add_each([panes[first] for first in starts], normals, cursor)
+
+    def _starts(self, stamps: list[int]) -> list[int]:
+        """Return the start of each record's window; most often they all belong to one, which two of them tell."""
+        size, offset = self.assigner.size_ms, self.assigner.offset_ms
+        oldest, newest = min(stamps), max(stamps)
+        if oldest == NO_TIMESTAMP:
+            self.assigner.assign_windows(None, NO_TIMESTAMP, None)  # raises  # pyright: ignore[reportArgumentType]
+        first = oldest - (oldest - offset) % size
+        if newest < first + size:
+            return [first] * len(stamps)
+        return [stamp - (stamp - offset) % size for stamp in stamps]
 
     def _is_over(self, end: int) -> bool:
         """Tell whether a window takes no more records; one that ends beyond all watermarks never could fire."""

@@ -78,6 +78,8 @@ class EdgeWriter:
         if batch.records:
             self._be_stamped(batch.timestamps is not None)
             self._record_bytes = self._record_bytes or len(encode_batch(Batch(batch.records[:1])))
+            for outlet in self._outlets:
+                outlet.expect(batch.shape)
         stamps, start = batch.timestamps, 0
         for position, watermark in batch.watermarks:
             if start < position:

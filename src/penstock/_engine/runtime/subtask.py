@@ -63,11 +63,8 @@ class _Node:
     #: By side output tag, None for the main output: positions in the chain, and edges.
     children: dict[str | None, list[int]] = field(default_factory=dict[str | None, list[int]])
     edges: dict[str | None, list[EdgeWriter]] = field(default_factory=dict[str | None, list[EdgeWriter]])
-
-    @property
-    def parts_tagged(self) -> bool:
-        """Whether what comes out has to be searched for records of side outputs, which the program asks for."""
-        return not self.operator.parts_tagged and any(tag is not None for tag in chain(self.children, self.edges))
+    #: Whether what comes out has to be searched for records of side outputs, which the program asks for.
+    parts_tagged: bool = False
 
 
 class SubtaskRuntime:
@@ -129,6 +126,9 @@ class SubtaskRuntime:
             writer = EdgeWriter(self._plan, edge, self.place[1])
             self._nodes[edge.source_operator].edges.setdefault(edge.output_tag, []).append(writer)
             self.edges.append(writer)
+        for node in self._nodes:
+            has_sides = any(tag is not None for tag in chain(node.children, node.edges))
+            node.parts_tagged = has_sides and not node.operator.parts_tagged
 
     def open(self, dispatch: LevelDispatch) -> None:
         """Open all operators and edges; `close` is due also when this fails."""
@@ -452,8 +452,9 @@ class SubtaskRuntime:
 
     def _apart(self, batch: Batch) -> Batch:
         """Return a batch for one of several that get it."""
-        records = batch.records if self._object_reuse else own_all(batch.records)
-        return Batch(records, batch.timestamps, batch.watermarks)
+        as_they_are = self._object_reuse or batch.shape is not None
+        records = batch.records if as_they_are else own_all(batch.records)
+        return Batch(records, batch.timestamps, batch.watermarks, batch.shape)
 
     def _watermark_sides(self, node: _Node, position: int, watermark: int) -> Iterator[None]:
         """Let side outputs follow the main output's watermark."""
@@ -462,15 +463,22 @@ class SubtaskRuntime:
 
     def _outputs(self, position: int, run: Callable[..., Iterable[Output]], *arguments: Any) -> Iterator[Output]:
         """Iterate an operator's outputs, naming the operator in what it raises."""
-        self._call(position, self._nodes[position].operator.make_room)
-        outputs = iter(self._call(position, run, *arguments))
-        step: Callable[[], Output | None] = partial(next, outputs, None)
-        parts_tagged = self._nodes[position].parts_tagged
-        while (output := self._guard(position, step)) is not None:
-            if parts_tagged and output[0] is None:
+        node = self._nodes[position]
+        outputs: Iterable[Output] = self._call(position, _with_room, node.operator, run, *arguments)
+        kind: object = type(outputs)
+        if kind is not tuple:  # then more of the operator runs between them
+            outputs = self._steps(position, outputs)
+        for output in outputs:
+            if node.parts_tagged and output[0] is None:
                 yield from parted(output[1])
             else:
                 yield output
+
+    def _steps(self, position: int, outputs: Iterable[Output]) -> Iterator[Output]:
+        """Iterate outputs that come by and by."""
+        step: Callable[[], Output | None] = partial(next, iter(outputs), None)
+        while (output := self._guard(position, step)) is not None:
+            yield output
 
     def _call(self, position: int, run: Callable[..., T], *arguments: Any) -> T:
         """Call an operator that has no record in hand yet."""
@@ -484,6 +492,11 @@ class SubtaskRuntime:
         except (Exception, SystemExit) as error:  # Spark would take an exit for the loss of its worker, and try again
             has_record, record = self._nodes[position].operator.record_in_hand()
             raise OperatorError(self._owner(position), has_record=has_record, record=record) from error
+
+
+def _with_room(operator: Operator, run: Callable[..., T], *arguments: Any) -> T:
+    operator.make_room()
+    return run(*arguments)
 
 
 def _create(node: OperatorNode) -> Operator:
