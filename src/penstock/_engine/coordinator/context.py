@@ -1,4 +1,4 @@
-"""The phase of a job, what its coordinator has told the driver, and what of that has not been answered yet."""
+"""The phase of a job, the instructions that its coordinator has given, and the answers that are still to come."""
 
 from __future__ import annotations
 
@@ -109,7 +109,7 @@ class CoordinatorContext:
         self._instructions.append(instruction)
 
     def taken(self) -> list[Instruction]:
-        """Return what was given since the last time."""
+        """Return the instructions since the last call."""
         taken, self._instructions = self._instructions, []
         return taken
 

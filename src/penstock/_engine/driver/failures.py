@@ -1,4 +1,4 @@
-"""From what failed to the error that the program gets."""
+"""Makes the error that the program gets from the failure of a task or of the driver."""
 
 from __future__ import annotations
 

@@ -150,7 +150,7 @@ class JobLoop:
         return self._coordinator
 
     def add_listener(self, listener: JobStatusListener) -> None:
-        """Let one more be told of statuses and progress; before the job runs."""
+        """Add a listener for statuses and progress, before the job runs."""
         self._listeners.append(listener)
 
     def run(self) -> JobOutcome:
@@ -170,7 +170,7 @@ class JobLoop:
             self._committers.close()
 
     def perform(self, instruction: do.Instruction) -> None:
-        """Do one thing that the coordinator wants done."""
+        """Perform one instruction of the coordinator."""
         self._watch.saw(instruction)
         try:
             answer = self._handlers[type(instruction)](instruction)

@@ -63,7 +63,7 @@ class Mailbox:
         self._letters.put(event)
 
     def call(self, work: Call) -> None:
-        """Have something run on the loop."""
+        """Run a function on the loop."""
         self._letters.put(work)
 
     def receive(self, until_ms: int | None) -> Event | Call | None:

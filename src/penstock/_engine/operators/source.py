@@ -214,7 +214,7 @@ class _ReaderOutput(ReaderOutput[Any]):
         return True
 
     def _speaking(self) -> list[_SplitOutput]:
-        """Return the outputs that have a say in the watermark."""
+        """Return the outputs that count for the watermark: those that are not idle."""
         outputs = self._in_use()
         return [output for output in outputs if not (output.idle or (output.marker and output.marker.is_idle()))]
 
@@ -232,7 +232,7 @@ class _ReaderOutput(ReaderOutput[Any]):
         return combined if self._advances(combined) else None
 
     def is_idle(self) -> bool:
-        """Return whether no split has a say in the watermark."""
+        """Return whether all splits are idle."""
         return not self._speaking()
 
     def begin_epoch(self, limit: int) -> None:
@@ -258,13 +258,13 @@ class _ReaderOutput(ReaderOutput[Any]):
         return batches
 
     def state(self) -> bytes:
-        """Return what the watermarks of an output made anew go on from."""
+        """Return the state from which a new output continues its watermarks."""
         markers = {name: split.marker.state() for name, split in self.splits.items() if split.marker is not None}
         main = None if self.main.marker is None else self.main.marker.state()
         return pickle.dumps((self.top, main, markers))
 
     def restore(self, state: bytes, *, starts: bool) -> None:
-        """Go on from a state; `starts` when the job has just started from it."""
+        """Restore a state; `starts` when the job has just started from it."""
         self.top, main, markers = pickle.loads(state)
         if main is not None and self.main.marker is not None:
             self.main.marker.restore(main, starts=starts)
@@ -409,7 +409,7 @@ class SourceOperator(Operator):
 
     @property
     def _patience_ms(self) -> float:
-        """How long to wait for a reader that has nothing: until all that may be idle is known to be."""
+        """How long to wait for a reader that has nothing: until all that may become idle has become idle."""
         if self._starts:  # a reader that has just begun may be about to get its first splits
             return _PATIENCE_MS
         behind = 0.0

@@ -1,4 +1,4 @@
-"""Operators without state: map, filter, flat_map, conform; each works on a batch at once.
+"""Operators without state: map, filter, flat_map, cast; each works on a batch at once.
 
 A record is copied where it leaves its function, before that is called again; see `penstock.common.copies`. The types
 that nothing can change are looked up right here: a call for each record would take longer than that.

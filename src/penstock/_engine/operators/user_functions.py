@@ -106,7 +106,7 @@ class UserFunctionOperator(Operator):
         return self._tell("finish")
 
     def _tell(self, name: str, *arguments: int) -> Iterable[Output]:
-        """Tell the functions of an end, and return what they yield: without timestamps, behind the last watermark."""
+        """Call the functions' end methods, and return what they yield: without timestamps, after the last watermark."""
         self.iterate([])
         self.leave_keys()
         out = SideOutputs(with_timestamps=False, object_reuse=self.object_reuse, parts_tagged=self.parts_tagged)

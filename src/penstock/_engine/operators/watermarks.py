@@ -115,7 +115,7 @@ class TimestampsAndWatermarks:
             self._generator.on_periodic_emit(output)
 
     def periodic(self) -> list[tuple[int, int]]:
-        """Let a generator emit without a record; return the new watermarks, at position 0."""
+        """Call the generator's periodic emit; return the new watermarks, at position 0."""
         if self._generator is None or not self._periodic:
             return []
         self._output.marks, self._output.position = [], 0
@@ -144,7 +144,7 @@ class TimestampsAndWatermarks:
         return self._output.idle or (timeout is not None and self._quiet_ms >= timeout)
 
     def state(self) -> bytes:
-        """Return what a watermarker made anew goes on from: times as lengths, which mean the same in any process."""
+        """Return the state from which a new object continues: times as lengths, which mean the same in any process."""
         try:
             generator = cloudpickle.dumps(self._generator)  # pyright: ignore[reportUnknownMemberType]
         except Exception:  # noqa: BLE001 - a generator that does not pickle starts again: watermarks never go back

@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
 
 class WindowOperator(KeyedOperator):
-    """Records into panes, panes into results.
+    """Adds records to the panes of their windows, and fires panes when the watermark passes their end.
 
     Args:
         key_selector: Of the keyed stream.
@@ -161,7 +161,7 @@ class WindowOperator(KeyedOperator):
     def _set_aside(
         self, records: list[Any], stamps: list[int], starts: list[int], closed: set[int], out: SideOutputs
     ) -> None:
-        """Take out the records whose window is gone."""
+        """Take out the records that come too late for their window."""
         gone = [place for place, first in enumerate(starts) if first in closed]
         if self.late_tag is None:
             self._late.drop(len(gone), records[gone[0]], stamps[gone[0]], self.watermark)
@@ -186,7 +186,7 @@ class WindowOperator(KeyedOperator):
         return pane
 
     def _let_fire_again(self, ahead: set[int], starts: list[int], normals: list[NormalKey]) -> None:
-        """Forget of keys that get records that they have fired, where the watermark is to reach the window's end."""
+        """Let keys fire again that get records of a window whose end the watermark has not reached."""
         panes = self.fired.panes
         marked = {first: pane for first in ahead if (pane := panes.get(self._namespace(first))) is not None}
         for first, normal in zip(starts, normals, strict=True) if marked else ():
@@ -221,7 +221,7 @@ class WindowOperator(KeyedOperator):
         self._emit(window, [entry], out)
 
     def _to_fire(self, window: TimeWindow) -> Iterator[Entry]:
-        """Iterate the entries of a window that have yet to fire, and note that they have where the window stays."""
+        """Iterate the entries of a window that have yet to fire, and note them as fired where the window stays."""
         namespace = (window.start, window.end)
         stays = _clears_at(window.end, self.lateness_ms) > self.watermark
         fired = self.fired.pane(namespace)
@@ -234,7 +234,7 @@ class WindowOperator(KeyedOperator):
             yield normal, key, self._given_out(value)
 
     def _given_out(self, value: Any) -> Any:
-        """Return a pane's value for a result: apart from the pane as long as late records may come to that."""
+        """Return a pane's value for a result: a copy as long as late records may still change the pane."""
         return own(value) if self.lateness_ms else value
 
     def _clear(self, window: TimeWindow) -> None:
@@ -247,7 +247,7 @@ class WindowOperator(KeyedOperator):
 
 
 def _clears_at(end: int, lateness_ms: int) -> int:
-    """Return the watermark at which a window is over for good."""
+    """Return the watermark at which a window's state is cleared: its end and the allowed lateness."""
     return min(end - 1 + lateness_ms, MAX_WATERMARK)
 
 

@@ -1,4 +1,4 @@
-"""What a fired window gives: what its panes hold, or what the user's window function makes of it."""
+"""The results of a fired window: the values of its panes, or what the user's window function returns for them."""
 
 from __future__ import annotations
 
@@ -42,14 +42,14 @@ class WindowResults:
         """Unset the current key."""
 
     def emit(self, entries: Iterable[Entry], out: SideOutputs, timestamp: int) -> None:
-        """Put out the results of (normal key, key, value) entries, all with one timestamp."""
+        """Emit the results of (normal key, key, value) entries, all with one timestamp."""
         result, given = self._result, out.given
         results = [given(value if result is None else result(value)) for _, _, value in entries]
         out.main.records.extend(results)
         out.main.timestamps.extend([timestamp] * len(results))
 
     def clear(self, entries: Iterable[Entry]) -> None:
-        """See the end of a window for the keys of these entries."""
+        """End a window for the keys of these entries."""
 
 
 class FunctionResults(WindowResults):

@@ -43,7 +43,7 @@ _CLOSING_S = 2.0
 
 
 class RestServer:
-    """Serves Flink's REST API for the jobs of this process: a `JobListener` of each.
+    """Serves Flink's REST API for the jobs of this process: a `JobStatusListener` of each.
 
     Args:
         settings: Where, and for whom.

@@ -1,4 +1,4 @@
-"""The sending end of an edge: routes a subtask's records, turns what waits into rows, and closes its channels."""
+"""The sending end of an edge: routes a subtask's records, turns buffered records into rows, and closes its channels."""
 
 from __future__ import annotations
 
@@ -106,7 +106,7 @@ class EdgeWriter:
             outlet.timestamps = [] if stamped else None
 
     def flush(self) -> None:
-        """Send all that waits."""
+        """Send all buffered records."""
         for place in range(len(self._outlets)):
             self._send(place)
 

@@ -1,4 +1,4 @@
-"""Errors of user functions: found out which operator, line and record, and told to the driver as a row.
+"""Errors of user functions, described with operator, line and record, and sent to the driver as a row.
 
 A user error never leaves a task as a Spark failure: Spark would run the function again, with its side effects.
 """

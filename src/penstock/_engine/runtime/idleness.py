@@ -1,4 +1,4 @@
-"""For how long a source that has nothing is waited for: until all that counts as idle behind it can be known to be."""
+"""How long an epoch waits for a source that has nothing: as long as the longest idleness after it."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def longest_idleness(graph: JobGraph, vertex: int) -> int:
-    """Return the longest `with_idleness` in a vertex and behind it, in milliseconds; 0 without any.
+    """Return the longest `with_idleness` in a vertex and downstream of it, in milliseconds; 0 without any.
 
     Args:
         graph: The job.

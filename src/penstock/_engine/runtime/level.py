@@ -108,7 +108,7 @@ class LevelTask:
                     yield from self._ready()
 
     def _notify(self, runtime: SubtaskRuntime, notification: SubtaskDispatch) -> None:
-        """Let a subtask hear of its last checkpoint, and close it."""
+        """Notify a subtask of its last checkpoint, and close it."""
         runtime.notify_last(self._dispatch, notification)
         self._subtasks.pop(subtask_target(*self._at))
         if self._dispatch.releases:
@@ -163,7 +163,7 @@ class LevelTask:
             self._rows.add(ExchangeRow(slot, target, 0, 0, self._token, PayloadKind.CLOSING, payload))
 
     def _close_subtasks(self) -> None:
-        """Close what an epoch leaves that failed here or above, or whose task was ended."""
+        """Close the subtasks of an epoch that failed here or upstream, or whose task was interrupted."""
         for runtime in self._subtasks.values():
             with contextlib.suppress(Exception):  # it never hides the earlier failure
                 runtime.close()

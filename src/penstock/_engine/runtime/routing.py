@@ -25,7 +25,7 @@ _ROUTES: Final = 1 << 16
 
 
 class OutputBuffer:
-    """What waits to be sent to one receiver."""
+    """The records and watermarks that are buffered for one receiver."""
 
     __slots__ = ("records", "shape", "timestamps", "watermarks")
 
@@ -59,7 +59,7 @@ class OutputBuffer:
 
 
 class Router(ABC):
-    """Puts runs of records into the outlets of an edge.
+    """Puts runs of records into the output buffers of an edge.
 
     Args:
         outlets: One for each receiver.

@@ -113,7 +113,7 @@ class SubtaskRuntime:
         return self._owner(self._running).name
 
     def _owner(self, position: int) -> OperatorNode:
-        """Return the operator that the program made: of a declared type the one whose output it is."""
+        """Return the operator that the user made: for a cast, the operator whose output is cast."""
         node = self.vertex.operators[position]
         is_type = node.kind is OperatorKind.CONFORM and node.parent is not None
         return self.vertex.operators[cast("int", node.parent)] if is_type else node
@@ -143,7 +143,7 @@ class SubtaskRuntime:
             edge.open(EngineRuntimeContext(context, counts=False))
 
     def _renew(self, position: int) -> Operator:
-        """Put a new operator in the place of one that cannot go on from where it was."""
+        """Replace an operator that cannot run another epoch by a new one."""
         node = self._nodes[position]
         context = node.operator.context
         try:

@@ -1,4 +1,4 @@
-"""The watermark of a subtask: the minimum over its channels, none of which may be read ahead of the others.
+"""The watermark of a subtask: the minimum over its channels.
 
 A channel counts as idle or ended only once its control row of this epoch was read; until then it holds the watermark
 where it is. So no record is late because channels are read one after the other. As in Flink's StatusWatermarkValve, a
@@ -55,7 +55,7 @@ class WatermarkValve:
         return self._rise() if before <= self.watermark else None
 
     def combine(self, channel: int, marks: list[tuple[int, int]] | tuple[()]) -> list[tuple[int, int]] | tuple[()]:
-        """Turn a block's own watermarks into those that they mean for the subtask."""
+        """Combine a block's watermarks with those of the other channels into the subtask's."""
         if not marks:
             return ()
         risen = [(position, self.advance(channel, watermark)) for position, watermark in marks]
@@ -75,7 +75,7 @@ class WatermarkValve:
         return self._rise()
 
     def _rise(self) -> int | None:
-        """Raise the watermark to where the channels that have a say are; return it when that is a rise."""
+        """Raise the watermark to the smallest one of the channels that count; return it when it rises."""
         if self._counting:
             risen = min(map(self._marks.__getitem__, self._counting))
         elif self._ended and self.has_ended():

@@ -1,4 +1,4 @@
-"""What a Python worker keeps between epochs: loaded programs and subtasks with opened operators. All of it is a bonus.
+"""What a Python worker keeps between epochs: loaded programs and subtasks with opened operators. It is only a cache.
 
 An entry is good for an epoch when the epoch that it ran last was accepted: the dispatch names the accepted tokens.
 Anything else is dropped and its functions closed. Decision 4 says when that happens.
@@ -109,7 +109,7 @@ class WorkerCache:
         self._subtasks[runtime.place] = runtime
 
     def release(self, run_id: str, turn_to: Callable[[SubtaskRuntime], None] = lambda _: None) -> None:
-        """Let go of a run that has ended.
+        """Close all subtasks of a run that has ended.
 
         Args:
             run_id: The run.

@@ -1,4 +1,4 @@
-"""Which files of a job may go: checkpoints beyond the newest, state that no kept checkpoint names, orphans.
+"""Which files of a job may be deleted: old checkpoints, state that no retained checkpoint names, orphans.
 
 Takeover and terminal entries stay for good: an older driver that wakes up must find the id taken that it wants.
 """
@@ -88,7 +88,7 @@ class CheckpointRetention:
         return self._pinned[-1]
 
     def unpin(self, pinned: RetainedCheckpoint) -> Garbage:
-        """Let a pinned checkpoint go as any other, and return what only it still named."""
+        """Unpin a checkpoint, and return the files that only it still named."""
         self._pinned.remove(pinned)
         return Garbage((), tuple(sorted(pinned.files - self.files)))
 
@@ -98,7 +98,7 @@ class CheckpointRetention:
         return self._let_go(own[-self._retained] if len(own) >= self._retained else 0)
 
     def drop_all(self) -> Garbage:
-        """Let go of all that this job owns, at the end of one that leaves nothing."""
+        """Drop all that this job owns, at the end of a job that retains nothing."""
         return self._let_go(len(self._kept))
 
     def _let_go(self, count: int) -> Garbage:

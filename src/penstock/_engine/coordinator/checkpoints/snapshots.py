@@ -1,4 +1,4 @@
-"""The state of a job between two epochs: how it begins, how an epoch moves it on, and the dispatch that it gives.
+"""The state of a job between two epochs: the fresh state, the state after an epoch, and the dispatch made of it.
 
 A checkpoint holds exactly this state, so a restart is nothing but taking the last one up again.
 """
@@ -74,7 +74,7 @@ def _edge_signature(graph: JobGraph, edge: JobEdge) -> str:
 
 
 def with_renamed_sender(signature: str, uid: str, new_uid: str) -> str:
-    """Return what a channel means when the operator that sends has got another uid; the same for other operators."""
+    """Return an edge signature in which one operator has got another uid."""
     number, _, rest = signature.partition(": ")
     output, *way = rest.rsplit(" ", 4)
     if output != uid and not output.startswith(f"{uid}:"):
@@ -103,7 +103,7 @@ def advance(
     writers: frozenset[str] = frozenset(),
     accumulators: Mapping[str, dict[str, StoredAccumulator]] | None = None,
 ) -> JobSnapshot:
-    """Return the state after an epoch that counts.
+    """Return the state after an accepted epoch.
 
     Args:
         snapshot: The state before it.

@@ -1,4 +1,4 @@
-"""What readers and writers leave that do not go on: splits return to the enumerator, which hands them out again.
+"""What finished readers and writers leave: splits return to the enumerator, which assigns them again.
 
 A reader has its splits in its state, also when it has finished without having read them to their end. Splits that were
 on the way to it are among the events that were not delivered.

@@ -1,4 +1,4 @@
-"""Has the outstanding commits of a job done, one after the other for each sink."""
+"""The outstanding commits of a job: those of each sink run one after the other."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _PAUSE_MS: Final = 1_000
 
 
 class CommitScheduler:
-    """Has the commits of one job done, each sink's in their order.
+    """Starts the commits of one job, those of each sink in their order.
 
     Args:
         context: The coordinator's context.
@@ -48,7 +48,7 @@ class CommitScheduler:
         self._moved = moved
 
     def start(self) -> None:
-        """Begin what may be committed now; a job that breaks off because of an error leaves that to its next start."""
+        """Start the commits that may run now; a failed job leaves them to its next start."""
         if self._context.phase not in {Phase.TEARDOWN, Phase.FAILING}:
             self._context.emit(*(Commit(*begun) for begun in self._state.ledger.start()))
 
@@ -72,7 +72,7 @@ class CommitScheduler:
                 self._moved()
 
     def _lost(self, event: ev.Committed) -> None:
-        """Show what a committer has given up; the next entry has it, together with what is still to do."""
+        """Show the committables that a committer has given up; the next chain entry lists them."""
         if event.given_up:
             self._state.lost(event.given_up)
             self._context.emit(PublishGivenUp(self._state.given_up, self._state.progress))

@@ -29,18 +29,18 @@ class OutputDelivery:
 
     @property
     def is_due(self) -> bool:
-        """Whether the program has not got everything yet."""
+        """Whether outputs are still to be delivered."""
         return bool(self._outputs)
 
     def begin(self, checkpoint_id: int, outputs: tuple[OperatorOutput, ...]) -> None:
-        """Hand over what an epoch has put out."""
+        """Deliver the outputs of an epoch."""
         if outputs:
             files = frozenset(output.path for output in outputs if output.path is not None)
             self._outputs, self._pinned = outputs, self._context.retention.pin(checkpoint_id, files)
             self.again()
 
     def again(self) -> None:
-        """Hand over what the program has not got yet."""
+        """Deliver again the outputs that the program has not taken."""
         if self._outputs:
             self._context.emit(DeliverOutputs(self._outputs))
 

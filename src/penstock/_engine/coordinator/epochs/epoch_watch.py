@@ -1,4 +1,4 @@
-"""Watches over a running epoch: without progress for too long, it expires.
+"""The timeout of an epoch: without progress for that long, it expires.
 
 Source: Flink's ``CheckpointFailureManager`` for what is tolerated. The timeout counts time without progress here: an
 epoch that expires is read again, which must not happen to a slow but healthy one.
@@ -56,7 +56,7 @@ class EpochMonitor:
             self._set_alarm()
 
     def succeeded(self) -> None:
-        """Note an epoch that counts."""
+        """Note an accepted epoch."""
         self._in_a_row = 0
 
     def observed(self, event: EpochObserved) -> None:

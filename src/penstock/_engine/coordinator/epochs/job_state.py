@@ -1,4 +1,4 @@
-"""What a job's epochs work on: the state of the last checkpoint, and what has happened since.
+"""The state of a job in its driver: that of the last checkpoint, and what has happened since.
 
 Everything beyond the last completed checkpoint is dropped by `reset`: a restart needs no undoing.
 """
@@ -127,7 +127,7 @@ class JobState:
 
     @property
     def sources(self) -> Mapping[str, SourceCoordinator]:
-        """The coordination of each source, by uid."""
+        """The coordinator of each source, by uid."""
         return self._sources
 
     # ------------------------------------------------------------------------------------------------------ an epoch
@@ -190,7 +190,7 @@ class JobState:
         return void_reason(checkpoint_id, acks, expected)
 
     def accept(self, acks: tuple[SubtaskAck, ...], wall_ms: int, stop: StopMode) -> PendingCheckpoint:
-        """Note an epoch that counts."""
+        """Note an accepted epoch."""
         self._planner.accepted(acks, epoch_cost(acks, wall_ms, self._topology.levels, self._slots))
         for uid, source in self._sources.items():
             vertex = self._sources_by_uid[uid]
@@ -254,7 +254,7 @@ class JobState:
         self.progress = self._progress(pending, checkpoint_id)
 
     def contributions(self, acks: tuple[SubtaskAck, ...]) -> tuple[AccumulatorUpdate, ...]:
-        """Return what an epoch has counted."""
+        """Return the accumulator updates of an epoch."""
         return tuple(
             AccumulatorUpdate(uid, ack.subtask, part.all_accumulators)
             for ack in sorted(acks, key=lambda ack: (ack.vertex, ack.subtask))

@@ -78,12 +78,12 @@ class EpochScheduler:
         self._stop = StopMode.NO
 
     def reset(self) -> None:
-        """Forget the running epoch; called when the job breaks off."""
+        """Forget the running epoch; called when the job fails or is cancelled."""
         self.pending = None
         self._attempt = 1
 
     def assigned(self, assigned: ev.Assigned) -> None:
-        """Take what enumerators assigned; a pause is over with that."""
+        """Note what enumerators assigned; this ends a pause."""
         if self._context.phase not in RUNNING:
             return
         for uid, by_subtask in assigned.items():
@@ -126,7 +126,7 @@ class EpochScheduler:
             self._run()
 
     def end_pause(self) -> None:
-        """Run the next epoch now; splits may have come in between, or the job breaks off."""
+        """Run the next epoch now, unless splits have come in between or the job has failed."""
         if self._context.phase is Phase.PAUSED:
             self._run()
 
@@ -179,7 +179,7 @@ class EpochScheduler:
         self._context.emit(do.CancelEpoch())
 
     def over(self, event: ev.EpochEnded | ev.EpochLost | ev.EpochFailed) -> None:
-        """Go on after an epoch: it counts, or is run again, or fails the job."""
+        """Go on after an epoch: accept it, run it again, or fail the job."""
         match event:
             case ev.EpochLost() if (expired := self._watch.expired) is not None:
                 if self._watch.is_tolerable:
@@ -225,7 +225,7 @@ class EpochScheduler:
             self._run()
 
     def merged(self, event: ev.AccumulatorsMerged) -> None:
-        """Go on with what has been counted."""
+        """Go on with the merged accumulators."""
         assert self.pending is not None
         self.pending = replace(self.pending, accumulators=event.accumulators)
         self._context.call(do.SnapshotEnumerators(self._context.chain.next_id))

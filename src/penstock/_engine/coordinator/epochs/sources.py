@@ -110,7 +110,7 @@ class SourceCoordinator:
         self._take_back(self._finished.intersection(events))
 
     def _take_back(self, subtasks: Iterable[int]) -> None:
-        """Let splits return that are on the way to readers which have finished; nothing else means anything to them."""
+        """Return the splits that are on their way to finished readers to the enumerator; other events are dropped."""
         for subtask in sorted(subtasks):
             self._returned += on_the_way(subtask, self._pending.pop(subtask, ()))
 
@@ -144,7 +144,7 @@ class SourceCoordinator:
             self._grants[subtask] = min(2 * self._grants.get(subtask, 0) or 1, _MAX_GRANT) if used_up else 0
 
     def end_input(self) -> None:
-        """Let the readers end that have not finished."""
+        """Send the end of input to all readers that have not finished."""
         for subtask in set(self._readers).difference(self._finished):
             self._pending.setdefault(subtask, []).append(encode_event(EndOfInputEvent()))
 

@@ -1,1 +1,1 @@
-"""What a program holds of its job: the client, its results, signals, and what runs on without it."""
+"""The program's side of a job: the client, its results, signals, and resumption."""

@@ -1,4 +1,4 @@
-"""What Ctrl-C does to one job: the first stops it with a savepoint where one has a place to go, the next cancels it."""
+"""Ctrl-C for one job: the first stops it with a savepoint where a directory is configured, the next cancels it."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _TOGETHER_S: Final = 1.0
 
 
 class Interruption:
-    """The signals that a job got so far, and what came of them.
+    """The signals that a job has got, and the savepoint or cancel that they asked for.
 
     The first one stops the job with a savepoint where ``execution.checkpointing.savepoint-dir`` is set, and else
     cancels it; a job that is stopping already goes on with that. The next one cancels a job that was to stop. Whatever
@@ -104,7 +104,7 @@ def leave_closed_terminal() -> None:
 
 
 def say(text: str) -> None:
-    """Write a line to the terminal; one that has been closed takes none."""
+    """Write a line to the terminal, unless it was closed."""
     with contextlib.suppress(OSError, ValueError):
         sys.stderr.write(f"{text}\n")
         sys.stderr.flush()

@@ -1,4 +1,4 @@
-"""What a program holds of a job that it has started."""
+"""The client of a job that a program has started."""
 
 from __future__ import annotations
 

@@ -97,7 +97,7 @@ def _called(name: str, accumulators: Mapping[str, Mapping[str, StoredAccumulator
 
 
 def _merged(name: str, pickles: Sequence[bytes]) -> StoredAccumulator:
-    """Return what several accumulators come to together."""
+    """Return the merged accumulator of several."""
     first, *others = (_loaded(name, data) for data in pickles)
     for other in others:
         if class_name(other) != class_name(first):

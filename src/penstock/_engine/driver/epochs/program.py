@@ -1,4 +1,4 @@
-"""The user's objects that the driver itself works with: sources, sinks, and who collects."""
+"""The user's operators that the driver itself calls: sources, sinks with committers, and collectors."""
 
 from __future__ import annotations
 

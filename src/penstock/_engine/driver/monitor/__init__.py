@@ -1,1 +1,1 @@
-"""Looks on while a job runs, and shows it."""
+"""Observes a running job, and shows its figures."""

@@ -1,4 +1,4 @@
-"""What became of a job's checkpoints and savepoints: counts and a short list, kept by the loop."""
+"""The statistics of a job's checkpoints and savepoints: counts and a short history, kept by the loop."""
 
 from __future__ import annotations
 

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
 
 class JobMonitor:
-    """Makes the views of one job: a `JobListener`.
+    """Makes the views of one job: a `JobStatusListener`.
 
     Args:
         coordinator: Says what the job's id is, what it was restored from and what is to be committed.
@@ -149,7 +149,7 @@ class JobMonitor:
         self._show(status=status, status_times={**self.view.status_times, status: now})
 
     def on_progress(self, progress: JobProgress) -> None:
-        """Leave it to `saw`, which sees the acks as well."""
+        """Do nothing: `saw` gets the acks as well."""
 
     def on_failure(self, failure: JobFailure) -> None:
         """Keep a failure."""

@@ -1,4 +1,4 @@
-"""Says when the clock of the driver's machine was set while a job runs."""
+"""Logs when the clock of the driver's machine was set while a job runs."""
 
 from __future__ import annotations
 

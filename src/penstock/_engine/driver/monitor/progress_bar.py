@@ -36,7 +36,7 @@ _LAST_DATE_MS = 253_402_300_799_999
 
 
 class ProgressBar:
-    """Shows a job's progress on standard error: a `JobListener`.
+    """Shows a job's progress on standard error: a `JobStatusListener`.
 
     Args:
         job_name: The job.

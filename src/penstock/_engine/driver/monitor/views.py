@@ -1,4 +1,4 @@
-"""What stays the same of a job while it runs, as others see it: its plan, and how it makes checkpoints."""
+"""The parts of a job's view that never change: its plan, and the settings of its checkpoints."""
 
 from __future__ import annotations
 
