@@ -94,6 +94,17 @@ from penstock._errors.command import (
     JobRestartingError,
     JobUnreachableError,
 )
+from penstock._errors.files import (
+    BucketNameError,
+    LostCommittableError,
+    RecordFieldError,
+    RecordValueError,
+    SinkFileError,
+    SourceFileChangedError,
+    SourceFileError,
+    SourceFileGoneError,
+    StagedFileError,
+)
 from penstock._errors.machine import (
     LocalDirectoryError,
     LoopbackError,
@@ -123,7 +134,6 @@ from penstock._errors.records import AggregationError, TimestampError
 from penstock._errors.root import InternalError, PenstockError, RetryableError
 from penstock._errors.run import (
     AccumulatorSizeError,
-    BucketNameError,
     CheckpointExpiredError,
     CheckpointRequestError,
     DriverCodeError,
@@ -134,18 +144,10 @@ from penstock._errors.run import (
     JobCancelledError,
     JobExecutionError,
     JobRunError,
-    LostCommittableError,
     PartitionError,
-    RecordFieldError,
-    RecordValueError,
     SavepointError,
-    SinkFileError,
-    SourceFileChangedError,
-    SourceFileError,
-    SourceFileGoneError,
     SparkGoneError,
     SplitFetchError,
-    StagedFileError,
     StaleAttemptError,
     StopIncompleteError,
     StopTimeoutError,

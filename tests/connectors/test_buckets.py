@@ -175,7 +175,7 @@ def test_names_of_files_that_cannot_be_are_refused_where_they_are_set(name: str)
 def test_error_survives_pickling_and_is_one_of_the_sinks_files() -> None:
     import pickle
 
-    error = BucketNameError("/out", "'..'", "no")
+    error = BucketNameError("/out", "no", "'..'")
     assert isinstance(error, SinkFileError)
     assert str(pickle.loads(pickle.dumps(error))) == str(error)
 

@@ -51,6 +51,12 @@ def test_every_error_survives_pickling_with_type_attributes_and_text(cls: type[e
         assert str(twin) == str(error)
 
 
+def test_an_error_that_was_made_with_keywords_survives_pickling() -> None:
+    error = errors.StopTimeoutError(path="/s", running=("Map 1/2",), timeout_ms=7)
+    twin = pickle.loads(pickle.dumps(error))
+    assert (twin.path, twin.timeout_ms, twin.running, twin.reason) == ("/s", 7, ("Map 1/2",), error.reason)
+
+
 @pytest.mark.parametrize("cls", ALL)
 def test_every_error_shows_all_its_values(cls: type[errors.PenstockError]) -> None:
     error = _made(cls)

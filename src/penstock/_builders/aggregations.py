@@ -11,7 +11,7 @@ from penstock.common.types import Row, field_names, make_row
 from penstock.errors import AggregationError
 
 
-class _FieldAggregate(ReduceFunction):
+class _FieldAggregate(ReduceFunction[Any]):
     """Reduces by one field of a record: an index, a name, or 0 for a record that is no tuple, list or Row."""
 
     #: What the program calls it.

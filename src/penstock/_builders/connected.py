@@ -3,27 +3,29 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from penstock._api.functions.broadcast import BroadcastProcessFunction, KeyedBroadcastProcessFunction
 from penstock._api.functions.co import CoFlatMapFunction, CoMapFunction, CoProcessFunction, KeyedCoProcessFunction
 from penstock._builders.checks import check_function
-from penstock._builders.keyed import KeyedStream
 from penstock._builders.keyed_functions import KeyedCoFlatMap, KeyedCoMap, KeyedCoProcess
-from penstock._builders.stream import DataStream
 from penstock._engine.graph.job_graph import OperatorKind
 from penstock._shelf import show
-from penstock.common.typeinfo import Types
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from penstock._api.functions.basic import KeySelector
     from penstock._api.state.descriptors import MapStateDescriptor
+    from penstock._builders.stream import DataStream
     from penstock.common.typeinfo import TypeInformation
 
+IN1 = TypeVar("IN1")
+IN2 = TypeVar("IN2")
+OUT = TypeVar("OUT")
 
-class ConnectedStreams:
+
+class ConnectedStreams(Generic[IN1, IN2]):
     """Two streams, made by :meth:`DataStream.connect`, whose records meet in one function and keep their types.
 
     With a key on both sides, a function sees the records of one key in one place and may keep state and timers for it.
@@ -44,16 +46,16 @@ class ConnectedStreams:
         'Co-Map'
     """
 
-    def __init__(self, stream1: DataStream, stream2: DataStream) -> None:
+    def __init__(self, stream1: DataStream[IN1], stream2: DataStream[IN2]) -> None:
         self.stream1 = stream1
         self.stream2 = stream2
 
     def key_by(
         self,
-        key_selector1: KeySelector | Callable[[Any], Any],
-        key_selector2: KeySelector | Callable[[Any], Any],
+        key_selector1: KeySelector[IN1, Any] | Callable[[IN1], Any],
+        key_selector2: KeySelector[IN2, Any] | Callable[[IN2], Any],
         key_type: TypeInformation | None = None,
-    ) -> ConnectedStreams:
+    ) -> ConnectedStreams[IN1, IN2]:
         """Bring the records of each key of both streams together.
 
         Args:
@@ -69,7 +71,7 @@ class ConnectedStreams:
             self.stream1.key_by(key_selector1, key_type), self.stream2.key_by(key_selector2, key_type)
         )
 
-    def map(self, func: CoMapFunction, output_type: TypeInformation | None = None) -> DataStream:
+    def map(self, func: CoMapFunction[IN1, IN2, OUT], output_type: TypeInformation | None = None) -> DataStream[OUT]:
         """Make at most one record out of each record of either stream; None gives none, as in PyFlink.
 
         Args:
@@ -85,7 +87,9 @@ class ConnectedStreams:
             return self._keyed("Co-Map", KeyedCoMap(func), output_type)
         return self._transform(OperatorKind.CO_MAP, "Co-Map", {"function": func}, output_type)
 
-    def flat_map(self, func: CoFlatMapFunction, output_type: TypeInformation | None = None) -> DataStream:
+    def flat_map(
+        self, func: CoFlatMapFunction[IN1, IN2, OUT], output_type: TypeInformation | None = None
+    ) -> DataStream[OUT]:
         """Make any number of records out of each record of either stream.
 
         Args:
@@ -102,8 +106,10 @@ class ConnectedStreams:
         return self._transform(OperatorKind.CO_FLAT_MAP, "Co-Flat Map", {"function": func}, output_type)
 
     def process(
-        self, func: CoProcessFunction | KeyedCoProcessFunction, output_type: TypeInformation | None = None
-    ) -> DataStream:
+        self,
+        func: CoProcessFunction[IN1, IN2, OUT] | KeyedCoProcessFunction[Any, IN1, IN2, OUT],
+        output_type: TypeInformation | None = None,
+    ) -> DataStream[OUT]:
         """Run a process function over both streams: timestamps, watermarks, side outputs and, with keys, timers.
 
         Args:
@@ -127,11 +133,10 @@ class ConnectedStreams:
 
     def _key_selectors(self) -> tuple[object, object] | None:
         """Return the key selectors, None unless both streams have one."""
-        if isinstance(self.stream1, KeyedStream) and isinstance(self.stream2, KeyedStream):
-            return self.stream1._key_selector, self.stream2._key_selector
-        return None
+        selectors = self.stream1._key_selector, self.stream2._key_selector
+        return None if None in selectors else selectors
 
-    def _keyed(self, name: str, function: KeyedCoProcessFunction, output_type: TypeInformation | None) -> DataStream:
+    def _keyed(self, name: str, function: object, output_type: TypeInformation | None) -> DataStream[Any]:
         selectors = self._key_selectors()
         assert selectors is not None
         members = {"function": function, "key_selector1": selectors[0], "key_selector2": selectors[1]}
@@ -139,11 +144,11 @@ class ConnectedStreams:
 
     def _transform(
         self, kind: OperatorKind, name: str, members: Mapping[str, object], output_type: TypeInformation | None
-    ) -> DataStream:
+    ) -> DataStream[Any]:
         return add_two_input_operator(self.stream1, self.stream2, kind, name, members, output_type=output_type)
 
 
-class BroadcastStream:
+class BroadcastStream(Generic[IN1]):
     """A stream whose records go to every subtask, to fill broadcast maps there; made by :meth:`DataStream.broadcast`.
 
     Connect another stream with it: ``stream.connect(broadcast_stream)``.
@@ -151,12 +156,14 @@ class BroadcastStream:
     Source: org.apache.flink.streaming.api.datastream.BroadcastStream.
     """
 
-    def __init__(self, input_stream: DataStream, broadcast_state_descriptors: Sequence[MapStateDescriptor]) -> None:
+    def __init__(
+        self, input_stream: DataStream[IN1], broadcast_state_descriptors: Sequence[MapStateDescriptor]
+    ) -> None:
         self.input_stream = input_stream
         self.broadcast_state_descriptors = list(broadcast_state_descriptors)
 
 
-class BroadcastConnectedStream:
+class BroadcastConnectedStream(Generic[IN1, IN2]):
     """A stream, keyed or not, and a broadcast one, read by one function; made by :meth:`DataStream.connect`.
 
     Source: org.apache.flink.streaming.api.datastream.BroadcastConnectedStream.
@@ -179,8 +186,8 @@ class BroadcastConnectedStream:
 
     def __init__(
         self,
-        non_broadcast_stream: DataStream,
-        broadcast_stream: BroadcastStream,
+        non_broadcast_stream: DataStream[IN1],
+        broadcast_stream: BroadcastStream[IN2],
         broadcast_state_descriptors: Sequence[MapStateDescriptor],
     ) -> None:
         self.non_broadcast_stream = non_broadcast_stream
@@ -189,9 +196,9 @@ class BroadcastConnectedStream:
 
     def process(
         self,
-        func: BroadcastProcessFunction[Any, Any, Any] | KeyedBroadcastProcessFunction[Any, Any, Any, Any],
+        func: BroadcastProcessFunction[IN1, IN2, OUT] | KeyedBroadcastProcessFunction[Any, IN1, IN2, OUT],
         output_type: TypeInformation | None = None,
-    ) -> DataStream:
+    ) -> DataStream[OUT]:
         """Run a function over both streams.
 
         Args:
@@ -204,7 +211,7 @@ class BroadcastConnectedStream:
         """
         stream = self.non_broadcast_stream
         members: dict[str, object] = {"function": func, "descriptors": tuple(self.broadcast_state_descriptors)}
-        if isinstance(stream, KeyedStream):
+        if stream._key_selector is not None:
             check_function("func", func, KeyedBroadcastProcessFunction, or_callable=False)
             kind, name = OperatorKind.KEYED_BROADCAST_PROCESS, "Co-Process-Broadcast-Keyed"
             members["key_selector"] = stream._key_selector
@@ -216,21 +223,17 @@ class BroadcastConnectedStream:
 
 
 def add_two_input_operator(
-    stream1: DataStream,
-    stream2: DataStream,
+    stream1: DataStream[Any],
+    stream2: DataStream[Any],
     kind: OperatorKind,
     name: str,
     members: Mapping[str, object],
     *,
     output_type: TypeInformation | None,
-) -> DataStream:
+) -> DataStream[Any]:
     """Add an operator that reads two streams and return its main output."""
-    pipeline = stream1._pipeline
     edges = (*stream1._edges, *(replace(edge, input_index=1) for edge in stream2._edges))
-    operator = pipeline.add_operator(kind, name, members, edges)
-    type_info = Types.PICKLED_BYTE_ARRAY() if output_type is None else output_type
-    edge = pipeline.output(operator, type_info)
-    return DataStream(stream1._environment, pipeline, (edge,), type_info, operator)
+    return stream1._output_of(stream1._pipeline.add_operator(kind, name, members, edges), output_type)
 
 
 show("penstock.datastream.data_stream", BroadcastConnectedStream, BroadcastStream, ConnectedStreams)

@@ -44,7 +44,7 @@ class _Held(Function, Generic[F]):
             self.function.close()
 
 
-class HeldReduce(_Held[Any], ReduceFunction):
+class HeldReduce(_Held[Any], ReduceFunction[Any]):
     """A reduce function."""
 
     result = "The result of reduce"
@@ -57,7 +57,7 @@ class HeldReduce(_Held[Any], ReduceFunction):
         return self._held.value(self._call(value1, value2))
 
 
-class HeldAggregate(_Held[AggregateFunction], AggregateFunction):
+class HeldAggregate(_Held[AggregateFunction[Any, Any, Any]], AggregateFunction[Any, Any, Any]):
     """An aggregate function with a type for its accumulators."""
 
     result = "The accumulator"
@@ -75,7 +75,7 @@ class HeldAggregate(_Held[AggregateFunction], AggregateFunction):
         return self._held.value(self.function.merge(acc_a, acc_b))
 
 
-class HeldKey(_Held[Any], KeySelector):
+class HeldKey(_Held[Any], KeySelector[Any, Any]):
     """A key selector with a type for its keys."""
 
     result = "A key"
@@ -93,7 +93,9 @@ def held_reduce(function: Any, type_info: TypeInformation | None) -> Any:
     return function if conversion(type_info, "") is None or type_info is None else HeldReduce(function, type_info)
 
 
-def held_aggregate(function: AggregateFunction, type_info: TypeInformation | None) -> AggregateFunction:
+def held_aggregate(
+    function: AggregateFunction[Any, Any, Any], type_info: TypeInformation | None
+) -> AggregateFunction[Any, Any, Any]:
     """Return an aggregate function whose accumulators are held to a type, if there is one."""
     return function if conversion(type_info, "") is None or type_info is None else HeldAggregate(function, type_info)
 

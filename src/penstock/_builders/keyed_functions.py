@@ -41,14 +41,14 @@ class _Wrapping(Function, Generic[F]):
         self.function.close()
 
 
-class KeyedMap(_Wrapping[MapFunction], KeyedProcessFunction):
+class KeyedMap(_Wrapping[MapFunction[Any, Any]], KeyedProcessFunction[Any, Any, Any]):
     """A MapFunction on a keyed stream."""
 
     def process_element(self, value: Any, ctx: KeyedProcessFunction.Context) -> Iterable[Any]:
         return (self.function.map(value),)
 
 
-class KeyedFlatMap(_Wrapping[FlatMapFunction], KeyedProcessFunction):
+class KeyedFlatMap(_Wrapping[FlatMapFunction[Any, Any]], KeyedProcessFunction[Any, Any, Any]):
     """A FlatMapFunction on a keyed stream."""
 
     yields = True
@@ -57,14 +57,14 @@ class KeyedFlatMap(_Wrapping[FlatMapFunction], KeyedProcessFunction):
         return self.function.flat_map(value)
 
 
-class KeyedFilter(_Wrapping[FilterFunction], KeyedProcessFunction):
+class KeyedFilter(_Wrapping[FilterFunction[Any]], KeyedProcessFunction[Any, Any, Any]):
     """A FilterFunction on a keyed stream."""
 
     def process_element(self, value: Any, ctx: KeyedProcessFunction.Context) -> Iterable[Any] | None:
         return (value,) if self.function.filter(value) else None
 
 
-class KeyedCoMap(_Wrapping[CoMapFunction], KeyedCoProcessFunction):
+class KeyedCoMap(_Wrapping[CoMapFunction[Any, Any, Any]], KeyedCoProcessFunction[Any, Any, Any, Any]):
     """A CoMapFunction on keyed streams."""
 
     def process_element1(self, value: Any, ctx: KeyedCoProcessFunction.Context) -> Iterable[Any] | None:
@@ -76,7 +76,7 @@ class KeyedCoMap(_Wrapping[CoMapFunction], KeyedCoProcessFunction):
         return None if result is None else (result,)
 
 
-class KeyedCoFlatMap(_Wrapping[CoFlatMapFunction], KeyedCoProcessFunction):
+class KeyedCoFlatMap(_Wrapping[CoFlatMapFunction[Any, Any, Any]], KeyedCoProcessFunction[Any, Any, Any, Any]):
     """A CoFlatMapFunction on keyed streams."""
 
     yields = True
@@ -88,7 +88,7 @@ class KeyedCoFlatMap(_Wrapping[CoFlatMapFunction], KeyedCoProcessFunction):
         return self.function.flat_map2(value)
 
 
-class KeyedCoProcess(_Wrapping[CoProcessFunction], KeyedCoProcessFunction):
+class KeyedCoProcess(_Wrapping[CoProcessFunction[Any, Any, Any]], KeyedCoProcessFunction[Any, Any, Any, Any]):
     """A CoProcessFunction on keyed streams; its context is the one of the key then, as in Flink."""
 
     parts_tagged = True

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Generic, TypeVar
 
 from penstock._shelf import show
 from penstock.errors import JobRunError
@@ -13,8 +13,10 @@ if TYPE_CHECKING:
 
     from penstock.common.job_client import JobClient
 
+T = TypeVar("T")
 
-class CloseableIterator:
+
+class CloseableIterator(Generic[T]):
     """The records of a job that runs, as they become final; closing it early cancels the job.
 
     Use it in a ``with`` statement, so that the job ends with it.
@@ -26,18 +28,18 @@ class CloseableIterator:
         client: The job.
     """
 
-    def __init__(self, records: Iterator[Any], client: JobClient) -> None:
+    def __init__(self, records: Iterator[T], client: JobClient) -> None:
         self._records = records
         self._client = client
         self._over = False
 
-    def __iter__(self) -> CloseableIterator:
+    def __iter__(self) -> CloseableIterator[T]:
         return self
 
-    def __next__(self) -> Any:
+    def __next__(self) -> T:
         return self.next()
 
-    def next(self) -> Any:
+    def next(self) -> T:
         """Return the next record.
 
         Raises:
@@ -64,7 +66,7 @@ class CloseableIterator:
         except JobRunError:
             return  # cancelled, as it should be, or it failed before anybody asked for what made it fail
 
-    def __enter__(self) -> CloseableIterator:
+    def __enter__(self) -> CloseableIterator[T]:
         return self
 
     def __exit__(

@@ -1,41 +1,65 @@
-"""DataStream: a stream of records and what can be done with it."""
+"""DataStream and KeyedStream: what can be done with a stream of records. Each makes the other: they stand together."""
 
 from __future__ import annotations
 
 from dataclasses import replace
-from itertools import islice
-from typing import TYPE_CHECKING, Any, overload
+from typing import TYPE_CHECKING, Any, Generic, Never, TypeVar, cast, overload
 
-from penstock._api.connectors.sink import Sink
-from penstock._api.functions.basic import FilterFunction, FlatMapFunction, KeySelector, MapFunction, Partitioner
-from penstock._api.functions.process import ProcessFunction
+from penstock._api.functions.basic import (
+    FilterFunction,
+    FlatMapFunction,
+    KeySelector,
+    MapFunction,
+    Partitioner,
+    ReduceFunction,
+)
+from penstock._api.functions.process import KeyedProcessFunction, ProcessFunction
 from penstock._api.output_tag import OutputTag
 from penstock._builders.aggregations import Projection
 from penstock._builders.checks import check_broadcast_descriptors, check_function, check_watermark_strategy
-from penstock._builders.held_functions import held_key
-from penstock._builders.operator_settings import StreamSettings
-from penstock._builders.results import CloseableIterator
-from penstock._builders.sink import DataStreamSink
+from penstock._builders.connected import BroadcastConnectedStream, BroadcastStream, ConnectedStreams
+from penstock._builders.field_aggregations import FieldAggregations
+from penstock._builders.held_functions import held_key, held_reduce
+from penstock._builders.keyed_functions import KeyedFilter, KeyedFlatMap, KeyedMap
+from penstock._builders.outputs import StreamOutputs
+from penstock._builders.windowed import WindowedStream
 from penstock._engine.graph.job_graph import OperatorKind, PartitionerKind
 from penstock._engine.graph.pickling import dumps_members
 from penstock._engine.graph.stream_graph import Partitioning, StreamEdge, StreamNode
 from penstock._shelf import show
-from penstock.common.typeinfo import PickledBytesTypeInfo, TupleTypeInfo, TypeInformation, Types
+from penstock.common.typeinfo import TupleTypeInfo, TypeInformation, Types
 from penstock.errors import UnsupportedOperationError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
     from penstock._api.state.descriptors import MapStateDescriptor
-    from penstock._builders.connected import BroadcastConnectedStream, BroadcastStream, ConnectedStreams
-    from penstock._builders.environment import StreamExecutionEnvironment
-    from penstock._builders.keyed import KeyedStream
-    from penstock._builders.pipeline import Pipeline
-    from penstock.common.execution_config import ExecutionConfig
+    from penstock._api.window import WindowAssigner
     from penstock.common.watermark_strategy import WatermarkStrategy
 
+T = TypeVar("T")
+U = TypeVar("U")
+K = TypeVar("K")
+K2 = TypeVar("K2")
+W = TypeVar("W")
 
-class DataStream(StreamSettings):
+_SETTINGS = {
+    "name": "Set name",
+    "get_name": "Get name",
+    "uid": "Set uid",
+    "set_parallelism": "Set parallelism",
+    "set_max_parallelism": "Set max parallelism",
+    "force_non_parallel": "Set force non-parallel",
+    "set_buffer_timeout": "Set buffer timeout",
+    "start_new_chain": "Start new chain",
+    "disable_chaining": "Disable chaining",
+    "slot_sharing_group": "Setting slot sharing group",
+    "set_description": "Set description",
+    "get_side_output": "Get side output",
+}
+
+
+class DataStream(StreamOutputs[T]):
     """A stream of records, made by the environment or out of another stream.
 
     Every method that takes a function takes a Function object or a plain callable. The function is pickled at the call,
@@ -51,37 +75,11 @@ class DataStream(StreamSettings):
         'Reduce'
     """
 
-    def __init__(
-        self,
-        environment: StreamExecutionEnvironment,
-        pipeline: Pipeline,
-        edges: tuple[StreamEdge, ...],
-        type_info: TypeInformation,
-        operator: StreamNode | None = None,
-    ) -> None:
-        self._environment = environment
-        self._pipeline = pipeline
-        self._edges = edges
-        self._type_info = type_info
-        self._operator = operator
-
-    # ------------------------------------------------------------------------------------------------------- getters
-
-    def get_type(self) -> TypeInformation:
-        """Return the type of the records; ``Types.PICKLED_BYTE_ARRAY()`` when none was declared."""
-        return self._type_info
-
-    def get_execution_environment(self) -> StreamExecutionEnvironment:
-        """Return the environment that the stream belongs to."""
-        return self._environment
-
-    def get_execution_config(self) -> ExecutionConfig:
-        """Return the settings of the environment's jobs."""
-        return self._environment.get_config()
-
     # --------------------------------------------------------------------------------------------- record by record
 
-    def map(self, func: MapFunction | Callable[[Any], Any], output_type: TypeInformation | None = None) -> DataStream:
+    def map(
+        self, func: MapFunction[T, U] | Callable[[T], U], output_type: TypeInformation | None = None
+    ) -> DataStream[U]:
         """Make one record out of each record.
 
         Args:
@@ -97,9 +95,9 @@ class DataStream(StreamSettings):
 
     def flat_map(
         self,
-        func: FlatMapFunction | Callable[[Any], Iterable[Any] | None],
+        func: FlatMapFunction[T, U] | Callable[[T], Iterable[U] | None],
         output_type: TypeInformation | None = None,
-    ) -> DataStream:
+    ) -> DataStream[U]:
         """Make any number of records out of each record.
 
         Args:
@@ -113,7 +111,7 @@ class DataStream(StreamSettings):
         check_function("func", func, FlatMapFunction)
         return self._transform(OperatorKind.FLAT_MAP, "FlatMap", {"function": func}, output_type)
 
-    def filter(self, func: FilterFunction | Callable[[Any], bool]) -> DataStream:
+    def filter(self, func: FilterFunction[T] | Callable[[T], object]) -> DataStream[T]:
         """Keep the records for which a function is true.
 
         Args:
@@ -126,7 +124,7 @@ class DataStream(StreamSettings):
         check_function("func", func, FilterFunction)
         return self._transform(OperatorKind.FILTER, "Filter", {"function": func}, self._type_info, conform=False)
 
-    def process(self, func: ProcessFunction, output_type: TypeInformation | None = None) -> DataStream:
+    def process(self, func: ProcessFunction[T, U], output_type: TypeInformation | None = None) -> DataStream[U]:
         """Run a process function over the records: timestamps, watermarks and side outputs.
 
         Args:
@@ -140,7 +138,7 @@ class DataStream(StreamSettings):
         check_function("func", func, ProcessFunction, or_callable=False)
         return self._transform(OperatorKind.PROCESS, "Process", {"function": func}, output_type)
 
-    def project(self, *field_indexes: int) -> DataStream:
+    def project(self, *field_indexes: int) -> DataStream[Any]:
         """Keep some fields of each tuple, in the given order.
 
         Raises:
@@ -155,7 +153,7 @@ class DataStream(StreamSettings):
         members = {"function": Projection(field_indexes)}
         return self._transform(OperatorKind.MAP, "Projection", members, output_type, conform=False)
 
-    def assign_timestamps_and_watermarks(self, watermark_strategy: WatermarkStrategy) -> DataStream:
+    def assign_timestamps_and_watermarks(self, watermark_strategy: WatermarkStrategy) -> DataStream[T]:
         """Give the records timestamps and the stream watermarks, in place of those that it has.
 
         Args:
@@ -172,7 +170,7 @@ class DataStream(StreamSettings):
 
     # ------------------------------------------------------------------------------- several streams, several outputs
 
-    def union(self, *streams: DataStream) -> DataStream:
+    def union(self, *streams: DataStream[T]) -> DataStream[T]:
         """Put the records of several streams into one; a stream that is given twice comes twice.
 
         Raises:
@@ -186,12 +184,14 @@ class DataStream(StreamSettings):
         return self._rewired(edges, self._type_info if same else Types.PICKLED_BYTE_ARRAY())
 
     @overload
-    def connect(self, ds: DataStream) -> ConnectedStreams: ...
+    def connect(self, ds: DataStream[U]) -> ConnectedStreams[T, U]: ...
 
     @overload
-    def connect(self, ds: BroadcastStream) -> BroadcastConnectedStream: ...
+    def connect(self, ds: BroadcastStream[U]) -> BroadcastConnectedStream[T, U]: ...
 
-    def connect(self, ds: DataStream | BroadcastStream) -> ConnectedStreams | BroadcastConnectedStream:
+    def connect(
+        self, ds: DataStream[U] | BroadcastStream[U]
+    ) -> ConnectedStreams[T, U] | BroadcastConnectedStream[T, U]:
         """Feed this stream and another one to one function that tells their records apart.
 
         Args:
@@ -201,19 +201,13 @@ class DataStream(StreamSettings):
             TypeError: It is no stream.
             UnsupportedOperationError: It belongs to another environment.
         """
-        from penstock._builders.connected import (
-            BroadcastConnectedStream,
-            BroadcastStream,
-            ConnectedStreams,
-        )
-
         if isinstance(ds, BroadcastStream):
             self._check_stream("connect", ds.input_stream)
             return BroadcastConnectedStream(self, ds, ds.broadcast_state_descriptors)
         self._check_stream("connect", ds)
         return ConnectedStreams(self, ds)
 
-    def get_side_output(self, output_tag: OutputTag) -> DataStream:
+    def get_side_output(self, output_tag: OutputTag) -> DataStream[Any]:
         """Return what the operator emits to a side output.
 
         Args:
@@ -233,8 +227,8 @@ class DataStream(StreamSettings):
     # -------------------------------------------------------------------------------------------------- partitioning
 
     def key_by(
-        self, key_selector: KeySelector | Callable[[Any], Any], key_type: TypeInformation | None = None
-    ) -> KeyedStream:
+        self, key_selector: KeySelector[T, K] | Callable[[T], K], key_type: TypeInformation | None = None
+    ) -> KeyedStream[T, K]:
         """Bring the records of each key together; functions after it may keep state by key.
 
         Args:
@@ -246,27 +240,25 @@ class DataStream(StreamSettings):
             TypeError: The selector is neither a KeySelector nor a callable.
             UnpicklableFunctionError: The selector captured something that cannot be pickled.
         """
-        from penstock._builders.keyed import KeyedStream
-
         check_function("key_selector", key_selector, KeySelector)
         key_selector = held_key(key_selector, key_type)
         payload = dumps_members("KeyBy", {"key_selector": key_selector})
         edges = self._partitioned_edges(PartitionerKind.HASH, payload)
         return KeyedStream(self, edges, key_selector)
 
-    def shuffle(self) -> DataStream:
+    def shuffle(self) -> DataStream[T]:
         """Send each record to a subtask at random."""
         return self._partitioned(PartitionerKind.SHUFFLE)
 
-    def rebalance(self) -> DataStream:
+    def rebalance(self) -> DataStream[T]:
         """Send the records to all subtasks in turn."""
         return self._partitioned(PartitionerKind.REBALANCE)
 
-    def rescale(self) -> DataStream:
+    def rescale(self) -> DataStream[T]:
         """Send the records of each subtask in turn to a few subtasks that are its own."""
         return self._partitioned(PartitionerKind.RESCALE)
 
-    def forward(self) -> DataStream:
+    def forward(self) -> DataStream[T]:
         """Send the records of each subtask to the one of the same index.
 
         The next operator must have the same parallelism, else the job is refused.
@@ -274,20 +266,20 @@ class DataStream(StreamSettings):
         return self._partitioned(PartitionerKind.FORWARD)
 
     @overload
-    def broadcast(self) -> DataStream: ...
+    def broadcast(self) -> DataStream[T]: ...
 
     @overload
     def broadcast(
         self,
         broadcast_state_descriptor: MapStateDescriptor,
         *other_broadcast_state_descriptors: MapStateDescriptor,
-    ) -> BroadcastStream: ...
+    ) -> BroadcastStream[T]: ...
 
     def broadcast(
         self,
         broadcast_state_descriptor: MapStateDescriptor | None = None,
         *other_broadcast_state_descriptors: MapStateDescriptor,
-    ) -> DataStream | BroadcastStream:
+    ) -> DataStream[T] | BroadcastStream[T]:
         """Send each record to every subtask, or fill maps with them that every subtask has.
 
         Args:
@@ -299,8 +291,6 @@ class DataStream(StreamSettings):
             TypeError: One of them is no MapStateDescriptor.
             UnsupportedOperationError: Two of them have one name.
         """
-        from penstock._builders.connected import BroadcastStream
-
         stream = self._partitioned(PartitionerKind.BROADCAST)
         if broadcast_state_descriptor is None:
             return stream
@@ -310,9 +300,9 @@ class DataStream(StreamSettings):
 
     def partition_custom(
         self,
-        partitioner: Partitioner | Callable[[Any, int], int],
-        key_selector: KeySelector | Callable[[Any], Any],
-    ) -> DataStream:
+        partitioner: Partitioner[K] | Callable[[K, int], int],
+        key_selector: KeySelector[T, K] | Callable[[T], K],
+    ) -> DataStream[T]:
         """Send each record to the subtask that a function chooses.
 
         Args:
@@ -329,75 +319,6 @@ class DataStream(StreamSettings):
         members = {"partitioner": partitioner, "key_selector": key_selector}
         return self._partitioned(PartitionerKind.CUSTOM, dumps_members("partition_custom", members))
 
-    # --------------------------------------------------------------------------------------------------------- sinks
-
-    def sink_to(self, sink: Sink[Any]) -> DataStreamSink:
-        """Write the records to a sink.
-
-        Raises:
-            TypeError: The sink is no Sink.
-            UnpicklableFunctionError: The sink holds something that cannot be pickled.
-        """
-        if not isinstance(sink, Sink):  # pyright: ignore[reportUnnecessaryIsInstance]
-            msg = f"sink must be a Sink, not {sink!r}."
-            raise TypeError(msg)
-        members = {"sink": sink.for_type(self._declared_type())}
-        return DataStreamSink(self._add(OperatorKind.SINK_WRITER, "Sink", members))
-
-    def print(self, sink_identifier: str | None = None) -> DataStreamSink:
-        """Write a line for each record to the standard output of the program.
-
-        Lines come once their checkpoint is complete. Restarts of the job neither repeat nor drop any, unless standard
-        output itself fails: then the lines that were being written come again. A program that is killed may not have
-        printed the lines of its last checkpoint; the one that goes on from there does not print them.
-
-        Args:
-            sink_identifier: Put before each line with ``> ``. At a parallelism above 1 the number of the subtask,
-                counted from 1, is there too.
-        """
-        members = {"type_info": self._declared_type(), "as_text": True, "prefix": sink_identifier}
-        return DataStreamSink(self._add(OperatorKind.COLLECT, "Print to Std. Out", members))
-
-    def add_sink(self, sink_func: object) -> DataStreamSink:
-        """Refuse: sink functions are Java objects.
-
-        Raises:
-            UnsupportedOperationError: Always.
-        """
-        operation = f"add_sink({sink_func!r})"
-        raise UnsupportedOperationError(operation, "sink functions need the JVM; use sink_to(...) with a Sink")
-
-    def execute_and_collect(
-        self, job_execution_name: str | None = None, limit: int | None = None
-    ) -> CloseableIterator | list[Any]:
-        """Run everything that the environment has so far, and bring the records of this stream back.
-
-        Each record comes once, after the checkpoint that has it is complete, whatever restarts the job. Where the job
-        cannot hand over a record, the iterator raises. What a program has got is gone when it is killed: the one that
-        goes on from the checkpoint gets what comes after it. Use a sink for what has to outlive the program.
-
-        Args:
-            job_execution_name: The name of the job.
-            limit: How many records to take at most; the job is cancelled when it has more.
-
-        Returns:
-            Without a limit, the records as they become final; close the iterator, or use ``with``. With a limit, a
-            list.
-
-        Raises:
-            JobGraphError: The job cannot be run.
-            JobExecutionError: The job failed, or what it collected cannot be read back; without a limit, the iterator
-                raises it.
-        """
-        members = {"type_info": self._declared_type(), "as_text": False, "prefix": None}
-        node = self._add(OperatorKind.COLLECT, "Collect", members, keep_size=True)
-        records, client = self._environment._run_and_collect(node, job_execution_name)
-        iterator = CloseableIterator(records, client)
-        if limit is None:
-            return iterator
-        with iterator:
-            return list(islice(iterator, limit))
-
     # ----------------------------------------------------------------------------------------------------- machinery
 
     def _check_stream(self, method: str, stream: object) -> None:
@@ -409,21 +330,6 @@ class DataStream(StreamSettings):
             operation = f"{method}() with a stream of another environment"
             raise UnsupportedOperationError(operation, "make both streams from one StreamExecutionEnvironment")
 
-    def _operator_for(self, method: str) -> StreamNode:
-        if self._operator is None:
-            operation = f"{method}() on a stream that no operator made (after a union, a partitioning or a side output)"
-            raise UnsupportedOperationError(operation, "call it on the stream that the operator returned")
-        return self._operator
-
-    def _declared_type(self) -> TypeInformation | None:
-        return None if isinstance(self._type_info, PickledBytesTypeInfo) else self._type_info
-
-    def _add(
-        self, kind: OperatorKind, name: str, members: Mapping[str, object], *, keep_size: bool = False
-    ) -> StreamNode:
-        sized_like = self._edges[0].source if keep_size else None
-        return self._pipeline.add_operator(kind, name, members, self._edges, sized_like=sized_like)
-
     def _transform(
         self,
         kind: OperatorKind,
@@ -433,21 +339,158 @@ class DataStream(StreamSettings):
         *,
         conform: bool = True,
         keep_size: bool = False,
-    ) -> DataStream:
+    ) -> DataStream[Any]:
         """Add an operator that reads this stream and return its main output."""
-        operator = self._add(kind, name, members, keep_size=keep_size)
+        return self._output_of(self._add(kind, name, members, keep_size=keep_size), output_type, conform=conform)
+
+    def _output_of(
+        self, operator: StreamNode, output_type: TypeInformation | None, *, conform: bool = True
+    ) -> DataStream[Any]:
+        """Return the main output of an operator that reads this stream."""
         type_info = Types.PICKLED_BYTE_ARRAY() if output_type is None else output_type
         edge = self._pipeline.output(operator, type_info, conform=conform)
         return DataStream(self._environment, self._pipeline, (edge,), type_info, operator)
 
-    def _rewired(self, edges: tuple[StreamEdge, ...], type_info: TypeInformation) -> DataStream:
+    def _rewired(self, edges: tuple[StreamEdge, ...], type_info: TypeInformation) -> DataStream[Any]:
         return DataStream(self._environment, self._pipeline, edges, type_info)
 
-    def _partitioned(self, kind: PartitionerKind, payload: bytes = b"") -> DataStream:
+    def _partitioned(self, kind: PartitionerKind, payload: bytes = b"") -> DataStream[T]:
         return self._rewired(self._partitioned_edges(kind, payload), self._type_info)
 
     def _partitioned_edges(self, kind: PartitionerKind, payload: bytes = b"") -> tuple[StreamEdge, ...]:
         return tuple(replace(edge, partitioning=Partitioning(kind, payload)) for edge in self._edges)
 
 
-show("penstock.datastream.data_stream", DataStream)
+class KeyedStream(FieldAggregations[T], DataStream[T], Generic[T, K]):
+    """A stream that ``key_by`` made: records of one key are together, and functions may keep state for each key.
+
+    Source: org.apache.flink.streaming.api.datastream.KeyedStream.
+
+    Example:
+        >>> from penstock.datastream import StreamExecutionEnvironment
+        >>> env = StreamExecutionEnvironment.get_execution_environment()
+        >>> keyed = env.from_collection([("a", 1), ("b", 2), ("a", 3)]).key_by(lambda pair: pair[0])
+        >>> keyed.sum(1).get_name()
+        'Sum'
+    """
+
+    def __init__(
+        self, origin: DataStream[T], edges: tuple[StreamEdge, ...], key_selector: KeySelector[T, K] | Callable[[T], K]
+    ) -> None:
+        super().__init__(origin._environment, origin._pipeline, edges, origin._type_info)
+        self._key_selector = key_selector
+        self._origin = origin
+
+    def key_by(
+        self, key_selector: KeySelector[T, K2] | Callable[[T], K2], key_type: TypeInformation | None = None
+    ) -> KeyedStream[T, K2]:
+        """Bring the records together by another key, in place of this one."""
+        return self._origin.key_by(key_selector, key_type)
+
+    # --------------------------------------------------------------------------------------------- record by record
+
+    def map(
+        self, func: MapFunction[T, U] | Callable[[T], U], output_type: TypeInformation | None = None
+    ) -> DataStream[U]:
+        """Make one record out of each record; the ``open`` of a MapFunction may take keyed state."""
+        check_function("func", func, MapFunction)
+        if isinstance(func, MapFunction):
+            return self._keyed_process("Map", KeyedMap(cast("Any", func)), output_type)
+        return super().map(func, output_type)
+
+    def flat_map(
+        self,
+        func: FlatMapFunction[T, U] | Callable[[T], Iterable[U] | None],
+        output_type: TypeInformation | None = None,
+    ) -> DataStream[U]:
+        """Make any number of records out of each one; the ``open`` of a FlatMapFunction may take keyed state."""
+        check_function("func", func, FlatMapFunction)
+        if isinstance(func, FlatMapFunction):
+            return self._keyed_process("FlatMap", KeyedFlatMap(cast("Any", func)), output_type)
+        return super().flat_map(func, output_type)
+
+    def filter(self, func: FilterFunction[T] | Callable[[T], object]) -> DataStream[T]:
+        """Keep the records for which a function is true; the ``open`` of a FilterFunction may take keyed state."""
+        check_function("func", func, FilterFunction)
+        if isinstance(func, FilterFunction):
+            return self._keyed_process("Filter", KeyedFilter(cast("Any", func)), self._type_info, conform=False)
+        return super().filter(func)
+
+    def process(  # pyright: ignore[reportIncompatibleMethodOverride] - PyFlink's signature
+        self, func: KeyedProcessFunction[K, T, U], output_type: TypeInformation | None = None
+    ) -> DataStream[U]:
+        """Run a process function over the records: state, timers and side outputs.
+
+        Args:
+            func: The function.
+            output_type: The type of what goes to the main output; records are held to it.
+
+        Raises:
+            TypeError: The function is no KeyedProcessFunction.
+            UnpicklableFunctionError: The function captured something that cannot be pickled.
+        """
+        check_function("func", func, KeyedProcessFunction, or_callable=False)
+        return self._keyed_process("KeyedProcess", func, output_type)
+
+    def _keyed_process(
+        self, name: str, func: object, output_type: TypeInformation | None, *, conform: bool = True
+    ) -> DataStream[Any]:
+        members = {"function": func, "key_selector": self._key_selector}
+        return self._transform(OperatorKind.KEYED_PROCESS, name, members, output_type, conform=conform)
+
+    # --------------------------------------------------------------------------------------------------- aggregation
+
+    def reduce(self, func: ReduceFunction[T] | Callable[[T, T], T]) -> DataStream[T]:
+        """Fold the records of each key into one; every record gives the result so far.
+
+        Args:
+            func: Takes the result so far and the next record; the first record of a key is its first result.
+
+        Raises:
+            TypeError: The function is neither a ReduceFunction nor a callable.
+            UnpicklableFunctionError: The function captured something that cannot be pickled.
+        """
+        check_function("func", func, ReduceFunction)
+        return self._reduce("Reduce", func)
+
+    def _reduce(self, name: str, func: object) -> DataStream[T]:
+        members = {"function": held_reduce(func, self._type_info), "key_selector": self._key_selector}
+        return self._transform(OperatorKind.REDUCE, name, members, self._type_info, conform=False)
+
+    # ------------------------------------------------------------------------------------------------------- windows
+
+    def window(self, window_assigner: WindowAssigner[Any, W]) -> WindowedStream[T, K, W]:
+        """Group the records of each key into windows.
+
+        Args:
+            window_assigner: Says which windows a record belongs to.
+
+        Raises:
+            TypeError: The assigner is no WindowAssigner.
+        """
+        return WindowedStream(self, window_assigner)
+
+    # ------------------------------------------------------------------------------- what a keyed stream does not have
+
+    def broadcast(self, *args: object) -> Never:  # pyright: ignore[reportIncompatibleMethodOverride]
+        """Refuse, as all partitioning of a keyed stream.
+
+        Raises:
+            UnsupportedOperationError: Always.
+        """
+        del args
+        self._partitioned(PartitionerKind.BROADCAST)
+
+    def _partitioned(self, kind: PartitionerKind, payload: bytes = b"") -> Never:
+        del kind, payload
+        operation = "Partitioning a KeyedStream"
+        raise UnsupportedOperationError(operation, "Cannot override partitioning for KeyedStream")
+
+    def _operator_for(self, method: str) -> StreamNode:
+        operation = f"{_SETTINGS[method]} for KeyedStream"
+        raise UnsupportedOperationError(
+            operation, "call it on the stream before key_by, or on the result of the next operation"
+        )
+
+
+show("penstock.datastream.data_stream", DataStream, KeyedStream)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Generic, TypeVar, overload
 
 from penstock._api.functions.basic import AggregateFunction, ReduceFunction
 from penstock._api.functions.windows import ProcessWindowFunction, WindowFunction
@@ -18,12 +18,18 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from penstock._builders.environment import StreamExecutionEnvironment
-    from penstock._builders.keyed import KeyedStream
-    from penstock._builders.stream import DataStream
+    from penstock._builders.stream import DataStream, KeyedStream
     from penstock.common.typeinfo import TypeInformation
 
+T = TypeVar("T")
+K = TypeVar("K")
+W = TypeVar("W")
+ACC = TypeVar("ACC")
+R = TypeVar("R")
+OUT = TypeVar("OUT")
 
-class WindowedStream:
+
+class WindowedStream(Generic[T, K, W]):
     """The records of each key in windows.
 
     A window fires when the watermark passes its end, and at the end of the input; a window without records never does.
@@ -49,7 +55,7 @@ class WindowedStream:
         'Window'
     """
 
-    def __init__(self, keyed_stream: KeyedStream, window_assigner: WindowAssigner[Any, Any]) -> None:
+    def __init__(self, keyed_stream: KeyedStream[T, K], window_assigner: WindowAssigner[Any, W]) -> None:
         if not isinstance(window_assigner, WindowAssigner):  # pyright: ignore[reportUnnecessaryIsInstance]
             msg = f"window_assigner must be a WindowAssigner, not {window_assigner!r}."
             raise TypeError(msg)
@@ -69,7 +75,7 @@ class WindowedStream:
         """Return the type of the records."""
         return self._keyed_stream.get_type()
 
-    def allowed_lateness(self, time_ms: int) -> WindowedStream:
+    def allowed_lateness(self, time_ms: int) -> WindowedStream[T, K, W]:
         """Keep windows open for late records, each of which fires its window again.
 
         Args:
@@ -85,7 +91,7 @@ class WindowedStream:
         self._allowed_lateness_ms = time_ms
         return self
 
-    def side_output_late_data(self, output_tag: OutputTag) -> WindowedStream:
+    def side_output_late_data(self, output_tag: OutputTag) -> WindowedStream[T, K, W]:
         """Send records that are too late to a side output in place of dropping them.
 
         Args:
@@ -100,12 +106,28 @@ class WindowedStream:
         self._late_tag = output_tag
         return self
 
+    @overload
     def reduce(
         self,
-        reduce_function: ReduceFunction | Callable[[Any, Any], Any],
-        window_function: WindowFunction[Any, Any, Any, Any] | ProcessWindowFunction[Any, Any, Any, Any] | None = None,
+        reduce_function: ReduceFunction[T] | Callable[[T, T], T],
+        window_function: None = None,
         output_type: TypeInformation | None = None,
-    ) -> DataStream:
+    ) -> DataStream[T]: ...
+
+    @overload
+    def reduce(
+        self,
+        reduce_function: ReduceFunction[T] | Callable[[T, T], T],
+        window_function: WindowFunction[T, OUT, K, W] | ProcessWindowFunction[T, OUT, K, W],
+        output_type: TypeInformation | None = None,
+    ) -> DataStream[OUT]: ...
+
+    def reduce(
+        self,
+        reduce_function: ReduceFunction[T] | Callable[[T, T], T],
+        window_function: WindowFunction[T, Any, K, W] | ProcessWindowFunction[T, Any, K, W] | None = None,
+        output_type: TypeInformation | None = None,
+    ) -> DataStream[Any]:
         """Fold the records of each window into one as they arrive.
 
         Args:
@@ -124,13 +146,31 @@ class WindowedStream:
         held = held_reduce(reduce_function, self.get_input_type())
         return self._build("reduce", held, window_function, output_type)
 
+    @overload
     def aggregate(
         self,
-        aggregate_function: AggregateFunction,
-        window_function: WindowFunction[Any, Any, Any, Any] | ProcessWindowFunction[Any, Any, Any, Any] | None = None,
+        aggregate_function: AggregateFunction[T, ACC, R],
+        window_function: None = None,
         accumulator_type: TypeInformation | None = None,
         output_type: TypeInformation | None = None,
-    ) -> DataStream:
+    ) -> DataStream[R]: ...
+
+    @overload
+    def aggregate(
+        self,
+        aggregate_function: AggregateFunction[T, ACC, R],
+        window_function: WindowFunction[R, OUT, K, W] | ProcessWindowFunction[R, OUT, K, W],
+        accumulator_type: TypeInformation | None = None,
+        output_type: TypeInformation | None = None,
+    ) -> DataStream[OUT]: ...
+
+    def aggregate(
+        self,
+        aggregate_function: AggregateFunction[T, ACC, R],
+        window_function: WindowFunction[R, Any, K, W] | ProcessWindowFunction[R, Any, K, W] | None = None,
+        accumulator_type: TypeInformation | None = None,
+        output_type: TypeInformation | None = None,
+    ) -> DataStream[Any]:
         """Fold the records of each window into an accumulator as they arrive.
 
         Args:
@@ -148,8 +188,8 @@ class WindowedStream:
         return self._build("aggregate", held, window_function, output_type)
 
     def apply(
-        self, window_function: WindowFunction[Any, Any, Any, Any], output_type: TypeInformation | None = None
-    ) -> DataStream:
+        self, window_function: WindowFunction[T, OUT, K, W], output_type: TypeInformation | None = None
+    ) -> DataStream[OUT]:
         """Hand all records of a window to a function; they are kept until then.
 
         Args:
@@ -165,9 +205,9 @@ class WindowedStream:
 
     def process(
         self,
-        process_window_function: ProcessWindowFunction[Any, Any, Any, Any],
+        process_window_function: ProcessWindowFunction[T, OUT, K, W],
         output_type: TypeInformation | None = None,
-    ) -> DataStream:
+    ) -> DataStream[OUT]:
         """Hand all records of a window, and its context, to a function; they are kept until then.
 
         Args:
@@ -183,7 +223,7 @@ class WindowedStream:
 
     def _build(
         self, strategy: str, function: object, window_function: object, output_type: TypeInformation | None
-    ) -> DataStream:
+    ) -> DataStream[Any]:
         if window_function is not None:
             check_function("window_function", window_function, WindowFunction, ProcessWindowFunction, or_callable=False)
         members = {

@@ -13,17 +13,20 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, cast
 
 from penstock._api.connectors.enumerator_base import SplitQueueEnumerator
-from penstock._api.connectors.generating import GeneratorFunction, RateUnit
+from penstock._api.connectors.generating import GeneratorFunction, RateLimiterStrategy, RateUnit
 from penstock._api.connectors.reader import InputStatus, SourceReader
+from penstock._api.connectors.source import Boundedness, Source
 from penstock._api.connectors.split import SourceSplit
+from penstock._shelf import show
 from penstock.common.copies import own
 from penstock.common.option_table import OBJECT_REUSE
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from penstock._api.connectors.generating import RateLimiterStrategy
     from penstock._api.connectors.reader import ReaderOutput, SourceReaderContext
+    from penstock._api.connectors.source import SplitEnumeratorContext
+    from penstock.common.typeinfo import TypeInformation
 
 _BLOCK = 2048
 _MOST_CATCH_UP_SECONDS = 60.0
@@ -202,3 +205,65 @@ def _even_clock() -> Callable[[], float]:
     """Return a clock that shows the time of day now, and from here on the time that passes."""
     begun = time.time() - time.monotonic()
     return lambda: begun + time.monotonic()
+
+
+class DataGeneratorSource(Source[Any, "IndexSplit", "list[IndexSplit]"]):
+    """Calls a function with 0, 1, 2 and so on, and emits what it returns.
+
+    The readers take turns with the indices (reader 0 of 2 has 0, 2, 4, …), so that with times that grow with the index
+    no reader runs far ahead of the others. At parallelism 1 the records come in order.
+
+    Source: org.apache.flink.connector.datagen.source.DataGeneratorSource.
+
+    Args:
+        generator_function: Makes a record of an index: a callable or a :class:`GeneratorFunction`.
+        count: How many records to make; None never ends.
+        rate_limiter_strategy: How fast; as fast as possible by default.
+        type_info: The type of the records, None when there is none.
+
+    Raises:
+        ValueError: ``count`` is negative.
+
+    Example:
+        >>> squares = DataGeneratorSource(lambda index: index * index, 100, RateLimiterStrategy.per_second(10))
+        >>> squares.get_boundedness()
+        <Boundedness.BOUNDED: 'bounded'>
+    """
+
+    def __init__(
+        self,
+        generator_function: Callable[[int], Any] | GeneratorFunction[Any],
+        count: int | None = None,
+        rate_limiter_strategy: RateLimiterStrategy | None = None,
+        type_info: TypeInformation | None = None,
+    ) -> None:
+        if count is not None and count < 0:
+            msg = f"count cannot be negative: {count}."
+            raise ValueError(msg)
+        self._function, self._count, self._type_info = generator_function, count, type_info
+        self._strategy = rate_limiter_strategy or RateLimiterStrategy.no_op()
+
+    def get_boundedness(self) -> Boundedness:
+        """Return BOUNDED when there is a count."""
+        return Boundedness.CONTINUOUS_UNBOUNDED if self._count is None else Boundedness.BOUNDED
+
+    def get_produced_type(self) -> TypeInformation | None:
+        """Return the type that was given."""
+        return self._type_info
+
+    def create_enumerator(self, enum_context: SplitEnumeratorContext[IndexSplit]) -> DataGeneratorEnumerator:
+        """Deal the indices out among the readers."""
+        return DataGeneratorEnumerator(enum_context, deal_indices(self._count, enum_context.current_parallelism))
+
+    def restore_enumerator(
+        self, enum_context: SplitEnumeratorContext[IndexSplit], checkpoint: list[IndexSplit]
+    ) -> DataGeneratorEnumerator:
+        """Go on with the indices that no reader has; the readers have kept theirs."""
+        return DataGeneratorEnumerator(enum_context, checkpoint)
+
+    def create_reader(self, reader_context: SourceReaderContext) -> DataGeneratorReader:
+        """Make a reader that calls the function."""
+        return DataGeneratorReader(reader_context, self._function, self._strategy)
+
+
+show("penstock.datastream.connectors.datagen", DataGeneratorSource)

@@ -2,42 +2,32 @@
 
 from __future__ import annotations
 
-from penstock._errors.root import PenstockError
+from penstock._errors.root import PenstockError, declared
 
 
 class CommandError(PenstockError):
     """The command could not do what it was asked for; jobs are as they were."""
 
 
+@declared
 class JobRestartingError(CommandError):
-    """A job of a supervised program has no process that could be asked: the last one broke down.
+    """A job of a supervised program has no process that could be asked: the last one broke down."""
 
-    Args:
-        job: The job, by name and id.
-        supervisor: The process id of its supervisor.
-        reason: What follows, a clause without a full stop.
-    """
-
-    def __init__(self, job: str, supervisor: int, reason: str) -> None:
-        super().__init__(job, supervisor, reason)
-        self.job, self.supervisor, self.reason = job, supervisor, reason
+    job: str  #: the job, by name and id
+    supervisor: int  #: the process id of its supervisor
+    reason: str  #: what follows, a clause without a full stop
 
     def __str__(self) -> str:
         return f"Job {self.job} has no process at this moment; process {self.supervisor} supervises it: {self.reason}."
 
 
+@declared
 class JobNotFoundError(CommandError):
-    """No running job has that id, prefix or name, or more than one has.
+    """No running job has that id, prefix or name, or more than one has."""
 
-    Args:
-        job: What was asked for.
-        found: Why that is not one job, a clause without a full stop.
-        running: The jobs that run, each as text.
-    """
-
-    def __init__(self, job: str, found: str, running: tuple[str, ...]) -> None:
-        super().__init__(job, found, running)
-        self.job, self.found, self.running = job, found, running
+    job: str  #: what was asked for
+    found: str  #: why that is not one job, a clause without a full stop
+    running: tuple[str, ...]  #: the jobs that run, each as text
 
     def __str__(self) -> str:
         jobs = f"Running: {', '.join(self.running)}." if self.running else "No job is running here."
@@ -47,33 +37,23 @@ class JobNotFoundError(CommandError):
         )
 
 
+@declared
 class JobRequestError(CommandError):
-    """A running job refused a request, or what was asked for has failed.
+    """A running job refused a request, or what was asked for has failed."""
 
-    Args:
-        address: Where the job is asked.
-        reason: What it said.
-    """
-
-    def __init__(self, address: str, reason: str) -> None:
-        super().__init__(address, reason)
-        self.address, self.reason = address, reason
+    address: str  #: where the job is asked
+    reason: str  #: what it said
 
     def __str__(self) -> str:
         return f"{self.reason} ({self.address})"
 
 
+@declared
 class JobUnreachableError(CommandError):
-    """Nothing answers where a job should be.
+    """Nothing answers where a job should be."""
 
-    Args:
-        address: Where it was asked.
-        reason: What happened, a clause without a full stop.
-    """
-
-    def __init__(self, address: str, reason: str) -> None:
-        super().__init__(address, reason)
-        self.address, self.reason = address, reason
+    address: str  #: where it was asked
+    reason: str  #: what happened, a clause without a full stop
 
     def __str__(self) -> str:
         return (
@@ -82,18 +62,13 @@ class JobUnreachableError(CommandError):
         )
 
 
+@declared
 class CommandTimeoutError(CommandError):
-    """Something that was asked for takes longer than the command was told to wait; it continues.
+    """Something that was asked for takes longer than the command was told to wait; it continues."""
 
-    Args:
-        what: What was waited for.
-        seconds: How long.
-        way_out: What to do now, a sentence.
-    """
-
-    def __init__(self, what: str, seconds: int, way_out: str) -> None:
-        super().__init__(what, seconds, way_out)
-        self.what, self.seconds, self.way_out = what, seconds, way_out
+    what: str  #: what was waited for
+    seconds: int  #: how long
+    way_out: str  #: what to do now, a sentence
 
     def __str__(self) -> str:
         return f"{self.what} is not done after {self.seconds} s and continues. {self.way_out}"

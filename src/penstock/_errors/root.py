@@ -1,6 +1,11 @@
-"""The root of all errors, and the two groups without members."""
+"""The root of all errors, how errors are declared, and the two groups without members."""
 
 from __future__ import annotations
+
+from dataclasses import dataclass, field, fields, is_dataclass
+from typing import TypeVar, dataclass_transform
+
+ErrorT = TypeVar("ErrorT", bound="PenstockError")
 
 
 class PenstockError(Exception):
@@ -14,6 +19,20 @@ class PenstockError(Exception):
         ...     print(error)
         parallelism.default cannot be 'many': it is not a whole number.
     """
+
+    def __post_init__(self) -> None:
+        if is_dataclass(self):
+            # What an exception is pickled and copied by: its arguments, in the order of the constructor.
+            self.args = tuple(getattr(self, one.name) for one in fields(self) if one.init)
+
+
+@dataclass_transform(eq_default=False, field_specifiers=(field,))
+def declared(error: type[ErrorT]) -> type[ErrorT]:
+    """Make the constructor of an error class out of its declared fields; its text is what ``__str__`` makes of them.
+
+    A class that declares none has that of its parent; a group takes a text.
+    """
+    return dataclass(eq=False, repr=False)(error)
 
 
 class RetryableError(PenstockError):

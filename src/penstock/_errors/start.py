@@ -2,24 +2,19 @@
 
 from __future__ import annotations
 
-from penstock._errors.root import PenstockError
+from penstock._errors.root import PenstockError, declared
 
 
 class RestoreError(PenstockError):
     """The job cannot start from the state that it was told to start from, or keep state where it was told to."""
 
 
+@declared
 class CheckpointStorageError(RestoreError):
-    """The directory for checkpoints or savepoints cannot be used.
+    """The directory for checkpoints or savepoints cannot be used."""
 
-    Args:
-        path: The directory.
-        reason: What failed, a clause without a full stop.
-    """
-
-    def __init__(self, path: str, reason: str) -> None:
-        super().__init__(path, reason)
-        self.path, self.reason = path, reason
+    path: str  #: the directory
+    reason: str  #: what failed, a clause without a full stop
 
     def __str__(self) -> str:
         return (
@@ -28,17 +23,12 @@ class CheckpointStorageError(RestoreError):
         )
 
 
+@declared
 class CorruptCheckpointError(RestoreError):
-    """A file of a checkpoint or savepoint is damaged or gone.
+    """A file of a checkpoint or savepoint is damaged or gone."""
 
-    Args:
-        path: The file.
-        reason: What is wrong with it, a clause without a full stop.
-    """
-
-    def __init__(self, path: str, reason: str) -> None:
-        super().__init__(path, reason)
-        self.path, self.reason = path, reason
+    path: str  #: the file
+    reason: str  #: what is wrong with it, a clause without a full stop
 
     def __str__(self) -> str:
         return (
@@ -48,12 +38,7 @@ class CorruptCheckpointError(RestoreError):
 
 
 class UnsupportedFormatError(CorruptCheckpointError):
-    """A file of a checkpoint or savepoint is in a format that this version of Penstock does not read.
-
-    Args:
-        path: The file.
-        reason: Its format and those that are read, a clause without a full stop.
-    """
+    """A file of a checkpoint or savepoint is in a format that this version of Penstock does not read."""
 
     def __str__(self) -> str:
         return (
@@ -62,50 +47,35 @@ class UnsupportedFormatError(CorruptCheckpointError):
         )
 
 
+@declared
 class UnknownStateError(RestoreError):
-    """A savepoint does not hold the state that was asked for.
+    """A savepoint does not hold the state that was asked for."""
 
-    Args:
-        path: The savepoint or checkpoint.
-        wanted: What was asked for.
-        known: What there is in its place.
-    """
-
-    def __init__(self, path: str, wanted: str, known: tuple[str, ...]) -> None:
-        super().__init__(path, wanted, known)
-        self.path, self.wanted, self.known = path, wanted, known
+    path: str  #: the savepoint or checkpoint
+    wanted: str  #: what was asked for
+    known: tuple[str, ...]  #: what there is in its place
 
     def __str__(self) -> str:
         return f"{self.path} has no {self.wanted}; it has {', '.join(self.known) or 'none'}."
 
 
+@declared
 class SavepointChangeError(RestoreError):
-    """A savepoint cannot be written, changed or deleted as it was asked for; nothing was done.
+    """A savepoint cannot be written, changed or deleted as it was asked for; nothing was done."""
 
-    Args:
-        path: The savepoint.
-        reason: Why not, and the way out, a clause without a full stop.
-    """
-
-    def __init__(self, path: str, reason: str) -> None:
-        super().__init__(path, reason)
-        self.path, self.reason = path, reason
+    path: str  #: the savepoint
+    reason: str  #: why not, and the way out, a clause without a full stop
 
     def __str__(self) -> str:
         return f"The savepoint {self.path} stays as it is: {self.reason}."
 
 
+@declared
 class LocalStateError(RestoreError):
-    """The directory on an executor's local disk that is to hold keyed state cannot be used.
+    """The directory on an executor's local disk that is to hold keyed state cannot be used."""
 
-    Args:
-        path: The directory.
-        reason: What is wrong with it, a clause without a full stop.
-    """
-
-    def __init__(self, path: str, reason: str) -> None:
-        super().__init__(path, reason)
-        self.path, self.reason = path, reason
+    path: str  #: the directory
+    reason: str  #: what is wrong with it, a clause without a full stop
 
     def __str__(self) -> str:
         return (
@@ -114,18 +84,13 @@ class LocalStateError(RestoreError):
         )
 
 
+@declared
 class NoCheckpointError(RestoreError):
-    """There is no checkpoint to start from where the configuration says there should be one.
+    """There is no checkpoint to start from where the configuration says there should be one."""
 
-    Args:
-        path: The checkpoint, savepoint or directory that was searched.
-        job: The job that was looked for, by id or name.
-        reason: What was found instead, a clause without a full stop.
-    """
-
-    def __init__(self, path: str, job: str, reason: str) -> None:
-        super().__init__(path, job, reason)
-        self.path, self.job, self.reason = path, job, reason
+    path: str  #: the checkpoint, savepoint or directory that was searched
+    job: str  #: the job that was looked for, by id or name
+    reason: str  #: what was found instead, a clause without a full stop
 
     def __str__(self) -> str:
         return (
@@ -134,17 +99,12 @@ class NoCheckpointError(RestoreError):
         )
 
 
+@declared
 class SupervisionNoteError(RestoreError):
-    """The note in which a supervised program's processes find their jobs cannot be used, although there was one.
+    """The note in which a supervised program's processes find their jobs cannot be used, although there was one."""
 
-    Args:
-        path: The file.
-        reason: What is wrong with it, a clause without a full stop.
-    """
-
-    def __init__(self, path: str, reason: str) -> None:
-        super().__init__(path, reason)
-        self.path, self.reason = path, reason
+    path: str  #: the file
+    reason: str  #: what is wrong with it, a clause without a full stop
 
     def __str__(self) -> str:
         return (
@@ -155,17 +115,12 @@ class SupervisionNoteError(RestoreError):
         )
 
 
+@declared
 class StateClassError(RestoreError):
-    """State holds values whose classes are gone, or do not take what was stored of them.
+    """State holds values whose classes are gone, or do not take what was stored of them."""
 
-    Args:
-        state: The name of the state.
-        reason: What unpickling said about it.
-    """
-
-    def __init__(self, state: str, reason: str) -> None:
-        super().__init__(state, reason)
-        self.state, self.reason = state, reason
+    state: str  #: the name of the state
+    reason: str  #: what unpickling said about it
 
     def __str__(self) -> str:
         return (
@@ -176,16 +131,11 @@ class StateClassError(RestoreError):
         )
 
 
+@declared
 class TemporaryCheckpointsError(RestoreError):
-    """The temporary checkpoints of a job that keeps none were removed while it ran.
+    """The temporary checkpoints of a job that keeps none were removed while it ran."""
 
-    Args:
-        path: Their directory.
-    """
-
-    def __init__(self, path: str) -> None:
-        super().__init__(path)
-        self.path = path
+    path: str  #: their directory
 
     def __str__(self) -> str:
         return (
@@ -194,18 +144,13 @@ class TemporaryCheckpointsError(RestoreError):
         )
 
 
+@declared
 class UnclaimedStateError(RestoreError):
-    """A checkpoint or savepoint holds state of an operator that the job does not have.
+    """A checkpoint or savepoint holds state of an operator that the job does not have."""
 
-    Args:
-        path: The checkpoint or savepoint.
-        uid: The uid whose state nobody claims.
-        known_uids: The uids that the job has.
-    """
-
-    def __init__(self, path: str, uid: str, known_uids: tuple[str, ...]) -> None:
-        super().__init__(path, uid, known_uids)
-        self.path, self.uid, self.known_uids = path, uid, known_uids
+    path: str  #: the checkpoint or savepoint
+    uid: str  #: the uid whose state nobody claims
+    known_uids: tuple[str, ...]  #: the uids that the job has
 
     def __str__(self) -> str:
         return (
@@ -215,20 +160,16 @@ class UnclaimedStateError(RestoreError):
         )
 
 
+@declared
 class MovedOperatorError(RestoreError):
-    """The program has changed around an operator without a uid, so that it cannot be known by its place any more.
+    """The program has changed around an operator without a uid, so that it cannot be known by its place any more."""
 
-    Args:
-        path: The checkpoint or savepoint.
-        operator: The operator whose state is there: its name and the uid that was generated for it.
-        now: The operators that may continue it: the one that would get the state, else those of the same kind; each by
-            its name and the user's file and line.
-        reason: What has changed, a clause without a full stop.
-    """
-
-    def __init__(self, path: str, operator: tuple[str, str], now: tuple[str, ...], reason: str) -> None:
-        super().__init__(path, operator, now, reason)
-        self.path, self.operator, self.now, self.reason = path, operator, now, reason
+    path: str  #: the checkpoint or savepoint
+    operator: tuple[str, str]  #: the operator whose state is there: its name and the uid that was generated for it
+    #: the operators that may continue it: the one that would get the state, else those of the same kind; each by its
+    #: name and the user's file and line
+    now: tuple[str, ...]
+    reason: str  #: what has changed, a clause without a full stop
 
     def __str__(self) -> str:
         name, uid = self.operator
@@ -241,22 +182,18 @@ class MovedOperatorError(RestoreError):
         )
 
 
+@declared
 class FinishedOperatorError(RestoreError):
     """The job was changed so that something which may still send records stands before an operator that has finished.
-
-    Args:
-        path: The checkpoint or savepoint.
-        operator: The operator that has finished: its name and uid.
-        extent: How much of it: ``finished`` or ``partly finished``.
-        before: The operator before it: its name and uid.
-        reason: What would have to be true of the one before, a clause without a full stop.
 
     Source: org.apache.flink.runtime.checkpoint.VertexFinishedStateChecker.
     """
 
-    def __init__(self, path: str, operator: tuple[str, str], extent: str, before: tuple[str, str], reason: str) -> None:
-        super().__init__(path, operator, extent, before, reason)
-        self.path, self.operator, self.extent, self.before, self.reason = path, operator, extent, before, reason
+    path: str  #: the checkpoint or savepoint
+    operator: tuple[str, str]  #: the operator that has finished: its name and uid
+    extent: str  #: how much of it: ``finished`` or ``partly finished``
+    before: tuple[str, str]  #: the operator before it: its name and uid
+    reason: str  #: what would have to be true of the one before, a clause without a full stop
 
     def __str__(self) -> str:
         (name, uid), (before, before_uid) = self.operator, self.before
@@ -268,20 +205,15 @@ class FinishedOperatorError(RestoreError):
         )
 
 
+@declared
 class MaxParallelismError(RestoreError):
-    """The program has set another max parallelism than the keyed state was written with.
+    """The program has set another max parallelism than the keyed state was written with."""
 
-    Args:
-        path: The checkpoint or savepoint.
-        operator: The operator, by name.
-        uid: Its uid.
-        stored: The max parallelism of the state.
-        wanted: The one that the program has set.
-    """
-
-    def __init__(self, path: str, operator: str, uid: str, stored: int, wanted: int) -> None:
-        super().__init__(path, operator, uid, stored, wanted)
-        self.path, self.operator, self.uid, self.stored, self.wanted = path, operator, uid, stored, wanted
+    path: str  #: the checkpoint or savepoint
+    operator: str  #: the operator, by name
+    uid: str  #: its uid
+    stored: int  #: the max parallelism of the state
+    wanted: int  #: the one that the program has set
 
     def __str__(self) -> str:
         return (
@@ -291,20 +223,16 @@ class MaxParallelismError(RestoreError):
         )
 
 
+@declared
 class MixedChainError(RestoreError):
     """Operators that run as one vertex have finished to different extents.
-
-    Args:
-        path: The checkpoint or savepoint.
-        vertex: The vertex, by name.
-        states: By uid of its operators: ``running``, ``partly finished`` or ``finished``.
 
     Source: org.apache.flink.runtime.checkpoint.VertexFinishedStateChecker.
     """
 
-    def __init__(self, path: str, vertex: str, states: tuple[tuple[str, str], ...]) -> None:
-        super().__init__(path, vertex, states)
-        self.path, self.vertex, self.states = path, vertex, states
+    path: str  #: the checkpoint or savepoint
+    vertex: str  #: the vertex, by name
+    states: tuple[tuple[str, str], ...]  #: by uid of its operators: ``running``, ``partly finished`` or ``finished``
 
     def __str__(self) -> str:
         states = ", ".join(f"{uid!r} is {state}" for uid, state in self.states)
@@ -315,21 +243,15 @@ class MixedChainError(RestoreError):
         )
 
 
+@declared
 class ParallelismLimitError(RestoreError):
-    """The job is to run with more subtasks than its keyed state has key groups.
+    """The job is to run with more subtasks than its keyed state has key groups."""
 
-    Args:
-        path: The checkpoint or savepoint.
-        operator: The operator, by name.
-        uid: Its uid.
-        parallelism: The parallelism that the job has.
-        max_parallelism: The max parallelism of the state.
-    """
-
-    def __init__(self, path: str, operator: str, uid: str, parallelism: int, max_parallelism: int) -> None:
-        super().__init__(path, operator, uid, parallelism, max_parallelism)
-        self.path, self.operator, self.uid = path, operator, uid
-        self.parallelism, self.max_parallelism = parallelism, max_parallelism
+    path: str  #: the checkpoint or savepoint
+    operator: str  #: the operator, by name
+    uid: str  #: its uid
+    parallelism: int  #: the parallelism that the job has
+    max_parallelism: int  #: the max parallelism of the state
 
     def __str__(self) -> str:
         return (

@@ -11,7 +11,7 @@ import logging
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from penstock.common import option_table, unread_options
+from penstock.common import option_table
 from penstock.common.configuration import Configuration, shown_value
 from penstock.common.flink_keys import is_flinks
 from penstock.errors import ConfigurationError, UnknownKeyError
@@ -107,9 +107,10 @@ def check_together(configuration: Configuration) -> None:
             raise ConfigurationError(smaller.key, text, f"it is more than {larger.key}, which is {limit}")
 
 
+_AUTO_PARALLELISM = "execution.batch.adaptive.auto-parallelism.{}-parallelism"
 _ORDERED: tuple[tuple[ConfigOption[Any], ConfigOption[Any]], ...] = (
     (option_table.EXPONENTIAL_INITIAL_BACKOFF, option_table.EXPONENTIAL_MAX_BACKOFF),
-    (unread_options.AUTO_PARALLELISM_MIN, unread_options.AUTO_PARALLELISM_MAX),
+    (option_table.OPTIONS[_AUTO_PARALLELISM.format("min")], option_table.OPTIONS[_AUTO_PARALLELISM.format("max")]),
 )
 
 

@@ -13,7 +13,6 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from penstock.common import unread_options
 from penstock.common.config_options import ConfigOption, option, optional
 from penstock.common.config_values import (
     BOOL,
@@ -32,6 +31,7 @@ from penstock.common.config_values import (
     duration,
 )
 from penstock.common.time import Duration
+from penstock.common.unread_options import UNREAD
 
 #: In place of a path: the newest checkpoint of the job.
 LATEST = "latest"
@@ -434,9 +434,7 @@ DRAIN_FIRES_PROCESSING_TIME_TIMERS = option(
 )
 
 OPTIONS: dict[str, ConfigOption[Any]] = {
-    candidate.key: candidate
-    for candidate in (*list(vars().values()), *vars(unread_options).values())
-    if isinstance(candidate, ConfigOption)
+    candidate.key: candidate for candidate in (*list(vars().values()), *UNREAD) if isinstance(candidate, ConfigOption)
 }
 """All options by their key: those that are read, in the order of this file, then those that are not."""
 

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from penstock._builders.connected import BroadcastConnectedStream, BroadcastStream, ConnectedStreams
-from penstock._builders.keyed import KeyedStream
 from penstock._builders.results import CloseableIterator
 from penstock._builders.sink import DataStreamSink
-from penstock._builders.stream import DataStream
+from penstock._builders.stream import DataStream, KeyedStream
 from penstock._builders.windowed import WindowedStream
 
 __all__ = [

@@ -132,7 +132,7 @@ class OperatorHarness:
     # ----------------------------------------------------------------------------------------------------- makers
 
     @classmethod
-    def for_map(cls, function: MapFunction | Callable[[Any], Any], **subtask: int) -> OperatorHarness:
+    def for_map(cls, function: MapFunction[Any, Any] | Callable[[Any], Any], **subtask: int) -> OperatorHarness:
         """Return a harness for the function of ``DataStream.map``.
 
         Args:
@@ -142,23 +142,28 @@ class OperatorHarness:
         return cls(MapOperator(function), **subtask)
 
     @classmethod
-    def for_flat_map(cls, function: FlatMapFunction | Callable[[Any], Any], **subtask: int) -> OperatorHarness:
+    def for_flat_map(
+        cls, function: FlatMapFunction[Any, Any] | Callable[[Any], Any], **subtask: int
+    ) -> OperatorHarness:
         """Return a harness for the function of ``DataStream.flat_map``."""
         return cls(FlatMapOperator(function), **subtask)
 
     @classmethod
-    def for_filter(cls, function: FilterFunction | Callable[[Any], bool], **subtask: int) -> OperatorHarness:
+    def for_filter(cls, function: FilterFunction[Any] | Callable[[Any], bool], **subtask: int) -> OperatorHarness:
         """Return a harness for the function of ``DataStream.filter``."""
         return cls(FilterOperator(function), **subtask)
 
     @classmethod
-    def for_process(cls, function: ProcessFunction, **subtask: int) -> OperatorHarness:
+    def for_process(cls, function: ProcessFunction[Any, Any], **subtask: int) -> OperatorHarness:
         """Return a harness for the function of ``DataStream.process``."""
         return cls(ProcessOperator(function), **subtask)
 
     @classmethod
     def for_keyed_process(
-        cls, function: KeyedProcessFunction, key_selector: KeySelector | Callable[[Any], Any], **subtask: int
+        cls,
+        function: KeyedProcessFunction[Any, Any, Any],
+        key_selector: KeySelector[Any, Any] | Callable[[Any], Any],
+        **subtask: int,
     ) -> OperatorHarness:
         """Return a harness for the function of ``KeyedStream.process``."""
         return cls(KeyedProcessOperator(function, key_selector), **subtask)
@@ -166,8 +171,8 @@ class OperatorHarness:
     @classmethod
     def for_reduce(
         cls,
-        function: ReduceFunction | Callable[[Any, Any], Any],
-        key_selector: KeySelector | Callable[[Any], Any],
+        function: ReduceFunction[Any] | Callable[[Any, Any], Any],
+        key_selector: KeySelector[Any, Any] | Callable[[Any], Any],
         **subtask: int,
     ) -> OperatorHarness:
         """Return a harness for the function of ``KeyedStream.reduce``."""
@@ -176,11 +181,11 @@ class OperatorHarness:
     @classmethod
     def for_window(
         cls,
-        key_selector: KeySelector | Callable[[Any], Any],
+        key_selector: KeySelector[Any, Any] | Callable[[Any], Any],
         window_assigner: TumblingEventTimeWindows,
         *,
-        reduce: ReduceFunction | Callable[[Any, Any], Any] | None = None,
-        aggregate: AggregateFunction | None = None,
+        reduce: ReduceFunction[Any] | Callable[[Any, Any], Any] | None = None,
+        aggregate: AggregateFunction[Any, Any, Any] | None = None,
         function: WindowFunction[Any, Any, Any, Any] | ProcessWindowFunction[Any, Any, Any, Any] | None = None,
         allowed_lateness_ms: int = 0,
         side_output_late_data: OutputTag | None = None,

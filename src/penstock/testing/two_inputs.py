@@ -58,26 +58,26 @@ class TwoInputHarness(OperatorHarness):
         self._marks = [MIN_WATERMARK, MIN_WATERMARK]
 
     @classmethod
-    def for_co_map(cls, function: CoMapFunction, **subtask: int) -> TwoInputHarness:
+    def for_co_map(cls, function: CoMapFunction[Any, Any, Any], **subtask: int) -> TwoInputHarness:
         """Return a harness for the function of ``ConnectedStreams.map``, without keys."""
         return cls(CoMapOperator(function), **subtask)
 
     @classmethod
-    def for_co_flat_map(cls, function: CoFlatMapFunction, **subtask: int) -> TwoInputHarness:
+    def for_co_flat_map(cls, function: CoFlatMapFunction[Any, Any, Any], **subtask: int) -> TwoInputHarness:
         """Return a harness for the function of ``ConnectedStreams.flat_map``, without keys."""
         return cls(CoFlatMapOperator(function), **subtask)
 
     @classmethod
-    def for_co_process(cls, function: CoProcessFunction, **subtask: int) -> TwoInputHarness:
+    def for_co_process(cls, function: CoProcessFunction[Any, Any, Any], **subtask: int) -> TwoInputHarness:
         """Return a harness for the function of ``ConnectedStreams.process``, without keys."""
         return cls(CoProcessOperator(function), **subtask)
 
     @classmethod
     def for_keyed_co_process(
         cls,
-        function: KeyedCoProcessFunction,
-        key_selector1: KeySelector | Callable[[Any], Any],
-        key_selector2: KeySelector | Callable[[Any], Any],
+        function: KeyedCoProcessFunction[Any, Any, Any, Any],
+        key_selector1: KeySelector[Any, Any] | Callable[[Any], Any],
+        key_selector2: KeySelector[Any, Any] | Callable[[Any], Any],
         **subtask: int,
     ) -> TwoInputHarness:
         """Return a harness for the function of ``ConnectedStreams.process`` after ``key_by``."""
@@ -100,7 +100,7 @@ class TwoInputHarness(OperatorHarness):
     def for_keyed_broadcast_process(
         cls,
         function: KeyedBroadcastProcessFunction[Any, Any, Any, Any],
-        key_selector: KeySelector | Callable[[Any], Any],
+        key_selector: KeySelector[Any, Any] | Callable[[Any], Any],
         *descriptors: MapStateDescriptor,
         **subtask: int,
     ) -> TwoInputHarness:

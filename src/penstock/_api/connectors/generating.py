@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import TYPE_CHECKING, Generic, TypeVar
 
+from penstock._shelf import show
+
 if TYPE_CHECKING:
     from penstock._api.connectors.reader import SourceReaderContext
 
@@ -90,3 +92,6 @@ def _positive(rate: float) -> float:
         msg = f"A rate must be greater than 0, not {rate}."
         raise ValueError(msg)
     return rate
+
+
+show("penstock.datastream.connectors.datagen", GeneratorFunction, RateLimiterStrategy)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from penstock._shelf import show
 
@@ -20,6 +20,12 @@ if TYPE_CHECKING:
     from penstock._api.state.kinds import AggregatingState, ListState, MapState, ReducingState, ValueState
     from penstock.common.accumulators import Accumulator, DoubleCounter, Histogram, IntCounter
     from penstock.metrics.metricbase import MetricGroup
+
+T = TypeVar("T")
+IN = TypeVar("IN")
+OUT = TypeVar("OUT")
+ACC = TypeVar("ACC")
+KEY = TypeVar("KEY")
 
 
 class KeyedStateStore(ABC):
@@ -195,7 +201,7 @@ class TwoInputFunction(Function):
         return None
 
 
-class MapFunction(Function):
+class MapFunction(Function, Generic[IN, OUT]):
     """One record out for each record in.
 
     Source: org.apache.flink.api.common.functions.MapFunction.
@@ -209,11 +215,11 @@ class MapFunction(Function):
     """
 
     @abstractmethod
-    def map(self, value: Any) -> Any:
+    def map(self, value: IN) -> OUT:
         """Return what becomes of a record."""
 
 
-class FlatMapFunction(Function):
+class FlatMapFunction(Function, Generic[IN, OUT]):
     """Any number of records out for each record in.
 
     Source: org.apache.flink.api.common.functions.FlatMapFunction.
@@ -227,11 +233,11 @@ class FlatMapFunction(Function):
     """
 
     @abstractmethod
-    def flat_map(self, value: Any) -> Iterable[Any] | None:
+    def flat_map(self, value: IN) -> Iterable[OUT] | None:
         """Return, or yield, what becomes of a record; None stands for nothing."""
 
 
-class FilterFunction(Function):
+class FilterFunction(Function, Generic[T]):
     """Which records stay in the stream.
 
     Source: org.apache.flink.api.common.functions.FilterFunction.
@@ -245,11 +251,11 @@ class FilterFunction(Function):
     """
 
     @abstractmethod
-    def filter(self, value: Any) -> bool:
+    def filter(self, value: T) -> bool:
         """Tell whether a record stays."""
 
 
-class ReduceFunction(Function):
+class ReduceFunction(Function, Generic[T]):
     """Two records of one key into one of the same kind.
 
     Source: org.apache.flink.api.common.functions.ReduceFunction.
@@ -263,7 +269,7 @@ class ReduceFunction(Function):
     """
 
     @abstractmethod
-    def reduce(self, value1: Any, value2: Any) -> Any:
+    def reduce(self, value1: T, value2: T) -> T:
         """Return what two records become together.
 
         Args:
@@ -272,7 +278,7 @@ class ReduceFunction(Function):
         """
 
 
-class AggregateFunction(Function):
+class AggregateFunction(Function, Generic[IN, ACC, OUT]):
     """Records of one key into an accumulator of another kind, and that into a result.
 
     Source: org.apache.flink.api.common.functions.AggregateFunction.
@@ -296,23 +302,23 @@ class AggregateFunction(Function):
     """
 
     @abstractmethod
-    def create_accumulator(self) -> Any:
+    def create_accumulator(self) -> ACC:
         """Return an accumulator that has seen no record."""
 
     @abstractmethod
-    def add(self, value: Any, accumulator: Any) -> Any:
+    def add(self, value: IN, accumulator: ACC) -> ACC:
         """Return the accumulator with one more record; it may be the one that was given, changed."""
 
     @abstractmethod
-    def get_result(self, accumulator: Any) -> Any:
+    def get_result(self, accumulator: ACC) -> OUT:
         """Return the result of what the accumulator has seen."""
 
     @abstractmethod
-    def merge(self, acc_a: Any, acc_b: Any) -> Any:
+    def merge(self, acc_a: ACC, acc_b: ACC) -> ACC:
         """Return one accumulator for what two have seen; only windows that merge need it."""
 
 
-class KeySelector(Function):
+class KeySelector(Function, Generic[IN, KEY]):
     """Which key a record has.
 
     Keys are compared by value: equal keys meet in one place. A selector runs where records are sent and again where
@@ -329,11 +335,11 @@ class KeySelector(Function):
     """
 
     @abstractmethod
-    def get_key(self, value: Any) -> Any:
+    def get_key(self, value: IN) -> KEY:
         """Return a record's key."""
 
 
-class Partitioner(Function):
+class Partitioner(Function, Generic[KEY]):
     """Which subtask gets the records of a key.
 
     Source: org.apache.flink.api.common.functions.Partitioner.
@@ -347,7 +353,7 @@ class Partitioner(Function):
     """
 
     @abstractmethod
-    def partition(self, key: Any, num_partitions: int) -> int:
+    def partition(self, key: KEY, num_partitions: int) -> int:
         """Return the receiving subtask, from 0 to ``num_partitions`` - 1; anything else fails the job.
 
         Args:

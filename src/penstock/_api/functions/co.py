@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from penstock._api.functions.basic import TwoInputFunction
 from penstock._shelf import show
@@ -14,8 +14,13 @@ if TYPE_CHECKING:
     from penstock._api.time_domain import TimeDomain
     from penstock._api.timer_service import TimerService
 
+IN1 = TypeVar("IN1")
+IN2 = TypeVar("IN2")
+OUT = TypeVar("OUT")
+KEY = TypeVar("KEY")
 
-class CoMapFunction(TwoInputFunction):
+
+class CoMapFunction(TwoInputFunction, Generic[IN1, IN2, OUT]):
     """At most one record out for each record of either stream; None is no record, as in PyFlink.
 
     Source: org.apache.flink.streaming.api.functions.co.CoMapFunction.
@@ -32,15 +37,15 @@ class CoMapFunction(TwoInputFunction):
     """
 
     @abstractmethod
-    def map1(self, value: Any) -> Any:
+    def map1(self, value: IN1) -> OUT:
         """Return what becomes of a record of the first stream; None stands for nothing."""
 
     @abstractmethod
-    def map2(self, value: Any) -> Any:
+    def map2(self, value: IN2) -> OUT:
         """Return what becomes of a record of the second stream; None stands for nothing."""
 
 
-class CoFlatMapFunction(TwoInputFunction):
+class CoFlatMapFunction(TwoInputFunction, Generic[IN1, IN2, OUT]):
     """Any number of records out for each record of either stream.
 
     Source: org.apache.flink.streaming.api.functions.co.CoFlatMapFunction.
@@ -57,15 +62,15 @@ class CoFlatMapFunction(TwoInputFunction):
     """
 
     @abstractmethod
-    def flat_map1(self, value: Any) -> Iterable[Any] | None:
+    def flat_map1(self, value: IN1) -> Iterable[OUT] | None:
         """Return, or yield, what becomes of a record of the first stream; None stands for nothing."""
 
     @abstractmethod
-    def flat_map2(self, value: Any) -> Iterable[Any] | None:
+    def flat_map2(self, value: IN2) -> Iterable[OUT] | None:
         """Return, or yield, what becomes of a record of the second stream; None stands for nothing."""
 
 
-class CoProcessFunction(TwoInputFunction):
+class CoProcessFunction(TwoInputFunction, Generic[IN1, IN2, OUT]):
     """Any number of records out for each record of either stream, to the main output and to side outputs.
 
     What is returned or yielded goes to the main output; a pair of an :class:`~penstock.datastream.OutputTag` and a
@@ -94,7 +99,7 @@ class CoProcessFunction(TwoInputFunction):
             """Return the record's timestamp in milliseconds since the epoch; -2**63 when it has none."""
 
     @abstractmethod
-    def process_element1(self, value: Any, ctx: CoProcessFunction.Context) -> Iterable[Any] | None:
+    def process_element1(self, value: IN1, ctx: CoProcessFunction.Context) -> Iterable[OUT] | None:
         """Return, or yield, what becomes of a record of the first stream; None stands for nothing.
 
         Args:
@@ -103,7 +108,7 @@ class CoProcessFunction(TwoInputFunction):
         """
 
     @abstractmethod
-    def process_element2(self, value: Any, ctx: CoProcessFunction.Context) -> Iterable[Any] | None:
+    def process_element2(self, value: IN2, ctx: CoProcessFunction.Context) -> Iterable[OUT] | None:
         """Return, or yield, what becomes of a record of the second stream; None stands for nothing.
 
         Args:
@@ -112,7 +117,7 @@ class CoProcessFunction(TwoInputFunction):
         """
 
 
-class KeyedCoProcessFunction(TwoInputFunction):
+class KeyedCoProcessFunction(TwoInputFunction, Generic[KEY, IN1, IN2, OUT]):
     """A process function over the records of one key of two streams, which share the key's state and timers.
 
     Source: org.apache.flink.streaming.api.functions.co.KeyedCoProcessFunction.
@@ -153,7 +158,7 @@ class KeyedCoProcessFunction(TwoInputFunction):
             """Return which of the two clocks the timer belongs to."""
 
     @abstractmethod
-    def process_element1(self, value: Any, ctx: KeyedCoProcessFunction.Context) -> Iterable[Any] | None:
+    def process_element1(self, value: IN1, ctx: KeyedCoProcessFunction.Context) -> Iterable[OUT] | None:
         """Return, or yield, what becomes of a record of the first stream; None stands for nothing.
 
         Args:
@@ -162,7 +167,7 @@ class KeyedCoProcessFunction(TwoInputFunction):
         """
 
     @abstractmethod
-    def process_element2(self, value: Any, ctx: KeyedCoProcessFunction.Context) -> Iterable[Any] | None:
+    def process_element2(self, value: IN2, ctx: KeyedCoProcessFunction.Context) -> Iterable[OUT] | None:
         """Return, or yield, what becomes of a record of the second stream; None stands for nothing.
 
         Args:
@@ -170,7 +175,7 @@ class KeyedCoProcessFunction(TwoInputFunction):
             ctx: Valid during this call only.
         """
 
-    def on_timer(self, timestamp: int, ctx: KeyedCoProcessFunction.OnTimerContext) -> Iterable[Any] | None:
+    def on_timer(self, timestamp: int, ctx: KeyedCoProcessFunction.OnTimerContext) -> Iterable[OUT] | None:
         """Return, or yield, what comes of a timer; None stands for nothing.
 
         Args:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from penstock._api.functions.basic import Function
 from penstock._shelf import show
@@ -14,8 +14,12 @@ if TYPE_CHECKING:
     from penstock._api.time_domain import TimeDomain
     from penstock._api.timer_service import TimerService
 
+IN = TypeVar("IN")
+OUT = TypeVar("OUT")
+KEY = TypeVar("KEY")
 
-class ProcessFunction(Function):
+
+class ProcessFunction(Function, Generic[IN, OUT]):
     """Any number of records out for each record in, to the main output and to side outputs.
 
     What is returned or yielded goes to the main output; a pair of an :class:`~penstock.datastream.OutputTag` and a
@@ -41,7 +45,7 @@ class ProcessFunction(Function):
             """Return the record's timestamp in milliseconds since the epoch; -2**63 when it has none."""
 
     @abstractmethod
-    def process_element(self, value: Any, ctx: ProcessFunction.Context) -> Iterable[Any] | None:
+    def process_element(self, value: IN, ctx: ProcessFunction.Context) -> Iterable[OUT] | None:
         """Return, or yield, what becomes of a record; None stands for nothing.
 
         Args:
@@ -50,7 +54,7 @@ class ProcessFunction(Function):
         """
 
 
-class KeyedProcessFunction(Function):
+class KeyedProcessFunction(Function, Generic[KEY, IN, OUT]):
     """A process function over the records of one key at a time, with keyed state and timers.
 
     Source: org.apache.flink.streaming.api.functions.KeyedProcessFunction.
@@ -92,7 +96,7 @@ class KeyedProcessFunction(Function):
             """Return which of the two clocks the timer belongs to."""
 
     @abstractmethod
-    def process_element(self, value: Any, ctx: KeyedProcessFunction.Context) -> Iterable[Any] | None:
+    def process_element(self, value: IN, ctx: KeyedProcessFunction.Context) -> Iterable[OUT] | None:
         """Return, or yield, what becomes of a record; None stands for nothing.
 
         Args:
@@ -100,7 +104,7 @@ class KeyedProcessFunction(Function):
             ctx: Valid during this call only.
         """
 
-    def on_timer(self, timestamp: int, ctx: KeyedProcessFunction.OnTimerContext) -> Iterable[Any] | None:
+    def on_timer(self, timestamp: int, ctx: KeyedProcessFunction.OnTimerContext) -> Iterable[OUT] | None:
         """Return, or yield, what comes of a timer; None stands for nothing.
 
         Timers of one clock fire in the order of their times. A timer that is set or deleted here counts at once.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from penstock._api.functions.basic import AggregateFunction, ReduceFunction
 from penstock._shelf import show
@@ -110,13 +110,13 @@ class ReducingStateDescriptor(StateDescriptor):
     def __init__(
         self,
         name: str,
-        reduce_function: ReduceFunction | Callable[[Any, Any], Any],
+        reduce_function: ReduceFunction[Any] | Callable[[Any, Any], Any],
         type_info: TypeInformation | None = None,
     ) -> None:
         super().__init__(name, type_info)
         self._reduce_function = as_reduce_function(reduce_function)
 
-    def get_reduce_function(self) -> ReduceFunction:
+    def get_reduce_function(self) -> ReduceFunction[Any]:
         """Return the function."""
         return self._reduce_function
 
@@ -136,7 +136,7 @@ class AggregatingStateDescriptor(StateDescriptor):
     """
 
     def __init__(
-        self, name: str, agg_function: AggregateFunction, state_type_info: TypeInformation | None = None
+        self, name: str, agg_function: AggregateFunction[Any, Any, Any], state_type_info: TypeInformation | None = None
     ) -> None:
         super().__init__(name, state_type_info)
         if not isinstance(agg_function, AggregateFunction):  # pyright: ignore[reportUnnecessaryIsInstance]
@@ -144,12 +144,12 @@ class AggregatingStateDescriptor(StateDescriptor):
             raise TypeError(msg)
         self._agg_function = agg_function
 
-    def get_agg_function(self) -> AggregateFunction:
+    def get_agg_function(self) -> AggregateFunction[Any, Any, Any]:
         """Return the function."""
         return self._agg_function
 
 
-class _CallableReduce(ReduceFunction):
+class _CallableReduce(ReduceFunction[Any]):
     """A plain callable as a ReduceFunction."""
 
     def __init__(self, function: Callable[[Any, Any], Any]) -> None:
@@ -159,10 +159,10 @@ class _CallableReduce(ReduceFunction):
         return self._function(value1, value2)
 
 
-def as_reduce_function(function: object) -> ReduceFunction:
+def as_reduce_function(function: object) -> ReduceFunction[Any]:
     """Return a reduce function as an object; raises TypeError for what is none."""
     if isinstance(function, ReduceFunction):
-        return function
+        return cast("ReduceFunction[Any]", function)
     if not callable(function):
         msg = f"reduce_function must be a ReduceFunction or a callable, not {function!r}."
         raise TypeError(msg)

@@ -46,7 +46,7 @@ def check_buckets(base_path: str, bucket_ids: Iterable[str], longest_file_name: 
         reason = _flaw(base_path, bucket_id, longest_file_name)
         if reason is not None:
             shown = f"{bucket_id!r:.60}"
-            raise BucketNameError(base_path, shown, f"{reason}; {_WAY_OUT}")
+            raise BucketNameError(base_path, f"{reason}; {_WAY_OUT}", shown)
 
 
 def _flaw(base_path: str, bucket_id: object, longest_file_name: int) -> str | None:

@@ -268,7 +268,7 @@ class FileWriter(StatefulSinkWriter[Any, FileWriterState], CommittingSinkWriter[
         twin = filesystem_of(base).twin(folder_of(base, bucket_id))
         if twin is not None:
             reason = f"the file system takes it for {twin}; let the bucket assigner return names that differ more"
-            raise BucketNameError(base, repr(bucket_id), reason)
+            raise BucketNameError(base, reason, repr(bucket_id))
         return _Part(UnfinishedPart(bucket_id, (), 0, now, now))
 
     def _write(self, bucket_id: str, elements: list[Any], now: int) -> None:

@@ -97,3 +97,8 @@ def job_span(job: JobView, now: Moment) -> TimeSpan:
 def _span(start: Moment, end: Moment | None, now: Moment) -> TimeSpan:
     """Return a span with the times that the clock showed, and the time that passed between them."""
     return TimeSpan(start.now_ms, -1 if end is None else end.now_ms, max(0, (end or now).since(start)))
+
+
+def busy_share(job: JobView, figures: SubtaskView) -> float:
+    """Return the share of the last epoch's time in which a subtask worked."""
+    return min(1.0, figures.last_busy_ms / job.last_interval_ms) if job.last_interval_ms > 0 else 0.0

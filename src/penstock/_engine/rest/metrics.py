@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from penstock._engine.rest.handlers.vertices import busy_share
+from penstock._engine.rest.figures import busy_share
 from penstock._engine.rest.paths import as_uri
 from penstock.common.job_status import JobStatus
 

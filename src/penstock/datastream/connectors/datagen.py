@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from penstock._connectors.datagen_source import (
+from penstock._connectors.datagen import (
     DataGeneratorSource,
     GeneratorFunction,
     RateLimiterStrategy,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from penstock._connectors.number_sequence_source import (
+from penstock._connectors.number_sequence import (
     NumberSequenceSource,
 )
 

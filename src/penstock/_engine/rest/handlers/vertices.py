@@ -11,6 +11,7 @@ from penstock._engine.gateway.job_view import TaskStatus
 from penstock._engine.rest.figures import (
     IOMetricsInfo,
     aggregate_status,
+    busy_share,
     io_metrics,
     status_counts,
     subtask_span,
@@ -22,7 +23,7 @@ from penstock._engine.rest.routing import Route
 from penstock.common.job_status import JobStatus
 
 if TYPE_CHECKING:
-    from penstock._engine.gateway.job_view import JobView, SubtaskView, VertexView
+    from penstock._engine.gateway.job_view import JobView, VertexView
     from penstock._engine.protocol.clocks import Moment
     from penstock._engine.rest.routing import HandlerRequest
 
@@ -310,11 +311,6 @@ def back_pressure(request: HandlerRequest) -> JobVertexBackPressureInfo:
         busy = busy_share(request.job, figures)
         rows.append(SubtaskBackPressureInfo(index, "ok", "ok", ratio=0.0, idle_ratio=1.0 - busy, busy_ratio=busy))
     return JobVertexBackPressureInfo("ok", "ok", "ok", request.context.clock().now_ms, rows)
-
-
-def busy_share(job: JobView, figures: SubtaskView) -> float:
-    """Return the share of the last epoch's time in which a subtask worked."""
-    return min(1.0, figures.last_busy_ms / job.last_interval_ms) if job.last_interval_ms > 0 else 0.0
 
 
 def accumulators(request: HandlerRequest) -> JobVertexAccumulatorsInfo:

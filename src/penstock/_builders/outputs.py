@@ -1,0 +1,156 @@
+"""What every stream knows of itself, and where its records leave the program: sinks, prints, what is collected."""
+
+from __future__ import annotations
+
+from itertools import islice
+from typing import TYPE_CHECKING, Any, Generic, TypeVar, overload
+
+from penstock._api.connectors.sink import Sink
+from penstock._builders.operator_settings import StreamSettings
+from penstock._builders.results import CloseableIterator
+from penstock._builders.sink import DataStreamSink
+from penstock._engine.graph.job_graph import OperatorKind
+from penstock.common.typeinfo import PickledBytesTypeInfo
+from penstock.errors import UnsupportedOperationError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from penstock._builders.environment import StreamExecutionEnvironment
+    from penstock._builders.pipeline import Pipeline
+    from penstock._engine.graph.stream_graph import StreamEdge, StreamNode
+    from penstock.common.execution_config import ExecutionConfig
+    from penstock.common.typeinfo import TypeInformation
+
+T = TypeVar("T")
+
+
+class StreamOutputs(StreamSettings, Generic[T]):
+    """A stream without the operators that make further streams of it."""
+
+    def __init__(
+        self,
+        environment: StreamExecutionEnvironment,
+        pipeline: Pipeline,
+        edges: tuple[StreamEdge, ...],
+        type_info: TypeInformation,
+        operator: StreamNode | None = None,
+    ) -> None:
+        self._environment = environment
+        self._pipeline = pipeline
+        self._edges = edges
+        self._type_info = type_info
+        self._operator = operator
+        #: Gives the key of a record; None in a stream without keys.
+        self._key_selector: object = None
+
+    # ------------------------------------------------------------------------------------------------------- getters
+
+    def get_type(self) -> TypeInformation:
+        """Return the type of the records; ``Types.PICKLED_BYTE_ARRAY()`` when none was declared."""
+        return self._type_info
+
+    def get_execution_environment(self) -> StreamExecutionEnvironment:
+        """Return the environment that the stream belongs to."""
+        return self._environment
+
+    def get_execution_config(self) -> ExecutionConfig:
+        """Return the settings of the environment's jobs."""
+        return self._environment.get_config()
+
+    # --------------------------------------------------------------------------------------------------------- sinks
+
+    def sink_to(self, sink: Sink[T]) -> DataStreamSink:
+        """Write the records to a sink.
+
+        Raises:
+            TypeError: The sink is no Sink.
+            UnpicklableFunctionError: The sink holds something that cannot be pickled.
+        """
+        if not isinstance(sink, Sink):  # pyright: ignore[reportUnnecessaryIsInstance]
+            msg = f"sink must be a Sink, not {sink!r}."
+            raise TypeError(msg)
+        members = {"sink": sink.for_type(self._declared_type())}
+        return DataStreamSink(self._add(OperatorKind.SINK_WRITER, "Sink", members))
+
+    def print(self, sink_identifier: str | None = None) -> DataStreamSink:
+        """Write a line for each record to the standard output of the program.
+
+        Lines come once their checkpoint is complete. Restarts of the job neither repeat nor drop any, unless standard
+        output itself fails: then the lines that were being written come again. A program that is killed may not have
+        printed the lines of its last checkpoint; the one that goes on from there does not print them.
+
+        Args:
+            sink_identifier: Put before each line with ``> ``. At a parallelism above 1 the number of the subtask,
+                counted from 1, is there too.
+        """
+        members = {"type_info": self._declared_type(), "as_text": True, "prefix": sink_identifier}
+        return DataStreamSink(self._add(OperatorKind.COLLECT, "Print to Std. Out", members))
+
+    def add_sink(self, sink_func: object) -> DataStreamSink:
+        """Refuse: sink functions are Java objects.
+
+        Raises:
+            UnsupportedOperationError: Always.
+        """
+        operation = f"add_sink({sink_func!r})"
+        raise UnsupportedOperationError(operation, "sink functions need the JVM; use sink_to(...) with a Sink")
+
+    @overload
+    def execute_and_collect(
+        self, job_execution_name: str | None = None, limit: None = None
+    ) -> CloseableIterator[T]: ...
+
+    @overload
+    def execute_and_collect(self, job_execution_name: str | None = None, *, limit: int) -> list[T]: ...
+
+    @overload
+    def execute_and_collect(self, job_execution_name: str | None, limit: int) -> list[T]: ...
+
+    def execute_and_collect(
+        self, job_execution_name: str | None = None, limit: int | None = None
+    ) -> CloseableIterator[T] | list[T]:
+        """Run everything that the environment has so far, and bring the records of this stream back.
+
+        Each record comes once, after the checkpoint that has it is complete, whatever restarts the job. Where the job
+        cannot hand over a record, the iterator raises. What a program has got is gone when it is killed: the one that
+        goes on from the checkpoint gets what comes after it. Use a sink for what has to outlive the program.
+
+        Args:
+            job_execution_name: The name of the job.
+            limit: How many records to take at most; the job is cancelled when it has more.
+
+        Returns:
+            Without a limit, the records as they become final; close the iterator, or use ``with``. With a limit, a
+            list.
+
+        Raises:
+            JobGraphError: The job cannot be run.
+            JobExecutionError: The job failed, or what it collected cannot be read back; without a limit, the iterator
+                raises it.
+        """
+        members = {"type_info": self._declared_type(), "as_text": False, "prefix": None}
+        node = self._add(OperatorKind.COLLECT, "Collect", members, keep_size=True)
+        records, client = self._environment._run_and_collect(node, job_execution_name)
+        iterator: CloseableIterator[Any] = CloseableIterator(records, client)
+        if limit is None:
+            return iterator
+        with iterator:
+            return list(islice(iterator, limit))
+
+    # ----------------------------------------------------------------------------------------------------- machinery
+
+    def _operator_for(self, method: str) -> StreamNode:
+        if self._operator is None:
+            operation = f"{method}() on a stream that no operator made (after a union, a partitioning or a side output)"
+            raise UnsupportedOperationError(operation, "call it on the stream that the operator returned")
+        return self._operator
+
+    def _declared_type(self) -> TypeInformation | None:
+        return None if isinstance(self._type_info, PickledBytesTypeInfo) else self._type_info
+
+    def _add(
+        self, kind: OperatorKind, name: str, members: Mapping[str, object], *, keep_size: bool = False
+    ) -> StreamNode:
+        sized_like = self._edges[0].source if keep_size else None
+        return self._pipeline.add_operator(kind, name, members, self._edges, sized_like=sized_like)
