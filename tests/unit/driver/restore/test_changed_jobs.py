@@ -189,7 +189,7 @@ def test_state_with_another_type_is_refused_with_the_state_both_types_and_the_op
     refused = story.run(typed(Types.STRING()), recover=stopped.savepoint, restart="exponential-delay")
     assert refused.driver.progress.restarts == 0, "a restart would change nothing"
     assert isinstance(refused.error.__cause__, StateDescriptorError)
-    for word in ("'count'", "as value[str] state", "as value[int] state", "'typed'", "SavepointCopies"):
+    for word in ("'count'", "as value[str] state", "as value[int] state", "'typed'", "SavepointWriter"):
         assert word in str(refused.error), str(refused.error)
 
 

@@ -19,7 +19,7 @@ from penstock.common.job_status import JobStatus
 from penstock.common.watermark_strategy import WatermarkStrategy
 from penstock.datastream import MapFunction
 from penstock.errors import MovedOperatorError
-from penstock.savepoint import Savepoint, SavepointCopies
+from penstock.savepoint import Savepoint, SavepointWriter
 from penstock.testing.sources import ListSource
 
 if TYPE_CHECKING:
@@ -251,7 +251,7 @@ def test_a_savepoint_that_was_written_anew_still_says_where_operators_stood(tmp_
     story = Story(tmp_path)
     stopped = story.run(two, asks={4: StopMode.SUSPEND})
     uids = {operator.name: operator.uid for operator in Savepoint.open(stopped.savepoint).operators}
-    writer = SavepointCopies.from_existing(stopped.savepoint).drop_operator(uids["Greatest"])
+    writer = SavepointWriter.from_existing(stopped.savepoint).drop_operator(uids["Greatest"])
     path = writer.write(str(tmp_path / "without"))
     assert refusal(story, swapped, path).operator == ("Total", uids["Total"])
     again = story.run(two, recover=path)
@@ -268,6 +268,6 @@ def test_an_operator_that_got_a_uid_in_a_savepoint_is_found_by_it_wherever_it_st
     story = Story(tmp_path)
     stopped = story.run(summed, asks={4: StopMode.SUSPEND})
     [uid] = [operator.uid for operator in Savepoint.open(stopped.savepoint).operators if operator.name == "Reduce"]
-    path = SavepointCopies.from_existing(stopped.savepoint).change_uid(uid, "total").write(str(tmp_path / "named"))
+    path = SavepointWriter.from_existing(stopped.savepoint).change_uid(uid, "total").write(str(tmp_path / "named"))
     story.run(named, recover=path)
     exact(story)
