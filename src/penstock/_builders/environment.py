@@ -15,6 +15,7 @@ from penstock._builders.stream import DataStream
 from penstock._connectors.collection import CollectionSource
 from penstock._engine.graph.chaining import build_job_graph
 from penstock._engine.graph.explain import explain, plan_json
+from penstock._engine.graph.job_graph import JobType, OperatorKind
 from penstock._engine.graph.pickling import dumps_value, main_classes, script_directory
 from penstock._engine.graph.stream_graph import StreamGraph, StreamNode
 from penstock._engine.graph.uids import assign_uids
@@ -394,6 +395,7 @@ class StreamExecutionEnvironment:
             chaining_enabled=config.get(option_table.OPERATOR_CHAINING),
             chain_different_max_parallelism=config.get(option_table.CHAIN_DIFFERENT_MAX_PARALLELISM),
             auto_generate_uids=config.get(option_table.AUTO_GENERATE_UIDS),
+            job_type=_job_type(config.get(option_table.RUNTIME_MODE), nodes),
         )
 
     def _submit(self, graph: StreamGraph) -> JobHandle:
@@ -436,19 +438,26 @@ def _needs_jvm(operation: str, way_out: str) -> Never:
     raise UnsupportedOperationError(operation, f"it needs the JVM; {way_out}")
 
 
+def _job_type(mode: str, nodes: Iterable[StreamNode]) -> JobType:
+    """Return how a job runs: AUTOMATIC stands for BATCH where all sources are bounded, else for STREAMING."""
+    if mode != RuntimeExecutionMode.AUTOMATIC.name:
+        return JobType(mode)
+    bounded = all(node.bounded for node in nodes if node.kind is OperatorKind.SOURCE)
+    return JobType.BATCH if bounded else JobType.STREAMING
+
+
 def _refuse_batch(mode: str, graph: StreamGraph) -> None:
     """Raise for a job in batch mode; a job in streaming mode over the same sources gives every result as it comes."""
+    if graph.job_type is not JobType.BATCH:
+        return
     key = option_table.RUNTIME_MODE.key
     way_out = f"set {key} to STREAMING, which runs bounded sources to their end as well"
-    unbounded = [source for source in graph.sources() if not source.bounded]
-    if mode == RuntimeExecutionMode.BATCH.name:
-        if unbounded:
-            reason = f"{unbounded[0]} never comes to an end; set {key} to STREAMING"
-            raise UnsupportedOperationError(f"{key} = {mode}", reason)
-        raise UnsupportedOperationError(f"{key} = {mode}", f"this version has no batch mode; {way_out}")
-    if mode == RuntimeExecutionMode.AUTOMATIC.name and not unbounded:
+    reason = f"this version has no batch mode; {way_out}"
+    if mode == RuntimeExecutionMode.AUTOMATIC.name:
         reason = f"all sources are bounded, so this means BATCH, which this version does not have; {way_out}"
-        raise UnsupportedOperationError(f"{key} = {mode}", reason)
+    elif unbounded := [source for source in graph.sources() if not source.bounded]:
+        reason = f"{unbounded[0]} never comes to an end; set {key} to STREAMING"
+    raise UnsupportedOperationError(f"{key} = {mode}", reason)
 
 
 show("penstock.datastream.stream_execution_environment", StreamExecutionEnvironment)

@@ -34,7 +34,7 @@ class StoppingRunner(SteadyRunner):
     def run(self, plan: EpochPlan) -> EpochOutcome:
         if self.epochs == 2:
             self.asked = self.driver.savepoint(self.directory, StopMode.SUSPEND)
-            while self.driver._savepoints._line:  # its directory is looked at on another thread, which may be slow
+            while self.driver._requests._line:  # its directory is looked at on another thread, which may be slow
                 time.sleep(0.001)
         return super().run(plan)
 

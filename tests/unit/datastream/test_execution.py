@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING
 import pytest
 from tests.unit.datastream.fake_launch import FakeLaunch, install
 
-from penstock._engine.graph.job_graph import OperatorKind
+from penstock._engine.graph.chaining import build_job_graph
+from penstock._engine.graph.job_graph import JobType, OperatorKind
 from penstock.common import Configuration, JobClient, JobExecutionResult, JobListener, JobStatus, WatermarkStrategy
 from penstock.datastream import DataStream, RuntimeExecutionMode, StreamExecutionEnvironment
 from penstock.datastream.connectors.base import Boundedness
@@ -243,13 +244,33 @@ def test_automatic_mode_is_batch_when_all_sources_are_bounded(env: StreamExecuti
         env.execute()
 
 
+@pytest.mark.parametrize(
+    ("mode", "unbounded", "resolved"),
+    [
+        ("STREAMING", False, JobType.STREAMING),
+        ("AUTOMATIC", True, JobType.STREAMING),
+        ("AUTOMATIC", False, JobType.BATCH),
+        ("BATCH", False, JobType.BATCH),
+    ],
+)
+def test_the_mode_is_a_fact_of_the_job_graph(
+    env: StreamExecutionEnvironment, mode: str, unbounded: bool, resolved: JobType
+) -> None:
+    env.set_runtime_mode(RuntimeExecutionMode[mode])
+    stream = env.from_collection([1])
+    (endless(env).union(stream) if unbounded else stream).print()
+    assert build_job_graph(env._stream_graph(None)).job_type is resolved
+    assert (", in batch mode" in env.explain()) == (resolved is JobType.BATCH)
+
+
 def test_automatic_mode_is_streaming_with_an_unbounded_source(
     env: StreamExecutionEnvironment, launch: FakeLaunch
 ) -> None:
     env.set_runtime_mode(RuntimeExecutionMode.AUTOMATIC)
     endless(env).union(env.from_collection([1])).print()
     env.execute()
-    assert len(launch.handles) == 1
+    [handle] = launch.handles
+    assert handle.graph.job_type is JobType.STREAMING
 
 
 class Notes(JobListener):

@@ -63,6 +63,14 @@ def test_the_overview_has_all_that_flinks_list_reads(api: Api) -> None:
     }
 
 
+def test_a_batch_job_is_shown_as_one_wherever_flink_shows_it() -> None:
+    view = job()
+    api = Api(FakeControl(replace(view, plan=replace(view.plan, job_type="BATCH"))))
+    assert api.get("/v1/jobs/overview")["jobs"][0]["jobType"] == "BATCH"
+    assert api.get(f"/v1/jobs/{JOB}")["job-type"] == "BATCH"
+    assert api.get(f"/v1/jobs/{JOB}/plan")["plan"]["type"] == "BATCH"
+
+
 @pytest.mark.behaviour(172)
 def test_details_have_flinks_members_and_no_stream_graph(api: Api) -> None:
     details = api.get(f"/v1/jobs/{JOB}")

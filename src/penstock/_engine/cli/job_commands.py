@@ -91,6 +91,7 @@ def _show(
         ("Name", target.name),
         ("Id", target.job_id),
         ("State", details["state"]),
+        ("Type", details.get("job-type", "-")),
         ("Started", time_text(details["start-time"])),
         ("Running for", duration_text(details["duration"])),
         ("Address", target.client.address),

@@ -13,7 +13,7 @@ from penstock._engine.coordinator.instructions import (
     SetAlarm,
     SweepOrphans,
 )
-from penstock._engine.coordinator.phases import MOVES, STATUS, Phase
+from penstock._engine.coordinator.phases import MOVES, STATUS, STOPPING, Phase
 from penstock._engine.protocol.clocks import Moment
 from penstock.errors import InternalError
 
@@ -69,6 +69,11 @@ class CoordinatorContext:
     def awaiting(self) -> bool:
         """Whether an answer is still to come."""
         return self.calling or self.epoch_running or self.saving or self.entry is not None
+
+    @property
+    def is_stopping(self) -> bool:
+        """Whether what runs is being ended, and no new work begins."""
+        return self.phase in STOPPING
 
     def go(self, phase: Phase) -> None:
         """Move on to a phase; raises InternalError when it cannot follow."""

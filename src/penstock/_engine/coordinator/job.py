@@ -1,45 +1,52 @@
-"""The coordinator of one job: from start to end, one event at a time.
+"""The coordinator of one job: its life from start to end, one event at a time.
 
 The driver hands in what happened and does what comes back. Nothing here waits, reads a clock or touches the world, so
-any order of events can be tried in a test; `validate` says what must hold after each of them.
+any order of events can be tried in a test; `validate` says what must hold after each of them. What a job does while it
+runs is its scheduler's (`scheduler`); which of the two reacts to an event, and how, stands in a table (`reactions`).
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Final
 
 from penstock._engine.coordinator import events as ev
 from penstock._engine.coordinator import instructions as do
 from penstock._engine.coordinator.checkpoints.retention import CheckpointRetention
 from penstock._engine.coordinator.checkpoints.splits import unread_splits
-from penstock._engine.coordinator.commits.commit_cycle import CommitScheduler
+from penstock._engine.coordinator.commits.commits import CommitScheduler
 from penstock._engine.coordinator.commits.handover import OutputDelivery
 from penstock._engine.coordinator.context import CoordinatorContext
+from penstock._engine.coordinator.epochs.epoch_scheduler import EpochScheduler
 from penstock._engine.coordinator.epochs.job_state import JobState
-from penstock._engine.coordinator.epochs.scheduler import Cause, EpochScheduler
+from penstock._engine.coordinator.epochs.reactions import EPOCHS
+from penstock._engine.coordinator.history import EventHistory
 from penstock._engine.coordinator.life.breaking_off import ExecutionFailureHandler
-from penstock._engine.coordinator.life.checkpoint_requests import PendingCheckpointRequests
 from penstock._engine.coordinator.life.ending import JobTermination
 from penstock._engine.coordinator.life.invariants import check
-from penstock._engine.coordinator.life.savepoints import PendingSavepoints
+from penstock._engine.coordinator.life.requests import PendingRequests
+from penstock._engine.coordinator.life.savepoints import SavepointCopies
 from penstock._engine.coordinator.life.start import StartMachine, StartPhase
 from penstock._engine.coordinator.life.stop import StopWithSavepoint
-from penstock._engine.coordinator.phases import STOPPING, Phase
+from penstock._engine.coordinator.phases import Phase
+from penstock._engine.coordinator.reactions import CALL_ANSWERS, LIFE, bound, table_of
 from penstock._engine.coordinator.restore.origin import adopt_checkpoint
 from penstock._engine.protocol.metadata import ChainEntryKind
 from penstock.common.job_status import JobStatus
 from penstock.errors import FencedError, InternalError, PenstockError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     from penstock._engine.coordinator.checkpoints.chain import ChainWriter, DriverIdentity
-    from penstock._engine.coordinator.epochs.job_state import PendingCheckpoint
     from penstock._engine.coordinator.epochs.topology import Topology
     from penstock._engine.coordinator.restore.state_assignment import RestoredCheckpoint
+    from penstock._engine.coordinator.scheduler import Cause, Scheduler
     from penstock._engine.coordinator.settings import JobSettings
     from penstock._engine.protocol.clocks import Moment
     from penstock._engine.protocol.metadata import ChainEntry, GivenUp, StoredAccumulator
+
+#: All reactions of a job that makes progress by epochs.
+REACTIONS: Final = table_of(LIFE, EPOCHS)
 
 
 class JobCoordinator:
@@ -56,51 +63,42 @@ class JobCoordinator:
         self._settings = settings
         self._identity = identity
         self._context = CoordinatorContext()
+        self._history = EventHistory()
         self._start = StartMachine(settings, identity, topology.graph)
         self._state = JobState(topology, settings, slots)
-        self._savepoints = PendingSavepoints(
-            self._context, self._state, cancel=self._cancel, is_decided=lambda: self._stop.is_decided
-        )
-        self._requests = PendingCheckpointRequests(self._context)
+        self._requests = PendingRequests(self._context, cancel=self._cancel, is_decided=lambda: self._stop.is_decided)
+        self._savepoints = SavepointCopies(self._context, self._state, self._requests)
         self._output = OutputDelivery(self._context)
-        self._scheduler = EpochScheduler(
+        self._stop = StopWithSavepoint(
+            self._context, self._state, self._requests, self._savepoints, life=self, scheduler=lambda: self._scheduler
+        )
+        self._commits = CommitScheduler(self._context, self._state, settings.committer_retries, fail=self.fail)
+        epochs = EpochScheduler(
             self._context,
             self._state,
             settings,
-            savepoints=self._savepoints,
+            self,
             requests=self._requests,
-            fail=self._fail,
-            finish=self._finish,
-            leave=self._leave,
+            savepoints=self._savepoints,
+            stop=self._stop,
+            commits=self._commits,
+            output=self._output,
         )
-        self._commits = CommitScheduler(
-            self._context, self._state, settings.committer_retries, fail=self._fail, moved=self._commits_moved
-        )
+        self._scheduler: Scheduler = epochs
         self._termination = JobTermination(
-            self._context,
-            self._start,
-            savepoints=self._savepoints,
-            requests=self._requests,
-            retention=settings.retention,
-            state=self._state,
-        )
-        self._stop = StopWithSavepoint(
-            self._context, self._state, self._savepoints, self._scheduler, go_back=self._go_back
+            self._context, self._start, requests=self._requests, retention=settings.retention, state=self._state
         )
         self._failure_handler = ExecutionFailureHandler(
             self._context,
             self._state,
             settings.restart,
             identity.run_id,
-            scheduler=self._scheduler,
+            scheduler=epochs,
             commits=self._commits,
             stop=self._stop,
-            requests=self._requests,
             ending=self._termination,
-            recover=self._recover,
         )
-        #: The epoch of an entry that got lost, which may be found to have arrived.
-        self._lost_pending: PendingCheckpoint | None = None
+        self._reactions: dict[str, Callable[[Any], None]] = {**bound(LIFE, self), **bound(EPOCHS, epochs)}
 
     # ---------------------------------------------------------------------------------------------------- the outside
 
@@ -108,7 +106,6 @@ class JobCoordinator:
         """Return the first instructions."""
         self._context.now = now
         self._context.emit(do.ChangeStatus(self._context.status))
-        self._context.calling = True
         self._context.emit(*self._start.begin())
         return self._context.taken()
 
@@ -118,15 +115,36 @@ class JobCoordinator:
         Args:
             event: What happened.
             now: When it did.
+
+        Raises:
+            InternalError: A bug of Penstock, behind which the job cannot go on.
         """
-        self._context.now = now
-        if self._context.phase is Phase.ENDED:
+        context = self._context
+        context.now = now
+        if context.phase is Phase.ENDED:
             return []
+        self._history.add(event, context.phase, now)
+        if isinstance(event, CALL_ANSWERS):
+            context.calling = False
         try:
-            self._react(event)
+            self._reaction(event)(event)
+        except InternalError as error:
+            self.fail(self._with_history(error))
         except PenstockError as error:
-            self._fail(error)
-        return self._context.taken()
+            self.fail(error)
+        except Exception as error:
+            raise self._with_history(error) from error
+        return context.taken()
+
+    def _reaction(self, event: ev.Event) -> Callable[[Any], None]:
+        name = REACTIONS.get((self._context.phase, type(event)))
+        if name is None:
+            raise InternalError(f"A job in phase {self._context.phase.name} got {type(event).__name__}.")
+        return self._reactions[name]
+
+    def _with_history(self, error: Exception) -> InternalError:
+        text = str(error) if isinstance(error, InternalError) else f"{type(error).__name__}: {error}"
+        return InternalError(f"{text}\n{self._history}")
 
     @property
     def phase(self) -> Phase:
@@ -180,96 +198,19 @@ class JobCoordinator:
         finished = self._context.status is JobStatus.FINISHED and self._start.already_ended is None
         check(
             self._context,
-            has_pending=self._scheduler.pending is not None,
+            has_pending=self._scheduler.has_pending_checkpoint,
             uncommitted=bool(self._state.ledger),
             undelivered=self._output.is_due,
             finished=finished,
         )
 
-    # ------------------------------------------------------------------------------------------------------- reactions
+    # ----------------------------------------------------------------------------------------------------- the start
 
-    def _react(self, event: ev.Event) -> None:
-        match event:
-            case ev.CancelRequested():
-                self._cancel()
-            case ev.CheckpointRequested(request_id):
-                self._requests.request(request_id)
-                self._scheduler.end_pause()
-            case ev.SavepointRequested() | ev.SavepointWritten() | ev.SavepointFailed():
-                self._about_savepoint(event)
-            case ev.AlarmFired(alarm):
-                self._context.ring(alarm)
-            case ev.SplitsAssigned(assigned):
-                self._scheduler.assigned(assigned)
-            case ev.DriverFailed(error):
-                self._fail(error)
-            case ev.Committed() | ev.CommitFailed() | ev.OutputsDelivered():
-                self._about_output(event)
-            case ev.EpochObserved() | ev.EpochEnded() | ev.EpochLost() | ev.EpochFailed():
-                self._about_epoch(event)
-            case ev.ChainEntryStored() | ev.ChainEntryTaken() | ev.ChainEntryUncertain() if (
-                self._context.entry is not None
-            ):
-                self._entry_answered(self._context.entry, event)
-            case _:
-                self._call_answered(event)
-
-    def _about_epoch(self, event: ev.EpochObserved | ev.EpochEnded | ev.EpochLost | ev.EpochFailed) -> None:
-        if isinstance(event, ev.EpochObserved):
-            self._scheduler.observed(event)
-            self._savepoints.observed(event.running)
-            return
-        self._context.epoch_running = False
-        if self._context.phase in STOPPING:
-            self._failure_handler.check()
-        else:
-            self._scheduler.over(event)
-
-    def _about_output(self, event: ev.Committed | ev.CommitFailed | ev.OutputsDelivered) -> None:
-        if isinstance(event, ev.OutputsDelivered):
-            self._output.done()
-            self._check_finished()
-        else:
-            self._commits.answered(event)
-
-    def _about_savepoint(self, event: ev.SavepointRequested | ev.SavepointWritten | ev.SavepointFailed) -> None:
-        match event:
-            case ev.SavepointRequested(request):
-                self._savepoints.request(request)
-                if self._savepoints.waiting:
-                    self._scheduler.end_pause()
-            case _:
-                self._stop.heard(event)
-                self._failure_handler.check()
-                self._check_finished()
-
-    def _call_answered(self, event: ev.Event) -> None:
-        self._context.calling = False
-        match self._context.phase, event:
-            case Phase.STARTING, _:
-                self._context.calling = True
-                self._context.emit(*self._start.handle(event, self._context.now.now_ms))
-                if self._start.phase is StartPhase.DONE:
-                    self._context.calling = False
-                    self._started()
-            case _, _ if self._context.phase in STOPPING:
-                self._failure_handler.check()
-            case _, ev.InstructionFailed(cause) | ev.MergeFailed(cause):
-                self._fail(cause)
-            case Phase.CREATED, ev.StateCopied():
-                self._recover()
-            case ((Phase.OPENING | Phase.SETTLING | Phase.NOTIFYING), ev.EnumeratorsCalled()):
-                self._scheduler.heard(event)
-            case Phase.SNAPSHOTTING, ev.AccumulatorsMerged():
-                self._scheduler.merged(event)
-            case Phase.SNAPSHOTTING, ev.EnumeratorsSnapshotted():
-                self._scheduler.snapshotted(event)
-            case Phase.STORING, ev.StateStored():
-                self._scheduler.stored()
-            case _:
-                raise InternalError(f"A job in phase {self._context.phase.name} got {event}.")
-
-    # --------------------------------------------------------------------------------------------- start and recovery
+    def start_answered(self, event: ev.Event) -> None:
+        """Go on with the start."""
+        self._context.emit(*self._start.handle(event, self._context.now.now_ms))
+        if self._start.phase is StartPhase.DONE:
+            self._started()
 
     def _started(self) -> None:
         """Go on after the claim."""
@@ -289,7 +230,7 @@ class JobCoordinator:
         restored = self._start.restored
         if restored is None:
             self._context.emit(*self._start.remarks)
-            self._recover()
+            self._scheduler.recover()
             return
         self._context.emit(do.LogMessage(f"Resuming from checkpoint {restored.entry.checkpoint_id} ({restored.path})"))
         self._context.emit(*self._start.remarks)
@@ -300,47 +241,73 @@ class JobCoordinator:
         if origin.copies:
             self._context.call(do.CopyState(restored.path, origin.copies))
         else:
-            self._recover()
+            self._scheduler.recover()
 
-    def _recover(self) -> None:
-        """Take up the last completed checkpoint: first its output and commits, then its sources."""
-        self._context.go(Phase.RECOVERING)
-        self._state.reset()
-        self._output.again()
-        self._commits.start()
-        if self._stop.checkpoint is not None:
-            self._stop.save()
-        elif not self._state.ledger:
-            self._open()
+    def state_copied(self, _: ev.StateCopied) -> None:
+        """Run the job: what it starts from is its own."""
+        self._scheduler.recover()
 
-    def _open(self) -> None:
-        self._context.go(Phase.OPENING)
-        openings = {uid: source.opening for uid, source in self._state.sources.items()}
-        self._context.call(
-            do.StartEnumerators({uid: opening for uid, opening in openings.items() if opening is not None})
-        )
+    # --------------------------------------------------------------------------------------- what runs, and its answers
 
-    # ----------------------------------------------------------------------------------------------------- checkpoints
+    def call_failed(self, event: ev.InstructionFailed | ev.MergeFailed) -> None:
+        """Break off because of an instruction that could not be performed."""
+        self.fail(event.failure if isinstance(event, ev.MergeFailed) else event.error)
 
-    def _commits_moved(self) -> None:
-        """Go on with what waited for a commit."""
-        self._savepoints.copy()
-        match self._context.phase:
-            case Phase.AWAITING_ROOM:
-                self._scheduler.put_entry()
-            case Phase.RECOVERING if not self._state.ledger:
-                self._open()
-            case Phase.FINISHING:
-                self._check_finished()
-            case _:
-                self._failure_handler.check()
+    def call_let_go(self, _: ev.Event) -> None:
+        """Note that an instruction is done of a job that breaks off."""
+        self.check_stopped()
 
-    def _entry_answered(
-        self, entry: ChainEntry, event: ev.ChainEntryStored | ev.ChainEntryTaken | ev.ChainEntryUncertain
-    ) -> None:
+    def driver_failed(self, event: ev.DriverFailed) -> None:
+        """Break off because of what failed on the driver."""
+        self.fail(event.error)
+
+    def alarm_fired(self, event: ev.AlarmFired) -> None:
+        """Do what an alarm was set for."""
+        self._context.ring(event.alarm)
+
+    def commit_answered(self, event: ev.Committed | ev.CommitFailed) -> None:
+        """Go on after a commit."""
+        if self._commits.answered(event):
+            self._scheduler.commits_moved()
+
+    def outputs_delivered(self, _: ev.OutputsDelivered) -> None:
+        """Go on once the program has its output."""
+        self._output.done()
+        self._scheduler.check_finished()
+
+    # ---------------------------------------------------------------------------------------------- what is asked of it
+
+    def cancel_requested(self, _: ev.CancelRequested) -> None:
+        """Break off because the job was cancelled."""
+        self._cancel()
+
+    def checkpoint_requested(self, event: ev.CheckpointRequested) -> None:
+        """Take up, or refuse, a request for a checkpoint."""
+        self._requests.request_checkpoint(event.id)
+        self._scheduler.hurry()
+
+    def savepoint_requested(self, event: ev.SavepointRequested) -> None:
+        """Take up, or refuse, a request for a savepoint or a stop."""
+        self._requests.request_savepoint(event.request)
+        if self._requests.waiting:
+            self._scheduler.hurry()
+
+    def savepoint_answered(self, event: ev.SavepointWritten | ev.SavepointFailed) -> None:
+        """Go on after a savepoint was written, or could not be."""
+        self._stop.heard(event)
+        self.check_stopped()
+        self._scheduler.check_finished()
+
+    # -------------------------------------------------------------------------------------------------------- entries
+
+    def entry_answered(self, event: ev.ChainEntryStored | ev.ChainEntryTaken | ev.ChainEntryUncertain) -> None:
+        """Go on after an entry was put: a checkpoint, that the job goes on, or its end."""
+        entry = self._context.entry
+        if entry is None:
+            raise InternalError(f"A job in phase {self._context.phase.name} has put no record.")
         match event:
             case ev.ChainEntryUncertain(error):
-                self._entry_uncertain(entry, error)
+                self._entry_uncertain(error)
             case ev.ChainEntryTaken(existing) if not entry.same_write(existing):
                 self._context.entry = None
                 self._other_entry(existing)
@@ -349,30 +316,25 @@ class JobCoordinator:
                 self._context.chain.stored(entry)
                 match entry.kind:
                     case ChainEntryKind.CHECKPOINT:
-                        self._stored(entry)
+                        self._scheduler.entry_stored(entry)
                     case ChainEntryKind.TAKEOVER:
                         self._stop.resumed()
-                        self._failure_handler.check()
+                        self.check_stopped()
                     case _:
                         self._termination.closed()
 
-    def _entry_uncertain(self, entry: ChainEntry, error: Exception) -> None:
+    def _entry_uncertain(self, error: Exception) -> None:
         if self._context.put_again():
             return
-        self._lost_pending = self._scheduler.pending
-        self._scheduler.reset()
-        match self._context.phase:
-            case Phase.CLOSING:
-                self._context.emit(
-                    do.LogMessage(
-                        "The end of the job could not be recorded; a start with 'latest' would resume it", error
-                    )
-                )
-                self._termination.closed(is_stored=False)
-            case _ if self._context.phase in STOPPING:
-                self._failure_handler.check()
-            case _:
-                self._fail(error)
+        self._scheduler.entry_lost()
+        if self._context.phase is Phase.CLOSING:
+            text = "The end of the job could not be recorded; a start with 'latest' would resume it"
+            self._context.emit(do.LogMessage(text, error))
+            self._termination.closed(is_stored=False)
+        elif self._context.is_stopping:
+            self.check_stopped()
+        else:
+            self.fail(error)
 
     def _other_entry(self, existing: ChainEntry) -> None:
         """React to another entry in the place of ours."""
@@ -381,68 +343,38 @@ class JobCoordinator:
                 self._context.chain.job_id, existing.checkpoint_id, self._identity.run_id, existing.run_id
             )
             self._context.emit(do.CloseEnumerators())
+            self._scheduler.reset()
             self._termination.end(JobStatus.SUSPENDED, error)
             return
         # A write of our own that was given up as uncertain had arrived: that one is the checkpoint.
         self._context.chain.stored(existing)
-        entry, pending = self._context.lost, self._lost_pending
-        self._scheduler.reset()
-        if entry is not None and pending is not None and entry.same_write(existing):
-            self._complete(entry, pending)
-        match self._context.phase:
-            case Phase.CLOSING:
-                self._termination.put_entry()
-            case _ if self._context.phase in STOPPING:
-                self._failure_handler.check()
-            case _:
-                self._go_back()
-
-    def _stored(self, entry: ChainEntry) -> None:
-        """Go on after the commit point of an epoch."""
-        pending = self._scheduler.pending
-        assert pending is not None
-        self._scheduler.pending = None
-        self._complete(entry, pending)
-        self._requests.completed(entry.checkpoint_id)
-        if self._context.phase in STOPPING:
-            self._failure_handler.check()
-        elif self._stop.checkpoint is not None:
-            self._stop.save()
+        self._scheduler.entry_found(existing)
+        if self._context.phase is Phase.CLOSING:
+            self._termination.put_entry()
+        elif self._context.is_stopping:
+            self.check_stopped()
         else:
-            self._scheduler.settle(entry.checkpoint_id)
+            self.go_back()
 
-    def _complete(self, entry: ChainEntry, pending: PendingCheckpoint) -> None:
-        """Do what follows from a checkpoint that is there: commit, hand over, tidy up."""
-        assert entry.snapshot is not None
-        self._state.completed(pending, entry.snapshot, entry.checkpoint_id)
-        self._context.retention.keep(entry)
-        self._stop.completed(entry)
-        self._commits.start()
-        self._savepoints.completed()
-        self._output.begin(entry.checkpoint_id, self._state.outputs(pending.acks))
-        self._context.emit(do.PublishProgress(self._state.progress, pending.acks, entry.snapshot))
-        self._tidy()
+    # ------------------------------------------------------------------------------- breaking off, the end (`JobLife`)
 
-    def _tidy(self) -> None:
-        self._context.delete(self._context.retention.drop())
-        if self._context.retention.sweep_due(self._context.now.passed_ms):
-            self._context.sweep()
+    def fail(self, cause: Cause) -> None:
+        """Break off because of an error."""
+        self._failure_handler.fail(cause)
 
-    # ------------------------------------------------------------------------------------------------------------- end
+    def _cancel(self) -> None:
+        self._failure_handler.cancel()
 
-    def _finish(self) -> None:
-        self._context.go(Phase.FINISHING)
-        if self._stop.checkpoint is None:
-            self._savepoints.finish()
-        self._check_finished()
+    def go_back(self) -> None:
+        """Go on from the last completed checkpoint at once, though nothing has failed."""
+        self._failure_handler.go_back()
 
-    def _check_finished(self) -> None:
-        """Go on with the end once all that the job has made is where it belongs."""
-        due = self._state.ledger or self._savepoints.copying or self._output.is_due
-        if self._context.phase is Phase.FINISHING and not due:
-            self._scheduler.release()
+    def check_stopped(self) -> None:
+        """Go on with breaking off, if the job does and nothing is on its way any more."""
+        self._failure_handler.check()
 
-    def _leave(self) -> None:
+    def leave(self) -> None:
+        """End the job: all is committed and handed over, and functions that listen have heard of it."""
         stop = self._stop
         if stop.checkpoint is None:
             self._termination.close(ChainEntryKind.FINISHED)
@@ -453,14 +385,3 @@ class JobCoordinator:
             self._termination.close(
                 ChainEntryKind.DRAINED if drained else ChainEntryKind.SUSPENDED, savepoint=stop.path
             )
-
-    # ----------------------------------------------------------------------------------------------------- breaking off
-
-    def _fail(self, cause: Cause) -> None:
-        self._failure_handler.fail(cause)
-
-    def _cancel(self) -> None:
-        self._failure_handler.cancel()
-
-    def _go_back(self) -> None:
-        self._failure_handler.go_back()

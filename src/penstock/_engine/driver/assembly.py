@@ -14,9 +14,9 @@ from penstock._engine.coordinator.epochs.topology import topology_of
 from penstock._engine.coordinator.job import JobCoordinator
 from penstock._engine.coordinator.settings import LATEST, JobSettings
 from penstock._engine.driver.background import BackgroundThreads
-from penstock._engine.driver.checkpoints.checkpoint_requests import CheckpointRequests
 from penstock._engine.driver.checkpoints.records import CheckpointStore
-from penstock._engine.driver.checkpoints.savepoints import SavepointService
+from penstock._engine.driver.checkpoints.requests import ClientRequests
+from penstock._engine.driver.checkpoints.savepoints import SavepointWriter
 from penstock._engine.driver.client.results import Results
 from penstock._engine.driver.driver import JobDriver
 from penstock._engine.driver.epochs.accumulators import AccumulatorMerger
@@ -133,10 +133,8 @@ def assemble(
             temporary.remove()
 
     full_path = storage.full_path if temporary is None else None
-    savepoints = SavepointService(
-        storage, options, configuration.get(option_table.SAVEPOINT_DIRECTORY), mailbox, background
-    )
-    checkpoints = CheckpointRequests(mailbox)
+    savepoints = SavepointWriter(storage, options, mailbox, background)
+    requests = ClientRequests(configuration.get(option_table.SAVEPOINT_DIRECTORY), savepoints, mailbox, background)
     job_plan = plan_view(graph, (source for _, source in program.sources.values()), configuration)
     watch = JobMonitor(
         coordinator,
@@ -153,8 +151,7 @@ def assemble(
         graph.name,
         mailbox,
         results,
-        savepoints,
-        checkpoints=checkpoints,
+        requests,
         watch=watch,
         full_path=full_path,
         clean_up=clean_up,
@@ -176,7 +173,7 @@ def assemble(
         epochs=epochs,
         results=results,
         savepoints=savepoints,
-        checkpoints=checkpoints,
+        requests=requests,
         watch=watch,
         background=background,
         listeners=listeners,

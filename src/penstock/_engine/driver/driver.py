@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from penstock import __version__
 from penstock._engine.coordinator.events import CancelRequested
-from penstock._engine.driver.client.interruption import Interruption
+from penstock._engine.driver.client.signals import Interruption
 from penstock._engine.driver.epochs.accumulators import values
 from penstock._engine.driver.failures import job_error
 from penstock._engine.driver.loop import JobOutcome
@@ -23,8 +23,7 @@ from penstock.errors import CheckpointStorageError, JobCancelledError
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from penstock._engine.driver.checkpoints.checkpoint_requests import CheckpointRequests
-    from penstock._engine.driver.checkpoints.savepoints import SavepointService
+    from penstock._engine.driver.checkpoints.requests import ClientRequests
     from penstock._engine.driver.client.results import Results
     from penstock._engine.driver.loop import JobLoop
     from penstock._engine.driver.mailbox import Mailbox
@@ -48,8 +47,7 @@ class JobDriver:
         job_name: The job.
         mailbox: Where the loop listens.
         results: What the job prints and collects.
-        savepoints: Takes requests for savepoints.
-        checkpoints: Takes requests for checkpoints.
+        requests: Takes requests for checkpoints, savepoints and a stop.
         watch: Keeps the job's view up to date.
         full_path: Turns a path below the checkpoint directory into one for people; None where that directory goes
             with the job.
@@ -63,9 +61,8 @@ class JobDriver:
         job_name: str,
         mailbox: Mailbox,
         results: Results,
-        savepoints: SavepointService,
+        requests: ClientRequests,
         *,
-        checkpoints: CheckpointRequests,
         watch: JobMonitor,
         full_path: Callable[[str], str] | None,
         clean_up: Callable[[], None],
@@ -78,8 +75,7 @@ class JobDriver:
         #: The newest checkpoint that was kept, for people; known when the job has ended.
         self.checkpoint: str | None = None
         self._mailbox = mailbox
-        self._savepoints = savepoints
-        self._checkpoints = checkpoints
+        self._requests = requests
         self.watch = watch
         #: What signals to this process have done to the job.
         self.interruption = Interruption(job_name, self)
@@ -127,16 +123,16 @@ class JobDriver:
     @property
     def savepoint_directory(self) -> str | None:
         """The directory of savepoints that are asked for without one; None where it is not configured."""
-        return self._savepoints.default
+        return self._requests.default
 
     @property
     def stopping(self) -> tuple[str, Future[str]] | None:
         """The stop that was asked for first and is not answered: its savepoint's path, and its future."""
-        return self._savepoints.stopping
+        return self._requests.stopping
 
     def savepoint(self, directory: str | None, stop: StopMode, timeout_ms: int | None = None) -> Future[str]:
         """Ask for a savepoint; the future has its path once it is complete, and the job has stopped if it was to."""
-        return self._savepoints.request(self.job_id, directory, stop, timeout_ms)
+        return self._requests.savepoint(self.job_id, directory, stop, timeout_ms)
 
     def cancel_with_savepoint(self, directory: str | None) -> Future[str]:
         """Ask the job to stop with a savepoint and to end as cancelled; the future has the savepoint's path."""
@@ -144,7 +140,7 @@ class JobDriver:
 
     def trigger_checkpoint(self) -> Future[int]:
         """Ask for a checkpoint now; the future has its id once it has completed."""
-        return self._checkpoints.request()
+        return self._requests.checkpoint()
 
     # ------------------------------------------------------------------------------------------------------- the thread
 
@@ -179,8 +175,7 @@ class JobDriver:
         if ending.status is JobStatus.CANCELED:
             error = JobCancelledError(self.view.job_id, self.job_name, self.checkpoint)
         self.watch.ended(ending.status, error)
-        self._savepoints.end(ending.status.name)
-        self._checkpoints.end(ending.status.name)
+        self._requests.end(ending.status.name)
         self._close_functions()
         self.results.end(error)
         _log.info("Job %r (%s) ended: %s", self.job_name, self.view.job_id, ending.status.name)

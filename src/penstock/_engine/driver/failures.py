@@ -1,12 +1,19 @@
-"""Makes the error that the program gets from the failure of a task or of the driver."""
+"""Makes the error that the program gets from the failure of a task or of the driver.
+
+Of a damaged file the error says which checkpoint can be restored in place of its own.
+"""
 
 from __future__ import annotations
 
 import pickle
-from typing import cast
+from typing import TYPE_CHECKING, cast
 
+from penstock._engine.coordinator.checkpoints.snapshots import state_files
 from penstock._engine.protocol.control import TaskFailure
+from penstock._engine.protocol.metadata import ChainEntryKind, decode_chain_entry
+from penstock._engine.protocol.paths import METADATA, checkpoint_ids, checkpoint_path
 from penstock.errors import (
+    CorruptCheckpointError,
     DriverCodeError,
     FailureLocation,
     FencedError,
@@ -14,6 +21,12 @@ from penstock.errors import (
     JobGraphError,
     RestoreError,
 )
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from penstock._engine.protocol.metadata import ChainEntry
+    from penstock._engine.storage.checkpoint_storage import CheckpointStorage
 
 
 def driver_code_error(where: str, cause: Exception) -> DriverCodeError:
@@ -68,3 +81,61 @@ def exception_of(failure: TaskFailure) -> BaseException | None:
 
 def _one_line(error: Exception) -> str:
     return f"{type(error).__name__}: {error}"
+
+
+def read(storage: CheckpointStorage, checkpoint: str) -> ChainEntry | None:
+    """Read the record of a checkpoint; None when there is none.
+
+    Raises:
+        CorruptCheckpointError: It is damaged.
+    """
+    path = f"{checkpoint}/{METADATA}"
+    data = storage.find(path)
+    return None if data is None else decode_chain_entry(data, storage.full_path(path))
+
+
+def readable(storage: CheckpointStorage, checkpoint: str) -> ChainEntry | None:
+    """Read the record of a checkpoint; None when there is none, or a damaged one."""
+    try:
+        return read(storage, checkpoint)
+    except CorruptCheckpointError:
+        return None
+
+
+def metadata_damage(error: CorruptCheckpointError, storage: CheckpointStorage, checkpoint: str) -> Exception:
+    """Return what to say of a checkpoint whose metadata is damaged."""
+    chain = _chain(storage, checkpoint.rpartition("/")[0])
+    return _offer(error.path, error.reason, storage, chain[: chain.index(checkpoint)] if checkpoint in chain else [])
+
+
+def state_damage(failures: Iterable[TaskFailure], storage: CheckpointStorage, job_id: str) -> Exception | None:
+    """Return what to say of a damaged state file that a task found; None when it is not for that that they failed.
+
+    Args:
+        failures: Of an epoch.
+        storage: The checkpoint directory.
+        job_id: The job.
+    """
+    errors = (exception_of(failure) for failure in failures)
+    error = next((error for error in errors if isinstance(error, CorruptCheckpointError)), None)
+    if error is None:
+        return None
+    path = error.path.removeprefix(storage.full_path("").rstrip("/") + "/")
+    return _offer(storage.full_path(path), error.reason, storage, _chain(storage, job_id), path)
+
+
+def _chain(storage: CheckpointStorage, job: str) -> list[str]:
+    return [checkpoint_path(job, number) for number in checkpoint_ids(storage.names(job))]
+
+
+def _offer(
+    path: str, reason: str, storage: CheckpointStorage, chain: list[str], state_file: str | None = None
+) -> CorruptCheckpointError:
+    """Name the newest checkpoint of a chain that can be read and does not need a certain file, if there is one."""
+    for checkpoint in reversed(chain):
+        record = readable(storage, checkpoint)
+        if record is None or record.kind is not ChainEntryKind.CHECKPOINT or record.snapshot is None:
+            continue
+        if state_file not in state_files(record.snapshot):
+            return CorruptCheckpointError(path, f"{reason}; the one before it is {storage.full_path(checkpoint)}")
+    return CorruptCheckpointError(path, reason)

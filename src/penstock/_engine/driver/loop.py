@@ -23,9 +23,9 @@ if TYPE_CHECKING:
 
     from penstock._engine.coordinator.job import JobCoordinator
     from penstock._engine.driver.background import BackgroundExecutor
-    from penstock._engine.driver.checkpoints.checkpoint_requests import CheckpointRequests
     from penstock._engine.driver.checkpoints.records import CheckpointStore
-    from penstock._engine.driver.checkpoints.savepoints import SavepointService
+    from penstock._engine.driver.checkpoints.requests import ClientRequests
+    from penstock._engine.driver.checkpoints.savepoints import SavepointWriter
     from penstock._engine.driver.client.results import Results
     from penstock._engine.driver.epochs.accumulators import AccumulatorMerger
     from penstock._engine.driver.epochs.committers import Committers
@@ -64,8 +64,8 @@ class JobLoop:
         committers: Performs commits.
         epochs: Performs epochs.
         results: Takes outputs.
-        savepoints: Performs what concerns savepoints.
-        checkpoints: Answers those who asked for a checkpoint.
+        savepoints: Writes savepoints.
+        requests: Answers those who asked for a checkpoint, a savepoint or a stop.
         watch: Looks on.
         background: The other threads.
         listeners: Are told of statuses and progress.
@@ -83,8 +83,8 @@ class JobLoop:
         committers: Committers,
         epochs: Epochs,
         results: Results,
-        savepoints: SavepointService,
-        checkpoints: CheckpointRequests,
+        savepoints: SavepointWriter,
+        requests: ClientRequests,
         watch: JobMonitor,
         background: BackgroundExecutor,
         listeners: Sequence[JobStatusListener] = (),
@@ -133,8 +133,8 @@ class JobLoop:
             do.WriteSavepoint: savepoints.write,
             do.CompleteSavepoint: savepoints.complete,
             do.DiscardSavepoint: savepoints.discard,
-            do.AnswerSavepoint: savepoints.answer,
-            do.AnswerCheckpoint: checkpoints.answer,
+            do.AnswerSavepoint: requests.answer_savepoint,
+            do.AnswerCheckpoint: requests.answer_checkpoint,
             do.SetAlarm: self._wake,
             do.ChangeStatus: self._change_status,
             do.PublishProgress: self._show_progress,

@@ -81,6 +81,8 @@ class PlanView:
     parallelism: int
     #: -1 where it follows from the parallelism.
     max_parallelism: int
+    #: STREAMING or BATCH.
+    job_type: str = "STREAMING"
 
     def vertex_of(self, uid: str) -> VertexView | None:
         """Return the vertex that an operator is in."""

@@ -46,7 +46,7 @@ def build_job_graph(graph: StreamGraph) -> JobGraph:
         chain.nodes.append(node)
         chain_of[node.id] = chain
     vertices = tuple(_vertex(graph, chain, uids) for chain in chains)
-    return JobGraph(graph.job_name, vertices, _edges(graph, chains, chain_of), places_of(graph, uids))
+    return JobGraph(graph.job_name, vertices, _edges(graph, chains, chain_of), places_of(graph, uids), graph.job_type)
 
 
 def partitioning(graph: StreamGraph, edge: StreamEdge, target: StreamNode) -> Partitioning:

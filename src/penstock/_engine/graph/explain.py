@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING
 
-from penstock._engine.graph.job_graph import JobEdge, JobGraph, JobVertex, OperatorKind, OperatorNode
+from penstock._engine.graph.job_graph import JobEdge, JobGraph, JobType, JobVertex, OperatorKind, OperatorNode
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -17,7 +17,8 @@ def explain(graph: JobGraph) -> str:
     """Return a job graph as indented text: levels, their vertices, the operators of each, and the edges between."""
     levels = graph.levels()
     sizes = _count(len(graph.vertices), "vertex", "vertices"), _count(len(graph.edges), "edge", "edges")
-    lines = [f"Job {graph.name!r}: {', '.join(sizes)}"]
+    mode = ", in batch mode" if graph.job_type is JobType.BATCH else ""
+    lines = [f"Job {graph.name!r}{mode}: {', '.join(sizes)}"]
     for level in sorted(set(levels)):
         lines.append(f"Level {level}")
         for vertex in graph.vertices:

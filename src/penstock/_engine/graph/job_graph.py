@@ -12,6 +12,13 @@ from enum import StrEnum
 from penstock._engine.protocol.metadata import OperatorPlace
 
 
+class JobType(StrEnum):
+    """Whether a job runs as a stream or as a batch. Source: Flink's ``JobType``."""
+
+    STREAMING = "STREAMING"
+    BATCH = "BATCH"
+
+
 class OperatorKind(StrEnum):
     """Which operator of `_engine.operators` runs a node; the payload's members are named behind each."""
 
@@ -122,6 +129,7 @@ class JobGraph:
     edges: tuple[JobEdge, ...]
     #: By operator uid, in the order of the program: where each operator stands in it.
     places: dict[str, OperatorPlace] = field(default_factory=dict[str, OperatorPlace])
+    job_type: JobType = JobType.STREAMING
 
     @property
     def operators(self) -> dict[str, OperatorNode]:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from enum import Enum
 
-from penstock._engine.graph.job_graph import OperatorKind, PartitionerKind
+from penstock._engine.graph.job_graph import JobType, OperatorKind, PartitionerKind
 
 
 class Chaining(Enum):
@@ -96,6 +96,7 @@ class StreamGraph:
     chaining_enabled: bool = True
     chain_different_max_parallelism: bool = True
     auto_generate_uids: bool = True
+    job_type: JobType = JobType.STREAMING
 
     def parallelism_of(self, node: StreamNode) -> int:
         """Return the number of subtasks of a node."""

@@ -9,8 +9,7 @@ import pytest
 
 from penstock._engine.coordinator import events as ev
 from penstock._engine.coordinator import instructions as do
-from penstock._engine.coordinator.commits.commit_cycle import CommitScheduler
-from penstock._engine.coordinator.commits.ledger import CommitLedger
+from penstock._engine.coordinator.commits.commits import CommitLedger, CommitScheduler
 from penstock._engine.coordinator.context import CoordinatorContext
 from penstock._engine.coordinator.phases import Phase
 from penstock._engine.protocol.metadata import Committable, OutstandingCommit
@@ -26,7 +25,7 @@ class Commits:
         self.context.phase = Phase.EPOCH
         outstanding = [OutstandingCommit(uid, number, (Committable(0, b""),)) for uid, number in COMMITS]
         state: Any = SimpleNamespace(ledger=CommitLedger(outstanding))
-        self.cycle = CommitScheduler(self.context, state, 3, fail=self.errors.append, moved=lambda: None)
+        self.cycle = CommitScheduler(self.context, state, 3, fail=self.errors.append)
         self.cycle.start()
         assert self.begun() == [("a", 2), ("b", 2)]
 

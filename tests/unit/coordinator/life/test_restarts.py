@@ -4,7 +4,8 @@ from typing import Any
 
 import pytest
 
-from penstock._engine.coordinator.life.restarts import RestartStrategy, RestartStrategySettings, restart_strategy
+from penstock._engine.coordinator.life.restarts import RestartStrategy, restart_strategy
+from penstock._engine.coordinator.settings import RestartStrategySettings
 from penstock.common.configuration import Configuration
 
 MIDDLE = 0.5  # a chance that leaves no jitter

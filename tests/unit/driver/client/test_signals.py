@@ -16,10 +16,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from penstock._engine.driver.client.interruption import Interruption
 from penstock._engine.driver.client.job_client import JobHandle
 from penstock._engine.driver.client.results import Results
-from penstock._engine.driver.client.signals import ending_on_signals
+from penstock._engine.driver.client.signals import Interruption, ending_on_signals
 from penstock._engine.protocol.control import StopMode
 from penstock._engine.storage.opening import open_storage
 from penstock.errors import JobCancelledError, SavepointError
@@ -193,7 +192,7 @@ def test_what_a_job_prints_after_its_terminal_was_closed_goes_nowhere(tmp_path: 
     terminal, its_end = os.openpty()
     program = (
         "import sys, time\n"
-        "from penstock._engine.driver.client.interruption import leave_closed_terminal\n"
+        "from penstock._engine.driver.client.signals import leave_closed_terminal\n"
         "sys.stdin.readline()\n"
         "leave_closed_terminal()\n"
         "print('nobody reads this', flush=True)\n"

@@ -14,7 +14,7 @@ from tests.unit.driver.world import TARGETS, TargetCommitter, TargetSink, World,
 
 from penstock._engine.coordinator import events as ev
 from penstock._engine.coordinator import instructions as do
-from penstock._engine.coordinator.epochs.scheduler import MAX_EPOCH_ATTEMPTS
+from penstock._engine.coordinator.epochs.epoch_scheduler import MAX_EPOCH_ATTEMPTS
 from penstock._engine.driver.assembly import RuntimeEnvironment, assemble
 from penstock._engine.driver.client.job_client import JobHandle
 from penstock._engine.protocol.control import TaskFailure

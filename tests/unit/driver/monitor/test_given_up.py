@@ -11,7 +11,7 @@ from tests.unit.driver.life.test_crashes import CrashError, step_in
 from tests.unit.driver.world import TARGETS, TargetCommitter, TargetSink, World, numbers_job, published
 
 from penstock._engine.coordinator import instructions as do
-from penstock._engine.coordinator.commits.ledger import MAX_GIVEN_UP
+from penstock._engine.coordinator.commits.commits import MAX_GIVEN_UP
 from penstock._engine.driver.monitor.progress_bar import figures
 from penstock._engine.gateway.losses import take_given_up
 from penstock._engine.protocol.control import StopMode

@@ -19,7 +19,7 @@ from penstock._engine.coordinator.checkpoints.snapshots import (
     resumable,
     unfinished,
 )
-from penstock._engine.coordinator.commits.ledger import CommitLedger, commits_of
+from penstock._engine.coordinator.commits.commits import CommitLedger, commits_of
 from penstock._engine.coordinator.epochs.acceptance import Subtask, void_reason
 from penstock._engine.coordinator.epochs.budget import BudgetPlanner, epoch_cost
 from penstock._engine.coordinator.epochs.sources import EnumeratorSnapshot, SourceCoordinator
@@ -77,6 +77,8 @@ class JobState:
         self._topology = topology
         self._slots = slots
         self._sources_by_uid = topology.sources
+        self._collectors = topology.collectors
+        self._ends = topology.ends
         self._source_vertices = frozenset(self._sources_by_uid.values())
         self._settings = settings
         #: The operators that keep their state when they have finished.
@@ -265,7 +267,7 @@ class JobState:
     def outputs(self, acks: tuple[SubtaskAck, ...]) -> tuple[OperatorOutput, ...]:
         """Return what an epoch printed and collected, by operator and subtask."""
         found: list[OperatorOutput] = []
-        for uid in self._topology.collectors:
+        for uid in self._collectors:
             for ack in sorted(acks, key=lambda ack: ack.subtask):
                 part = ack.operators.get(uid)
                 if part is not None and (part.outputs or part.outputs_path):
@@ -308,7 +310,7 @@ class JobState:
     def _progress(self, pending: PendingCheckpoint, checkpoint_id: int) -> JobProgress:
         before = self.progress
         read = sum(ack.records_in for ack in pending.acks if ack.vertex in self._source_vertices)
-        ends = [subtask for id_ in self._topology.ends for subtask in self.snapshot.vertices[id_].subtasks]
+        ends = [subtask for id_ in self._ends for subtask in self.snapshot.vertices[id_].subtasks]
         return JobProgress(
             checkpoint_id=checkpoint_id,
             epochs=before.epochs + 1,

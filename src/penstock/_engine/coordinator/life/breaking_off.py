@@ -19,15 +19,12 @@ from penstock._engine.protocol.metadata import ChainEntryKind
 from penstock.common.job_status import JobStatus
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from penstock._engine.coordinator.commits.commit_cycle import CommitScheduler
+    from penstock._engine.coordinator.commits.commits import CommitScheduler
     from penstock._engine.coordinator.context import CoordinatorContext
     from penstock._engine.coordinator.epochs.job_state import JobState
-    from penstock._engine.coordinator.epochs.scheduler import Cause, EpochScheduler
-    from penstock._engine.coordinator.life.checkpoint_requests import PendingCheckpointRequests
     from penstock._engine.coordinator.life.ending import JobTermination
     from penstock._engine.coordinator.life.stop import StopWithSavepoint
+    from penstock._engine.coordinator.scheduler import Cause, Scheduler
     from penstock._engine.coordinator.settings import RestartStrategySettings
 
 
@@ -39,12 +36,10 @@ class ExecutionFailureHandler:
         state: What epochs work on.
         settings: Say which failures a restart follows.
         run_id: This driver; its restarts are spread over time by it.
-        scheduler: The epochs.
+        scheduler: What is under way.
         commits: The commits.
         stop: The stop of the job.
-        requests: Who waits for a checkpoint.
         ending: What follows where no restart does.
-        recover: Called when the job is to take up its last checkpoint.
     """
 
     def __init__(
@@ -54,21 +49,17 @@ class ExecutionFailureHandler:
         settings: RestartStrategySettings,
         run_id: str,
         *,
-        scheduler: EpochScheduler,
+        scheduler: Scheduler,
         commits: CommitScheduler,
         stop: StopWithSavepoint,
-        requests: PendingCheckpointRequests,
         ending: JobTermination,
-        recover: Callable[[], None],
     ) -> None:
         self._context = context
         self._state = state
         self._scheduler = scheduler
         self._commits = commits
         self._stop = stop
-        self._requests = requests
         self._termination = ending
-        self._recover = recover
         self._restarts = restart_strategy(settings)
         self._random = Random(run_id)  # noqa: S311 - jitter of a delay
         #: The time until the restart.
@@ -96,8 +87,7 @@ class ExecutionFailureHandler:
         self._context.retention.orphans_possible(self._context.now.passed_ms)
         delay_ms = self._restarts.on_failure(self._context.now.passed_ms, self._random.random())
         self._stop.give_up(text_of(cause))
-        self._requests.give_up(text_of(cause))
-        self._release()
+        self._scheduler.interrupt()
         if _is_lasting(cause):
             self._context.go(Phase.FAILING)
             return
@@ -112,16 +102,9 @@ class ExecutionFailureHandler:
     def go_back(self) -> None:
         """Go on from the last completed checkpoint at once, though nothing has failed."""
         self._backoff_ms = 0
-        self._release()
+        self._scheduler.interrupt()
         self._context.go(Phase.TEARDOWN)
         self.check()
-
-    def _release(self) -> None:
-        """Cancel the running epoch; a checkpoint whose entry is being written may still complete."""
-        if self._context.epoch_running:
-            self._context.emit(do.CancelEpoch())
-        if self._context.entry is None:
-            self._scheduler.reset()
 
     def cancel(self) -> None:
         """Break off because the job was cancelled."""
@@ -132,9 +115,8 @@ class ExecutionFailureHandler:
                 pass
             case _:
                 self._stop.give_up("the job was cancelled")
-                self._requests.give_up("the job was cancelled")
                 if self._context.phase not in STOPPING:
-                    self._release()
+                    self._scheduler.interrupt()
                 self._context.go(Phase.CANCELLING)
                 self._commits.start()
                 self.check()
@@ -170,7 +152,7 @@ class ExecutionFailureHandler:
 
     def _backoff_over(self) -> None:
         if self._context.phase is Phase.BACKING_OFF:  # else it was cancelled
-            self._recover()
+            self._scheduler.recover()
 
 
 def _is_lasting(cause: Cause) -> bool:

@@ -17,10 +17,9 @@ from penstock.errors import FencedError
 if TYPE_CHECKING:
     from penstock._engine.coordinator.context import CoordinatorContext
     from penstock._engine.coordinator.epochs.job_state import JobState
-    from penstock._engine.coordinator.epochs.scheduler import Cause
-    from penstock._engine.coordinator.life.checkpoint_requests import PendingCheckpointRequests
-    from penstock._engine.coordinator.life.savepoints import PendingSavepoints
+    from penstock._engine.coordinator.life.requests import PendingRequests
     from penstock._engine.coordinator.life.start import StartMachine
+    from penstock._engine.coordinator.scheduler import Cause
     from penstock._engine.coordinator.settings import RetentionSettings
 
 _ENDS: Final = {
@@ -38,8 +37,7 @@ class JobTermination:
     Args:
         context: The coordinator's context.
         start: Knows the chain, once there is one.
-        savepoints: Answered with the end.
-        requests: The same.
+        requests: Answered with the end.
         state: Knows what the job has counted, and lost.
         retention: Says which ends keep checkpoints.
     """
@@ -49,14 +47,12 @@ class JobTermination:
         context: CoordinatorContext,
         start: StartMachine,
         *,
-        savepoints: PendingSavepoints,
-        requests: PendingCheckpointRequests,
+        requests: PendingRequests,
         retention: RetentionSettings,
         state: JobState,
     ) -> None:
         self._context = context
         self._start = start
-        self._savepoints = savepoints
         self._requests = requests
         self._retention = retention
         self._state = state
@@ -80,7 +76,7 @@ class JobTermination:
     def put_entry(self) -> None:
         """Put the terminal entry with the next id of the chain."""
         reason, savepoint = text_of(self._error or ""), self._savepoint
-        if savepoint is None and self._savepoints.stop is not None:  # the answer will be that there is no savepoint
+        if savepoint is None and self._requests.stop is not None:  # the answer will be that there is no savepoint
             self._context.chain.resumes = True
         entry = self._context.chain.make(
             self._kind,
@@ -105,7 +101,7 @@ class JobTermination:
             self._context.delete(self._context.retention.drop_all())
             self._context.sweep()
         if self._savepoint is not None:
-            self._savepoints.stopped()
+            self._requests.stopped()
         self.end(_ENDS[self._kind], self._error, checkpoint=self._keeps_checkpoints or not is_stored)
 
     @property
@@ -126,8 +122,7 @@ class JobTermination:
             checkpoint: Whether there is a checkpoint to go on from.
         """
         if isinstance(error, FencedError):
-            self._savepoints.leave_stop()
-        self._savepoints.give_up(f"the job is {status.name}")
+            self._requests.leave_stop()
         self._requests.give_up(f"the job is {status.name}")
         self._context.go(Phase.ENDED)
         self._context.show(status)

@@ -7,50 +7,10 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections import deque
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from penstock.common import option_table
-
 if TYPE_CHECKING:
-    from penstock.common.configuration import Configuration
-
-
-@dataclass(frozen=True, slots=True)
-class RestartStrategySettings:
-    """Flink's keys below ``restart-strategy``; times in milliseconds."""
-
-    strategy: str = "none"
-    fixed_attempts: int = 1
-    fixed_delay_ms: int = 1_000
-    rate_max_failures: int = 1
-    rate_interval_ms: int = 60_000
-    rate_delay_ms: int = 1_000
-    initial_backoff_ms: int = 1_000
-    max_backoff_ms: int = 60_000
-    backoff_multiplier: float = 1.5
-    reset_threshold_ms: int = 3_600_000
-    jitter_factor: float = 0.1
-    attempts_before_reset: int = 2**31 - 1
-
-    @classmethod
-    def read(cls, configuration: Configuration, *, checkpointing: bool) -> RestartStrategySettings:
-        """Read the settings; the default is exponential delay with checkpointing and none without."""
-        get = configuration.get
-        return cls(
-            strategy=get(option_table.RESTART_STRATEGY) or ("exponential-delay" if checkpointing else "none"),
-            fixed_attempts=get(option_table.FIXED_DELAY_ATTEMPTS),
-            fixed_delay_ms=get(option_table.FIXED_DELAY_DELAY).to_millis(),
-            rate_max_failures=get(option_table.FAILURE_RATE_MAX_FAILURES),
-            rate_interval_ms=get(option_table.FAILURE_RATE_INTERVAL).to_millis(),
-            rate_delay_ms=get(option_table.FAILURE_RATE_DELAY).to_millis(),
-            initial_backoff_ms=get(option_table.EXPONENTIAL_INITIAL_BACKOFF).to_millis(),
-            max_backoff_ms=get(option_table.EXPONENTIAL_MAX_BACKOFF).to_millis(),
-            backoff_multiplier=get(option_table.EXPONENTIAL_MULTIPLIER),
-            reset_threshold_ms=get(option_table.EXPONENTIAL_RESET_THRESHOLD).to_millis(),
-            jitter_factor=get(option_table.EXPONENTIAL_JITTER),
-            attempts_before_reset=get(option_table.EXPONENTIAL_ATTEMPTS),
-        )
+    from penstock._engine.coordinator.settings import RestartStrategySettings
 
 
 class RestartStrategy(ABC):

@@ -1,17 +1,22 @@
-"""The stop of a job after its commit point: its savepoint gets its name, or the job goes on after all.
+"""The stop of a job with a savepoint (FLIP-34): the savepoint is written, and gets its name behind the commit point.
 
-The checkpoint that a job stops with is complete then, and names the savepoint, which lacks nothing but the name of its
-own entry (`savepoints`). Where that name cannot be given, an entry says that the job goes on from the checkpoint.
-Until one of the two is there, the request for the stop gets no answer: there may be a savepoint yet.
+A job that stops runs one epoch more, in which nothing is read, and stops with its checkpoint. Before the entry of
+that, which names the savepoint, all bytes of the savepoint are safe; behind it the savepoint only gets its name. That
+entry is the commit point of the stop: a driver that finds it brings the stop to its end. Where the name cannot be
+given, another entry says that the job goes on from the checkpoint, which has all that it needs for that (decision 7).
+Until one of the two is there, a request for the stop gets no answer: there may be a savepoint yet.
 """
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from penstock._engine.coordinator import events as ev
 from penstock._engine.coordinator import instructions as do
+from penstock._engine.coordinator.context import RECORD_PAUSE_MS
 from penstock._engine.coordinator.life.ending import text_of
+from penstock._engine.coordinator.life.savepoints import copies, with_own_names
 from penstock._engine.coordinator.life.start import DRAINED
 from penstock._engine.coordinator.phases import STOPPING, Phase
 from penstock._engine.protocol.control import StopMode
@@ -23,12 +28,15 @@ if TYPE_CHECKING:
 
     from penstock._engine.coordinator.context import CoordinatorContext
     from penstock._engine.coordinator.epochs.job_state import JobState
-    from penstock._engine.coordinator.epochs.scheduler import EpochScheduler
-    from penstock._engine.coordinator.life.savepoints import PendingSavepoints
-    from penstock._engine.protocol.metadata import ChainEntry
+    from penstock._engine.coordinator.life.requests import PendingRequests
+    from penstock._engine.coordinator.life.savepoints import SavepointCopies
+    from penstock._engine.coordinator.scheduler import JobLife, Scheduler
+    from penstock._engine.protocol.metadata import ChainEntry, JobSnapshot
 
 #: The phases of a stop whose savepoint is complete.
 _SAVED: Final = frozenset({Phase.NOTIFYING, Phase.FINISHING, Phase.RELEASING})
+#: A savepoint that does not get its name is tried again this often, each time after twice the pause.
+_MAX_TRIES: Final = 5
 
 
 class StopWithSavepoint:
@@ -37,25 +45,30 @@ class StopWithSavepoint:
     Args:
         context: The coordinator's context.
         state: What epochs work on.
-        savepoints: Hold the request.
-        scheduler: Puts the entry of the checkpoint, and goes on once the savepoint is there.
-        go_back: Called when the job is to go on from its last checkpoint.
+        requests: Hold the request.
+        savepoints: Those of a job that goes on.
+        life: The life of the job.
+        scheduler: Returns what puts the entry of the checkpoint, and goes on once the savepoint is there.
     """
 
     def __init__(
         self,
         context: CoordinatorContext,
         state: JobState,
-        savepoints: PendingSavepoints,
-        scheduler: EpochScheduler,
+        requests: PendingRequests,
+        savepoints: SavepointCopies,
         *,
-        go_back: Callable[[], None],
+        life: JobLife,
+        scheduler: Callable[[], Scheduler],
     ) -> None:
         self._context = context
         self._state = state
+        self._requests = requests
         self._savepoints = savepoints
+        self._life = life
         self._scheduler = scheduler
-        self._go_back = go_back
+        #: Times that the savepoint was to get its name.
+        self._tries = 0
         #: The last completed checkpoint, when the job stops with it; from then on nothing else happens.
         self.checkpoint: ChainEntry | None = None
         #: Why the savepoint is not there.
@@ -81,8 +94,8 @@ class StopWithSavepoint:
         return self.checkpoint is not None and self._context.phase in _SAVED
 
     def completed(self, entry: ChainEntry) -> None:
-        """Note a completed checkpoint: the job stops with it if it names a savepoint."""
-        self.checkpoint = entry if entry.savepoint is not None else None
+        """Note the completed checkpoint that the job stops with."""
+        self.checkpoint = entry
 
     def give_up(self, reason: str) -> None:
         """Answer all that savepoints were asked for, because the job breaks off.
@@ -91,17 +104,48 @@ class StopWithSavepoint:
             reason: Why it does.
         """
         saved = self._is_saved
-        self._savepoints.give_up(reason, complete=saved, is_open=self.is_decided and not saved)
+        self._requests.give_up(reason, complete=saved, is_open=self.is_decided and not saved)
+
+    def export(self, document: JobSnapshot) -> None:
+        """Write the savepoint, all but the name of its entry.
+
+        Args:
+            document: What the next checkpoint holds: the state, and what is outstanding.
+        """
+        assert self._requests.stop is not None
+        chain = self._context.chain
+        entry = chain.savepoint(with_own_names(document), self._context.now.now_ms, of=chain.next_id)
+        self._context.emit(do.WriteSavepoint(self._requests.stop.path, copies(document), entry, is_staged=True))
 
     def save(self) -> None:
         """Give the savepoint its name."""
         assert self.path is not None
         self._context.go(Phase.SAVING)
-        self._savepoints.save(self.path)
+        self._tries = 0
+        self._save(self.path)
+
+    def _save(self, path: str) -> None:
+        chain, snapshot = self._context.chain, self._state.snapshot
+        assert chain.parent is not None
+        entry = chain.savepoint(with_own_names(snapshot), self._context.now.now_ms, of=chain.parent.checkpoint_id)
+        self._tries += 1
+        self._context.saving = True
+        self._context.emit(do.CompleteSavepoint(path, copies(snapshot), entry))
+
+    def _save_again(self, path: str) -> bool:
+        """Give the savepoint its name after a pause, and tell whether that was to be tried once more."""
+        if self._tries == _MAX_TRIES:
+            return False
+        self._context.alarm(RECORD_PAUSE_MS << (self._tries - 1), partial(self._repeat, path))
+        return True
+
+    def _repeat(self, path: str) -> None:
+        if self._context.phase is Phase.SAVING and not self._context.saving:  # else the job has broken off
+            self._save(path)
 
     def heard(self, event: ev.SavepointWritten | ev.SavepointFailed) -> None:
         """Go on after a savepoint was written, or could not be: that of the stop, or one of a job that goes on."""
-        request, path = self._savepoints.stop, event.path
+        request, path = self._requests.stop, event.path
         if path == self.path:
             self._context.saving = False
         match self._context.phase, event:
@@ -110,29 +154,29 @@ class StopWithSavepoint:
             case Phase.SAVING, _ if path == self.path:
                 self._named(event)
             case _, ev.SavepointWritten() if self._context.phase in STOPPING and path == self.path:
-                self._savepoints.give_up_stop(text_of(self._context.error or "the job was cancelled"), complete=True)
+                self._requests.give_up_stop(text_of(self._context.error or "the job was cancelled"), complete=True)
             case _ if self._context.phase in STOPPING and path == self.path:
                 pass  # the job goes on with the stop when it starts again
             case _, ev.SavepointFailed(_, error):
-                self._savepoints.failed(path, error)
+                self._savepoints.copied(path, error)
             case _:
-                self._savepoints.written(path)
+                self._savepoints.copied(path, None)
 
     def _exported(self, event: ev.SavepointWritten | ev.SavepointFailed, stop: StopMode) -> None:
         if isinstance(event, ev.SavepointWritten):
-            self._scheduler.put_entry()
+            self._scheduler().exported()
             return
-        self._savepoints.give_up_stop(event.error)
+        self._requests.give_up_stop(event.error)
         if stop is StopMode.DRAIN:  # timers have fired and functions have finished: that epoch must not have been
-            self._go_back()
+            self._life.go_back()
         else:
-            self._scheduler.go_on()
+            self._scheduler().go_on()
 
     def _named(self, event: ev.SavepointWritten | ev.SavepointFailed) -> None:
         if isinstance(event, ev.SavepointWritten):
             self._context.chain.resumes = False
-            self._scheduler.stopped()
-        elif not self._savepoints.save_again(event.path):
+            self._scheduler().saved()
+        elif not self._save_again(event.path):
             self._resume(event.path, event.error)
 
     def _resume(self, path: str, error: Exception) -> None:
@@ -154,5 +198,5 @@ class StopWithSavepoint:
             self._context.emit(do.LogMessage(DRAINED.format(path), unexpected=True))
         self.checkpoint = None
         if self._context.phase not in STOPPING:  # else its end is the answer
-            self._savepoints.give_up_stop(self._not_saved.reason)
-            self._go_back()
+            self._requests.give_up_stop(self._not_saved.reason)
+            self._life.go_back()

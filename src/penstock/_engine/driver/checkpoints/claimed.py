@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from penstock._engine.coordinator.checkpoints.snapshots import state_files
-from penstock._engine.driver.checkpoints.damage import readable
+from penstock._engine.driver.failures import readable
 from penstock._engine.protocol.metadata import ChainEntryKind, encode_chain_entry
 from penstock._engine.protocol.paths import METADATA, checkpoint_ids, checkpoint_path, metadata_path
 from penstock._engine.savepoints.disposal import belongs

@@ -12,7 +12,7 @@ from penstock._engine.coordinator.checkpoints.retention import ORPHAN_AGE_MS
 from penstock._engine.coordinator.checkpoints.snapshots import state_files
 from penstock._engine.driver.checkpoints.claim_order import claimed_jobs, store_claim
 from penstock._engine.driver.checkpoints.claimed import delete_claimed
-from penstock._engine.driver.checkpoints.damage import metadata_damage, read, readable
+from penstock._engine.driver.failures import metadata_damage, read, readable
 from penstock._engine.protocol.metadata import (
     ChainEntry,
     ChainEntryKind,

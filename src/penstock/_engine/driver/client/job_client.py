@@ -8,8 +8,7 @@ from concurrent import futures
 from concurrent.futures import Future
 from typing import TYPE_CHECKING, Any
 
-from penstock._engine.driver.client.interruption import HEARS_S
-from penstock._engine.driver.client.signals import ending_on_signals
+from penstock._engine.driver.client.signals import HEARS_S, ending_on_signals
 from penstock._engine.protocol.control import StopMode
 from penstock.common.completable_future import CompletableFuture
 from penstock.common.job_client import JobClient

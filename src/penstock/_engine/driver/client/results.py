@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from penstock._engine.coordinator import events as ev
-from penstock._engine.driver.client.interruption import HEARS_S
+from penstock._engine.driver.client.signals import HEARS_S
 from penstock.errors import CheckpointStorageError, CorruptCheckpointError, UnreadableOutputError
 
 if TYPE_CHECKING:

@@ -1,26 +1,126 @@
-"""Ctrl-C while the main thread waits for a job: the job takes the signal, and the last line says how to go on."""
+"""What Ctrl-C and its like do to one job while the main thread waits for it.
+
+The first signal stops the job with a savepoint where one has a place to go, the next one cancels it, and the last line
+says how to go on.
+"""
 
 from __future__ import annotations
 
+import contextlib
+import errno
+import os
 import signal
+import sys
+import termios
 import threading
-from contextlib import contextmanager
+import time
 from typing import TYPE_CHECKING, Final, NoReturn
 
-from penstock._engine.driver.client.interruption import say
+from penstock._engine.protocol.control import StopMode
 from penstock.errors import JobCancelledError
 
 if TYPE_CHECKING:
-    from collections.abc import Generator
+    from collections.abc import Callable, Generator
+    from concurrent.futures import Future
+    from types import FrameType
 
-    from penstock._engine.driver.client.interruption import Interruption
     from penstock._engine.driver.driver import JobDriver
+    from penstock._engine.gateway.job_control import JobControl
 
 #: Ctrl-C, supervisors, a terminal that is closed.
 _ENDING: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
+#: The kernel may hand a signal to any thread, and Python runs the handler on the main one when that runs next; while it
+#: waits in a lock, it is not woken. So it waits for no more than so many seconds at a time.
+HEARS_S: Final = 0.2
 
-@contextmanager
+#: A supervisor may signal a process and then its group: signals so close together are one.
+_TOGETHER_S: Final = 1.0
+
+
+class Interruption:
+    """The signals that a job has got, and the savepoint or cancel that they asked for.
+
+    The first one stops the job with a savepoint where ``execution.checkpointing.savepoint-dir`` is set, and else
+    cancels it; a job that is stopping already goes on with that. The next one cancels a job that was to stop. Whatever
+    comes then ends the process. Two within a second are one.
+
+    Args:
+        job_name: The job.
+        job: Steers it.
+        clock: Seconds that pass.
+    """
+
+    def __init__(self, job_name: str, job: JobControl, clock: Callable[[], float] = time.monotonic) -> None:
+        self._job_name, self._job = job_name, job
+        self._clock = clock
+        self._taken_at: float | None = None
+        self._cancelled = False
+        self._savepoint: Future[str] | None = None
+        #: The first signal.
+        self.number = 0
+        #: Whether the job has ended by it, and the process is about to.
+        self.over = False
+
+    @property
+    def savepoint(self) -> str | None:
+        """The savepoint that the job stopped with, None when it did not."""
+        done = self._savepoint is not None and self._savepoint.done() and self._savepoint.exception() is None
+        return self._savepoint.result() if done and self._savepoint is not None else None
+
+    def on_signal(self, number: int, _: FrameType | None) -> None:
+        """Take a signal."""
+        now = self._clock()
+        # From here to the assignment there is no call, so no other signal's handler runs in between.
+        if self._taken_at is not None and now - self._taken_at < _TOGETHER_S:
+            return
+        self._taken_at = now
+        self.number = self.number or number
+        if number == signal.SIGHUP:
+            leave_closed_terminal()
+        if self._cancelled or self.over:
+            signal.signal(number, signal.SIG_DFL)
+            os.kill(os.getpid(), number)
+        elif self._savepoint is None and (stopping := self._job.stopping) is not None:
+            path, self._savepoint = stopping
+            say(f"Job {self._job_name!r} is stopping already, into {path}; once more cancels it.")
+            self._savepoint.add_done_callback(_say_failure)
+        elif self._savepoint is None and self._job.savepoint_directory is not None:
+            say(f"Stopping job {self._job_name!r} with a savepoint; once more cancels it.")
+            self._savepoint = self._job.savepoint(None, StopMode.SUSPEND)
+            self._savepoint.add_done_callback(_say_failure)
+        else:
+            say(f"Cancelling job {self._job_name!r}; once more ends it at once.")
+            self._cancelled = True
+            self._job.cancel()
+
+
+def _say_failure(savepoint: Future[str]) -> None:
+    error = savepoint.exception()
+    if error is not None:
+        say(f"The job did not stop. {error} Once more cancels it.")
+
+
+def leave_closed_terminal() -> None:
+    """Detach from a terminal that was closed, so that printing to it stops no job."""
+    for descriptor in (1, 2):
+        try:
+            termios.tcgetattr(descriptor)
+        except termios.error as error:
+            if error.args[0] == errno.EIO:
+                nowhere = os.open(os.devnull, os.O_WRONLY)
+                os.dup2(nowhere, descriptor)
+                os.close(nowhere)
+
+
+def say(text: str) -> None:
+    """Write a line to the terminal, unless it was closed."""
+    with contextlib.suppress(OSError, ValueError):
+        sys.stderr.write(f"{text}\n")
+        sys.stderr.flush()
+
+
+@contextlib.contextmanager
 def ending_on_signals(driver: JobDriver) -> Generator[None]:
     """End a job when SIGINT, SIGTERM or SIGHUP arrives while the main thread waits for it.
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 from penstock._engine.coordinator import events as ev
-from penstock._engine.driver.checkpoints.damage import state_damage
+from penstock._engine.driver.failures import state_damage
 from penstock._engine.plan.epoch_plan import EpochPlan
 from penstock._engine.plan.levels import build_plan, plan_epoch, plan_release
 from penstock._engine.protocol.control import LevelDispatch

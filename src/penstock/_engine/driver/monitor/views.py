@@ -43,6 +43,7 @@ def plan_view(graph: JobGraph, sources: Iterable[Source[Any, Any, Any]], configu
         bounded=all(source.get_boundedness() is Boundedness.BOUNDED for source in sources),
         parallelism=max((vertex.parallelism for vertex in vertices), default=1),
         max_parallelism=configuration.get(option_table.MAX_PARALLELISM),
+        job_type=graph.job_type.value,
     )
 
 

@@ -279,7 +279,7 @@ def job_overview(job: JobView, now: Moment) -> JobDetailsSummary:
     return JobDetailsSummary(
         jid=job.job_id,
         name=job.name,
-        job_type=job_type(job),
+        job_type=job.plan.job_type,
         scheduler_type=_SCHEDULER,
         start_time=span.start,
         end_time=span.end,
@@ -290,12 +290,6 @@ def job_overview(job: JobView, now: Moment) -> JobDetailsSummary:
         tasks=TaskCounts(sum(counts.values()), **{status.name.lower(): number for status, number in counts.items()}),
         penstock=_progress(job),
     )
-
-
-def job_type(job: JobView) -> str:
-    """Return Flink's word for how a job runs."""
-    is_batch = job.plan.bounded and job.configuration.get("execution.runtime-mode") == "BATCH"
-    return "BATCH" if is_batch else "STREAMING"
 
 
 def _progress(job: JobView) -> JobProgressNumbers:
@@ -336,7 +330,7 @@ def job_details(job: JobView, now: Moment) -> JobDetailsInfo:
         name=job.name,
         is_stoppable=False,
         state=job.status.name,
-        job_type=job_type(job),
+        job_type=job.plan.job_type,
         scheduler_type=_SCHEDULER,
         start_time=span.start,
         end_time=span.end,
@@ -394,7 +388,7 @@ def job_plan(job: JobView) -> Plan:
         )
         for vertex in reversed(job.plan.vertices)
     ]
-    return Plan(job.job_id, job.name, job_type(job), nodes)
+    return Plan(job.job_id, job.name, job.plan.job_type, nodes)
 
 
 def status(request: HandlerRequest) -> JobStatusInfo:

@@ -1,27 +1,36 @@
-"""Which committables are outstanding, and which of them may be committed now.
+"""Which committables are outstanding, which may be committed now, and what follows from each try.
 
 A sink's checkpoints are committed in their order and one at a time. A commit may overlap the next epoch, but not two of
-them: the entry of checkpoint N + 2 waits until N is committed.
+them: the record of checkpoint N + 2 waits until N is committed.
 """
 
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 from itertools import pairwise
 from typing import TYPE_CHECKING, Final
 
 from msgspec import UNSET
 
+from penstock._engine.coordinator import events as ev
+from penstock._engine.coordinator.instructions import Commit, PublishGivenUp
+from penstock._engine.coordinator.phases import RUNNING, Phase
 from penstock._engine.protocol.metadata import Committable, OutstandingCommit
+from penstock.errors import JobRunError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
+    from penstock._engine.coordinator.context import CoordinatorContext
+    from penstock._engine.coordinator.epochs.job_state import JobState
     from penstock._engine.protocol.control import SubtaskAck
     from penstock._engine.protocol.metadata import GivenUp, GivenUps
 
 #: Entries about what a sink has lost: beyond that the oldest ones are put together, because every checkpoint has them.
 MAX_GIVEN_UP: Final = 16
+#: A committable that was put off is tried again after this time.
+_PAUSE_MS: Final = 1_000
 
 
 class CommitLedger:
@@ -125,6 +134,74 @@ class CommitLedger:
     def __bool__(self) -> bool:
         """Tell whether anything is outstanding."""
         return bool(self._queues)
+
+
+class CommitScheduler:
+    """Starts the commits of one job, those of each sink in their order.
+
+    Args:
+        context: The coordinator's context.
+        state: Holds the ledger.
+        retries: How often a committable may be put off.
+        fail: Called when the job has to break off.
+    """
+
+    def __init__(
+        self, context: CoordinatorContext, state: JobState, retries: int, *, fail: Callable[[Exception], None]
+    ) -> None:
+        self._context = context
+        self._state = state
+        self._retries = retries
+        self._fail = fail
+
+    def start(self) -> None:
+        """Start the commits that may run now; a failed job leaves them to its next start."""
+        if self._context.phase not in {Phase.TEARDOWN, Phase.FAILING}:
+            self._context.emit(*(Commit(*begun) for begun in self._state.ledger.start()))
+
+    def answered(self, event: ev.Committed | ev.CommitFailed) -> bool:
+        """Go on after a commit, and tell whether it was done or put off."""
+        ledger = self._state.ledger
+        match event:
+            case ev.CommitFailed(uid, error):
+                self._failed(uid, error)
+                return False
+            case ev.Committed(uid, ()):
+                self._lost(event)
+                ledger.done(uid)
+                self.start()
+            case ev.Committed(uid, retry) if max(item.retries for item in retry) > self._retries:
+                self._failed(uid, self._too_often(uid, retry))
+                return False
+            case ev.Committed(uid, retry):
+                self._lost(event)
+                ledger.put_off(uid, retry)
+                self._context.alarm(_PAUSE_MS, partial(self._retry, uid))
+        return True
+
+    def _lost(self, event: ev.Committed) -> None:
+        """Show what a committer has given up; the next record has it, together with what is still to do."""
+        if event.given_up:
+            self._state.lost(event.given_up)
+            self._context.emit(PublishGivenUp(self._state.given_up, self._state.progress))
+
+    def _retry(self, uid: str) -> None:
+        if self._context.phase in RUNNING:
+            self._state.ledger.retry(uid)
+            self.start()
+
+    def _failed(self, uid: str, error: Exception) -> None:
+        if self._context.phase is Phase.CANCELLING:  # it stands in the last checkpoint, for the next start from there
+            self._state.ledger.give_up(uid)
+        else:
+            self._state.ledger.failed(uid)
+        self._fail(error)
+
+    def _too_often(self, uid: str, retry: tuple[Committable, ...]) -> JobRunError:
+        return JobRunError(
+            f"The committer of sink {uid!r} put {len(retry)} committables off more than {self._retries} times "
+            "(sink.committer.retries)."
+        )
 
 
 def commits_of(checkpoint_id: int, acks: Sequence[SubtaskAck]) -> tuple[OutstandingCommit, ...]:

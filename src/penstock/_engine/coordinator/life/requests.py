@@ -1,0 +1,217 @@
+"""The book of what is asked of a running job: checkpoints, savepoints, and a stop; which epoch answers which request.
+
+A running epoch answers a request for a checkpoint that comes before it has ended: its checkpoint covers that moment.
+All else is for the next epoch, which then begins without a pause.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING, Final
+
+from penstock._engine.coordinator import instructions as do
+from penstock._engine.coordinator.phases import RUNNING, Phase
+from penstock._engine.protocol.control import StopMode
+from penstock.errors import CheckpointRequestError, SavepointError, StopIncompleteError, StopTimeoutError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from penstock._engine.coordinator.context import CoordinatorContext
+    from penstock._engine.coordinator.instructions import SavepointRequest
+
+#: The phases in which a job ends, with or without a stop.
+_ENDING: Final = frozenset({Phase.NOTIFYING, Phase.FINISHING, Phase.RELEASING, Phase.CLOSING, Phase.ENDED})
+#: Those in which no checkpoint follows that a request could be answered with.
+_NO_MORE: Final = _ENDING | {Phase.SAVING, Phase.RESUMING}
+
+
+class PendingRequests:
+    """The requests that are not answered yet.
+
+    Args:
+        context: The coordinator's context.
+        cancel: Called when the job has not stopped in the time that it was given.
+        is_decided: Tells whether the stop has had its commit point, or may have had it.
+    """
+
+    def __init__(
+        self, context: CoordinatorContext, *, cancel: Callable[[], None], is_decided: Callable[[], bool]
+    ) -> None:
+        self._context = context
+        self._cancel = cancel
+        self._is_decided = is_decided
+        #: How the job is to stop, None while it is not.
+        self.stop: SavepointRequest | None = None
+        #: A stop whose time is over; the running epoch is being looked at for what it waits for.
+        self._late: SavepointRequest | None = None
+        #: Checkpoints: those that the next epoch answers, and those that the one at hand does.
+        self._waiting: list[int] = []
+        self._answered_by_epoch: list[int] = []
+        #: Savepoints of a job that goes on: those that the next epoch is for, those that the one at hand is for, and
+        #: those that are to be copied as soon as all is committed.
+        self._asked: list[SavepointRequest] = []
+        self._covered: list[SavepointRequest] = []
+        self._completed: list[SavepointRequest] = []
+
+    @property
+    def waiting(self) -> bool:
+        """Whether the next epoch is to begin at once."""
+        return bool(self._waiting or self._asked) or self.stop is not None
+
+    @property
+    def wait_for_commits(self) -> bool:
+        """Whether the next checkpoint is to wait until nothing of the last one is outstanding."""
+        return bool(self._completed)
+
+    def request_checkpoint(self, request_id: int) -> None:
+        """Take up a request for a checkpoint, or refuse it."""
+        match self._context.phase:
+            case Phase.EPOCH:
+                self._answered_by_epoch.append(request_id)
+            case phase if phase in RUNNING - _NO_MORE:
+                self._waiting.append(request_id)
+            case phase:
+                self._refuse_checkpoint(request_id, self._why_not(phase, RUNNING))
+
+    def request_savepoint(self, request: SavepointRequest) -> None:
+        """Take up a request for a savepoint, or refuse it."""
+        phase = self._context.phase
+        if phase in _NO_MORE or phase not in RUNNING:
+            self.answer(request, self._why_not(phase, _NO_MORE))
+        elif self.stop is not None:
+            self.answer(request, f"the job is already stopping, into {self.stop.path}")
+        elif request.stop is StopMode.NO:
+            self._asked.append(request)
+        else:
+            self.stop = request
+            if request.timeout_ms is not None:
+                self._context.alarm(request.timeout_ms, partial(self._time_over, request))
+
+    def _why_not(self, phase: Phase, ending: frozenset[Phase]) -> str:
+        return "the job is ending" if phase in ending else f"the job is {self._context.status.name}"
+
+    # ------------------------------------------------------------------------------------------------ a stop in time
+
+    def _time_over(self, request: SavepointRequest) -> None:
+        if self._is_beyond(request):
+            return
+        self._late = request
+        if self._context.phase is Phase.EPOCH:
+            self._context.emit(do.ObserveEpoch())
+        else:
+            self._give_up_late(())
+
+    def _is_beyond(self, request: SavepointRequest) -> bool:
+        """Tell whether a stop can no longer be given up, or is none any more."""
+        return self.stop is not request or self._context.phase in _ENDING or self._is_decided()
+
+    def observed(self, running: tuple[str, ...]) -> None:
+        """Note which subtasks run: a stop whose time is over waits for them."""
+        if self._late is not None:
+            self._give_up_late(running)
+
+    def _give_up_late(self, running: tuple[str, ...]) -> None:
+        request, self._late = self._late, None
+        if request is None or self._is_beyond(request):
+            return  # it has come so far meanwhile, or was given up
+        self.stop = None
+        self._refuse(request, StopTimeoutError(request.path, request.timeout_ms or 0, running))
+        self._cancel()
+
+    # ------------------------------------------------------------------------------------------------------- epochs
+
+    def begun(self) -> bool:
+        """Note that an epoch begins, and tell whether a savepoint is to be made of its checkpoint."""
+        self._answered_by_epoch += self._waiting
+        self._waiting.clear()
+        self._covered += self._asked
+        self._asked.clear()
+        return bool(self._covered) or self.stop is not None
+
+    def completed(self) -> None:
+        """Note that the checkpoint of the running epoch has completed: savepoints are to be copies of it."""
+        self._completed += self._covered
+        self._covered.clear()
+
+    def answer_checkpoints(self, checkpoint_id: int) -> None:
+        """Answer all that the running epoch covers, whose checkpoint has completed."""
+        self._context.emit(*(do.AnswerCheckpoint(request_id, checkpoint_id) for request_id in self._answered_by_epoch))
+        self._answered_by_epoch.clear()
+
+    def finish(self) -> None:
+        """Let a job end that was to stop, but came to its own end first: a copy of its last checkpoint will do."""
+        self._completed += self._asked
+        self._asked.clear()
+        if self.stop is not None and self.stop.stop is not StopMode.CANCEL:
+            self._completed.append(self.stop)
+            self.stop = None
+
+    def take_completed(self) -> list[SavepointRequest]:
+        """Return the savepoints that are to be copies of the last checkpoint, and leave them to the caller."""
+        taken, self._completed = self._completed, []
+        return taken
+
+    # ------------------------------------------------------------------------------------------------------ answers
+
+    def give_up(self, reason: str, *, complete: bool = False, is_open: bool = False) -> None:
+        """Answer all that has not begun; what is being copied is completed.
+
+        Args:
+            reason: Why the job breaks off, or that it has ended.
+            complete: The savepoint of a stop is there, and only what follows it failed.
+            is_open: Whether there will be a savepoint of a stop is not known yet: the answer waits until it is.
+        """
+        if not is_open:
+            self.give_up_stop(reason, complete=complete)
+        savepoints = [*self._completed, *self._covered, *self._asked]
+        checkpoints = [*self._answered_by_epoch, *self._waiting]
+        self._completed, self._covered, self._asked = [], [], []
+        self._answered_by_epoch, self._waiting = [], []
+        for request in savepoints:
+            self.answer(request, reason)
+        for request_id in checkpoints:
+            self._refuse_checkpoint(request_id, reason)
+
+    def give_up_stop(self, reason: Exception | str, *, complete: bool = False) -> None:
+        """Let the job go on, and say why it does not stop."""
+        if self.stop is not None:
+            request, self.stop = self.stop, None
+            self.answer(request, reason, complete=complete)
+
+    def leave_stop(self) -> None:
+        """Leave a stop to the driver that has the job now, with what there is of its savepoint."""
+        if self.stop is not None:
+            request, self.stop = self.stop, None
+            reason = "another driver has taken the job over, and brings to its end what has had its commit point"
+            self._context.emit(do.AnswerSavepoint(request, SavepointError(request.path, reason)))
+
+    def stopped(self) -> None:
+        """Answer that the job has stopped."""
+        if self.stop is not None:
+            request, self.stop = self.stop, None
+            self.answer(request, None)
+
+    def answer(self, request: SavepointRequest, reason: Exception | str | None, *, complete: bool = False) -> None:
+        """Answer a request for a savepoint.
+
+        Args:
+            request: What was asked.
+            reason: Why there is no savepoint, or why the job has not stopped; None where all is well.
+            complete: The savepoint is there all the same.
+        """
+        if reason is None:
+            self._context.emit(do.AnswerSavepoint(request, None))
+            return
+        text = reason if isinstance(reason, str) else f"{type(reason).__name__}: {reason}"
+        if complete:
+            self._context.emit(do.AnswerSavepoint(request, StopIncompleteError(request.path, text)))
+        else:
+            self._refuse(request, SavepointError(request.path, text))
+
+    def _refuse(self, request: SavepointRequest, error: SavepointError) -> None:
+        """Answer that there is no savepoint, and leave nothing of it."""
+        self._context.emit(do.AnswerSavepoint(request, error), do.DiscardSavepoint(request.path))
+
+    def _refuse_checkpoint(self, request_id: int, reason: str) -> None:
+        self._context.emit(do.AnswerCheckpoint(request_id, 0, CheckpointRequestError(reason)))

@@ -1,0 +1,173 @@
+"""What is asked of a job from any thread, a checkpoint, a savepoint or a stop: taken up, and answered by the loop."""
+
+from __future__ import annotations
+
+import secrets
+import threading
+from collections import deque
+from concurrent.futures import Future
+from itertools import count
+from typing import TYPE_CHECKING
+
+from penstock._engine.coordinator import events as ev
+from penstock._engine.coordinator.instructions import SavepointRequest
+from penstock._engine.protocol.control import StopMode
+from penstock._engine.storage.opening import absolute
+from penstock.errors import CheckpointRequestError, CheckpointStorageError, SavepointError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from penstock._engine.coordinator import instructions as do
+    from penstock._engine.driver.background import BackgroundExecutor
+    from penstock._engine.driver.checkpoints.savepoints import SavepointWriter
+    from penstock._engine.driver.mailbox import Mailbox
+
+
+class ClientRequests:
+    """The requests to one job that are not answered yet.
+
+    Args:
+        default: The directory of savepoints that are asked for without one; None where it is not configured.
+        savepoints: Looks whether a directory can be written to.
+        mailbox: Takes the requests.
+        background: Runs that look.
+    """
+
+    def __init__(
+        self, default: str | None, savepoints: SavepointWriter, mailbox: Mailbox, background: BackgroundExecutor
+    ) -> None:
+        self.default = default
+        self._savepoints = savepoints
+        self._mailbox = mailbox
+        self._background = background
+        self._ids = count(1)
+        self._checkpoints: dict[int, Future[int]] = {}
+        self._asked: dict[int, tuple[SavepointRequest, Future[str]]] = {}
+        self._lock = threading.RLock()
+        #: Stops in the order in which they were asked for, each until its directory was looked at; then what came of
+        #: that is there, too: None where it can be written to.
+        self._line: deque[SavepointRequest] = deque()
+        self._looked_at: dict[int, Exception | None] = {}
+        #: Stops that succeeded: told when the job's status says so, too.
+        self._stopped: list[Callable[[], None]] = []
+        self._over: str | None = None
+
+    # --------------------------------------------------------------------------------------------------- checkpoints
+
+    def checkpoint(self) -> Future[int]:
+        """Ask for a checkpoint, from any thread; the future has its id, or a CheckpointRequestError."""
+        request_id, future = next(self._ids), Future[int]()
+        self._checkpoints[request_id] = future
+        if self._over is None:
+            self._mailbox.post(ev.CheckpointRequested(request_id))
+        if self._over is not None:  # it may have ended since
+            self._fail_checkpoint(request_id, CheckpointRequestError(self._over))
+        return future
+
+    def answer_checkpoint(self, instruction: do.AnswerCheckpoint) -> None:
+        """Answer the request."""
+        if instruction.error is not None:
+            self._fail_checkpoint(instruction.request_id, instruction.error)
+        else:
+            self._checkpoints.pop(instruction.request_id).set_result(instruction.checkpoint_id)
+
+    def _fail_checkpoint(self, request_id: int, error: Exception) -> None:
+        future = self._checkpoints.pop(request_id, None)
+        if future is not None:
+            future.set_exception(error)
+
+    # --------------------------------------------------------------------------------------------------- savepoints
+
+    @property
+    def stopping(self) -> tuple[str, Future[str]] | None:
+        """The stop that was asked for first and is not answered: its savepoint's path, and its future."""
+        asked = list(self._asked.values())
+        return next(((request.path, future) for request, future in asked if request.stop is not StopMode.NO), None)
+
+    def savepoint(
+        self, job_id: str, directory: str | None, stop: StopMode, timeout_ms: int | None = None
+    ) -> Future[str]:
+        """Ask for a savepoint, from any thread; the future has its path, or a SavepointError.
+
+        Args:
+            job_id: The job.
+            directory: Where its directory is to be made; the default when left out.
+            stop: Whether, and how, the job stops with it.
+            timeout_ms: Milliseconds after which a job that has not stopped is cancelled.
+        """
+        future: Future[str] = Future()
+        place = directory or self.default
+        if place is None:
+            reason = "no directory was named, and execution.checkpointing.savepoint-dir is not set"
+            future.set_exception(SavepointError("of this job", reason))
+            return future
+        try:
+            root = absolute(place)
+        except CheckpointStorageError as error:
+            future.set_exception(SavepointError(place, str(error)))
+            return future
+        path = f"{root.rstrip('/')}/savepoint-{job_id[:6]}-{secrets.token_hex(6)}"
+        request = SavepointRequest(next(self._ids), path, stop, timeout_ms)
+        self._asked[request.id] = request, future
+        if self._over is not None:
+            self._fail(request, self._over)
+            return future
+        if stop is not StopMode.NO:
+            with self._lock:
+                self._line.append(request)
+        self._background.run(lambda: self._begin(request))
+        return future
+
+    def _begin(self, request: SavepointRequest) -> None:
+        """Find out whether the directory can be written to, before the job does anything for it."""
+        refusal: Exception | None = None
+        try:
+            self._savepoints.probe(request.path)
+        except Exception as error:  # noqa: BLE001 - whatever the store raises, the job goes on
+            refusal = error
+        with self._lock:
+            self._looked_at[request.id] = refusal
+            if request.stop is StopMode.NO:
+                self._hand_in(request)
+            while self._line and self._line[0].id in self._looked_at:  # the first of two stops wins
+                self._hand_in(self._line.popleft())
+
+    def _hand_in(self, request: SavepointRequest) -> None:
+        refusal = self._looked_at.pop(request.id)
+        if refusal is None and self._over is None:
+            self._mailbox.post(ev.SavepointRequested(request))
+        else:
+            self._fail(request, self._over or str(refusal))
+            self._background.run(lambda: self._savepoints.abandon(request.path))
+
+    def answer_savepoint(self, instruction: do.AnswerSavepoint) -> None:
+        """Answer the request."""
+        request = instruction.request
+        _, future = self._asked.pop(request.id)
+        if instruction.error is not None:
+            future.set_exception(instruction.error)
+        elif request.stop is StopMode.NO:
+            future.set_result(request.path)
+        else:
+            self._stopped.append(lambda: future.set_result(request.path))
+
+    def end(self, status: str) -> None:
+        """Answer all that is left when the job has ended."""
+        self._over = f"the job is {status}"
+        for request_id in list(self._checkpoints):
+            self._fail_checkpoint(request_id, CheckpointRequestError(self._over))
+        for tell in self._stopped:
+            tell()
+        for request, future in list(self._asked.values()):
+            if request.path in self._savepoints.copied:
+                self._asked.pop(request.id)
+                future.set_result(request.path)
+            else:
+                self._fail(request, self._over)
+                self._savepoints.abandon(request.path)
+
+    def _fail(self, request: SavepointRequest, reason: str) -> None:
+        _, future = self._asked.pop(request.id, (None, None))
+        if future is not None:
+            future.set_exception(SavepointError(request.path, reason))

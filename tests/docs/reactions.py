@@ -1,0 +1,55 @@
+"""Writes the table of events and phases in ``docs/coordinator.md``.
+
+``python -m tests.docs.reactions`` writes it anew; a test says when that is due.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from penstock._engine.coordinator.epochs.reactions import EPOCHS
+from penstock._engine.coordinator.phases import RUNNING, STOPPING, Phase
+from penstock._engine.coordinator.reactions import CLAIMED, LIFE, LIVE
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from penstock._engine.coordinator.reactions import Rule
+
+DOCUMENT = Path(__file__).parents[2] / "docs" / "coordinator.md"
+BEGIN, END = "<!-- made by tests/docs/reactions.py: begin -->\n", "<!-- end -->\n"
+SETS = {"all": LIVE, "*claimed*": CLAIMED, "*running*": RUNNING, "*stopping*": STOPPING}
+
+
+def phases(of: frozenset[Phase]) -> str:
+    """Name phases, sets of them first."""
+    names: list[str] = []
+    left = of
+    for name, members in SETS.items():
+        if members <= of and members & left:
+            names.append(name)
+            left -= members
+    return ", ".join([*names, *(phase.name for phase in Phase if phase in left)])
+
+
+def rows(rules: Iterable[Rule], whose: str) -> Iterable[str]:
+    for rule in rules:
+        events = ", ".join(event.__name__ for event in rule.events)
+        yield f"| {events} | {phases(rule.phases)} | {whose} | `{rule.reaction}` |\n"
+
+
+def table() -> str:
+    """Return the table as Markdown."""
+    head = "| Events | Phases | Whose | Reaction |\n| --- | --- | --- | --- |\n"
+    return "".join(["\n", head, *rows(LIFE, "life"), *rows(EPOCHS, "epochs"), "\n"])
+
+
+def main() -> None:
+    text = DOCUMENT.read_text(encoding="utf-8")
+    before, after = text[: text.index(BEGIN) + len(BEGIN)], text[text.index(END) :]
+    DOCUMENT.write_text(before + table() + after, encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

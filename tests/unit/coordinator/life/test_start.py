@@ -1,0 +1,155 @@
+"""The start of a job alone: which instructions follow from what its driver finds."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import pytest
+from tests.unit.coordinator.pure import RUN, TOPOLOGY, settings
+
+from penstock._engine.coordinator import events as ev
+from penstock._engine.coordinator import instructions as do
+from penstock._engine.coordinator.checkpoints.chain import ChainWriter
+from penstock._engine.coordinator.checkpoints.snapshots import fresh_snapshot
+from penstock._engine.coordinator.life.start import StartMachine, StartPhase
+from penstock._engine.protocol.metadata import ChainEntryKind
+from penstock.errors import CheckpointStorageError, CorruptCheckpointError, FencedError, InternalError
+
+if TYPE_CHECKING:
+    from penstock._engine.protocol.metadata import ChainEntry
+
+OTHER = replace(RUN, run_id="c" * 32)
+LATEST = {"execution_state__recovery_path": "latest", "execution_checkpointing_dir": "/c"}
+
+
+class Start:
+    def __init__(self, **keys: str) -> None:
+        self.machine = StartMachine(settings(**keys), RUN, TOPOLOGY.graph)
+        self.first = self.machine.begin()
+
+    def tell(self, *events: ev.Event) -> list[do.Instruction]:
+        """Hand in events; return the instructions behind the last one."""
+        told: list[do.Instruction] = []
+        for event in events:
+            told = self.machine.handle(event, 1_000)
+        return told
+
+
+def record(number: int, kind: ChainEntryKind = ChainEntryKind.CHECKPOINT, job_id: str = "d" * 32) -> ChainEntry:
+    snapshot = fresh_snapshot(TOPOLOGY.graph) if kind is ChainEntryKind.CHECKPOINT else None
+    return ChainWriter(OTHER, job_id, "numbers", number).make(kind, 1, snapshot)
+
+
+def test_a_fresh_start_has_an_id_of_its_own_and_claims_the_first_record() -> None:
+    start = Start()
+    assert start.first == [do.ListChainEntries("b" * 32)]
+    [claim] = start.tell(ev.ChainEntriesListed(()))
+    assert isinstance(claim, do.PutChainEntry)
+    assert (claim.entry.kind, claim.entry.checkpoint_id, claim.entry.parent) == (ChainEntryKind.TAKEOVER, 1, None)
+    assert start.tell(ev.ChainEntryStored()) == [do.ListChainEntries("b" * 32)]
+    assert start.tell(ev.ChainEntriesListed((1,))) == [do.StoreClaim("numbers", "b" * 32)]
+    assert start.tell(ev.ClaimStored()) == []
+    assert start.machine.phase is StartPhase.DONE
+
+
+def test_latest_goes_on_with_the_newest_record_of_the_job_that_was_claimed_last() -> None:
+    start = Start(**LATEST)
+    assert start.first == [do.ListJobs("numbers")]
+    assert start.tell(ev.JobsListed((), claimed_last="d" * 32)) == [do.ListChainEntries("d" * 32)]
+    [read] = start.tell(ev.ChainEntriesListed((1, 2)))
+    assert isinstance(read, do.ReadChainEntry)
+    [claim] = start.tell(ev.ChainEntryRead(record(2), read.path))
+    assert isinstance(claim, do.PutChainEntry)
+    assert claim.entry.checkpoint_id == 3
+    assert claim.entry.parent is not None
+    assert claim.entry.parent.checkpoint_id == 2
+
+
+def test_latest_without_a_job_of_the_name_takes_its_id_from_the_mark() -> None:
+    start = Start(**LATEST)
+    assert start.tell(ev.JobsListed(())) == [do.ReadMark("b" * 32)]
+    [listing] = start.tell(ev.MarkRead("e" * 32))
+    assert isinstance(listing, do.ListChainEntries)
+    assert listing.job_id == start.machine.job_id
+
+
+def test_a_job_that_has_finished_has_nothing_to_do() -> None:
+    start = Start(**LATEST)
+    finished = record(2, ChainEntryKind.FINISHED)
+    assert (
+        start.tell(
+            ev.JobsListed((), claimed_last="d" * 32), ev.ChainEntriesListed((2,)), ev.ChainEntryRead(finished, "")
+        )
+        == []
+    )
+    assert start.machine.already_ended is finished
+    assert start.machine.phase is StartPhase.DONE
+
+
+def test_a_claim_that_another_driver_has_taken_begins_anew() -> None:
+    start = Start()
+    start.tell(ev.ChainEntriesListed(()))
+    assert start.tell(ev.ChainEntryTaken(record(1, ChainEntryKind.TAKEOVER))) == [do.ListChainEntries("b" * 32)]
+    assert start.machine.phase is StartPhase.LISTING
+
+
+def test_a_claim_whose_outcome_is_unknown_is_put_again_under_the_same_mark() -> None:
+    start = Start()
+    [first] = start.tell(ev.ChainEntriesListed(()))
+    assert start.tell(ev.ChainEntryUncertain(OSError())) == [first]
+    assert isinstance(first, do.PutChainEntry)
+    assert start.tell(ev.ChainEntryTaken(first.entry)) == [do.ListChainEntries("b" * 32)]
+
+
+def test_a_claim_behind_this_one_wins() -> None:
+    start = Start()
+    start.tell(ev.ChainEntriesListed(()), ev.ChainEntryStored())
+    assert start.tell(ev.ChainEntriesListed((1, 2))) == [do.ListChainEntries("b" * 32)]
+
+
+def test_the_driver_that_has_skipped_ids_yields() -> None:
+    start = Start(execution_state__recovery_path="/elsewhere/chk-7")
+    start.tell(ev.ChainEntriesListed(()), ev.ChainEntryRead(record(7), "/elsewhere/chk-7"))
+    [second] = start.tell(ev.LaterCheckpointFound(None, "chk-7"), ev.ChainEntryStored())
+    assert isinstance(second, do.PutChainEntry)
+    assert second.entry.checkpoint_id == 8
+    start.tell(ev.ChainEntryStored())
+    with pytest.raises(FencedError):
+        start.tell(ev.ChainEntriesListed((1, 2, 8)))
+
+
+def test_a_path_is_compared_with_what_its_job_has_completed_since() -> None:
+    start = Start(execution_state__recovery_path="/elsewhere/chk-7")
+    assert start.tell(ev.ChainEntriesListed(())) == [do.ReadChainEntry("/elsewhere/chk-7")]
+    [look] = start.tell(ev.ChainEntryRead(record(7), "/elsewhere/chk-7"))
+    assert isinstance(look, do.FindLaterCheckpoint)
+    start.tell(ev.LaterCheckpointFound(9, "chk-7"))
+    assert "checkpoints 8 to 9" in start.machine.remarks[0].text
+
+
+@pytest.mark.parametrize("phase_events", [(), (ev.ChainEntriesListed(()),)])
+def test_what_fails_ends_the_start_with_its_own_error(phase_events: tuple[ev.Event, ...]) -> None:
+    start = Start()
+    start.tell(*phase_events)
+    error = CheckpointStorageError("/c", "no space")
+    with pytest.raises(CheckpointStorageError) as raised:
+        start.tell(ev.InstructionFailed(error))
+    assert raised.value is error
+
+
+def test_a_damaged_newest_record_stops_only_a_start_that_wants_it() -> None:
+    damaged = CorruptCheckpointError("/c", "not a record")
+    start = Start(**LATEST)
+    start.tell(ev.JobsListed((), claimed_last="d" * 32), ev.ChainEntriesListed((2,)))
+    with pytest.raises(CorruptCheckpointError):
+        start.tell(ev.InstructionFailed(damaged))
+    fresh = Start()
+    fresh.tell(ev.ChainEntriesListed((2,)))
+    [claim] = fresh.tell(ev.InstructionFailed(damaged))
+    assert isinstance(claim, do.PutChainEntry)
+
+
+def test_an_event_out_of_its_turn_is_a_bug() -> None:
+    with pytest.raises(InternalError, match=r"A starting driver got ChainEntryStored.* while LISTING"):
+        Start().tell(ev.ChainEntryStored())
