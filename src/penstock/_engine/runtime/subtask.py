@@ -15,7 +15,6 @@ from penstock._engine.operators.base import EpochContext, Operator, OperatorCont
 from penstock._engine.operators.batch import Batch, watermark_only
 from penstock._engine.operators.clocks import InputClock, ProcessingClock
 from penstock._engine.operators.context import EngineRuntimeContext
-from penstock._engine.operators.factory import create_operator
 from penstock._engine.operators.side_outputs import parted
 from penstock._engine.operators.source import ReadLimits, SourceOperator
 from penstock._engine.protocol.control import (
@@ -30,7 +29,7 @@ from penstock._engine.protocol.paths import shared_path
 from penstock._engine.protocol.rows import MAX_WATERMARK
 from penstock._engine.runtime.edge_writer import EdgeWriter
 from penstock._engine.runtime.epoch_context import epoch_context, figures
-from penstock._engine.runtime.failures import OperatorError
+from penstock._engine.runtime.failures import OperatorError, create_in_task
 from penstock._engine.runtime.idleness import longest_idleness
 from penstock._engine.runtime.subtask_state import SubtaskState
 from penstock._engine.runtime.watermark_valve import WatermarkValve
@@ -95,7 +94,7 @@ class SubtaskRuntime:
         self._state = SubtaskState(self.vertex, place[1], dispatch, storage)
         self.metrics = [InMemoryMetricGroup() for _ in self.vertex.operators]
         self._accumulators = [AccumulatorRegistry() for _ in self.vertex.operators]
-        self._nodes = [_Node(_create(node)) for node in self.vertex.operators]
+        self._nodes = [_Node(create_in_task(node)) for node in self.vertex.operators]
         self._connect()
         head = self._nodes[0].operator
         if isinstance(head, SourceOperator):
@@ -151,7 +150,7 @@ class SubtaskRuntime:
         except OperatorError:  # nothing depends on that one any more
             _log.warning("%s (%d) failed to close", self.operator_name, self.place[1], exc_info=True)
         self._accumulators[position].clear()
-        node.operator = _create(self.vertex.operators[position])
+        node.operator = create_in_task(self.vertex.operators[position])
         self._call(position, node.operator.open, context)
         return node.operator
 
@@ -497,10 +496,3 @@ class SubtaskRuntime:
 def _with_room(operator: Operator, run: Callable[..., T], *arguments: Any) -> T:
     operator.make_room()
     return run(*arguments)
-
-
-def _create(node: OperatorNode) -> Operator:
-    try:
-        return create_operator(node.kind.value, node.payload)
-    except Exception as error:  # a module that is not installed here, for one
-        raise OperatorError(node, has_record=False, record=None) from error
