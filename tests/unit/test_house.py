@@ -23,6 +23,11 @@ TWICE = {
     ("_builders/stream.py",): "a keyed stream has the signatures of a stream",
     ("_builders/pipeline.py",): "the arguments of an operator, declared and handed on",
     ("_engine/coordinator/checkpoints/snapshots.py",): "a record's fields, while a job runs and when it ends",
+    (
+        "_engine/coordinator/epochs/checkpoint_coordinator.py",
+        "_engine/coordinator/epochs/epoch_scheduler.py",
+    ): "both are given the parts of the job that they work with",
+    ("_engine/operators/loops.py",): "a loop over records is written out: a call for each record would cost more",
     ("_engine/driver/client/job_client.py", "common/job_client.py"): "an interface and its implementation",
     ("_engine/rest/handlers/checkpoints.py",): "Flink's answers have the same fields in several places",
     ("common/_typeinfo/composite.py",): "rows and tuples, which are read in one way and written in another",
