@@ -2,7 +2,7 @@
 PYTHON ?= python3
 ARGS ?=
 
-.PHONY: help demo check test bench campaign behaviours lock clean
+.PHONY: help demo check test tools bench campaign behaviours lock clean
 
 help:  # the recipes, in groups
 	@$(PYTHON) dev.py help
@@ -16,6 +16,8 @@ check:
 	@$(PYTHON) dev.py check $(ARGS)
 test:
 	@$(PYTHON) dev.py test $(ARGS)
+tools:
+	@$(PYTHON) dev.py tools
 
 # Measure it
 bench:

@@ -190,64 +190,25 @@ def demo(arguments: list[str]) -> int:
 
 
 def test(arguments: list[str]) -> int:
-    """Run all tests and all examples of the documentation (CI; arguments go to pytest)."""
-    python = ready()
-    install_browser()
-    install_flink(python)
-    call(python, "-m", "tests.services.s3")  # builds the server, once; where that fails, its tests say why
-    return call(python, "-m", "pytest", *arguments)
+    """Run all tests and all examples of the documentation in two processes (CI; arguments go to pytest)."""
+    tools([])
+    return call(ready(), "-m", "pytest", "-p", "tests.lanes", "-n", "2", *arguments)
 
 
-#: What the tests of the dashboard look for on the PATH (tests/dashboard/conftest.py does the same).
-BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome")
-
-
-def install_browser() -> None:
-    """Install Debian's Chromium where nobody need be asked; elsewhere the tests that need one are skipped."""
-    is_root_on_debian = Path("/etc/debian_version").is_file() and getattr(os, "geteuid", lambda: 1)() == 0
-    if any(map(shutil.which, BROWSERS)) or not is_root_on_debian or not shutil.which("apt-get"):
-        return
-    print("Installing Debian's chromium for the dashboard's tests: about 100 MB, this once.", flush=True)
-    environment = {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}
-    for command in (["update", "-qq"], ["install", "-qq", "-y", "--no-install-recommends", "chromium"]):
-        if subprocess.call(["/usr/bin/apt-get", *command], env=environment, stdout=subprocess.DEVNULL) != 0:
-            print(f"apt-get {command[0]} failed; the tests that need a browser are skipped.", flush=True)
-            return
-
-
-#: Where the tests of Flink's command line look for its jars (tests/compat/flink_cli/command_line.py does the same).
-FLINK = ROOT / ".flink"
-
-
-def install_flink(python: Path) -> None:
-    """Get Flink's jars where pip can; elsewhere the tests send what its command line sent when it was recorded."""
-    stamp, wanted = FLINK / "made-from", digest(FLINK_LOCK)
-    if stamp.is_file() and stamp.read_text() == wanted:
-        return
-    print("Getting Flink's jars for the tests of its command line: 330 MB, this once.", flush=True)
-    shutil.rmtree(FLINK, ignore_errors=True)
-    code = call(
-        python, "-m", "pip", "install", "--quiet", "--no-deps", "--require-hashes", "--only-binary", ":all:",
-        "--no-cache-dir", "--retries", "1", "--target", FLINK, "--requirement", FLINK_LOCK,
-    )  # fmt: skip
-    if code == 0:
-        stamp.write_text(wanted)
-        return
-    shutil.rmtree(FLINK, ignore_errors=True)
-    print("pip could not get them; the tests that need them are skipped.", flush=True)
+def tools(_: list[str]) -> int:
+    """Install what tests need from the system, where it is missing: a browser, Flink's jars, an S3 server."""
+    return call(ready(), "-m", "tests.services.tools")
 
 
 def check(_: list[str]) -> int:
-    """Lint, types, import contracts, unit tests and documents: what must be green before a commit."""
+    """Lint, format, import contracts and types: what a commit needs beside its tests."""
     python = ready()
     scripts = python.parent
-    unit = [path for path in ("tests/unit", "tests/docs") if (ROOT / path).is_dir()]
     steps: tuple[tuple[str, tuple[object, ...]], ...] = (
         ("lint", (scripts / "ruff", "check", "--quiet")),
         ("format", (scripts / "ruff", "format", "--check", "--quiet")),
         ("imports", (scripts / "lint-imports", "--no-logo")),
         ("types", (scripts / "pyright", "--pythonpath", python)),
-        ("unit tests and documents", (python, "-m", "pytest", "-q", "-m", "not spark and not fault", *unit)),
     )
     failed: list[str] = []
     for name, command in steps:
@@ -345,6 +306,7 @@ def run_script(script: str, arguments: list[str], lock: Path = DEV_LOCK) -> int:
 CHORES: dict[str, Callable[[list[str]], int]] = {
     "demo": demo,
     "test": test,
+    "tools": tools,
     "check": check,
     "bench": bench,
     "campaign": campaign,
@@ -355,7 +317,7 @@ CHORES: dict[str, Callable[[list[str]], int]] = {
 }
 GROUPS = (
     ("See it work", ("demo",)),
-    ("Change it", ("check", "test")),
+    ("Change it", ("check", "test", "tools")),
     ("Measure it", ("bench", "campaign")),
     ("Keep house", ("behaviours", "lock", "clean", "help")),
 )

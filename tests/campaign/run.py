@@ -66,7 +66,7 @@ def cases(seed: int) -> list[Case]:
             f"random-kills-{seed + number}",
             "SIGKILL of the process group at five random moments: files hold the truth",
             [*pytest, "tests/fault/test_kill.py"],
-            {"PENSTOCK_TEST_SEED": str(seed + number)},
+            {"PENSTOCK_TEST_SEED": str(seed + number), "PENSTOCK_TEST_KILLS": "5"},
         )
         for number in range(KILL_SEEDS)
     ]
@@ -109,6 +109,24 @@ def cases(seed: int) -> list[Case]:
         "on Spark: every way to end with all that may be pending; 100 vertices side by side, 30 levels in a row",
         [*pytest, "tests/spark/test_matrix.py"],
         {"PENSTOCK_FAULT_POINTS": "1/1"},
+    )
+    conformance = Case(
+        "conformance",
+        "each program of the conformance suite in a process, and on a session, of its own",
+        [*pytest, "tests/compat/test_conformance.py"],
+        {"PENSTOCK_CONFORMANCE": "all"},
+    )
+    flights = Case(
+        "flights-crash",
+        "the demo, killed on the way and resumed: the flights of the whole year as DuckDB has them",
+        [*pytest, "tests/examples/test_flights.py"],
+        {"PENSTOCK_FLIGHTS_CRASH": "1"},
+    )
+    sharing = Case(
+        "sharing",
+        "records that share an object: each operator, habit and type of records",
+        [*pytest, "tests/unit/runtime/test_sharing.py"],
+        {"PENSTOCK_ALL_CELLS": "1"},
     )
     chaos = [
         Case(
@@ -187,7 +205,8 @@ def cases(seed: int) -> list[Case]:
         and subprocess.run([python, "--version"], capture_output=True, check=False).returncode == 0
     ]
     tests = [properties, restores, restores_on_spark, lives, starved, clock_lives, orders]
-    return [*points, sigterms, spark, matrix, *kills, *chaos, hostile, *tests, mutants, *pythons]
+    whole = [conformance, sharing, flights]  # of which make test runs a part
+    return [*points, sigterms, spark, matrix, *whole, *kills, *chaos, hostile, *tests, mutants, *pythons]
 
 
 def code_version() -> str:

@@ -1,6 +1,6 @@
 """Flink's own command line against a running job, and what it sends where it is not installed.
 
-The tests marked ``flink`` need Flink's jars, which ``dev.py test`` gets where it can. With ``PENSTOCK_RECORD_FLINK=1``
+The tests marked ``flink`` need Flink's jars, which ``make tools`` gets where it can. With ``PENSTOCK_RECORD_FLINK=1``
 they write down what the client sends: the requests that the other test sends always.
 """
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from penstock._engine.driver.driver import JobDriver
     from penstock.datastream import StreamExecutionEnvironment
 
-NEEDS_FLINK = pytest.mark.skipif(not flink_is_here(), reason="Flink's jars are not here: dev.py test gets them")
+NEEDS_FLINK = pytest.mark.skipif(not flink_is_here(), reason="Flink's jars are not here: make tools gets them")
 EVERY_CASE = pytest.mark.parametrize("case", CASES, ids=lambda case: case.name.replace(" ", "-"))
 
 

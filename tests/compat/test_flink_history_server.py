@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 pytestmark = [
     pytest.mark.flink,
-    pytest.mark.skipif(not flink_is_here(), reason="Flink's jars are not here: dev.py test gets them"),
+    pytest.mark.skipif(not flink_is_here(), reason="Flink's jars are not here: make tools gets them"),
 ]
 
 _MAIN = "org.apache.flink.runtime.webmonitor.history.HistoryServer"

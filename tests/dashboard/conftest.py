@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 import os
-import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from tests.services.tools import BROWSERS, browser
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from playwright.sync_api import Browser, ConsoleMessage, Page
 
-#: `dev.py test` installs the first of them where it can.
-BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome")
 FLAGS = (
     "--no-sandbox",
     "--disable-gpu",
@@ -36,16 +34,16 @@ PICTURES = "PENSTOCK_TEST_PICTURES"
 @pytest.fixture(scope="module")
 def chromium() -> Iterator[Browser]:
     """The browser; tests that need it are skipped where there is none."""
-    path = next(filter(None, map(shutil.which, BROWSERS)), None)
+    path = browser()
     if path is None:
         pytest.skip(f"no browser: install Debian's package chromium, or put one of {', '.join(BROWSERS)} on the PATH")
     from playwright.sync_api import expect, sync_playwright
 
     expect.set_options(timeout=PATIENCE_MS)
     with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=path, headless=True, args=list(FLAGS))
-        yield browser
-        browser.close()
+        started = playwright.chromium.launch(executable_path=path, headless=True, args=list(FLAGS))
+        yield started
+        started.close()
 
 
 @pytest.fixture

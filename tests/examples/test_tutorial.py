@@ -11,5 +11,8 @@ TUTORIAL = Path(__file__).resolve().parents[2] / "docs" / "tutorial.md"
 
 
 @pytest.mark.spark
-def test_each_step_prints_what_the_tutorial_shows(tmp_path: Path) -> None:
-    assert_prints_what_it_shows(TUTORIAL, tmp_path)
+@pytest.mark.usefixtures("spark")
+def test_each_step_prints_what_the_tutorial_shows(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert_prints_what_it_shows(TUTORIAL, tmp_path, monkeypatch, capsys)

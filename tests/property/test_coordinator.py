@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from penstock._engine.storage.checkpoint_storage import CheckpointStorage
 
 #: The campaign asks for more.
-EXAMPLES = int(os.environ.get("PENSTOCK_COORDINATOR_EXAMPLES", "150"))
+EXAMPLES = int(os.environ.get("PENSTOCK_COORDINATOR_EXAMPLES", "100"))
 LIMIT = 36
 JOB_ID = "0123456789abcdef" * 2
 _names = count()

@@ -17,6 +17,8 @@ from penstock._engine.rest.openapi import document
 if TYPE_CHECKING:
     from schemathesis import Case
 
+#: For each operation of the API.
+EXAMPLES = hypothesis.settings().max_examples // 16
 #: Values that exist, which nobody finds by chance.
 KNOWN = {"jobid": JOB, "vertexid": READ, "checkpointid": 4, "subtaskindex": 0}
 
@@ -24,7 +26,7 @@ schema = schemathesis.openapi.from_dict({**document(ROUTES), "servers": [{"url":
 
 
 @schema.parametrize()
-@hypothesis.settings(max_examples=5, suppress_health_check=list(hypothesis.HealthCheck))
+@hypothesis.settings(max_examples=EXAMPLES, suppress_health_check=list(hypothesis.HealthCheck))
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
 def test_nothing_that_is_sent_breaks_a_handler(case: Case) -> None:
     # A path with another method may fit another route, whose complaint comes first; and what the document allows may

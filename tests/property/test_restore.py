@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from penstock.datastream import DataStream
 
 #: The campaign asks for more.
-EXAMPLES = int(os.environ.get("PENSTOCK_RESTORE_EXAMPLES", "30"))
+EXAMPLES = int(os.environ.get("PENSTOCK_RESTORE_EXAMPLES", "15"))
 
 
 class ByValue(TimestampAssigner):

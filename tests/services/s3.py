@@ -1,7 +1,6 @@
 """A real S3 server on this machine: Versity's gateway, which keeps objects as files, built once.
 
-Go gets its sources from the module proxy. ``python -m tests.services.s3`` builds it, so that no test has to; `dev.py
-test` does that first.
+Go gets its sources from the module proxy. ``make tools`` builds it, so that no test has to.
 """
 
 from __future__ import annotations
@@ -190,10 +189,3 @@ def _free_port() -> int:
         listener.bind(("127.0.0.1", 0))
         port: int = listener.getsockname()[1]
         return port
-
-
-if __name__ == "__main__":
-    try:
-        binary()
-    except ServiceError as service_error:
-        sys.exit(str(service_error))

@@ -9,15 +9,16 @@ from pathlib import Path
 
 import pyspark
 
-from penstock._engine.spark.java import find_java
+from penstock._engine.spark.java import find_java, user_cache
 
 SOURCES = Path(__file__).parents[2] / "src"
 
 
 def environment(home: Path, **variables: str) -> dict[str, str]:
-    """An environment with nothing of this machine's in it, not even a PATH with programs."""
+    """An environment with nothing of this machine's in it but its cache, not even a PATH with programs."""
     return {
         "HOME": str(home),
+        "XDG_CACHE_HOME": str(user_cache()),  # the class data archive is the same, and is made once
         "TMPDIR": str(home),
         "PATH": str(home / "bin"),
         "PYTHONPATH": str(SOURCES),

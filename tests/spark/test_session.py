@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -8,7 +9,6 @@ from tests.spark import programs
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from pathlib import Path
 
     import pyarrow as pa
 
@@ -95,3 +95,35 @@ def test_second_call_gives_the_same_session(spark: SparkHandle) -> None:
     from penstock._engine.spark.session import get_session
 
     assert get_session() is spark
+
+
+def test_workers_are_reached_by_sockets_in_a_directory_of_this_user(spark: SparkHandle) -> None:
+    def transports(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        import os
+
+        import pyarrow as pa
+
+        for _ in batches:
+            names = ("PYTHON_UNIX_DOMAIN_ENABLED", "PYTHON_WORKER_FACTORY_SOCK_DIR", "PYTHON_WORKER_FACTORY_SECRET")
+            yield pa.record_batch([pa.array([str([os.environ.get(name) for name in names])])], names=["text"])
+
+    sockets = spark.session.sparkContext.getConf().get("spark.python.unix.domain.socket.dir")
+    assert sockets is not None
+    assert Path(sockets).stat().st_mode & 0o777 == 0o700
+    frame = spark.session.range(1, numPartitions=1).mapInArrow(transports, "text string")
+    assert [row.text for row in frame.collect()] == [str(["True", sockets, None])]
+
+
+WITHOUT_SOCKETS = """
+import socket
+del socket.AF_UNIX
+from penstock._engine.spark.session import get_session
+
+context = get_session(1).session.sparkContext
+print(context.getConf().get("spark.python.unix.domain.socket.enabled"), context.range(3).map(lambda n: n).sum())
+"""
+
+
+def test_platform_without_unix_domain_sockets_has_ports(tmp_path: Path) -> None:
+    printed, errors = programs.output(WITHOUT_SOCKETS, programs.java_environment(tmp_path))
+    assert (printed, errors) == ("false 3\n", "")

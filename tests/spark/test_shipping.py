@@ -36,7 +36,7 @@ conf = {
     "spark.executorEnv.PYTHONPATH": os.environ["PYTHONPATH"],
     "spark.driver.memory": "1g",
 }
-session = SparkSession.builder.master("local-cluster[2,1,1024]").config(map=conf).getOrCreate()
+session = SparkSession.builder.master("local-cluster[1,2,1024]").config(map=conf).getOrCreate()
 env = StreamExecutionEnvironment.get_execution_environment().set_parallelism(2)
 points = env.from_collection([Point(1), Point(2), Point(3)])
 described = points.map(doubled).key_by(lambda point: point.x).map(describe)

@@ -39,7 +39,8 @@ class Program:
         """Return the program that the interpreter runs now."""
         path = getattr(sys.modules.get("__main__"), "__file__", None)
         if path is None:
-            return Program("the program", silent=hasattr(sys, "ps1") or bool(sys.flags.interactive))
+            is_read = hasattr(sys, "ps1") or bool(sys.flags.interactive)
+            return Program("the program", silent=is_read or "pytest" in sys.modules)  # xdist's workers have no file
         tools = tuple(Path(prefix).resolve() for prefix in {sys.prefix, sys.base_prefix})
         file = Path(path).resolve()
         return Program(file.name, silent=any(map(file.is_relative_to, tools)))

@@ -57,7 +57,7 @@ def submit(job_graph: JobGraph, configuration: Configuration, main_classes: byte
     from penstock._engine.spark.session import get_session
     from penstock._engine.spark.shipping import is_local, ship
 
-    spark = get_session()
+    spark = get_session(archived=configuration.get(option_table.CLASS_DATA_ARCHIVE_ENABLED))
     folders: tuple[str, ...] = ()
     if is_local(spark):
         folders = _user_folders()

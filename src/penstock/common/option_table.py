@@ -429,6 +429,12 @@ LOG_FORMAT = optional(
 LOG_LEVEL = option(
     "penstock.log.level", choice("DEBUG", "INFO", "WARNING", "ERROR"), "INFO", "least level of the log with a format"
 )
+CLASS_DATA_ARCHIVE_ENABLED = option(
+    "penstock.class-data-archive.enabled",
+    BOOL,
+    True,
+    "the first run makes an archive of Java's classes in the user's cache, by which later ones start sooner",
+)
 DRAIN_FIRES_PROCESSING_TIME_TIMERS = option(
     "penstock.drain.fire-processing-time-timers", BOOL, False, "a drain fires the processing-time timers that are left"
 )

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass, replace
+from itertools import product
 from typing import TYPE_CHECKING, Any, cast
 
 from penstock._api.connectors.sink import (
@@ -87,15 +88,20 @@ class SinkRun:
         self._sink, self._parallelism, self._keep_writers = sink, parallelism, keep_writers
         self._last = checkpoint or SinkCheckpoint(0)
         self._restored_id = None if checkpoint is None else checkpoint.checkpoint_id
-        self._contexts = [
-            TestWriterContext(
-                index, parallelism, restored_checkpoint_id=self._restored_id, job_id=job_id, run_id=run_id
-            )
-            for index in range(parallelism)
-        ]
+        self._contexts = [self._new_context(index) for index in range(parallelism)]
         self._states = self._deal_states(self._last)
         self._writers: list[SinkWriter[Any] | None] = [None] * parallelism
+        self._dropped: list[SinkWriter[Any]] = []
         self._tries = 0
+
+    def _new_context(self, subtask: int) -> TestWriterContext:
+        return TestWriterContext(
+            subtask,
+            self._parallelism,
+            restored_checkpoint_id=self._restored_id,
+            job_id=self._job_id,
+            run_id=self._run_id,
+        )
 
     def _deal_states(self, checkpoint: SinkCheckpoint) -> list[list[tuple[int, bytes]]]:
         states = [state for writer in checkpoint.states for state in writer]
@@ -103,6 +109,27 @@ class SinkRun:
 
     def epoch(self, *records: Sequence[Any], end_of_input: bool = False) -> SinkCheckpoint:
         """Run one epoch in which each writer writes one block, and return its checkpoint, which commits nothing."""
+        self._last = self._attempt(records, end_of_input=end_of_input)
+        self._states = [list(states) for states in self._last.states]
+        if not self._keep_writers or end_of_input:
+            self.close()
+        return self._last
+
+    def void_epoch(self, *records: Sequence[Any]) -> None:
+        """Run an epoch whose checkpoint never completes: the next one goes on from the one before."""
+        self._attempt(records, end_of_input=False)
+        self.drop_writers()
+
+    def drop_writers(self) -> None:
+        """Let the next epoch run in another process: its writers are made from the states.
+
+        The old ones are closed at the worst moment, when the new ones have flushed their epoch.
+        """
+        self._dropped += [writer for writer in self._writers if writer is not None]
+        self._writers = [None] * self._parallelism
+        self._contexts = [self._new_context(index) for index in range(self._parallelism)]
+
+    def _attempt(self, records: Sequence[Sequence[Any]], *, end_of_input: bool) -> SinkCheckpoint:
         self._tries += 1
         checkpoint_id = self._last.checkpoint_id + 1
         states: list[tuple[tuple[int, bytes], ...]] = []
@@ -115,14 +142,15 @@ class SinkRun:
             if subtask < len(records) and records[subtask]:
                 writer.write_all(list(records[subtask]))
             writer.flush(end_of_input)
+            self._close_dropped()
             committables += self._prepared(writer)
             states.append(self._snapshot(writer, checkpoint_id))
-            self._states[subtask] = list(states[-1])
-            if not self._keep_writers or end_of_input:
-                self._writers[subtask] = None
-                writer.close()
-        self._last = SinkCheckpoint(checkpoint_id, tuple(states), tuple(committables))
-        return self._last
+        return SinkCheckpoint(checkpoint_id, tuple(states), tuple(committables))
+
+    def _close_dropped(self) -> None:
+        dropped, self._dropped = self._dropped, []
+        for writer in dropped:
+            writer.close()
 
     def _writer(self, subtask: int) -> SinkWriter[Any]:
         writer = self._writers[subtask]
@@ -184,6 +212,7 @@ class SinkRun:
 
     def close(self) -> None:
         """Close all writers, as after an error."""
+        self._close_dropped()
         for writer in self._writers:
             if writer is not None:
                 writer.close()
@@ -211,6 +240,7 @@ class SinkContract:
         self.check_committing_twice_is_committing_once()
         self.check_what_is_lost_before_its_commit_is_an_error()
         self.check_aborted_epoch_leaves_nothing()
+        self.check_writers_that_are_kept_and_dropped()
         self.check_only_the_accepted_attempt_counts()
         self.check_commits_left_over_from_before_a_crash()
         self.check_restore_at_another_parallelism()
@@ -276,6 +306,21 @@ class SinkContract:
         again.commit(again.epoch(self._epochs[1]))
         again.commit(again.epoch(self._epochs[2], end_of_input=True))
         self._same(test, self._records, "after an aborted epoch was run again")
+
+    def check_writers_that_are_kept_and_dropped(self) -> None:
+        """A writer may run any of the epochs, go on with the next one or not, and run some that never count."""
+        for fates in product(("kept", "dropped", "void"), repeat=2):
+            test = self._make()
+            run = SinkRun(test.sink)
+            run.commit(run.epoch(self._epochs[0]))
+            for fate, records in zip(fates, self._epochs[1:], strict=True):
+                if fate == "void":
+                    run.void_epoch(records)
+                elif fate == "dropped":
+                    run.drop_writers()
+                run.commit(run.epoch(records))
+            run.commit(run.epoch(end_of_input=True))
+            self._same(test, self._records, f"after epochs with writers {', '.join(fates)}")
 
     def check_only_the_accepted_attempt_counts(self) -> None:
         """Two attempts of one epoch may both prepare; the one that is not accepted changes nothing."""

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import os
 import subprocess
-from pathlib import Path
 from typing import TYPE_CHECKING, Final
+
+from tests.services.tools import FLINK
 
 from penstock._engine.spark.java import find_java
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+    from pathlib import Path
 
-#: `dev.py test` puts them there, where pip can get them.
-JARS: Final = Path(__file__).resolve().parents[3] / ".flink" / "pyflink" / "lib"
+JARS: Final = FLINK / "pyflink" / "lib"
 #: What Flink's script `bin/flink` starts once it has put the class path together; pip's package has the jars alone.
 _MAIN: Final = "org.apache.flink.client.cli.CliFrontend"
 #: For a JVM that lives for a second.

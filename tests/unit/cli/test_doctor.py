@@ -75,3 +75,26 @@ def test_port_of_a_running_job_is_told_with_its_owner(penstock: Command) -> None
 def test_table_shows_the_verdict_first(penstock: Command) -> None:
     lines = penstock("doctor").out.splitlines()
     assert {line.split()[0] for line in lines} <= {"ok", "warning"}
+
+
+def test_class_data_archive_is_told_in_each_of_its_states(
+    penstock: Command, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    subject = "Class data archive"
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    assert "the next job makes it" in findings(penstock)[subject]["text"]
+    (directory,) = (tmp_path / "cache" / "penstock").glob("classes-*")
+    (directory / "failure").write_text("Error: out of luck")
+    row = findings(penstock)[subject]
+    assert row["verdict"] == "warning"
+    assert "Error: out of luck" in row["text"]
+    assert str(directory) in row["text"]
+    archive, stamp = directory / "classes.jsa", directory / "stamp.json"
+    archive.touch(mode=0o600)
+    status = archive.stat()
+    stamp.write_text(json.dumps([0, status.st_mtime_ns, status.st_ctime_ns, status.st_ino]))
+    assert "shortens the start" in findings(penstock)[subject]["text"]
+    off = "penstock.class-data-archive.enabled=false"
+    assert findings(penstock, "-D", off)[subject]["text"].startswith("Not used")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(archive))
+    assert "no place" in findings(penstock)[subject]["text"]

@@ -137,6 +137,7 @@ CASES: dict[str, Case] = {
     "penstock.state.memory": Case("256 mb", "1 gb", "lots"),
     "penstock.log.format": Case(None, "json", "xml"),
     "penstock.log.level": Case("INFO", "DEBUG", "LOUD"),
+    "penstock.class-data-archive.enabled": _ON,
     "penstock.progress.enabled": _OFF,
     "penstock.rest.enabled": _ON,
     "penstock.rest.token": _ANY_TEXT,

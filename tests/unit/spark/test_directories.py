@@ -2,16 +2,15 @@ from __future__ import annotations
 
 import os
 import shutil
+import socket
+import tempfile
+from pathlib import Path
 from types import SimpleNamespace
-from typing import TYPE_CHECKING
 
 import pytest
 
 from penstock._engine.spark import directories
 from penstock.errors import LocalDirectoryError
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 
 @pytest.fixture(autouse=True)
@@ -89,3 +88,59 @@ def test_base_that_is_a_file_is_an_error(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     with pytest.raises(LocalDirectoryError):
         directories.RunDirectory(tmp_path / "file")
+
+
+def test_sockets_are_in_the_run_directory_and_go_with_it() -> None:
+    with tempfile.TemporaryDirectory() as short:
+        run = directories.RunDirectory(Path(short))
+        sockets = run.socket_directory()
+        assert sockets == run.path
+        assert sockets.stat().st_mode & 0o777 == 0o700
+        assert not list(sockets.glob(".*.sock")), "the probe is gone"
+        run.remove()
+        assert not sockets.exists()
+
+
+def test_run_directory_with_a_long_path_has_its_sockets_in_the_temporary_directory(tmp_path: Path) -> None:
+    run = directories.RunDirectory(tmp_path / ("long" * 20))
+    sockets = run.socket_directory()
+    assert sockets is not None
+    assert sockets != run.path
+    assert sockets.parent == directories.user_directory()
+    assert sockets.stat().st_mode & 0o777 == 0o700
+    assert directories.takes_sockets(sockets)
+    run.remove()
+    assert not sockets.exists()
+
+
+def test_sockets_of_a_killed_process_are_swept(tmp_path: Path) -> None:
+    dead = directories.user_directory() / "spark-killed"
+    dead.mkdir()
+    (dead / "lock").touch()
+    run = directories.RunDirectory(tmp_path / ("long" * 20))
+    run.socket_directory()
+    assert not dead.exists()
+    run.remove()
+
+
+def test_without_a_short_path_there_are_no_sockets(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    long = tmp_path / ("long" * 20)
+    monkeypatch.setattr(tempfile, "tempdir", str(long))
+    monkeypatch.setattr(directories, "_SHORT_BASE", long)
+    run = directories.RunDirectory(long)
+    assert run.socket_directory() is None
+    assert list(run.path.parent.glob("spark-*")) == [run.path], "directories of no use stay behind"
+    run.remove()
+
+
+def test_without_the_platform_s_sockets_there_are_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delattr(socket, "AF_UNIX")
+    assert not directories.takes_sockets(tmp_path)
+
+
+def test_disk_that_takes_no_sockets_is_found_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(_self: object, _address: object) -> None:
+        raise OSError("no sockets on this disk")
+
+    monkeypatch.setattr(socket, "socket", type("Refusing", (socket.socket,), {"bind": refuse}))
+    assert not directories.takes_sockets(tmp_path)

@@ -8,7 +8,15 @@ import pytest
 
 from penstock._engine.plan.epoch_plan import EpochPlan
 from penstock._engine.protocol.control import LevelDispatch, SubtaskDispatch, decode
-from penstock._engine.spark.epoch import SparkEpochRunner, pack_dispatches, unpack_dispatch, words_of_spark
+from penstock._engine.runtime.row_buffer import ExchangeRow, record_batch
+from penstock._engine.spark.epoch import (
+    SparkEpochRunner,
+    answers,
+    collect,
+    pack_dispatches,
+    unpack_dispatch,
+    words_of_spark,
+)
 from penstock._engine.spark.session import SparkHandle
 from penstock.errors import InternalError, SparkGoneError
 
@@ -49,6 +57,41 @@ def test_words_of_spark_have_what_a_python_worker_said_and_no_stack_of_the_jvm()
     )
     assert words_of_spark(text) == f"org.apache.spark.SparkException: Aborted: {worker}"
     assert words_of_spark("the context has stopped") == "the context has stopped"
+
+
+class Listed(list[str]):
+    """A list of Java's, as py4j shows it: what is in it comes as text."""
+
+    def size(self) -> int:
+        return len(self)
+
+    def subList(self, first: int, end: int) -> Listed:
+        return Listed(self[first:end])
+
+    def toString(self) -> str:
+        return f"[{', '.join(self)}]"
+
+
+class Frame:
+    """A frame whose tasks gave some rows."""
+
+    def __init__(self, rows: list[ExchangeRow]) -> None:
+        self._rows = rows
+
+    @property
+    def _jdf(self) -> Frame:
+        return self
+
+    def collectAsList(self) -> Listed:
+        batches = answers([record_batch(self._rows[:1]), record_batch(self._rows[1:])])
+        return Listed(f"[{text}]" for batch in batches for text in batch.column("text").to_pylist())
+
+
+def test_answers_come_as_the_tasks_gave_them() -> None:
+    payloads = [b"", b"], [7 ", *(bytes([number]) * number for number in range(200))]
+    rows = [ExchangeRow(0, -1, 0, 0, 0, number % 4, payload) for number, payload in enumerate(payloads)]
+    for few in ([], rows[:1], rows):
+        assert list(collect(cast("Any", Frame(few)))) == [(row.kind, row.payload) for row in few]
 
 
 class Speechless(Exception):

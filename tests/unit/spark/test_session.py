@@ -74,7 +74,7 @@ def test_failed_launch_names_the_line_that_says_most_and_leaves_no_directory(
     submit.chmod(0o755)
     monkeypatch.setattr(jvm, "_check_machine", lambda: home)
     with pytest.raises(SparkLaunchError, match=r"start: Error: Could not find or load main class\. All of its output"):
-        jvm.Jvm({}, "WARN", tmp_path)
+        jvm.Jvm({}, "WARN", tmp_path, archived=False)
     (user_directory,) = tmp_path.glob("penstock-*")
     assert [path.name for path in user_directory.iterdir()] == ["logs"]
 
@@ -83,4 +83,4 @@ def test_local_dirs_of_the_environment_are_where_files_go(tmp_path: Path, monkey
     (tmp_path / "full").touch()
     monkeypatch.setenv("SPARK_LOCAL_DIRS", f"{tmp_path / 'full'},/other")
     with pytest.raises(LocalDirectoryError, match=str(tmp_path / "full")):
-        jvm.Jvm({}, "WARN", None)
+        jvm.Jvm({}, "WARN", None, archived=False)

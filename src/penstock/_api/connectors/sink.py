@@ -161,10 +161,11 @@ class SinkWriter(ABC, Generic[T]):
     """Writes the records of one subtask.
 
     Runs in a task, on one thread. For each checkpoint the engine calls ``flush(False)``, then ``prepare_commit`` and
-    ``snapshot_state`` where the writer has them, with no write between. It may keep the writer for the next epoch or
-    make a new one in another process, so anything worth keeping is flushed, staged or in the state by then. An epoch
-    that fails is written again by a new writer; what this one wrote must then be invisible (two-phase commit) or
-    harmless (at least once).
+    ``snapshot_state`` where the writer has them, with no write between. The writer goes on with the next epoch in the
+    same process, or another one is made from its state anywhere, so anything worth keeping is flushed, staged or in the
+    state by then. Connections may last; nothing that is staged lasts from one epoch to the next but through the state,
+    and a name that only one may hold, such as a transactional id, is the committer's. An epoch that fails is written
+    again by a new writer; what this one wrote must then be invisible (two-phase commit) or harmless (at least once).
 
     Source: org.apache.flink.api.connector.sink2.SinkWriter.
 
@@ -215,7 +216,10 @@ class SinkWriter(ABC, Generic[T]):
         """Take a watermark, in milliseconds since the epoch; they only grow."""
 
     def close(self) -> None:
-        """Let go of everything; may be called twice, and is not called when the process is killed."""
+        """Let go of everything; may be called twice, and is not called when the process is killed.
+
+        It may come late, when another writer has begun with the next epoch: it leaves alone what that one has staged.
+        """
 
 
 class CommittingSinkWriter(SinkWriter[T], Generic[T, CommittableT]):

@@ -90,6 +90,7 @@ def examine(values: dict[str, str | None], options: dict[str, str]) -> Iterator[
         "Packages": _packages,
         "Spark": _spark,
         "Java": _java,
+        "Class data archive": lambda: _class_data(values),
         "Machine": _machine,
         "Loopback": _loopback,
         "Temporary files": lambda: _disk("Temporary files", Path(tempfile.gettempdir()), "TMPDIR"),
@@ -137,14 +138,18 @@ def _packages() -> CheckResult:
 
 
 def _spark() -> CheckResult:
+    version = _pyspark_version()
+    home = None if version is None else _spark_home(version)
+    if home is None:
+        return CheckResult("Spark", CheckStatus.FAILED, "There is no PySpark: pip install 'pyspark[sql]'.")
+    return CheckResult("Spark", CheckStatus.OK, f"{version} ({home})")
+
+
+def _spark_home(version: str) -> Path | None:
     from penstock._engine.spark.installation import spark_home
 
-    version = _pyspark_version()
     spec = importlib.util.find_spec("pyspark")
-    if version is None or spec is None or spec.origin is None:
-        return CheckResult("Spark", CheckStatus.FAILED, "There is no PySpark: pip install 'pyspark[sql]'.")
-    home = spark_home(Path(spec.origin).parent, version)
-    return CheckResult("Spark", CheckStatus.OK, f"{version} ({home})")
+    return None if spec is None or spec.origin is None else spark_home(Path(spec.origin).parent, version)
 
 
 def _java() -> CheckResult:
@@ -152,6 +157,32 @@ def _java() -> CheckResult:
 
     java = find_java(_pyspark_version() or "4.1.0")
     return CheckResult("Java", CheckStatus.OK, f"{'.'.join(map(str, java.version))} of {java.origin} ({java.home})")
+
+
+def _class_data(values: dict[str, str | None]) -> CheckResult:
+    from penstock._engine.spark.class_data import find_archive
+    from penstock._engine.spark.java import find_java
+
+    subject, key = "Class data archive", option_table.CLASS_DATA_ARCHIVE_ENABLED
+    if (values[key.key] or "").lower() == "false":
+        return CheckResult(subject, CheckStatus.OK, f"Not used: {key.key} is false.")
+    version = _pyspark_version() or "4.1.0"
+    home = _spark_home(version)
+    archive = None if home is None else find_archive(find_java(version), home)
+    if archive is None:
+        text = (
+            "There is no place for it in this user's cache (XDG_CACHE_HOME): each start of Spark takes its full time."
+        )
+        return CheckResult(subject, CheckStatus.WARNING, text)
+    if archive.is_ready:
+        size = size_text(archive.path.stat().st_size)
+        return CheckResult(subject, CheckStatus.OK, f"{archive.path} ({size}) shortens the start of Spark.")
+    if archive.failure is not None:
+        text = f"It could not be made ({archive.failure}). To have it tried again, delete {archive.directory}."
+        return CheckResult(subject, CheckStatus.WARNING, text)
+    return CheckResult(
+        subject, CheckStatus.OK, f"Not there yet: the next job makes it behind its end, in {archive.directory}."
+    )
 
 
 def _pyspark_version() -> str | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import pickle
 from typing import TYPE_CHECKING, Any, cast
 
@@ -28,8 +29,14 @@ if TYPE_CHECKING:
     from penstock.metrics.metricbase import MetricGroup
 
 
+_log = logging.getLogger(__name__)
+
+
 class WriterContext:
-    """What a writer can see: `penstock.datastream.connectors.base.WriterInitContext`."""
+    """What a writer can see: `penstock.datastream.connectors.base.WriterInitContext`.
+
+    A writer that goes on sees each epoch through the context that it was made with.
+    """
 
     def __init__(self, context: OperatorContext, epoch: EpochContext) -> None:
         self.metric_group: MetricGroup = context.metrics
@@ -41,13 +48,20 @@ class WriterContext:
         self.number_of_parallel_subtasks = context.parallelism
         self.attempt_number = context.job_attempt
         self.restored_checkpoint_id = epoch.completed_checkpoint or None
+        self.turn_to(epoch)
+
+    def turn_to(self, epoch: EpochContext) -> None:
+        """Show the epoch that begins, with the token of this attempt at it."""
         self.checkpoint_id = epoch.checkpoint_id
         self.for_savepoint = epoch.for_savepoint
         self.attempt_token = f"{epoch.token:016x}"
 
 
 class SinkWriterOperator(Operator):
-    """Feeds a sink's writer. A writer lives for one epoch and goes on from its state in the next."""
+    """Feeds a sink's writer, which goes on with the next epoch where this operator ran the last one that counts.
+
+    Else it is dropped, and another one is made from the state of that epoch (decision 31).
+    """
 
     def __init__(self, sink: Sink[Any]) -> None:
         super().__init__()
@@ -59,12 +73,14 @@ class SinkWriterOperator(Operator):
             cast("SupportsCommitter[Any]", sink) if isinstance(sink, SupportsCommitter) else None
         )
         self.writer: SinkWriter[Any] | None = None
-        self._state: bytes | None = None
+        self._writer_context: WriterContext | None = None
 
     def begin_epoch(self, epoch: EpochContext) -> None:
-        self._close_writer()
-        state = self._state if epoch.current else epoch.restore.state
-        self._state = None
+        if epoch.current and self._writer_context is not None:
+            self._writer_context.turn_to(epoch)
+            return
+        self._drop_writer()
+        state = epoch.restore.state
         context = WriterContext(self.context, epoch)
         if state is not None and self.with_state is not None:
             serializer = self.with_state.get_writer_state_serializer()
@@ -72,6 +88,7 @@ class SinkWriterOperator(Operator):
             self.writer = self.with_state.restore_writer(context, items)
         else:
             self.writer = self.sink.create_writer(context)
+        self._writer_context = context
 
     def process(self, batch: Batch, input_index: int) -> Iterable[Output]:
         assert self.writer is not None
@@ -93,21 +110,26 @@ class SinkWriterOperator(Operator):
             version = serializer.get_version()
             prepared = cast("CommittingSinkWriter[Any, Any]", writer).prepare_commit()
             committables = tuple(pack(version, serializer.serialize(item)) for item in prepared)
+        state: bytes | None = None
         if self.with_state is not None and isinstance(writer, StatefulSinkWriter):
             serializer = self.with_state.get_writer_state_serializer()
             version = serializer.get_version()
             items = cast("StatefulSinkWriter[Any, Any]", writer).snapshot_state(epoch.checkpoint_id)
-            self._state = encode([pack(version, serializer.serialize(item)) for item in items])
-        self._close_writer()
-        return OperatorAck(state=self._state, committables=committables)
+            state = encode([pack(version, serializer.serialize(item)) for item in items])
+        return OperatorAck(state=state, committables=committables)
 
     def close(self) -> None:
-        self._close_writer()
-
-    def _close_writer(self) -> None:
-        writer, self.writer = self.writer, None
+        writer, self.writer, self._writer_context = self.writer, None, None
         if writer is not None:
             writer.close()
+
+    def _drop_writer(self) -> None:
+        """Close a writer that another epoch has overtaken: nothing that counts may hang on that."""
+        try:
+            self.close()
+        except Exception:  # noqa: BLE001 - a function of the user's
+            text = "%s (%d): a writer failed to close, which takes nothing back"
+            _log.warning(text, self.context.operator_name, self.context.subtask, exc_info=True)
 
 
 class CollectOperator(Operator):

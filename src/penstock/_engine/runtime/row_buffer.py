@@ -55,9 +55,18 @@ def record_batch(rows: Sequence[ExchangeRow]) -> pa.RecordBatch:
         pa.Array.from_buffers(kind, len(rows), [None, pa.py_buffer(array(code, column))])
         for (code, kind), column in zip(_TYPES, numbers, strict=True)
     ]
-    ends = pa.py_buffer(array("i", accumulate(map(len, payloads), initial=0)))
-    arrays.append(pa.Array.from_buffers(pa.binary(), len(rows), [None, ends, pa.py_buffer(b"".join(payloads))]))
+    arrays.append(_array(pa.binary(), payloads))
     return cast("Any", pa.RecordBatch).from_arrays(arrays, names=list(ExchangeRow._fields))
+
+
+def text_batch(texts: Sequence[str]) -> pa.RecordBatch:
+    """Return texts as one Arrow batch with one column."""
+    return cast("Any", pa.RecordBatch).from_arrays([_array(pa.string(), [text.encode() for text in texts])], ["text"])
+
+
+def _array(kind: pa.DataType, values: Sequence[bytes]) -> pa.Array[Any]:
+    ends = pa.py_buffer(array("i", accumulate(map(len, values), initial=0)))
+    return pa.Array.from_buffers(kind, len(values), [None, ends, pa.py_buffer(b"".join(values))])
 
 
 class RowBuffer:

@@ -9,16 +9,24 @@ from __future__ import annotations
 import contextlib
 import os
 import shutil
+import socket
 import stat
 import sys
 import tempfile
+import uuid
 from pathlib import Path
 
-from penstock._engine.storage.scratch import DirectoryLock, is_dead
+from penstock._engine.storage.scratch import DirectoryLock, ScratchDirectory, is_dead
 from penstock.errors import LocalDirectoryError
 
 #: Below this Spark fails in the middle of a shuffle with an error that does not name the disk.
 MIN_FREE_BYTES = 256 << 20
+
+#: What the path of a Unix domain socket may have with its end: 104 bytes on macOS, 108 on Linux.
+_SOCKET_PATH_BYTES = 104
+
+#: Where a short path can be had when the temporary directory has a long one, as on macOS.
+_SHORT_BASE = Path("/tmp")  # noqa: S108 - what is made there is this user's alone
 
 _LOGS_KEPT = 10
 _RUN_PREFIX = "spark-"
@@ -87,10 +95,46 @@ class RunDirectory:
         except OSError as error:
             raise LocalDirectoryError(str(parent), error.strerror or str(error)) from error
 
+        self._socket_directory: ScratchDirectory | None = None
+
+    def socket_directory(self) -> Path | None:
+        """Return a directory for Unix domain sockets; None where none can be used.
+
+        It is the run directory where that has a short path, else one like it in the temporary directory.
+        """
+        if takes_sockets(self.path):
+            return self.path
+        for base in (None, _SHORT_BASE):
+            with contextlib.suppress(LocalDirectoryError):
+                parent = user_directory(base)
+                _sweep(parent)
+                directory = ScratchDirectory(_RUN_PREFIX, parent)
+                if takes_sockets(directory.path):
+                    self._socket_directory = directory
+                    return directory.path
+                directory.remove()
+        return None
+
     def remove(self) -> None:
         """Remove the directory and all in it; the log file stays. Doing it twice does no harm."""
         self._lock.close()
         shutil.rmtree(self.path, ignore_errors=True)
+        if self._socket_directory is not None:
+            self._socket_directory.remove()
+
+
+def takes_sockets(directory: Path) -> bool:
+    """Tell whether the Unix domain sockets of Spark can be in a directory, by making one such as Spark makes them."""
+    path = directory / f".{uuid.uuid4()}.sock"
+    if not hasattr(socket, "AF_UNIX") or len(os.fsencode(path)) >= _SOCKET_PATH_BYTES:
+        return False
+    try:
+        with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
+            probe.bind(str(path))
+        path.unlink()
+    except OSError:
+        return False
+    return True
 
 
 def _new_log_file(directory: Path, name: str) -> Path:

@@ -14,19 +14,19 @@ import zlib
 from functools import partial
 from itertools import count
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, cast
 
 from pyspark import TaskContext
 from pyspark.errors import PythonException
-from pyspark.sql.types import BinaryType, IntegerType, LongType, StructField, StructType
+from pyspark.sql.types import BinaryType, IntegerType, LongType, StringType, StructField, StructType
 
 from penstock._engine.plan.epoch_plan import EpochOutcome, EpochProgress
 from penstock._engine.protocol.control import decode, encode
-from penstock._engine.spark.workers import close_at_exit, closing_tasks, patience, with_others
+from penstock._engine.spark.workers import close_at_exit, closing_tasks, patience, spare_modules, with_others
 from penstock.errors import EpochCancelledError, EpochInfrastructureError, InternalError, SparkGoneError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
     import pyarrow as pa
     from pyspark.sql import DataFrame
@@ -42,6 +42,11 @@ _SCHEMA: Final = StructType(
     + [StructField(name, LongType()) for name in ("seq", "token")]
     + [StructField("kind", IntegerType()), StructField("payload", BinaryType())]
 )
+
+#: What the last level gives, and the driver collects: each row's kind and payload as text.
+_ANSWERS: Final = StructType([StructField("text", StringType())])
+#: The driver takes so many answers at a time; one has 64 KB at most.
+_ANSWERS_AT_ONCE: Final = 64
 
 #: The property of a Spark job that its tasks read their dispatch from.
 _DISPATCHES: Final = "penstock.dispatches"
@@ -64,6 +69,28 @@ def unpack_dispatch(packed: str | None, level: int) -> bytes:
     return decode(zlib.decompress(base64.b64decode(packed)), list[bytes])[level]
 
 
+def answers(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Make of the rows that leave the last level what `collect` reads, in their task."""
+    from penstock._engine.runtime.row_buffer import rows_of, text_batch
+
+    for batch in batches:
+        yield text_batch([f"{row.kind} {base64.b64encode(row.payload).decode()}" for row in rows_of((batch,))])
+
+
+def collect(frame: DataFrame) -> Iterator[tuple[int, bytes]]:
+    """Run a frame whose last tasks give answers, and return them as (kind, payload).
+
+    They come as text over the connection that the JVM is called by. A frame's own `collect` opens a socket for each
+    call, and of each Unix domain socket the JVM keeps the path until it ends.
+    """
+    rows = cast("Any", frame)._jdf.collectAsList()
+    for first in range(0, size := rows.size(), _ANSWERS_AT_ONCE):
+        text: str = rows.subList(first, min(size, first + _ANSWERS_AT_ONCE)).toString()
+        for answer in text.strip("[]").split("], ["):
+            kind, _, payload = answer.partition(" ")
+            yield int(kind), base64.b64decode(payload)
+
+
 def _task(level: int, storage_options: dict[str, str], batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """Run in a Spark task; imports the runtime there, so that the driver never loads it."""
     from penstock._engine.runtime.level import run_level
@@ -73,14 +100,28 @@ def _task(level: int, storage_options: dict[str, str], batches: Iterator[pa.Reco
     assert context is not None
     dispatch = unpack_dispatch(context.getLocalProperty(_DISPATCHES), level)
     yield from run_level(dispatch, context.partitionId(), batches, storage_options=storage_options)
+    spare_modules()
     for _ in batches:  # Spark keeps a Python worker for the next epoch only if its input was read to the end
         pass
+
+
+def _task_of_last_level(
+    level: int, storage_options: dict[str, str], batches: Iterator[pa.RecordBatch]
+) -> Iterator[pa.RecordBatch]:
+    """Run in a Spark task whose rows go to the driver."""
+    return answers(_task(level, storage_options, batches))
 
 
 def _last_task(
     run_id: str, storage_options: dict[str, str], meeting: Path, slots: int, batches: Iterator[pa.RecordBatch]
 ) -> Iterator[pa.RecordBatch]:
     """Run in the last Spark job of a run: let functions hear what there is to hear, then close all in this worker."""
+    return answers(_closing_rows(run_id, storage_options, meeting, slots, batches))
+
+
+def _closing_rows(
+    run_id: str, storage_options: dict[str, str], meeting: Path, slots: int, batches: Iterator[pa.RecordBatch]
+) -> Iterator[pa.RecordBatch]:
     from penstock._engine.runtime.level import close_all, run_level
 
     close_at_exit()
@@ -126,7 +167,7 @@ class SparkEpochRunner:
         try:
             context.setJobGroup(group, f"epoch {plan.checkpoint_id}, attempt {plan.attempt}", interruptOnCancel=False)
             context.setLocalProperty(_DISPATCHES, dispatches)
-            rows = self._last_rows(plan) if plan.releases else self._frame(plan).collect()
+            rows = self._last_rows(plan) if plan.releases else list(collect(self._frame(plan)))
         except Exception as error:
             if self._cancelled.is_set():
                 self._cancelled.clear()
@@ -159,16 +200,15 @@ class SparkEpochRunner:
         except Exception:
             _logger.debug("Functions stay open until their workers end", exc_info=True)
 
-    def _last_rows(self, plan: EpochPlan) -> list[Any]:
+    def _last_rows(self, plan: EpochPlan) -> list[tuple[int, bytes]]:
         return self._close(plan.levels[0].run_id, plan.storage_options)
 
-    def _close(self, run_id: str, storage_options: dict[str, str]) -> list[Any]:
+    def _close(self, run_id: str, storage_options: dict[str, str]) -> list[tuple[int, bytes]]:
         """Run one task in each slot, all at the same time, so that Spark gives each another of the idle workers."""
         session, slots = self._spark.session, self._spark.slots
         with tempfile.TemporaryDirectory(prefix="penstock-release-") as meeting:
             task = partial(_last_task, run_id, storage_options, Path(meeting), slots)
-            frame = session.range(slots, numPartitions=slots).mapInArrow(task, _SCHEMA)
-            return frame.select("kind", "payload").collect()
+            return list(collect(session.range(slots, numPartitions=slots).mapInArrow(task, _ANSWERS)))
 
     def progress(self) -> EpochProgress:
         """Look at the running epoch from another thread; never raises."""
@@ -189,11 +229,13 @@ class SparkEpochRunner:
         return self._plans[widths].alias("epoch")
 
     def _build(self, widths: tuple[int, ...], storage_options: dict[str, str]) -> DataFrame:
-        tasks = [partial(_task, level, storage_options) for level in range(len(widths))]
-        frame = self._spark.session.range(widths[0], numPartitions=widths[0]).mapInArrow(tasks[0], _SCHEMA)
-        for task, width in zip(tasks[1:], widths[1:], strict=True):
-            frame = frame.repartitionById(width, "slot").mapInArrow(task, _SCHEMA)
-        return frame.select("kind", "payload")
+        frame, last = self._spark.session.range(widths[0], numPartitions=widths[0]), len(widths) - 1
+        for level, width in enumerate(widths):
+            if level > 0:
+                frame = frame.repartitionById(width, "slot")
+            task = partial(_task if level < last else _task_of_last_level, level, storage_options)
+            frame = frame.mapInArrow(task, _SCHEMA if level < last else _ANSWERS)
+        return frame
 
 
 def _loss(error: Exception) -> EpochInfrastructureError | SparkGoneError:

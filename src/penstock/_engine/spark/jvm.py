@@ -15,8 +15,9 @@ import struct
 import subprocess
 import sys
 import time
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final, cast
 
 import pyspark
 from pyspark.conf import SparkConf
@@ -24,12 +25,13 @@ from pyspark.core.context import SparkContext
 from pyspark.java_gateway import launch_gateway  # pyright: ignore[reportUnknownVariableType]  # it has no annotations
 
 from penstock._engine.spark import installation, keeper
+from penstock._engine.spark.class_data import find_archive, quoted
 from penstock._engine.spark.directories import RunDirectory
 from penstock._engine.spark.java import find_java
 from penstock.errors import SparkLaunchError
 
 if TYPE_CHECKING:
-    from collections.abc import Generator, Mapping
+    from collections.abc import Callable, Generator, Mapping
 
     from py4j.java_gateway import JavaGateway
 
@@ -62,7 +64,7 @@ logger.native.level = error
 
 #: The JVM only moves blocks, so the second compiler earns nothing: it took half of a short job's processor time. A
 #: block is a large array, which G1 handles as an exception and the parallel collector does not.
-_JAVA_OPTIONS: Final = "-XX:TieredStopAtLevel=1 -XX:+UseParallelGC"
+_JAVA_OPTIONS: Final = ("-XX:TieredStopAtLevel=1", "-XX:+UseParallelGC")
 
 
 class Jvm:
@@ -72,14 +74,20 @@ class Jvm:
         conf: Spark's settings, without those that depend on where the JVM runs.
         log_level: The level of Spark's own log, a name that log4j knows.
         local_dir: Where Spark's temporary files go; None for ``SPARK_LOCAL_DIRS``, else the temporary directory.
+        archived: Whether it may use a class data archive, and make one where there is none.
 
     Raises:
         SparkSetupError: A subclass says what on this machine stands in the way.
     """
 
-    def __init__(self, conf: Mapping[str, str], log_level: str, local_dir: Path | None) -> None:
+    def __init__(self, conf: Mapping[str, str], log_level: str, local_dir: Path | None, *, archived: bool) -> None:
         home = _check_machine()
         java = find_java(pyspark.__version__)
+        self._archive = find_archive(java, home) if archived else None
+        #: Where the JVM lists its classes; None if it does not.
+        self._class_list: Path | None = None
+        #: Starts making the archive, once the JVM has ended that lists its classes.
+        self._make_archive: Callable[[], None] | None = None
         self._run = RunDirectory(local_dir or _local_dir_of_environment())
         self._process: subprocess.Popen[bytes] | None = None
         try:
@@ -89,6 +97,7 @@ class Jvm:
             with launch_environment(places):
                 self._process = self._start(home)
                 self.gateway: JavaGateway = self._connect(self._process)
+            self._note_classes()
         except BaseException:
             self._kill()  # it has nothing to end yet, and Ctrl-C is to be heard at once
             self._run.remove()
@@ -120,6 +129,9 @@ class Jvm:
         if SparkContext._gateway is self.gateway:
             SparkContext._gateway = SparkContext._jvm = None
         self._run.remove()
+        if self._make_archive is not None:
+            self._make_archive()
+            self._make_archive = None
 
     def _kill(self) -> None:
         if self._process is not None:
@@ -137,8 +149,33 @@ class Jvm:
         complete = SparkConf(loadDefaults=False)
         complete.setAll(list(conf.items()))
         complete.set("spark.sql.warehouse.dir", str(run / "warehouse"))
-        complete.set("spark.driver.extraJavaOptions", f"{_JAVA_OPTIONS} -Dlog4j2.configurationFile={log4j.as_uri()}")
+        sockets = self._run.socket_directory()
+        # Over TCP each task waits for acknowledgements that are held back (decision 30).
+        complete.set("spark.python.unix.domain.socket.enabled", str(sockets is not None).lower())
+        if sockets is not None:
+            complete.set("spark.python.unix.domain.socket.dir", str(sockets))
+        options = [*_JAVA_OPTIONS, f"-Dlog4j2.configurationFile={log4j.as_uri()}", *self._archive_options()]
+        complete.set("spark.driver.extraJavaOptions", quoted(options))
         return complete
+
+    def _archive_options(self) -> list[str]:
+        """Return what makes the JVM use the class data archive, or list its classes where one is to be made."""
+        if self._archive is None:
+            return []
+        if self._archive.is_ready:
+            return self._archive.use()
+        if self._archive.failure is not None:
+            return []
+        self._class_list = self._archive.new_list()
+        return [f"-XX:DumpLoadedClassList={self._class_list}"]
+
+    def _note_classes(self) -> None:
+        """Note what it takes to make the archive, as long as the JVM can be asked."""
+        if self._archive is None or self._class_list is None:
+            return
+        system = cast("Any", self.gateway.jvm).java.lang.System
+        home, class_path = Path(system.getProperty("java.home")), system.getProperty("java.class.path")
+        self._make_archive = partial(self._archive.make, str(home / "bin" / "java"), class_path, self._class_list)
 
     @property
     def _connection(self) -> Path:

@@ -56,6 +56,9 @@ _LOCAL_CONF = {
 #: How often Spark tries a task before it gives up; other failures than lost workers never reach Spark.
 _TASK_ATTEMPTS = 4
 
+#: What that takes where the thread is not to be woken.
+_ACCUMULATORS_END_S = 2
+
 _lock = threading.Lock()
 
 
@@ -93,6 +96,8 @@ class SparkHandle:
         with _lock:
             if self.is_alive:
                 with contextlib.suppress(Exception):  # a signal to all our processes has ended the JVM already
+                    _end_accumulators(self.session.sparkContext)
+                with contextlib.suppress(Exception):
                     self.session.stop()
             self.jvm.end()
             if _own is self:
@@ -102,7 +107,9 @@ class SparkHandle:
 _own: SparkHandle | None = None
 
 
-def get_session(slots: int | None = None, *, log_level: str = "WARN", local_dir: Path | None = None) -> SparkHandle:
+def get_session(
+    slots: int | None = None, *, log_level: str = "WARN", local_dir: Path | None = None, archived: bool = True
+) -> SparkHandle:
     """Return the session to run in: the program's, else ours, which is made at the first call.
 
     Args:
@@ -111,6 +118,7 @@ def get_session(slots: int | None = None, *, log_level: str = "WARN", local_dir:
         log_level: The level of Spark's own log in a session of ours.
         local_dir: Where a session of ours puts its temporary files; None for ``SPARK_LOCAL_DIRS``, else the temporary
             directory.
+        archived: Whether the JVM of a session of ours may use a class data archive, and make one.
 
     Raises:
         SparkSetupError: Spark cannot start on this machine; the subclass says why.
@@ -127,7 +135,7 @@ def get_session(slots: int | None = None, *, log_level: str = "WARN", local_dir:
             raise UnsupportedOperationError("Spark Connect", "unset SPARK_REMOTE to run on a local or classic session")
         if SparkContext._active_spark_context is not None or "PYSPARK_GATEWAY_PORT" in os.environ:
             return _beside_program_session()
-        _own = _start(slots or available_cores(), log_level, local_dir)
+        _own = _start(slots or available_cores(), log_level, local_dir, archived=archived)
         return _own
 
 
@@ -143,7 +151,7 @@ def driver_memory_mb(total_bytes: int) -> int:
     return max(1024, min(4096, (total_bytes >> 20) // 4))
 
 
-def _start(slots: int, log_level: str, local_dir: Path | None) -> SparkHandle:
+def _start(slots: int, log_level: str, local_dir: Path | None, *, archived: bool) -> SparkHandle:
     """Start a JVM and a session of our own."""
     bridge = logging.getLogger("py4j")
     if bridge.level == logging.NOTSET:  # it reports each connection that it closes
@@ -158,7 +166,7 @@ def _start(slots: int, log_level: str, local_dir: Path | None) -> SparkHandle:
     if SparkContext._gateway is not None:  # left over from a session that the program stopped; it cannot be set up anew
         SparkContext._gateway.shutdown()
         SparkContext._gateway = SparkContext._jvm = None
-    jvm = Jvm(conf, log_level, local_dir)
+    jvm = Jvm(conf, log_level, local_dir, archived=archived)
     try:
         # The context notes the Python of its workers now.
         with launch_environment({}):
@@ -169,6 +177,18 @@ def _start(slots: int, log_level: str, local_dir: Path | None) -> SparkHandle:
     handle = SparkHandle(session, slots, jvm.log_file, jvm)
     atexit.register(handle.stop)
     return handle
+
+
+def _end_accumulators(context: Any) -> None:
+    """End the thread that takes the values of PySpark's accumulators: by itself it looks for its end once a second."""
+    server, accumulator = context._accumulatorServer, context._javaAccumulator
+    ending = threading.Thread(target=server.shutdown, daemon=True)
+    ending.start()
+    # It waits for the JVM to send something, so the JVM does, and knows no more of an end than that nobody reads on.
+    with contextlib.suppress(Exception):
+        accumulator.merge(accumulator.copyAndReset())
+    ending.join(_ACCUMULATORS_END_S)
+    context._accumulatorServer = None
 
 
 def _beside_program_session() -> SparkHandle:

@@ -30,17 +30,19 @@ class ScratchDirectory:
 
     Args:
         prefix: Of its name.
+        parent: Where to make it; None for the temporary directory.
 
     Raises:
         LocalDirectoryError: It cannot be made.
     """
 
-    def __init__(self, prefix: str) -> None:
+    def __init__(self, prefix: str, parent: Path | None = None) -> None:
+        place = parent or Path(tempfile.gettempdir())
         try:
-            self.path = Path(tempfile.mkdtemp(prefix=prefix))
+            self.path = Path(tempfile.mkdtemp(prefix=prefix, dir=place))
             self._lock = DirectoryLock(self.path)
         except OSError as error:
-            raise LocalDirectoryError(tempfile.gettempdir(), error.strerror or str(error)) from error
+            raise LocalDirectoryError(str(place), error.strerror or str(error)) from error
 
     @property
     def is_there(self) -> bool:

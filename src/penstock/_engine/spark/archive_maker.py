@@ -1,0 +1,136 @@
+"""Makes a class data archive, behind the run that listed the classes for it.
+
+A program of its own, started by ``class_data`` with the standard library alone: it outlives its driver, takes what
+processor time others leave, and prints nothing. It must import nothing of Penstock.
+
+Usage: archive_maker.py DIRECTORY JAVA CLASS_LIST, with the class path as its input.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+ARCHIVE, STAMP, FAILURE, LIST = "classes.jsa", "stamp.json", "failure", "loaded-"
+_DRAFT, _LOCK, _CLASS_PATH, _OUTPUT = "draft.jsa", "lock", "class-path", "output"
+#: It takes a minute of processor time, of which a busy machine leaves little.
+_TIMEOUT_S = 2 * 3600
+#: Lists of so long ago are those of runs that were killed.
+_OLD_S = 2 * 86_400
+#: An archive has a third of that; the draft and the one that it replaces are there at the same time.
+_FREE_BYTES = 600 << 20
+#: Archives that no JVM has used for so long go when another is made, as after an upgrade.
+_UNUSED_S = 30 * 86_400
+#: What Java ends with where it cannot do as it is told; by any other code it was ended.
+_ERROR = 1
+#: The type of a file and what others than its user may do with it, and what both are to be.
+_TYPE_AND_OTHERS, _PRIVATE_FILE = 0o170077, 0o100000
+
+
+def make(directory: Path, java: str, class_list: str, class_path: str) -> None:
+    """Make the archive, unless another process does so or has done so; a failure is noted in the directory.
+
+    Args:
+        directory: Where it goes; this user's alone.
+        java: The Java to make it for.
+        class_list: The file in there with the names of the classes.
+        class_path: Where they are found.
+    """
+    import fcntl
+
+    with (directory / _LOCK).open("ab") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            (directory / class_list).unlink(missing_ok=True)
+            return
+        try:
+            if not is_whole(directory) and (directory / class_list).is_file():
+                _make(directory, java, class_list, class_path)
+                _remove_unused(directory)
+        except InterruptedError:
+            pass  # the next run tries again
+        except (OSError, ValueError, subprocess.SubprocessError) as error:
+            _write(directory / FAILURE, str(error))
+        finally:
+            old = [path for path in directory.glob(f"{LIST}*") if path.stat().st_mtime < time.time() - _OLD_S]
+            for left in (*old, *(directory / name for name in (class_list, _DRAFT, _CLASS_PATH, _OUTPUT))):
+                left.unlink(missing_ok=True)
+
+
+def is_whole(directory: Path) -> bool:
+    """Tell whether an archive is there that only its user can write to, and that nothing touched since it was made."""
+    try:
+        return json.loads((directory / STAMP).read_text(encoding="utf-8")) == _stamp(directory / ARCHIVE)
+    except (OSError, ValueError):
+        return False
+
+
+def _stamp(path: Path) -> list[int]:
+    status = path.lstat()
+    if status.st_mode & _TYPE_AND_OTHERS != _PRIVATE_FILE or status.st_uid != os.geteuid():
+        msg = f"{path} is no file of this user alone"
+        raise PermissionError(msg)
+    return [status.st_size, status.st_mtime_ns, status.st_ctime_ns, status.st_ino]
+
+
+def _make(directory: Path, java: str, class_list: str, class_path: str) -> None:
+    if shutil.disk_usage(directory).free < _FREE_BYTES:
+        return  # no failure to remember: the next run may find room
+    escaped = class_path.replace("\\", "\\\\").replace('"', '\\"')
+    (directory / _CLASS_PATH).write_text(f'-cp "{escaped}"\n', encoding="utf-8")  # it may be too long for an argument
+    draft = directory / _DRAFT
+    draft.unlink(missing_ok=True)
+    _run(directory, java, "-Xshare:dump", f"-XX:SharedClassListFile={class_list}", f"-XX:SharedArchiveFile={_DRAFT}")
+    draft.chmod(0o600)
+    _run(directory, java, "-Xshare:on", f"-XX:SharedArchiveFile={_DRAFT}", "-version")  # fails if it cannot be used
+    with draft.open("rb") as written:
+        os.fsync(written.fileno())
+    draft.replace(directory / ARCHIVE)
+    _write(directory / STAMP, json.dumps(_stamp(directory / ARCHIVE)))
+    (directory / FAILURE).unlink(missing_ok=True)
+
+
+def _run(directory: Path, java: str, *options: str) -> None:
+    output = directory / _OUTPUT
+    with output.open("wb") as printed:
+        done = subprocess.run(
+            [java, f"@{_CLASS_PATH}", *options],
+            cwd=directory,
+            stdin=subprocess.DEVNULL,
+            stdout=printed,
+            stderr=printed,
+            timeout=_TIMEOUT_S,
+            check=False,
+        )
+    if done.returncode not in (0, _ERROR):
+        raise InterruptedError
+    if done.returncode != 0:
+        printed = [line.strip() for line in output.read_text(errors="replace").splitlines()]
+        first = next((place for place, line in enumerate(printed) if "rror" in line), -1)
+        raise ValueError(
+            " ".join(printed[first:][:3]) or "Java said nothing"
+        )  # what is wrong may stand behind that line
+
+
+def _remove_unused(directory: Path) -> None:
+    for other in directory.parent.glob("classes-*"):
+        if other != directory and other.stat().st_mtime < time.time() - _UNUSED_S:
+            shutil.rmtree(other, ignore_errors=True)
+
+
+def _write(path: Path, text: str) -> None:
+    draft = path.with_suffix(".draft")
+    draft.write_text(text, encoding="utf-8")
+    draft.replace(path)
+
+
+if __name__ == "__main__":
+    os.umask(0o077)
+    os.nice(19)
+    make(Path(sys.argv[1]), sys.argv[2], sys.argv[3], sys.stdin.read())

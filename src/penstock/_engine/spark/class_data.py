@@ -1,0 +1,137 @@
+"""The class data archive of Spark's JVM: its classes as Java has parsed them once, mapped by each later start.
+
+Called by the JVM's start and end, and by ``penstock doctor``. The first run of a pair of Java and PySpark lists the
+classes that it loads; behind its end ``archive_maker`` makes the archive in the user's cache. What is wrong with an
+archive costs the time that it would save, and nothing else (decision 30).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import logging
+import os
+import secrets
+import subprocess
+import sys
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from penstock._engine.spark import archive_maker
+from penstock._engine.spark.directories import private_directory
+from penstock._engine.spark.java import user_cache
+from penstock.errors import LocalDirectoryError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+    from penstock._engine.spark.java import Java
+
+log = logging.getLogger(__name__)
+
+#: Goes into the names of archives: one that was made in another way is not used.
+_FORMAT: Final = 1
+#: After that a run tries again.
+_FAILURE_HOLDS_S: Final = 7 * 86_400
+
+
+@dataclass(frozen=True, slots=True)
+class ClassDataArchive:
+    """The archive of one pair of Java and PySpark, which need not be there.
+
+    Attributes:
+        directory: Where it is, and what is needed to make it; this user's alone.
+    """
+
+    directory: Path
+
+    @property
+    def path(self) -> Path:
+        """The archive's file."""
+        return self.directory / archive_maker.ARCHIVE
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether it is there, whole, and nothing has touched it since it was made."""
+        return archive_maker.is_whole(self.directory)
+
+    @property
+    def failure(self) -> str | None:
+        """Why it could not be made, for as long as no run tries again; None where that has not happened."""
+        noted = self.directory / archive_maker.FAILURE
+        try:
+            return noted.read_text(encoding="utf-8") if noted.stat().st_mtime > time.time() - _FAILURE_HOLDS_S else None
+        except OSError:
+            return None
+
+    def use(self) -> list[str]:
+        """Return the options of a JVM that uses the archive."""
+        with contextlib.suppress(OSError):
+            os.utime(self.directory)  # archives that are not used for long are removed
+        return [f"-XX:SharedArchiveFile={self.path}", "-Xlog:cds*=off", "-Xlog:class+path=off"]
+
+    def new_list(self) -> Path:
+        """Return a file for the names of the classes that a JVM loads."""
+        return self.directory / f"{archive_maker.LIST}{secrets.token_hex(8)}"
+
+    def make(self, java: str, class_path: str, class_list: Path) -> None:
+        """Start making the archive in a process that goes on when this one has ended; never raises.
+
+        Args:
+            java: The Java that ran.
+            class_path: Where it found its classes.
+            class_list: The file with their names.
+        """
+        maker = [sys.executable, "-I", "-S", archive_maker.__file__, str(self.directory), java, class_list.name]
+        silent = subprocess.DEVNULL
+        try:
+            process = subprocess.Popen(
+                maker, stdin=subprocess.PIPE, stdout=silent, stderr=silent, text=True, start_new_session=True
+            )
+            assert process.stdin is not None
+            with process.stdin:
+                process.stdin.write(class_path)
+            process.returncode = 0  # it is meant to outlive this process
+        except (OSError, RuntimeError):
+            log.debug("the class data archive is not made", exc_info=True)
+
+
+def find_archive(java: Java, spark_home: Path, environ: Mapping[str, str] = os.environ) -> ClassDataArchive | None:
+    """Return the archive of a Java and a Spark in this user's cache; None where there is no place for one.
+
+    Args:
+        java: The Java that runs Spark.
+        spark_home: The Spark, with its jars.
+        environ: The environment to look in.
+    """
+    if sys.platform == "win32":
+        return None
+    jars = spark_home / "jars"
+    try:
+        core = [jar.name for jar in jars.glob("spark-core_*")]
+        pair = (
+            _FORMAT,
+            str(java.home),
+            java.version,
+            _written(java.home / "bin" / "java"),
+            str(jars),
+            _written(jars),
+            core,
+        )
+        name = f"classes-{hashlib.sha256(json.dumps(pair).encode()).hexdigest()[:16]}"
+        return ClassDataArchive(private_directory(private_directory(user_cache(environ) / "penstock") / name))
+    except (OSError, LocalDirectoryError):
+        log.debug("no place for a class data archive", exc_info=True)
+        return None
+
+
+def quoted(options: list[str]) -> str:
+    """Return options of Java as one setting of Spark, which parts it at blanks."""
+    return " ".join('"' + option.replace("\\", "\\\\").replace('"', '\\"') + '"' for option in options)
+
+
+def _written(path: Path) -> int:
+    return path.stat().st_mtime_ns

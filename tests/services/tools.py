@@ -1,0 +1,78 @@
+"""What tests need from the system: a browser, Flink's jars and an S3 server; ``make tools`` installs what is missing.
+
+Each step says what it does, and a step that cannot be done stops nothing: the tests that need it are skipped, or say
+why they fail. ``make test`` runs this first.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import Final
+
+from tests.services import s3
+from tests.services.cache import ServiceError
+
+ROOT: Final = Path(__file__).parents[2]
+#: What a browser is looked for as; Debian's is the first.
+BROWSERS: Final = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome")
+#: Flink's jars, as its Python package has them.
+FLINK: Final = ROOT / ".flink"
+FLINK_LOCK: Final = ROOT / "requirements" / "flink.txt"
+
+
+def say(line: str) -> None:
+    sys.stdout.write(line + "\n")
+    sys.stdout.flush()
+
+
+def browser() -> str | None:
+    """Return the path of a browser on this machine."""
+    return next(filter(None, map(shutil.which, BROWSERS)), None)
+
+
+def install_browser() -> None:
+    """Install Debian's Chromium where that needs no question; elsewhere the tests that need one are skipped."""
+    is_root_on_debian = Path("/etc/debian_version").is_file() and getattr(os, "geteuid", lambda: 1)() == 0
+    if browser() or not is_root_on_debian or not shutil.which("apt-get"):
+        return
+    say("Installing Debian's chromium for the dashboard's tests: about 100 MB, this once.")
+    environment = {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}
+    for command in (["update", "-qq"], ["install", "-qq", "-y", "--no-install-recommends", "chromium"]):
+        if subprocess.call(["/usr/bin/apt-get", *command], env=environment, stdout=subprocess.DEVNULL) != 0:
+            say(f"apt-get {command[0]} failed; the tests that need a browser are skipped.")
+            return
+
+
+def install_flink(place: Path = FLINK, lock: Path = FLINK_LOCK) -> None:
+    """Get Flink's jars where pip can; elsewhere the tests send what its command line sent when it was recorded."""
+    stamp, wanted = place / "made-from", hashlib.sha256(lock.read_bytes()).hexdigest()
+    if stamp.is_file() and stamp.read_text() == wanted:
+        return
+    say("Getting Flink's jars for the tests of its command line: 330 MB, this once.")
+    shutil.rmtree(place, ignore_errors=True)
+    pip = (sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--require-hashes", "--no-cache-dir")
+    options = ("--only-binary", ":all:", "--retries", "1", "--target", str(place), "--requirement", str(lock))
+    if subprocess.call([*pip, *options]) == 0:
+        stamp.write_text(wanted)
+        return
+    shutil.rmtree(place, ignore_errors=True)
+    say("pip could not get them; the tests that need them are skipped.")
+
+
+def install_s3() -> None:
+    """Build the S3 server."""
+    try:
+        s3.binary()
+    except ServiceError as error:
+        say(f"The S3 server of the tests cannot be built; the tests that need it fail. {error}")
+
+
+if __name__ == "__main__":
+    install_browser()
+    install_flink()
+    install_s3()
