@@ -24,8 +24,9 @@ from penstock._engine.protocol.rows import MAX_WATERMARK, MIN_WATERMARK
 from penstock._engine.state.memory_store import MemoryStore
 from penstock._engine.state.operator_state import describe
 from penstock.metrics.in_memory import InMemoryMetricGroup
+from penstock.testing._inline_state import inline_data, saved_state
 from penstock.testing.clock import ManualClock
-from penstock.testing.operator_snapshot import OperatorSnapshot, _inline_data, _saved_state, restored_subtask
+from penstock.testing.operator_snapshot import OperatorSnapshot, restored_subtask
 from penstock.testing.recorded import StreamRecord, Watermark, record_outputs
 
 if TYPE_CHECKING:
@@ -414,11 +415,11 @@ class OperatorHarness:
                 metrics=self.metrics,
                 accumulators=self._accumulators,
                 keyed_store=self._keyed_store,
-                save_keyed_state=_saved_state,
+                save_keyed_state=saved_state,
                 save_operator_state=lambda data, parts, epoch: describe(
                     data, parts, epoch.checkpoint_id, epoch.token, None
                 ),
-                read_state=_inline_data,
+                read_state=inline_data,
             )
         )
         self._watermark = self._start.watermark
@@ -426,7 +427,7 @@ class OperatorHarness:
 
     def _keyed_store(self) -> MemoryStore:
         """Return the operator's keyed store: here one that is in memory whole."""
-        return MemoryStore(self._key_groups, self._max_parallelism, _inline_data)
+        return MemoryStore(self._key_groups, self._max_parallelism, inline_data)
 
     def close(self) -> None:
         """Close the function, if it was opened."""

@@ -13,9 +13,7 @@ from penstock._engine.protocol.state_handle import rescale
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from penstock._engine.operators.base import EpochContext
-    from penstock._engine.protocol.state_handle import Lineage, StateHandle
-    from penstock._engine.state.memory_store import MemoryStore
+    from penstock._engine.protocol.state_handle import Lineage
 
 __all__ = ["OperatorSnapshot"]
 
@@ -53,15 +51,3 @@ def restored_subtask(
     if not same_parallelism:
         subtasks = [OperatorSubtaskState(operator_state=share) for share in redistribute(subtasks, parallelism)]
     return OperatorSnapshot(parallelism, MIN_WATERMARK, lineage, None, visible_state(subtasks, subtask), checkpoint_id)
-
-
-def _saved_state(store: MemoryStore, epoch: EpochContext) -> StateHandle:
-    """Return the handle of all keyed state, which has the data in it."""
-    data = b"".join(store.snapshot(epoch.checkpoint_id, epoch.token))
-    return store.describe(data, "snapshot", epoch.checkpoint_id, epoch.token, None)
-
-
-def _inline_data(handle: StateHandle) -> bytes:
-    """Return the data that a handle has in it."""
-    assert handle.inline is not None
-    return handle.inline
