@@ -168,7 +168,7 @@ def test_doctor_says_whether_s3_is_reached(server: S3Server, bucket: str, pensto
     assert f"s3://{bucket}/checkpoints can be written to and refuses to overwrite" in penstock("doctor", *setting).out
     wrong = penstock("doctor", *setting, "-D", "s3.secret-key=wrong")
     assert wrong.code == 1
-    assert "refuses access with the credentials at hand" in wrong.out
+    assert "refuses access with the credentials that it was given" in wrong.out
     assert server.keys(bucket) == []
 
 

@@ -181,7 +181,7 @@ def test_names_of_obstore_are_taken_as_well(server: S3Server, bucket: str) -> No
 @pytest.mark.parametrize(
     ("changes", "reason"),
     [
-        ({"s3.secret-key": "wrong"}, "refuses access with the credentials at hand.*SignatureDoesNotMatch"),
+        ({"s3.secret-key": "wrong"}, "refuses access with the credentials that it was given.*SignatureDoesNotMatch"),
         ({"s3.access-key": "nobody"}, "the store answers XAdminUserNotFound"),
         ({"s3.region": "eu-west-1"}, 'AuthorizationHeaderMalformed: .*expecting "us-east-1"'),
         ({"s3.endpoint": "http://127.0.0.1:1"}, "http://127.0.0.1:1 does not answer: the connection is refused"),

@@ -50,7 +50,7 @@ class SplitQueueEnumerator(SplitEnumerator[SplitT, CheckpointT], Generic[SplitT,
 
     @property
     def waiting_splits(self) -> list[SplitT]:
-        """The splits that nobody has."""
+        """The splits that are not assigned."""
         return list(self._queue)
 
     def add_splits(self, splits: Iterable[SplitT]) -> None:

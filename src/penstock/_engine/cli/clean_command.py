@@ -56,7 +56,7 @@ def _existing(_: click.Context, __: click.Parameter, directories: tuple[str, ...
     "--ended-job",
     multiple=True,
     metavar="ID",
-    help="A job that nobody will resume, although no record says that it has ended: a killed one.",
+    help="A job that will not be resumed, although its chain does not say that it has ended: a killed one.",
 )
 @click.option(
     "--retained",

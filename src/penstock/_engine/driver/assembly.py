@@ -16,7 +16,7 @@ from penstock._engine.coordinator.settings import LATEST, JobSettings
 from penstock._engine.driver.background import BackgroundThreads
 from penstock._engine.driver.checkpoints.records import CheckpointStore
 from penstock._engine.driver.checkpoints.requests import ClientRequests
-from penstock._engine.driver.checkpoints.savepoints import SavepointWriter
+from penstock._engine.driver.checkpoints.savepoints import SavepointFiles
 from penstock._engine.driver.client.results import Results
 from penstock._engine.driver.driver import JobDriver
 from penstock._engine.driver.epochs.accumulators import AccumulatorMerger
@@ -133,7 +133,7 @@ def assemble(
             temporary.remove()
 
     full_path = storage.full_path if temporary is None else None
-    savepoints = SavepointWriter(storage, options, mailbox, background)
+    savepoints = SavepointFiles(storage, options, mailbox, background)
     requests = ClientRequests(configuration.get(option_table.SAVEPOINT_DIRECTORY), savepoints, mailbox, background)
     job_plan = plan_view(graph, (source for _, source in program.sources.values()), configuration)
     watch = JobMonitor(

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from penstock._engine.driver.background import BackgroundExecutor
     from penstock._engine.driver.checkpoints.records import CheckpointStore
     from penstock._engine.driver.checkpoints.requests import ClientRequests
-    from penstock._engine.driver.checkpoints.savepoints import SavepointWriter
+    from penstock._engine.driver.checkpoints.savepoints import SavepointFiles
     from penstock._engine.driver.client.results import Results
     from penstock._engine.driver.epochs.accumulators import AccumulatorMerger
     from penstock._engine.driver.epochs.committers import Committers
@@ -83,7 +83,7 @@ class JobLoop:
         committers: Committers,
         epochs: Epochs,
         results: Results,
-        savepoints: SavepointWriter,
+        savepoints: SavepointFiles,
         requests: ClientRequests,
         watch: JobMonitor,
         background: BackgroundExecutor,

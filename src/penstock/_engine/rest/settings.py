@@ -78,7 +78,7 @@ class RestSettings:
         token = configuration.get(option_table.REST_TOKEN)
         for each, could in ((bind_address, "steer the job"), (metrics_bind_address, "read about the job")):
             if token is None and each is not None and not _is_loopback(each.address):
-                reason = f"whoever reaches that address could {could}; set penstock.rest.token as well"
+                reason = f"any client that reaches that address could {could}; set penstock.rest.token as well"
                 raise ConfigurationError(each.address_key, each.address, reason)
         address = configuration.get(option_table.REST_ADDRESS)
         directory = configuration.get(option_table.REST_REGISTRY_DIRECTORY)

@@ -48,8 +48,8 @@ def dispose(
     located = locate(path, options)
     if located.entry.kind is not ChainEntryKind.SAVEPOINT:
         reason = (
-            f"it is a {located.entry.kind.value} record of job {located.entry.job_id}, and no savepoint. A job "
-            "removes its checkpoints itself; execution.checkpointing.num-retained says how many it keeps"
+            f"it is a {located.entry.kind.value} entry in the chain of job {located.entry.job_id}, and no savepoint. "
+            "A job removes its checkpoints itself; execution.checkpointing.num-retained says how many it keeps"
         )
         raise SavepointChangeError(located.path, reason)
     _check_unneeded(located, checkpoint_directories, options)

@@ -42,7 +42,7 @@ class LocatedCheckpoint:
             UnknownStateError: The entry says that a job was taken over or ended, and holds none.
         """
         if self.entry.snapshot is None:
-            raise UnknownStateError(self.path, "state", (f"a record of the kind {self.entry.kind.value!r}",))
+            raise UnknownStateError(self.path, "state", (f"a chain entry of the kind {self.entry.kind.value!r}",))
         return self.entry.snapshot
 
     def name_of(self, handle: StateHandle) -> str:

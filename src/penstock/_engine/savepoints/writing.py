@@ -70,7 +70,7 @@ def write_draft(draft: Draft, path: str, options: Mapping[str, str] | None = Non
         target.delete(writer.written)
         raise
     if not is_first:
-        raise SavepointChangeError(directory, "somebody else has written a savepoint there meanwhile")
+        raise SavepointChangeError(directory, "another process has written a savepoint there meanwhile")
     return directory
 
 

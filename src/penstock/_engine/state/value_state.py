@@ -30,7 +30,7 @@ class KeyContext:
         del self.key, self.normal
 
     def __getattr__(self, name: str) -> NoReturn:  # of a slot that is empty
-        operation = "Keyed state or a timer where no key is at hand"
+        operation = "Keyed state or a timer where there is no current key"
         reason = (
             "records and timers have a key, finish() and end_input() have none; in process_broadcast_element, "
             "apply_to_keyed_state of the context reaches the state of all keys"

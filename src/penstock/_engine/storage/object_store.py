@@ -185,7 +185,7 @@ class ObjectStorage(CheckpointStorage):
         try:
             yield
         except (UnauthenticatedError, PermissionDeniedError) as error:
-            reason = f"the store refuses access with the credentials at hand ({reason_of(error)})"
+            reason = f"the store refuses access with the credentials that it was given ({reason_of(error)})"
             raise CheckpointStorageError(self.full_path(path), reason) from error
         except (BaseError, OSError) as error:
             raise CheckpointStorageError(self.full_path(path), reason_of(error)) from error

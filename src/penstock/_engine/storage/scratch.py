@@ -46,7 +46,7 @@ class ScratchDirectory:
 
     @property
     def is_there(self) -> bool:
-        """Whether nobody has removed the directory, even where there is another one at its place."""
+        """Whether the directory still exists; another one in its place does not count."""
         return self._lock.is_there(self.path)
 
     def remove(self) -> None:

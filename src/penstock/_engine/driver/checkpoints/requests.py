@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from penstock._engine.coordinator import instructions as do
     from penstock._engine.driver.background import BackgroundExecutor
-    from penstock._engine.driver.checkpoints.savepoints import SavepointWriter
+    from penstock._engine.driver.checkpoints.savepoints import SavepointFiles
     from penstock._engine.driver.mailbox import Mailbox
 
 
@@ -35,7 +35,7 @@ class ClientRequests:
     """
 
     def __init__(
-        self, default: str | None, savepoints: SavepointWriter, mailbox: Mailbox, background: BackgroundExecutor
+        self, default: str | None, savepoints: SavepointFiles, mailbox: Mailbox, background: BackgroundExecutor
     ) -> None:
         self.default = default
         self._savepoints = savepoints

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from penstock._engine.storage.checkpoint_storage import CheckpointStorage
 
 
-class SavepointWriter:
+class SavepointFiles:
     """Writes the savepoints of one job.
 
     Args:
