@@ -38,8 +38,8 @@ class OutputTag:
         if not tag_id:
             msg = "An OutputTag needs an id that is not empty."
             raise ValueError(msg)
-        self.tag_id = tag_id
-        self.type_info = _as_type(type_info)
+        self.tag_id: str = tag_id
+        self.type_info: TypeInformation = _as_type(type_info)
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, OutputTag) and self.tag_id == other.tag_id

@@ -160,7 +160,7 @@ class BroadcastStream(Generic[IN1]):
         self, input_stream: DataStream[IN1], broadcast_state_descriptors: Sequence[MapStateDescriptor]
     ) -> None:
         self.input_stream = input_stream
-        self.broadcast_state_descriptors = list(broadcast_state_descriptors)
+        self.broadcast_state_descriptors: list[MapStateDescriptor] = list(broadcast_state_descriptors)
 
 
 class BroadcastConnectedStream(Generic[IN1, IN2]):
@@ -192,7 +192,7 @@ class BroadcastConnectedStream(Generic[IN1, IN2]):
     ) -> None:
         self.non_broadcast_stream = non_broadcast_stream
         self.broadcast_stream = broadcast_stream
-        self.broadcast_state_descriptors = list(broadcast_state_descriptors)
+        self.broadcast_state_descriptors: list[MapStateDescriptor] = list(broadcast_state_descriptors)
 
     def process(
         self,

@@ -61,7 +61,7 @@ class NumberSequenceReader(SequentialSourceReader[int, NumberSequenceSplit]):
     """Emits the numbers of its parts."""
 
     emits_new_records = True
-    record_type = int
+    record_type: type | None = int
 
     def open_split(self, split: NumberSequenceSplit) -> SplitCursor[int, NumberSequenceSplit]:
         """Go on with a part."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, fields, is_dataclass
-from typing import TypeVar, dataclass_transform
+from typing import Any, TypeVar, dataclass_transform
 
 ErrorT = TypeVar("ErrorT", bound="PenstockError")
 
@@ -23,7 +23,7 @@ class PenstockError(Exception):
     def __post_init__(self) -> None:
         if is_dataclass(self):
             # What an exception is pickled and copied by: its arguments, in the order of the constructor.
-            self.args = tuple(getattr(self, one.name) for one in fields(self) if one.init)
+            self.args: tuple[Any, ...] = tuple(getattr(self, one.name) for one in fields(self) if one.init)
 
 
 @dataclass_transform(eq_default=False, field_specifiers=(field,))

@@ -197,7 +197,7 @@ class Row:
 
 
 #: Makes a row without its parts, which have to be set then; by a name that another row has had before.
-bare_row = object.__new__
+bare_row: Callable[[type[Row]], Row] = object.__new__
 
 #: Names of fields that were seen. They are attributes of the class: with a `__getattr__` in their place, Python would
 #: look up each attribute of each row in the slow way, those of its own as well.

@@ -18,7 +18,3 @@ __all__ = [
     "KeyedStream",
     "WindowedStream",
 ]
-
-# Messages name the public module, so that the private ones may move.
-for _name in __all__:
-    globals()[_name].__module__ = __name__

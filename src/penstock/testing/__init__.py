@@ -32,11 +32,11 @@ if TYPE_CHECKING:
     from penstock.testing.connector_contexts import TestWriterContext as TestWriterContext
     from penstock.testing.failing_storage import FailingStorage as FailingStorage
     from penstock.testing.harness import OperatorHarness as OperatorHarness
-    from penstock.testing.harness import StreamRecord as StreamRecord
-    from penstock.testing.harness import Watermark as Watermark
     from penstock.testing.in_process import Chaos as Chaos
     from penstock.testing.in_process import InProcessEpochRunner as InProcessEpochRunner
     from penstock.testing.operator_snapshot import OperatorSnapshot as OperatorSnapshot
+    from penstock.testing.recorded import StreamRecord as StreamRecord
+    from penstock.testing.recorded import Watermark as Watermark
     from penstock.testing.sink_contract import SinkCheckpoint as SinkCheckpoint
     from penstock.testing.sink_contract import SinkContract as SinkContract
     from penstock.testing.sink_contract import SinkRun as SinkRun
@@ -58,7 +58,8 @@ _NAMES_OF_MODULES = {
         *("TestReaderContext", "TestWriterContext"),
     ),
     "failing_storage": ("FailingStorage",),
-    "harness": ("OperatorHarness", "StreamRecord", "Watermark"),
+    "harness": ("OperatorHarness",),
+    "recorded": ("StreamRecord", "Watermark"),
     "in_process": ("Chaos", "InProcessEpochRunner"),
     "operator_snapshot": ("OperatorSnapshot",),
     "sink_contract": ("SinkCheckpoint", "SinkContract", "SinkRun", "SinkUnderTest"),

@@ -46,7 +46,7 @@ class RecordingOutput(ReaderOutput[Any]):
         self.timestamps: list[int | None] = []
         self.watermarks: list[int] = []
         self.open_splits: set[str] = set()
-        self.idle = False
+        self.idle: bool = False
 
     @property
     def wanted(self) -> int:
@@ -68,7 +68,7 @@ class RecordingOutput(ReaderOutput[Any]):
 
     def mark_active(self) -> None:
         """Note it."""
-        self.idle = False
+        self.idle: bool = False
 
     def create_output_for_split(self, split_id: str) -> SourceOutput[Any]:
         """Note the split; its records come to the same list."""

@@ -67,7 +67,7 @@ class FailingStorage(CheckpointStorage):
 
     def __init__(self, storage: CheckpointStorage | str) -> None:
         self._storage = open_storage(storage) if isinstance(storage, str) else storage
-        self.url = self._storage.url
+        self.url: str = self._storage.url
         self._faults: list[_Fault] = []
         self._lock = threading.Lock()
 

@@ -6,7 +6,6 @@ run it in, over keyed state in memory; no Spark, no threads, no files.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from penstock._engine.operators.accumulators import AccumulatorRegistry
@@ -21,12 +20,14 @@ from penstock._engine.operators.window import window_operator
 from penstock._engine.protocol.control import OperatorRestore
 from penstock._engine.protocol.key_groups import key_group, key_group_range
 from penstock._engine.protocol.keys import normal_key
-from penstock._engine.protocol.rows import MAX_WATERMARK, MIN_WATERMARK, NO_TIMESTAMP
+from penstock._engine.protocol.rows import MAX_WATERMARK, MIN_WATERMARK
 from penstock._engine.state.memory_store import MemoryStore
 from penstock._engine.state.operator_state import describe
 from penstock.metrics.in_memory import InMemoryMetricGroup
+from penstock.testing._inline_state import inline_data, saved_state
 from penstock.testing.clock import ManualClock
 from penstock.testing.operator_snapshot import OperatorSnapshot, restored_subtask
+from penstock.testing.recorded import StreamRecord, Watermark, record_outputs
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -46,33 +47,8 @@ if TYPE_CHECKING:
     from penstock._api.triggers import Evictor, Trigger
     from penstock._api.window import WindowAssigner
     from penstock._engine.operators.base import Output
-    from penstock._engine.protocol.state_handle import StateHandle
 
 __all__ = ["OperatorHarness", "StreamRecord", "Watermark"]
-
-
-@dataclass(frozen=True, slots=True)
-class StreamRecord:
-    """A record that came out.
-
-    Args:
-        value: The record.
-        timestamp: Milliseconds since the epoch; None when it has none.
-    """
-
-    value: Any
-    timestamp: int | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Watermark:
-    """A watermark that came out.
-
-    Args:
-        timestamp: Milliseconds since the epoch.
-    """
-
-    timestamp: int
 
 
 class OperatorHarness:
@@ -112,10 +88,10 @@ class OperatorHarness:
         self, operator: Operator, *, subtask_index: int = 0, parallelism: int = 1, max_parallelism: int = 128
     ) -> None:
         #: The processing time; ``clock.jump`` sets it ahead or back.
-        self.clock = ManualClock()
+        self.clock: ManualClock = ManualClock()
         #: Time that a test lets pass is time in which there could have been input.
         self._input_clock = InputClock(TaskClock.by_hand(self.clock.now_ms, self.clock.passed_ms))
-        self.metrics = InMemoryMetricGroup()
+        self.metrics: InMemoryMetricGroup = InMemoryMetricGroup()
         self._accumulators = AccumulatorRegistry()
         self._operator = operator
         self._subtask = subtask_index
@@ -446,11 +422,11 @@ class OperatorHarness:
                 metrics=self.metrics,
                 accumulators=self._accumulators,
                 keyed_store=self._keyed_store,
-                save_keyed_state=_save,
+                save_keyed_state=saved_state,
                 save_operator_state=lambda data, parts, epoch: describe(
                     data, parts, epoch.checkpoint_id, epoch.token, None
                 ),
-                read_state=_inline,
+                read_state=inline_data,
             )
         )
         self._watermark = self._start.watermark
@@ -458,7 +434,7 @@ class OperatorHarness:
 
     def _keyed_store(self) -> MemoryStore:
         """Return the operator's keyed store: here one that is in memory whole."""
-        return MemoryStore(self._key_groups, self._max_parallelism, _inline)
+        return MemoryStore(self._key_groups, self._max_parallelism, inline_data)
 
     def close(self) -> None:
         """Close the function, if it was opened."""
@@ -522,26 +498,5 @@ class OperatorHarness:
             raise ValueError(msg)
 
     def _take(self, outputs: Iterable[Output]) -> None:
-        for tag_id, batch in outputs:
-            records = [
-                StreamRecord(value, None if timestamp == NO_TIMESTAMP else timestamp)
-                for value, timestamp in zip(batch.records, batch.stamps(), strict=True)
-            ]
-            if tag_id is not None:
-                self._sides.setdefault(tag_id, []).extend(records)
-                continue
-            for start, stop, watermark in batch.segments():
-                self._output += records[start:stop]
-                if watermark is not None:
-                    self._output.append(Watermark(watermark))
+        record_outputs(outputs, self._output, self._sides)
         self._operator.make_room()
-
-
-def _save(store: MemoryStore, epoch: EpochContext) -> StateHandle:
-    data = b"".join(store.snapshot(epoch.checkpoint_id, epoch.token))
-    return store.describe(data, "snapshot", epoch.checkpoint_id, epoch.token, None)
-
-
-def _inline(handle: StateHandle) -> bytes:
-    assert handle.inline is not None
-    return handle.inline

@@ -86,8 +86,8 @@ class InProcessEpochRunner:
         sleep: Callable[[float], None] | None = None,
     ) -> None:
         clocks = TaskClock() if clock is None else TaskClock.by_hand(clock, passed, sleep)
-        self.workers = [WorkerCache(clocks) for _ in range(workers)]
-        self.chaos = chaos or Chaos()
+        self.workers: list[WorkerCache] = [WorkerCache(clocks) for _ in range(workers)]
+        self.chaos: Chaos = chaos or Chaos()
         self._hosts = hosts
         self._random = random.Random(seed)  # noqa: S311 - no secret
         self._cancelled = threading.Event()

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
     from penstock._api.connectors.serializer import SimpleVersionedSerializer
-    from penstock._api.connectors.source import Source
+    from penstock._api.connectors.source import Source, SplitEnumerator
 
 __all__ = ["SourceCheckpoint", "SourceContract", "SourceRun"]
 
@@ -59,15 +59,16 @@ class SourceRun:
         keep_readers: bool = True,
     ) -> None:
         self._source, self._parallelism, self._keep_readers = source, parallelism, keep_readers
-        self.context = TestEnumeratorContext(parallelism)
-        self.checkpoint_id = 0 if checkpoint is None else checkpoint.checkpoint_id
+        self.context: TestEnumeratorContext = TestEnumeratorContext(parallelism)
+        self.checkpoint_id: int = 0 if checkpoint is None else checkpoint.checkpoint_id
         self.records: list[Any] = []
         self.open_splits: list[set[str]] = [set() for _ in range(parallelism)]
-        self.ended = [False] * parallelism
+        self.ended: list[bool] = [False] * parallelism
         self._readers: list[SourceReader[Any, Any] | None] = [None] * parallelism
         self._reader_contexts = [TestReaderContext(index, parallelism) for index in range(parallelism)]
         self._outputs = [RecordingOutput() for _ in range(parallelism)]
         self._splits: list[list[Any]] = [[] for _ in range(parallelism)]
+        self.enumerator: SplitEnumerator[Any, Any]
         if checkpoint is None:
             self.enumerator = source.create_enumerator(self.context)
         else:

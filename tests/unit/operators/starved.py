@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from penstock._engine.state.keyed_store import KeyedStore
-from penstock.testing.harness import OperatorHarness, _inline
+from penstock.testing._inline_state import inline_data
+from penstock.testing.harness import OperatorHarness
 from penstock.testing.two_inputs import TwoInputHarness
 
 if TYPE_CHECKING:
@@ -21,7 +22,7 @@ def starved(harness: type[OperatorHarness], directory: Path) -> type[Any]:
     class Starved(harness):  # type: ignore[misc, valid-type]
         def _keyed_store(self) -> MemoryStore:
             place = directory / f"state-{next(places)}"
-            return KeyedStore(place, self._key_groups, self._max_parallelism, _inline, memory_bytes=1)
+            return KeyedStore(place, self._key_groups, self._max_parallelism, inline_data, memory_bytes=1)
 
     return Starved
 

@@ -28,7 +28,7 @@ class StateDescriptor:
 
     def __init__(self, name: str, type_info: TypeInformation | None = None) -> None:
         self.name = name
-        self.type_info = Types.PICKLED_BYTE_ARRAY() if type_info is None else type_info
+        self.type_info: TypeInformation = Types.PICKLED_BYTE_ARRAY() if type_info is None else type_info
         self.ttl_config: StateTtlConfig | None = None
 
     def get_name(self) -> str:

@@ -147,7 +147,7 @@ class FileReader(SequentialSourceReader[Any, FileSourceSplit]):
     def __init__(self, context: SourceReaderContext, file_format: FileFormat, *, may_grow: bool = False) -> None:
         super().__init__(context)
         self._format, self._may_grow = file_format, may_grow
-        self.emits_new_records = file_format.emits_new_records
+        self.emits_new_records: bool = file_format.emits_new_records
 
     def open_split(self, split: FileSourceSplit) -> SplitCursor[Any, FileSourceSplit]:
         """Go on with a part."""

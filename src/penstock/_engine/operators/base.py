@@ -109,7 +109,7 @@ class Operator(ABC):
     object_reuse: bool = False
 
     def __init__(self) -> None:
-        self.functions = OpenedFunctions()
+        self.functions: OpenedFunctions = OpenedFunctions()
         #: The current records and the iterator over them: tells which one a user's function failed at.
         self._in_hand: list[Any] = []
         self._cursor: Any = iter(())

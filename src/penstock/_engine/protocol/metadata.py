@@ -118,10 +118,6 @@ def late_records(accumulators: Mapping[str, Mapping[str, StoredAccumulator]]) ->
     return {uid: int(stored[LATE_RECORDS].text) for uid, stored in accumulators.items() if LATE_RECORDS in stored}
 
 
-#: Accumulators by name, left out of the document where there is none: as in documents from before there were any.
-StoredAccumulators: TypeAlias = dict[str, StoredAccumulator] | UnsetType
-
-
 @dataclass(frozen=True, slots=True)
 class OperatorMetadata:
     """One operator: who it is, and the state of its subtasks."""
@@ -136,7 +132,8 @@ class OperatorMetadata:
     #: Sources only.
     enumerator: SourceCoordinatorState | None = None
     #: Of all its subtasks together.
-    accumulators: StoredAccumulators = UNSET
+    #: By name; left out of the document where there is none, as in documents from before there were any.
+    accumulators: dict[str, StoredAccumulator] | UnsetType = UNSET
 
     @property
     def all_accumulators(self) -> Mapping[str, StoredAccumulator]:
@@ -253,9 +250,9 @@ class JobSnapshot:
     #: Oldest first.
     outstanding: tuple[OutstandingCommit, ...] = ()
     #: Also of operators whose state somebody has taken out of a savepoint.
-    places: OperatorPlaces = UNSET
+    places: dict[str, OperatorPlace] | UnsetType = UNSET
     #: What its sinks have lost by then, of all runs that led here.
-    given_up: GivenUps = UNSET
+    given_up: tuple[GivenUp, ...] | UnsetType = UNSET
 
     @property
     def finished(self) -> bool:
@@ -319,7 +316,7 @@ class ChainEntry:
     #: Where the job has come to its end: what it has counted, by operator uid and name.
     accumulators: dict[str, dict[str, StoredAccumulator]] | UnsetType = UNSET
     #: The same for what its sinks have lost.
-    given_up: GivenUps = UNSET
+    given_up: tuple[GivenUp, ...] | UnsetType = UNSET
 
     @property
     def all_accumulators(self) -> Mapping[str, Mapping[str, StoredAccumulator]]:

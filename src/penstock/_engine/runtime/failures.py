@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import cloudpickle  # pyright: ignore[reportMissingTypeStubs]
 
+from penstock._engine.operators.factory import create_operator
 from penstock._engine.protocol.control import TaskFailure
 from penstock._engine.protocol.lasting import is_lasting
 from penstock._engine.protocol.tracebacks import SerializedThrowable, linked, own_lines
@@ -20,6 +21,7 @@ from penstock.common.short_repr import short_repr
 
 if TYPE_CHECKING:
     from penstock._engine.graph.job_graph import OperatorNode
+    from penstock._engine.operators.base import Operator
 
 #: Where libraries are, in which the line that raised says less than the user's line that called them.
 _LIBRARIES: Final = tuple({sysconfig.get_paths()[name] + os.sep for name in ("stdlib", "purelib", "platlib")})
@@ -77,3 +79,11 @@ def _pickled(error: SerializedThrowable | BaseException) -> bytes | None:
     except Exception:  # noqa: BLE001 - then the text alone has to do
         return None
     return pickled  # pyright: ignore[reportUnknownVariableType]
+
+
+def create_in_task(node: OperatorNode) -> Operator:
+    """Make the operator of a node; what goes wrong there is the operator's error."""
+    try:
+        return create_operator(node.kind.value, node.payload)
+    except Exception as error:  # a module that is not installed here, for one
+        raise OperatorError(node, has_record=False, record=None) from error

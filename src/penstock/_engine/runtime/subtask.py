@@ -15,14 +15,12 @@ from penstock._engine.operators.base import EpochContext, Operator, OperatorCont
 from penstock._engine.operators.batch import Batch, watermark_only
 from penstock._engine.operators.clocks import InputClock, ProcessingClock
 from penstock._engine.operators.context import EngineRuntimeContext
-from penstock._engine.operators.factory import create_operator
 from penstock._engine.operators.side_outputs import parted
 from penstock._engine.operators.source import ReadLimits, SourceOperator
 from penstock._engine.protocol.control import (
     ChannelStatus,
     LevelDispatch,
     OperatorAck,
-    OperatorRestore,
     SubtaskAck,
     SubtaskDispatch,
     encode,
@@ -30,7 +28,8 @@ from penstock._engine.protocol.control import (
 from penstock._engine.protocol.paths import shared_path
 from penstock._engine.protocol.rows import MAX_WATERMARK
 from penstock._engine.runtime.edge_writer import EdgeWriter
-from penstock._engine.runtime.failures import OperatorError
+from penstock._engine.runtime.epoch_context import epoch_context, figures
+from penstock._engine.runtime.failures import OperatorError, create_in_task
 from penstock._engine.runtime.idleness import longest_idleness
 from penstock._engine.runtime.subtask_state import SubtaskState
 from penstock._engine.runtime.watermark_valve import WatermarkValve
@@ -95,7 +94,7 @@ class SubtaskRuntime:
         self._state = SubtaskState(self.vertex, place[1], dispatch, storage)
         self.metrics = [InMemoryMetricGroup() for _ in self.vertex.operators]
         self._accumulators = [AccumulatorRegistry() for _ in self.vertex.operators]
-        self._nodes = [_Node(_create(node)) for node in self.vertex.operators]
+        self._nodes = [_Node(create_in_task(node)) for node in self.vertex.operators]
         self._connect()
         head = self._nodes[0].operator
         if isinstance(head, SourceOperator):
@@ -151,7 +150,7 @@ class SubtaskRuntime:
         except OperatorError:  # nothing depends on that one any more
             _log.warning("%s (%d) failed to close", self.operator_name, self.place[1], exc_info=True)
         self._accumulators[position].clear()
-        node.operator = _create(self.vertex.operators[position])
+        node.operator = create_in_task(self.vertex.operators[position])
         self._call(position, node.operator.open, context)
         return node.operator
 
@@ -206,7 +205,7 @@ class SubtaskRuntime:
             if renewed:
                 operator = self._renew(position)
             watermark = self.valve.watermark if node.parent is None else watermarks[node.parent]
-            epoch = _epoch(dispatch, level, node.uid, token)
+            epoch = epoch_context(dispatch, level, node.uid, token)
             epoch.current, epoch.watermark = current and not renewed, watermark
             self._epochs.append(epoch)
             self._call(position, operator.begin_epoch, epoch)
@@ -234,7 +233,7 @@ class SubtaskRuntime:
             operator = self._nodes[position].operator
             if node.uid not in dispatch.operators or (isinstance(operator, SourceOperator) and not current):
                 continue
-            epoch = _epoch(dispatch, level, node.uid, token=0)
+            epoch = epoch_context(dispatch, level, node.uid, token=0)
             if not current:
                 if is_new:
                     self._call(position, self._open, position, self._context(position, level))
@@ -344,7 +343,7 @@ class SubtaskRuntime:
             operator = self._nodes[position].operator
             epoch = self._epochs[position]
             ack: OperatorAck = self._call(position, partial(operator.snapshot, epoch, finished=self._finished))
-            metrics = _figures(self.metrics[position])
+            metrics = figures(self.metrics[position])
             if metrics or operator.wants_notification:
                 ack = replace(ack, metrics=metrics, wants_notification=operator.wants_notification)
             accumulators = self._call(position, self._accumulators[position].take)
@@ -497,38 +496,3 @@ class SubtaskRuntime:
 def _with_room(operator: Operator, run: Callable[..., T], *arguments: Any) -> T:
     operator.make_room()
     return run(*arguments)
-
-
-def _create(node: OperatorNode) -> Operator:
-    try:
-        return create_operator(node.kind.value, node.payload)
-    except Exception as error:  # a module that is not installed here, for one
-        raise OperatorError(node, has_record=False, record=None) from error
-
-
-def _epoch(dispatch: SubtaskDispatch, level: LevelDispatch, uid: str, token: int) -> EpochContext:
-    """Return what an epoch is for one operator, in a process that has nothing of it."""
-    return EpochContext(
-        checkpoint_id=level.checkpoint_id,
-        token=token,
-        restore=dispatch.operators.get(uid, OperatorRestore()),
-        current=False,
-        starts=not dispatch.history,
-        completed_checkpoint=dispatch.completed_checkpoint,
-        full_snapshot=dispatch.full_snapshot,
-        write_all=dispatch.write_all,
-        for_savepoint=dispatch.for_savepoint,
-        # Without a history the job has just started from that checkpoint: it did not complete in this run.
-        notify_complete=dispatch.completed_checkpoint if dispatch.history else 0,
-        notify_aborted=level.checkpoint_id if level.attempt > 1 and not dispatch.is_notification else 0,
-    )
-
-
-def _figures(metrics: InMemoryMetricGroup) -> dict[str, float]:
-    """Return a subtask's metrics by name; a figure that is not the only one of its metric has its own name behind."""
-    return {
-        name if figure in {"count", "value"} else f"{name}.{figure}": value
-        for name, metric in metrics.snapshot().items()
-        for figure, value in metric.items()
-        if isinstance(value, int | float)
-    }

@@ -142,12 +142,14 @@ class Draft:
         self._max_parallelism = max_parallelism
         snapshot = JobSnapshot((), {}) if located is None else located.snapshot
         self._vertices = list(snapshot.vertices)
-        self.operators = {uid: OperatorDraft(operator) for uid, operator in snapshot.operators.items()}
+        self.operators: dict[str, OperatorDraft] = {
+            uid: OperatorDraft(operator) for uid, operator in snapshot.operators.items()
+        }
         self._outstanding = list(snapshot.outstanding)
         self._places = snapshot.places
         self._given_up = snapshot.given_up
-        self.job_id = uuid.uuid4().hex if located is None else located.entry.job_id
-        self.checkpoint_id = 1 if located is None else located.entry.checkpoint_id
+        self.job_id: str = uuid.uuid4().hex if located is None else located.entry.job_id
+        self.checkpoint_id: int = 1 if located is None else located.entry.checkpoint_id
 
     def operator(self, uid: str) -> OperatorDraft:
         """Return an operator, a new one when there is none of that uid."""

@@ -75,7 +75,7 @@ class SplitFetcher(Generic[E, SplitT]):
 
     def __init__(self, manager: SplitFetcherManager[E, SplitT], reader: SplitReader[E, SplitT], name: str) -> None:
         self._manager, self._reader = manager, reader
-        self.thread = threading.Thread(target=self._run, name=name, daemon=True)
+        self.thread: threading.Thread = threading.Thread(target=self._run, name=name, daemon=True)
         # Below: guarded by the manager's lock.
         self.splits: set[str] = set()
         self.commands: deque[Callable[[SplitReader[E, SplitT]], None]] = deque()

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from penstock._engine.gateway.job_view import TaskStatus
+from penstock._engine.rest.accumulators import JobAccumulatorsInfo, job_accumulators
 from penstock._engine.rest.figures import (
     IOMetricsInfo,
     aggregate_status,
@@ -25,11 +26,8 @@ from penstock.common.job_status import JobStatus
 from penstock.common.option_table import GLOBAL_JOB_PARAMETERS, OBJECT_REUSE
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from penstock._engine.gateway.job_view import JobView
     from penstock._engine.protocol.clocks import Moment
-    from penstock._engine.protocol.metadata import StoredAccumulator
     from penstock._engine.rest.routing import HandlerRequest
 
 _SCHEDULER = "Default"
@@ -260,25 +258,6 @@ class JobConfigInfo(msgspec.Struct, rename="kebab"):
     execution_config: ExecutionConfigInfo
 
 
-class UserTaskAccumulator(msgspec.Struct):
-    """What has been counted under one name, for people: the name of its class, and its value as text.
-
-    Source: org.apache.flink.runtime.rest.messages.job.UserAccumulator.
-    """
-
-    name: str
-    type: str
-    value: str
-
-
-class JobAccumulatorsInfo(msgspec.Struct, rename="kebab"):
-    """A job's accumulators."""
-
-    job_accumulators: list[UserTaskAccumulator]
-    user_task_accumulators: list[UserTaskAccumulator]
-    serialized_user_task_accumulators: dict[str, str]
-
-
 def job_ids(request: HandlerRequest) -> JobIdsWithStatusOverview:
     """The ids and statuses of all jobs of this process."""
     return JobIdsWithStatusOverview([JobIdWithStatus(view.job_id, view.status.name) for view in _views(request)])
@@ -462,19 +441,6 @@ def job_config(job: JobView) -> JobConfigInfo:
 def accumulators(request: HandlerRequest) -> JobAccumulatorsInfo:
     """A job's accumulators as of its last completed checkpoint, as texts; serialized ones are for Java alone."""
     return job_accumulators(request.job)
-
-
-def job_accumulators(job: JobView) -> JobAccumulatorsInfo:
-    """Return what a job has counted."""
-    return JobAccumulatorsInfo([], shown_accumulators(job.accumulators), {})
-
-
-def shown_accumulators(records: Mapping[str, StoredAccumulator]) -> list[UserTaskAccumulator]:
-    """Return accumulators by name, for people."""
-    return [
-        UserTaskAccumulator(name, record.type.rpartition(".")[2], record.text)
-        for name, record in sorted(records.items())
-    ]
 
 
 _UNKNOWN = {404: "There is no such job."}

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 
 from penstock._engine.gateway.job_view import TaskStatus
+from penstock._engine.rest.accumulators import UserTaskAccumulator, shown_accumulators
 from penstock._engine.rest.figures import (
     IOMetricsInfo,
     aggregate_status,
@@ -17,7 +18,6 @@ from penstock._engine.rest.figures import (
     subtask_span,
     vertex_statuses,
 )
-from penstock._engine.rest.handlers.jobs import UserTaskAccumulator, shown_accumulators
 from penstock._engine.rest.http_error import HttpError
 from penstock._engine.rest.routing import Route
 from penstock.common.job_status import JobStatus

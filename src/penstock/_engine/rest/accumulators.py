@@ -1,0 +1,45 @@
+"""What user functions have counted, as answers show it: of a job, and of a vertex."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import msgspec
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from penstock._engine.gateway.job_view import JobView
+    from penstock._engine.protocol.metadata import StoredAccumulator
+
+
+class UserTaskAccumulator(msgspec.Struct):
+    """What has been counted under one name, for people: the name of its class, and its value as text.
+
+    Source: org.apache.flink.runtime.rest.messages.job.UserAccumulator.
+    """
+
+    name: str
+    type: str
+    value: str
+
+
+class JobAccumulatorsInfo(msgspec.Struct, rename="kebab"):
+    """A job's accumulators."""
+
+    job_accumulators: list[UserTaskAccumulator]
+    user_task_accumulators: list[UserTaskAccumulator]
+    serialized_user_task_accumulators: dict[str, str]
+
+
+def job_accumulators(job: JobView) -> JobAccumulatorsInfo:
+    """Return what a job has counted."""
+    return JobAccumulatorsInfo([], shown_accumulators(job.accumulators), {})
+
+
+def shown_accumulators(records: Mapping[str, StoredAccumulator]) -> list[UserTaskAccumulator]:
+    """Return accumulators by name, for people."""
+    return [
+        UserTaskAccumulator(name, record.type.rpartition(".")[2], record.text)
+        for name, record in sorted(records.items())
+    ]

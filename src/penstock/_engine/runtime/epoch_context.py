@@ -1,0 +1,40 @@
+"""What an epoch is for one operator of a subtask, and what the operator's metrics have come to in it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from penstock._engine.operators.base import EpochContext
+from penstock._engine.protocol.control import OperatorRestore
+
+if TYPE_CHECKING:
+    from penstock._engine.protocol.control import LevelDispatch, SubtaskDispatch
+    from penstock.metrics.in_memory import InMemoryMetricGroup
+
+
+def epoch_context(dispatch: SubtaskDispatch, level: LevelDispatch, uid: str, token: int) -> EpochContext:
+    """Return what an epoch is for one operator, in a process that has nothing of it."""
+    return EpochContext(
+        checkpoint_id=level.checkpoint_id,
+        token=token,
+        restore=dispatch.operators.get(uid, OperatorRestore()),
+        current=False,
+        starts=not dispatch.history,
+        completed_checkpoint=dispatch.completed_checkpoint,
+        full_snapshot=dispatch.full_snapshot,
+        write_all=dispatch.write_all,
+        for_savepoint=dispatch.for_savepoint,
+        # Without a history the job has just started from that checkpoint: it did not complete in this run.
+        notify_complete=dispatch.completed_checkpoint if dispatch.history else 0,
+        notify_aborted=level.checkpoint_id if level.attempt > 1 and not dispatch.is_notification else 0,
+    )
+
+
+def figures(metrics: InMemoryMetricGroup) -> dict[str, float]:
+    """Return a subtask's metrics by name; a figure that is not the only one of its metric has its own name behind."""
+    return {
+        name if figure in {"count", "value"} else f"{name}.{figure}": value
+        for name, metric in metrics.snapshot().items()
+        for figure, value in metric.items()
+        if isinstance(value, int | float)
+    }

@@ -1,0 +1,22 @@
+"""State whose data stands in its handle, so that no file is needed."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from penstock._engine.operators.base import EpochContext
+    from penstock._engine.protocol.state_handle import StateHandle
+    from penstock._engine.state.memory_store import MemoryStore
+
+
+def saved_state(store: MemoryStore, epoch: EpochContext) -> StateHandle:
+    """Return the handle of all keyed state, which has the data in it."""
+    data = b"".join(store.snapshot(epoch.checkpoint_id, epoch.token))
+    return store.describe(data, "snapshot", epoch.checkpoint_id, epoch.token, None)
+
+
+def inline_data(handle: StateHandle) -> bytes:
+    """Return the data that a handle has in it."""
+    assert handle.inline is not None
+    return handle.inline

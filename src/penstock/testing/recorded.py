@@ -1,0 +1,57 @@
+"""What came out of an operator, as tests compare it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from penstock._engine.protocol.rows import NO_TIMESTAMP
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from penstock._engine.operators.base import Output
+
+__all__ = ["StreamRecord", "Watermark"]
+
+
+@dataclass(frozen=True, slots=True)
+class StreamRecord:
+    """A record that came out.
+
+    Args:
+        value: The record.
+        timestamp: Milliseconds since the epoch; None when it has none.
+    """
+
+    value: Any
+    timestamp: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Watermark:
+    """A watermark that came out.
+
+    Args:
+        timestamp: Milliseconds since the epoch.
+    """
+
+    timestamp: int
+
+
+def record_outputs(
+    outputs: Iterable[Output], main: list[StreamRecord | Watermark], sides: dict[str, list[StreamRecord]]
+) -> None:
+    """Add what an operator puts out to the main output and to the side outputs by their tags."""
+    for tag_id, batch in outputs:
+        records = [
+            StreamRecord(value, None if timestamp == NO_TIMESTAMP else timestamp)
+            for value, timestamp in zip(batch.records, batch.stamps(), strict=True)
+        ]
+        if tag_id is not None:
+            sides.setdefault(tag_id, []).extend(records)
+            continue
+        for start, stop, watermark in batch.segments():
+            main += records[start:stop]
+            if watermark is not None:
+                main.append(Watermark(watermark))

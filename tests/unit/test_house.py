@@ -1,0 +1,110 @@
+"""What holds for all of the source: no long module, no block of lines twice, and one place where a name is shown."""
+
+from __future__ import annotations
+
+import ast
+import importlib
+import re
+from collections import defaultdict
+from pathlib import Path
+
+import pytest
+
+PACKAGE = Path(__file__).parents[2] / "src" / "penstock"
+FILES = sorted(PACKAGE.rglob("*.py"))
+LONGEST = 500
+BLOCK = 6
+
+#: Pairs of modules that may have the same block, with the reason.
+TWICE = {
+    ("_api/connectors/committer.py", "_api/connectors/sink.py"): "a committer is told of its place as a writer is",
+    ("_api/functions/co.py", "_api/functions/process.py"): "each kind of function has contexts of its own, as in Flink",
+    ("_builders/results.py", "testing/harness.py"): "the signature of __exit__",
+    ("_builders/stream.py",): "a keyed stream has the signatures of a stream",
+    ("_builders/pipeline.py",): "the arguments of an operator, declared and handed on",
+    ("_engine/coordinator/checkpoints/snapshots.py",): "a record's fields, while a job runs and when it ends",
+    (
+        "_engine/coordinator/epochs/checkpoint_coordinator.py",
+        "_engine/coordinator/epochs/epoch_scheduler.py",
+    ): "both are given the parts of the job that they work with",
+    ("_engine/operators/loops.py",): "a loop over records is written out: a call for each record would cost more",
+    ("_engine/driver/client/job_client.py", "common/job_client.py"): "an interface and its implementation",
+    ("_engine/rest/handlers/checkpoints.py",): "Flink's answers have the same fields in several places",
+    ("common/_typeinfo/composite.py",): "rows and tuples, which are read in one way and written in another",
+    ("datastream/__init__.py", "datastream/connectors/__init__.py"): "packages that load what is asked for",
+    ("datastream/__init__.py", "testing/__init__.py"): "packages that load what is asked for",
+    ("datastream/connectors/__init__.py", "testing/__init__.py"): "packages that load what is asked for",
+}
+
+
+def name_of(path: Path) -> str:
+    return path.relative_to(PACKAGE).as_posix()
+
+
+def test_no_module_is_longer_than_500_lines() -> None:
+    lengths = {name_of(path): len(path.read_text(encoding="utf-8").splitlines()) for path in FILES}
+    assert {name: length for name, length in lengths.items() if length > LONGEST} == {}
+
+
+def lines_of_code(text: str) -> list[str]:
+    """Return the lines without layout, comments, docstrings and imports."""
+    left_out: set[int] = set()
+    for node in ast.walk(ast.parse(text)):
+        is_text = isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
+        if is_text or isinstance(node, (ast.Import, ast.ImportFrom)):
+            left_out |= set(range(node.lineno, (node.end_lineno or node.lineno) + 1))
+    kept = (line for number, line in enumerate(text.splitlines(), 1) if number not in left_out)
+    bare = (re.sub(r"(^|\s+)# .*$|^#$", "", line).strip() for line in kept)
+    return [line for line in bare if line]
+
+
+def blocks_twice(texts: dict[str, str]) -> set[tuple[str, ...]]:
+    """Return the modules, or pairs of them, that have a block of lines twice."""
+    places: dict[tuple[str, ...], list[str]] = defaultdict(list)
+    for name, text in texts.items():
+        lines = lines_of_code(text)
+        for start in range(len(lines) - BLOCK + 1):
+            places[tuple(lines[start : start + BLOCK])].append(name)
+    return {
+        tuple(sorted({one, other}))
+        for names in places.values()
+        for index, one in enumerate(names)
+        for other in names[index + 1 :]
+    }
+
+
+def test_no_block_of_six_lines_stands_twice_without_a_reason() -> None:
+    found = blocks_twice({name_of(path): path.read_text(encoding="utf-8") for path in FILES})
+    assert found - TWICE.keys() == set()
+    assert TWICE.keys() - found == set(), "these reasons are not needed any more"
+
+
+def test_a_block_that_stands_twice_is_found_whatever_its_comments() -> None:
+    block = "".join(f"    line_{number} = {number}\n" for number in range(BLOCK))
+    other = block.replace("\n", "  # a remark\n", 1)
+    assert blocks_twice({"a": f"def a():\n{block}", "b": f"if b:\n{other}"}) == {("a", "b")}
+    assert (
+        blocks_twice({"a": f"def a():\n{block}", "b": block.replace("line_3", "other")[4:].replace("\n    ", "\n")})
+        == set()
+    )
+
+
+SHELF = [
+    ".".join(path.relative_to(PACKAGE.parent).with_suffix("").parts) for path in (PACKAGE / "datastream").rglob("*.py")
+]
+MODULES = sorted(name for name in SHELF if not name.endswith("__init__"))
+
+
+@pytest.mark.parametrize("module", MODULES)
+def test_a_module_of_the_shelf_only_shows(module: str) -> None:
+    """What is defined there is private; it names the public module, by which pickles find it."""
+    tree = ast.parse((PACKAGE.parent / (module.replace(".", "/") + ".py")).read_text(encoding="utf-8"))
+    assert {type(node) for node in tree.body} <= {ast.Expr, ast.ImportFrom, ast.Assign}
+    shelf = importlib.import_module(module)
+    for name in shelf.__all__:
+        shown = getattr(shelf, name)
+        if isinstance(shown, type):
+            home = importlib.import_module(shown.__module__)
+            assert home.__name__ in MODULES
+            assert getattr(home, name) is shown
+            assert name in home.__all__
