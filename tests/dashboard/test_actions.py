@@ -48,7 +48,7 @@ def confirm(page: Page, button: str, answer: str) -> None:
     ("button", "happens", "after"),
     [
         ("Savepoint", "The job goes on", "start this job, or a changed version of it"),
-        ("StopMode", "stay in a savepoint, and the job ends as FINISHED", "goes on exactly where it stopped"),
+        ("Stop", "stay in a savepoint, and the job ends as FINISHED", "goes on exactly where it stopped"),
         ("Drain", "timers fire, windows close", "This is for good"),
         ("Cancel", "ends as CANCELED, without a savepoint", "Its checkpoint #4 is kept"),
     ],
@@ -84,7 +84,7 @@ def test_outcome_of_a_stop_survives_the_driver_and_a_reload_meanwhile(
     page.clock.install()
     with serving(tmp_path, control) as address:
         page.goto(f"{address}#/job/{JOB}")
-        confirm(page, "StopMode", "Stop the job")
+        confirm(page, "Stop", "Stop the job")
         expect(page.get_by_text("Stopping …")).to_be_visible()
         assert control.asked == [("savepoint", "/sp", StopMode.SUSPEND)]
         page.reload()
@@ -100,7 +100,7 @@ def test_outcome_of_a_stop_survives_the_driver_and_a_reload_meanwhile(
 def test_job_that_was_started_again_is_not_taken_for_the_one_that_was_stopped(
     opened: Page, control: FakeControl
 ) -> None:
-    confirm(opened, "StopMode", "Stop the job")
+    confirm(opened, "Stop", "Stop the job")
     expect(opened.get_by_text("Stopping …")).to_be_visible()
     control.answers[0].set_result(SAVEPOINT)
     expect(opened.locator(".title .badge")).to_have_text("finished")
@@ -108,7 +108,7 @@ def test_job_that_was_started_again_is_not_taken_for_the_one_that_was_stopped(
     opened.reload()
     expect(opened.locator(".title .badge")).to_have_text("running")
     expect(opened.get_by_text(f"file:{SAVEPOINT}", exact=True)).to_have_count(0)
-    expect(opened.get_by_role("button", name="StopMode", exact=True)).to_be_enabled()
+    expect(opened.get_by_role("button", name="Stop", exact=True)).to_be_enabled()
 
 
 def test_savepoint_goes_where_the_field_says_and_the_job_goes_on(opened: Page, control: FakeControl) -> None:
@@ -127,12 +127,12 @@ def test_savepoint_goes_where_the_field_says_and_the_job_goes_on(opened: Page, c
 
 
 def test_stop_that_fails_says_why_and_leaves_the_job_running(opened: Page, control: FakeControl) -> None:
-    confirm(opened, "StopMode", "Stop the job")
+    confirm(opened, "Stop", "Stop the job")
     expect(opened.get_by_text("Stopping …")).to_be_visible()
     control.answers[0].set_exception(SavepointError("/sp", "the disk is full"))
     expect(opened.get_by_text("The job was not stopped.")).to_be_visible()
     expect(opened.get_by_text("the disk is full")).to_be_visible()
-    expect(opened.get_by_role("button", name="StopMode", exact=True)).to_be_enabled()
+    expect(opened.get_by_role("button", name="Stop", exact=True)).to_be_enabled()
     expect(opened.locator(".title .badge")).to_have_text("running")
 
 
@@ -148,7 +148,7 @@ def test_no_savepoint_can_be_asked_for_without_a_directory(page: Page, tmp_path:
     control = FakeControl(wide_job(), savepoint_directory=None)
     with serving(tmp_path, control) as address:
         page.goto(f"{address}#/job/{JOB}")
-        confirm(page, "StopMode", "Stop the job")
+        confirm(page, "Stop", "Stop the job")
         expect(page.get_by_role("dialog")).to_be_visible()
         assert control.asked == []
 
