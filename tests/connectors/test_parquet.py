@@ -14,10 +14,10 @@ import pyarrow.parquet as pq
 import pytest
 from tests.connectors.staged import lose_staged
 
+from penstock._formats import parquet
 from penstock.common.typeinfo import Types
 from penstock.common.types import Row
 from penstock.datastream.connectors.file_system import BucketAssigner, FileSink, FileSource
-from penstock.datastream.formats import parquet
 from penstock.datastream.formats.parquet import ParquetBulkWriters, ParquetColumnarRowInputFormat, ParquetFormat
 from penstock.errors import RecordFieldError, RecordValueError, SourceFileError
 from penstock.testing.connector_contexts import TestEnumeratorContext

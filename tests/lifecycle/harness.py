@@ -115,7 +115,7 @@ class Diary:
 
     def keep(self, monkeypatch: pytest.MonkeyPatch) -> None:
         """Have each operator that is made from now on write into this diary."""
-        create = subtask._create
+        create = subtask.create_in_task
 
         def noted(node: OperatorNode) -> Operator:
             operator = create(node)
@@ -126,7 +126,7 @@ class Diary:
                     setattr(operator, name, self._noting(getattr(operator, name), entry, letter))
             return operator
 
-        monkeypatch.setattr(subtask, "_create", noted)
+        monkeypatch.setattr(subtask, "create_in_task", noted)
 
     def _noting(self, call: Callable[..., Any], entry: Entry, letter: str) -> Callable[..., Any]:
         def noting(*arguments: Any, **options: Any) -> Any:

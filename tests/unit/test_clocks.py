@@ -18,6 +18,8 @@ READERS = {
     "_connectors/files/writer.py": (1, "processing time: buckets, and the ages of parts that live on in snapshots"),
     "_engine/cli/detached.py": (1, "the name of a log"),
     "_engine/protocol/clocks.py": (1, "processing time, records, what people are shown, ages of files"),
+    "_engine/spark/archive_maker.py": (2, "the ages of files"),
+    "_engine/spark/class_data.py": (1, "the age of a file"),
     "_engine/rest/handlers/cluster.py": (1, "the time zone, of which the dashboard has to know"),
 }
 #: What reads it: attributes of the module `time`, and methods of the classes of `datetime`.

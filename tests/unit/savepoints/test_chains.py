@@ -70,13 +70,13 @@ def test_finished_job_without_a_checkpoint_of_its_own_needs_its_start_where_it_m
     tmp_path: Path, keeps: bool, needed: tuple[str, ...]
 ) -> None:
     found = chain(tmp_path, (TAKEOVER, ELSEWHERE, None), (ChainEntryKind.FINISHED, ELSEWHERE, None))
-    found.records[2] = replace(found.records[2], keeps_checkpoints=keeps)
+    found.entries[2] = replace(found.entries[2], keeps_checkpoints=keeps)
     assert found.start() == needed
 
 
 def test_drained_job_needs_no_savepoint_also_where_a_crash_has_left_its_last_checkpoint(tmp_path: Path) -> None:
     found = chain(tmp_path, (CHECKPOINT, None, ELSEWHERE), (ChainEntryKind.DRAINED, f"{JOB}/chk-1", ELSEWHERE))
-    found.records[2] = replace(found.records[2], keeps_checkpoints=False)
+    found.entries[2] = replace(found.entries[2], keeps_checkpoints=False)
     assert found.start() == ()
 
 
@@ -93,9 +93,9 @@ def test_checkpoints_of_a_job_that_has_ended_are_doomed_but_for_those_that_are_t
     tmp_path: Path, kind: ChainEntryKind, said: dict[str, Any], doomed: set[int]
 ) -> None:
     found = chain(tmp_path, (CHECKPOINT, None, None), (CHECKPOINT, None, None), (kind, None, None))
-    found.records[3] = replace(found.records[3], **said)
+    found.entries[3] = replace(found.entries[3], **said)
     assert found.doomed == doomed
-    assert found.living == [record for number, record in found.records.items() if number not in doomed]
+    assert found.living == [entry for number, entry in found.entries.items() if number not in doomed]
 
 
 def test_damaged_record_is_named_and_the_others_are_read(tmp_path: Path) -> None:
@@ -103,7 +103,7 @@ def test_damaged_record_is_named_and_the_others_are_read(tmp_path: Path) -> None
     damaged = tmp_path / JOB / "chk-2" / "_metadata"
     damaged.write_bytes(b"{")
     [found] = read_chains(open_storage(str(tmp_path)))
-    assert (list(found.records), found.unreadable, found.has_ended) == ([1, 3], (str(damaged),), True)
+    assert (list(found.entries), found.unreadable, found.has_ended) == ([1, 3], (str(damaged),), True)
 
 
 def test_one_place_has_many_names() -> None:

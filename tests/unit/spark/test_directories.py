@@ -91,7 +91,7 @@ def test_base_that_is_a_file_is_an_error(tmp_path: Path) -> None:
 
 
 def test_sockets_are_in_the_run_directory_and_go_with_it() -> None:
-    with tempfile.TemporaryDirectory() as short:
+    with tempfile.TemporaryDirectory(dir="/tmp") as short:
         run = directories.RunDirectory(Path(short))
         sockets = run.socket_directory()
         assert sockets == run.path

@@ -128,7 +128,7 @@ class StatsSummary:
         """Return the value below which a share of all lies.
 
         Example:
-            >>> Spread((1, 2, 3, 4, 5)).quantile(0.5), Spread().quantile(0.5)
+            >>> StatsSummary((1, 2, 3, 4, 5)).quantile(0.5), StatsSummary().quantile(0.5)
             (3.0, 0.0)
         """
         if not self.values:

@@ -119,6 +119,9 @@ class SinkWriterOperator(Operator):
         return OperatorAck(state=state, committables=committables)
 
     def close(self) -> None:
+        self._close_writer()
+
+    def _close_writer(self) -> None:
         writer, self.writer, self._writer_context = self.writer, None, None
         if writer is not None:
             writer.close()
@@ -126,7 +129,7 @@ class SinkWriterOperator(Operator):
     def _drop_writer(self) -> None:
         """Close a writer that another epoch has overtaken: nothing that counts may hang on that."""
         try:
-            self.close()
+            self._close_writer()
         except Exception:  # noqa: BLE001 - a function of the user's
             text = "%s (%d): a writer failed to close, which takes nothing back"
             _log.warning(text, self.context.operator_name, self.context.subtask, exc_info=True)
