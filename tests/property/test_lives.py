@@ -269,7 +269,7 @@ class Lives:
             if path not in needed:
                 found.append({"recover": path, "claim": "CLAIM"})
         for chain in chains if self.rolls else ():
-            for number, record in chain.records.items():
+            for number, record in chain.entries.items():
                 if record.kind is ChainEntryKind.CHECKPOINT:
                     path = str(self.checkpoints / chain.job_id / f"chk-{number}")
                     found.append({"recover": path, "claim": "NO_CLAIM"})
@@ -285,7 +285,7 @@ class Lives:
             begins = chain.newest.begins if chain.newest else 0
             # The records of starts stay: they tell whose the staged files are.
             checkpoints = (
-                number for number, record in chain.records.items() if record.kind is ChainEntryKind.CHECKPOINT
+                number for number, record in chain.entries.items() if record.kind is ChainEntryKind.CHECKPOINT
             )
             for number in (number for number in checkpoints if number < begins):
                 shutil.rmtree(self.checkpoints / chain.job_id / f"chk-{number}", ignore_errors=True)
