@@ -1,7 +1,6 @@
 """A harness for user functions: one operator subtask with records, watermarks and time in the hands of a test.
 
-What Flink's ``KeyedOneInputStreamOperatorTestHarness`` and its like are. The function runs in the operator that jobs
-run it in, over keyed state in memory; no Spark, no threads, no files.
+The function runs in the operator that jobs run it in, over keyed state in memory; no Spark, no threads, no files.
 """
 
 from __future__ import annotations
@@ -87,9 +86,8 @@ class OperatorHarness:
     def __init__(
         self, operator: Operator, *, subtask_index: int = 0, parallelism: int = 1, max_parallelism: int = 128
     ) -> None:
-        #: The processing time; ``clock.jump`` sets it ahead or back.
+        #: The processing time; ``clock.jump`` sets it ahead or back, what passes is time with input.
         self.clock: ManualClock = ManualClock()
-        #: Time that a test lets pass is time in which there could have been input.
         self._input_clock = InputClock(TaskClock.by_hand(self.clock.now_ms, self.clock.passed_ms))
         self.metrics: InMemoryMetricGroup = InMemoryMetricGroup()
         self._accumulators = AccumulatorRegistry()

@@ -254,7 +254,7 @@ def union_items(handles: Lineage) -> list[Any]:
     """Return the items that the union list of one subtask has of its own."""
     state = OperatorStateBackend()
     state.restore(handles, lambda handle: handle.inline or b"")
-    return state.kinds.lists("items", StateMode.UNION).get()
+    return state.list_state("items", StateMode.UNION).get()
 
 
 @pytest.mark.parametrize("workers", [1, 3])

@@ -12,7 +12,7 @@ import pytest
 import penstock.testing
 
 PACKAGE = Path(penstock.testing.__file__ or "")
-MODULES = sorted(path.stem for path in PACKAGE.parent.glob("*.py") if path != PACKAGE)
+MODULES = sorted(path.stem for path in PACKAGE.parent.glob("*.py") if path != PACKAGE and not path.stem.startswith("_"))
 
 
 def test_every_public_name_of_a_module_is_a_name_of_the_package() -> None:
