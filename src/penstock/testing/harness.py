@@ -47,7 +47,7 @@ if TYPE_CHECKING:
     from penstock._api.window import WindowAssigner
     from penstock._engine.operators.base import Output
 
-__all__ = ["OperatorHarness", "StreamRecord", "Watermark"]
+__all__ = ["OperatorHarness"]
 
 
 class OperatorHarness:
