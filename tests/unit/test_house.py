@@ -27,10 +27,6 @@ TWICE = {
         "_engine/coordinator/epochs/checkpoint_coordinator.py",
         "_engine/coordinator/epochs/epoch_scheduler.py",
     ): "both are given the parts of the job that they work with",
-    (
-        "_engine/operators/keyed_windows.py",
-        "_engine/operators/window.py",
-    ): "two operators that open the same function; what they do with it differs",
     ("_engine/operators/loops.py",): "a loop over records is written out: a call for each record would cost more",
     ("_engine/driver/client/job_client.py", "common/job_client.py"): "an interface and its implementation",
     ("_engine/rest/handlers/checkpoints.py",): "Flink's answers have the same fields in several places",

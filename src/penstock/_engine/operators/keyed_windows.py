@@ -14,12 +14,12 @@ from typing import TYPE_CHECKING, Any
 from penstock._api.time_domain import TimeDomain
 from penstock._api.window import MergingWindowAssigner, WindowAssigner
 from penstock._engine.operators.context import EngineRuntimeContext
-from penstock._engine.operators.keyed import KeyedOperator
 from penstock._engine.operators.late_records import LateRecords
 from penstock._engine.operators.merging_windows import MergingWindows
 from penstock._engine.operators.side_outputs import SideOutputs
 from penstock._engine.operators.trigger_context import TriggerState, namespace_of, window_of
 from penstock._engine.operators.window_contents import CONTENTS, WindowContents
+from penstock._engine.operators.windowed import WindowedOperator
 from penstock._engine.protocol.rows import MAX_WATERMARK, MIN_WATERMARK
 from penstock._engine.state.table import ABSENT, MISSING
 from penstock.errors import UnsupportedOperationError
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 MERGING = "merging-windows"
 
 
-class KeyedWindowOperator(KeyedOperator):
+class KeyedWindowOperator(WindowedOperator):
     """Records into windows of their keys, and what these hold into results when the trigger says so.
 
     Args:
@@ -67,13 +67,12 @@ class KeyedWindowOperator(KeyedOperator):
         contents: WindowContents,
         results: WindowResults,
     ) -> None:
-        super().__init__(key_selector)
+        super().__init__(key_selector, results)
         self.assigner = assigner
         self.trigger = trigger
         self.lateness_ms = allowed_lateness_ms
         self.late_tag = late_tag
         self.contents = contents
-        self.results = results
         self.watermark = MIN_WATERMARK
         self.is_event_time = assigner.is_event_time()
         self.event_timers: Timers
@@ -98,12 +97,7 @@ class KeyedWindowOperator(KeyedOperator):
     def open_functions(self, epoch: EpochContext) -> None:
         if self.contents.function is not None:
             self.open_function(self.contents.function, EngineRuntimeContext(self.context), epoch)
-        function = self.results.prepare(self.context, self.store)
-        if function is not None:
-            self.open_function(*function, epoch, yields=True)
-
-    def leave_keys(self) -> None:
-        self.results.leave_keys()
+        super().open_functions(epoch)
 
     # -------------------------------------------------------------------------------------------------------- records
 

@@ -21,7 +21,6 @@ from penstock._engine.operators.fired_windows import (
     note_new_record,
     take_over_from_format_1,
 )
-from penstock._engine.operators.keyed import KeyedOperator
 from penstock._engine.operators.keyed_windows import KeyedWindowOperator
 from penstock._engine.operators.late_records import LateRecords
 from penstock._engine.operators.side_outputs import SideOutputs
@@ -33,6 +32,7 @@ from penstock._engine.operators.window_function import (
     window_results,
 )
 from penstock._engine.operators.window_strategy import PaneStrategy
+from penstock._engine.operators.windowed import WindowedOperator
 from penstock._engine.protocol.rows import MAX_WATERMARK, MIN_WATERMARK, NO_TIMESTAMP
 from penstock.common.copies import own
 
@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     from penstock._engine.state.table import Pane, Table
 
 
-class WindowOperator(KeyedOperator):
+class WindowOperator(WindowedOperator):
     """Adds records to the panes of their windows, and fires panes when the watermark passes their end.
 
     Args:
@@ -70,12 +70,11 @@ class WindowOperator(KeyedOperator):
         strategy: PaneStrategy,
         results: WindowResults,
     ) -> None:
-        super().__init__(key_selector)
+        super().__init__(key_selector, results)
         self.assigner = assigner
         self.lateness_ms = allowed_lateness_ms
         self.late_tag = late_tag
         self.strategy = strategy
-        self.results = results
         self.watermark = MIN_WATERMARK
         self.table: Table
         #: By window: the keys that have fired and are not to fire again, of windows that stay behind that.
@@ -100,12 +99,7 @@ class WindowOperator(KeyedOperator):
 
     def open_functions(self, epoch: EpochContext) -> None:
         self.open_function(self.strategy.function, EngineRuntimeContext(self.context), epoch)
-        function = self.results.prepare(self.context, self.store)
-        if function is not None:
-            self.open_function(*function, epoch, yields=True)
-
-    def leave_keys(self) -> None:
-        self.results.leave_keys()
+        super().open_functions(epoch)
 
     def process(self, batch: Batch, input_index: int) -> Iterable[Output]:
         out = SideOutputs(with_timestamps=True, object_reuse=self.object_reuse)
@@ -269,7 +263,7 @@ def window_operator(
     window_function: Any,
     trigger: Any = None,
     evictor: Any = None,
-) -> KeyedOperator:
+) -> WindowedOperator:
     """Return the operator for a node's payload: aligned windows have one of their own."""
     panes = PaneStrategy.named(strategy, function)
     if type(assigner) is not TumblingEventTimeWindows or trigger is not None or evictor is not None:

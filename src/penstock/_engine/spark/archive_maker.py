@@ -113,9 +113,8 @@ def _run(directory: Path, java: str, *options: str) -> None:
     if done.returncode != 0:
         printed = [line.strip() for line in output.read_text(errors="replace").splitlines()]
         first = next((place for place, line in enumerate(printed) if "rror" in line), -1)
-        raise ValueError(
-            " ".join(printed[first:][:3]) or "Java said nothing"
-        )  # what is wrong may stand behind that line
+        # What is wrong may stand behind that line.
+        raise ValueError(" ".join(printed[first:][:3]) or "Java said nothing")
 
 
 def _remove_unused(directory: Path) -> None:

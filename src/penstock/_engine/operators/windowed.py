@@ -1,0 +1,32 @@
+"""What the operators of aligned windows and of single keys' windows have in common: the function of their results."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from penstock._engine.operators.keyed import KeyedOperator
+
+if TYPE_CHECKING:
+    from penstock._engine.operators.base import EpochContext
+    from penstock._engine.operators.window_function import WindowResults
+
+
+class WindowedOperator(KeyedOperator):
+    """Gives out what a window function makes of a window's contents.
+
+    Args:
+        key_selector: Of the keyed stream.
+        results: What becomes of the contents when a window fires.
+    """
+
+    def __init__(self, key_selector: Any, results: WindowResults) -> None:
+        super().__init__(key_selector)
+        self.results = results
+
+    def open_functions(self, epoch: EpochContext) -> None:
+        function = self.results.prepare(self.context, self.store)
+        if function is not None:
+            self.open_function(*function, epoch, yields=True)
+
+    def leave_keys(self) -> None:
+        self.results.leave_keys()
