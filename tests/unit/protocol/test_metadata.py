@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from penstock._engine.protocol.control import ChannelStatus
 from penstock._engine.protocol.metadata import (
+    FORMAT_VERSION,
     ChainEntry,
     ChainEntryKind,
     Committable,
@@ -111,6 +112,6 @@ def test_altered_byte_is_noticed_or_changes_nothing(position: int, change: int) 
 
 
 def test_newer_format_is_refused_with_both_numbers() -> None:
-    data = encode_chain_entry(record()).replace(b'"format": 2', b'"format": 9')
-    with pytest.raises(CorruptCheckpointError, match=r"format 9.*formats up to 2"):
+    data = encode_chain_entry(record()).replace(b'"format": %d' % FORMAT_VERSION, b'"format": 99')
+    with pytest.raises(CorruptCheckpointError, match=rf"format 99.*formats up to {FORMAT_VERSION}"):
         decode_chain_entry(data, PATH)
