@@ -19,6 +19,7 @@
     ├── RestoreError                    fix the start: the state to start from
     │   ├── CheckpointStorageError          the checkpoint directory cannot be used
     │   ├── CorruptCheckpointError          a file of a checkpoint is damaged or gone
+    │   │   ├── SignatureError                  it is not signed with the key that is configured
     │   │   └── UnsupportedFormatError          it is in a format of another version of Penstock
     │   ├── FinishedOperatorError           something that runs stands before what has finished
     │   ├── LocalStateError                 the local directory for keyed state cannot be used
@@ -167,6 +168,7 @@ from penstock._errors.start import (
     ParallelismLimitError,
     RestoreError,
     SavepointChangeError,
+    SignatureError,
     StateClassError,
     SupervisionNoteError,
     TemporaryCheckpointsError,
@@ -227,6 +229,7 @@ __all__ = [
     "RetryableError",
     "SavepointChangeError",
     "SavepointError",
+    "SignatureError",
     "SinkFileError",
     "SourceFileChangedError",
     "SourceFileError",

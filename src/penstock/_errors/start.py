@@ -47,6 +47,17 @@ class UnsupportedFormatError(CorruptCheckpointError):
         )
 
 
+class SignatureError(CorruptCheckpointError):
+    """A checkpoint or savepoint has no signature of the key that is configured, so its state is not unpickled."""
+
+    def __str__(self) -> str:
+        place = self.path.removesuffix("/_metadata")
+        return (
+            f"{self.path} is not restored: {self.reason} (penstock.state.signing-key). If you know who wrote it, sign "
+            f"it: penstock savepoint sign {place}. If it was signed with an earlier key, name that behind the new one."
+        )
+
+
 @declared
 class UnknownStateError(RestoreError):
     """A savepoint does not hold the state that was asked for."""

@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, cast
 
 from penstock._engine.coordinator.checkpoints.snapshots import state_files
 from penstock._engine.protocol.control import TaskFailure
-from penstock._engine.protocol.metadata import ChainEntryKind, decode_chain_entry
+from penstock._engine.protocol.metadata import ChainEntryKind
 from penstock._engine.protocol.paths import METADATA, checkpoint_ids, checkpoint_path
+from penstock._engine.storage.entries import find_entry
 from penstock.errors import (
     CorruptCheckpointError,
     DriverCodeError,
@@ -90,8 +91,7 @@ def read(storage: CheckpointStorage, checkpoint: str) -> ChainEntry | None:
         CorruptCheckpointError: It is damaged.
     """
     path = f"{checkpoint}/{METADATA}"
-    data = storage.find(path)
-    return None if data is None else decode_chain_entry(data, storage.full_path(path))
+    return find_entry(storage, path)
 
 
 def readable(storage: CheckpointStorage, checkpoint: str) -> ChainEntry | None:

@@ -58,7 +58,7 @@ class SubtaskState:
         if handle.inline is not None:
             return handle.inline
         assert handle.path is not None
-        return self._storage.read(handle.path)
+        return self._storage.read_sized(handle.path, handle.size)
 
     def save_keyed(self, uid: str, store: MemoryStore, epoch: EpochContext) -> StateHandle | None:
         """Put keyed state into the checkpoint; None when nothing changed."""

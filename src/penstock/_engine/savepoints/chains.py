@@ -6,8 +6,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from penstock._engine.coordinator.checkpoints.snapshots import state_files
-from penstock._engine.protocol.metadata import ChainEntry, ChainEntryKind, decode_chain_entry
+from penstock._engine.protocol.metadata import ChainEntry, ChainEntryKind
 from penstock._engine.protocol.paths import METADATA, checkpoint_ids, checkpoint_path, is_job_directory, metadata_path
+from penstock._engine.storage.entries import find_entry
 from penstock._engine.storage.opening import local_path
 from penstock.common.paths import real_path
 from penstock.errors import CorruptCheckpointError
@@ -123,15 +124,17 @@ def read_chain(storage: CheckpointStorage, job_id: str) -> JobChain:
     """Return the chain of one job."""
     entries: dict[int, ChainEntry] = {}
     unreadable: list[str] = []
+    if storage.is_link(job_id):
+        return JobChain(storage, job_id, {}, (storage.full_path(job_id),))
     for number in checkpoint_ids(storage.names(job_id)):
         path = metadata_path(job_id, number)
-        data = storage.find(path)
-        if data is None:  # a driver died before its commit point
-            continue
         try:
-            entries[number] = decode_chain_entry(data, storage.full_path(path))
+            entry = find_entry(storage, path)
         except CorruptCheckpointError:
             unreadable.append(storage.full_path(path))
+            continue
+        if entry is not None:  # else a driver died before its commit point
+            entries[number] = entry
     return JobChain(storage, job_id, entries, tuple(unreadable))
 
 
@@ -146,12 +149,11 @@ def last_checkpoint(storage: CheckpointStorage, job_id: str, behind: int) -> int
         behind: The id.
     """
     for number in reversed([number for number in checkpoint_ids(storage.names(job_id)) if number > behind]):
-        data = storage.find(metadata_path(job_id, number))
-        if data is None:
-            continue
         try:
-            entry = decode_chain_entry(data, "")
+            entry = find_entry(storage, metadata_path(job_id, number))
         except CorruptCheckpointError:
+            continue
+        if entry is None:
             continue
         if entry.kind is ChainEntryKind.CHECKPOINT:
             return number

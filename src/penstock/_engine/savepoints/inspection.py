@@ -12,9 +12,10 @@ from typing import TYPE_CHECKING
 
 from penstock._engine.protocol.control import decode
 from penstock._engine.protocol.events import AddSplitsEvent, ReaderState, decode_event
+from penstock._engine.protocol.metadata import handles_of
 from penstock._engine.protocol.rows import MIN_WATERMARK
 from penstock._engine.savepoints.counting import KeyedStateCounter, KeyedStateInfo
-from penstock._engine.savepoints.located import handles_of, locate
+from penstock._engine.savepoints.located import locate
 from penstock._engine.savepoints.verification import verify_located
 
 if TYPE_CHECKING:

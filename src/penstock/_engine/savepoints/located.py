@@ -6,14 +6,15 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 from penstock._engine.coordinator.checkpoints.snapshots import map_handles
-from penstock._engine.protocol.metadata import ChainEntry, ChainEntryKind, decode_chain_entry, document_format
+from penstock._engine.protocol.metadata import ChainEntry, ChainEntryKind, document_format
 from penstock._engine.protocol.paths import METADATA
 from penstock._engine.state.integrity import check_intact
-from penstock._engine.storage.opening import above, absolute, open_storage
+from penstock._engine.storage.entries import entry_of, find_document
+from penstock._engine.storage.opening import above, absolute, open_storage, without_links
 from penstock.errors import UnknownStateError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Mapping
 
     from penstock._engine.protocol.metadata import JobSnapshot
     from penstock._engine.protocol.state_handle import StateHandle
@@ -60,7 +61,7 @@ class LocatedCheckpoint:
         data = handle.inline
         if data is None:
             assert handle.path is not None
-            data = self.storage.read(handle.path)
+            data = self.storage.read_sized(handle.path, handle.size)
         check_intact(data, handle, self.name_of(handle))
         return data
 
@@ -80,17 +81,17 @@ def locate(path: str, options: Mapping[str, str] | None = None) -> LocatedCheckp
     """
     directory = absolute(path).removesuffix(f"/{METADATA}")
     storage = open_storage(directory, options)
-    data = storage.find(METADATA)
+    data = find_document(storage, METADATA)
     if data is None:
         names = storage.names("")
         known = (*names[:_SHOWN], *([f"{len(names) - _SHOWN} more names"] if len(names) > _SHOWN else []))
         raise UnknownStateError(
             directory, f"savepoint or checkpoint (no {METADATA} in it)", known or ("nothing at all",)
         )
-    entry = decode_chain_entry(data, storage.full_path(METADATA))
+    entry = entry_of(storage, METADATA, data)
     if entry.kind is not ChainEntryKind.SAVEPOINT:
         # A checkpoint names its files from the directory of all checkpoints.
-        storage = open_storage(above(above(directory)[0])[0] or "/", options)
+        storage = open_storage(above(above(without_links(directory))[0])[0] or "/", options)
     return LocatedCheckpoint(directory, storage, entry, document_format(data))
 
 
@@ -103,11 +104,3 @@ def rebased(entry: ChainEntry, directory: str) -> ChainEntry:
         return handle if handle.path is None else replace(handle, path=f"{directory}/{handle.path}")
 
     return replace(entry, snapshot=map_handles(entry.snapshot, change))
-
-
-def handles_of(snapshot: JobSnapshot) -> Iterator[StateHandle]:
-    """Iterate the handles of all state, also of what is named twice."""
-    for operator in snapshot.operators.values():
-        for subtask in operator.subtasks:
-            yield from subtask.lineage
-            yield from subtask.operator_state

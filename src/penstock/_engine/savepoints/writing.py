@@ -11,7 +11,6 @@ from penstock._engine.operators.fired_windows import CONTENTS, FIRED, take_over_
 from penstock._engine.protocol.clocks import now_ms
 from penstock._engine.protocol.key_groups import key_group, key_group_range, subtask_of_key_group
 from penstock._engine.protocol.keys import NormalKey, normal_key
-from penstock._engine.protocol.metadata import OperatorMetadata, encode_chain_entry
 from penstock._engine.protocol.paths import METADATA, shared_path
 from penstock._engine.protocol.state_handle import StateHandle, StateMode
 from penstock._engine.savepoints.draft import transformed
@@ -23,6 +22,7 @@ from penstock._engine.state.operator_state import OperatorStateBackend, describe
 from penstock._engine.state.rows import IN_ADDRESS, Address, key_at
 from penstock._engine.state.table import ABSENT, MISSING, FullRow
 from penstock._engine.storage.copying import copy_files
+from penstock._engine.storage.entries import document_of
 from penstock._engine.storage.opening import open_storage
 from penstock._engine.storage.scratch import ScratchDirectory
 from penstock.errors import InternalError, SavepointChangeError
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
+    from penstock._engine.protocol.metadata import OperatorMetadata
     from penstock._engine.protocol.state_handle import Lineage, StatePart
     from penstock._engine.savepoints.draft import Draft, OperatorDraft
     from penstock._engine.storage.checkpoint_storage import CheckpointStorage
@@ -63,7 +64,7 @@ def write_draft(draft: Draft, path: str, options: Mapping[str, str] | None = Non
         raise SavepointChangeError(directory, "there are files already; choose a directory that is empty or new")
     writer = _DraftWriter(draft, target)
     try:
-        document = encode_chain_entry(draft.entry(writer.operators(), now_ms(), __version__))
+        document = document_of(target, draft.entry(writer.operators(), now_ms(), __version__))
         # A store whose answer was lost is asked again, and then says that it is there.
         is_first = target.put_if_absent(METADATA, document) or target.find(METADATA) == document
     except BaseException:

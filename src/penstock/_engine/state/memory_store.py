@@ -13,6 +13,7 @@ from zlib import crc32
 
 from penstock._engine.protocol.key_frames import may_lack_names
 from penstock._engine.protocol.key_groups import key_group
+from penstock._engine.protocol.signing import file_digest
 from penstock._engine.protocol.state_handle import StateHandle
 from penstock._engine.state import old_keys
 from penstock._engine.state.chunk_columns import Chunk, ChunkOperation
@@ -279,6 +280,7 @@ class MemoryStore:
             entries=sum(info.entries for info in read_index(data, path or "inline state")),
             checksum=crc32(data),
             key_groups=self._range(),
+            digest=None if path is None else file_digest(data),
         )
 
     def _has_changes(self) -> bool:

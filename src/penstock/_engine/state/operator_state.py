@@ -14,6 +14,7 @@ from zlib import crc32
 import msgspec
 
 from penstock._api.state.kinds import BroadcastState, ListState
+from penstock._engine.protocol.signing import file_digest
 from penstock._engine.protocol.state_handle import StateHandle, StateMode, StatePart
 from penstock._engine.state.integrity import check_intact
 from penstock._engine.state.pickles import dump, load
@@ -244,6 +245,7 @@ def describe(
         checksum=crc32(data),
         key_groups=(0, -1),
         parts=parts,
+        digest=None if path is None else file_digest(data),
     )
 
 

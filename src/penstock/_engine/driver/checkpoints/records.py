@@ -17,8 +17,6 @@ from penstock._engine.protocol.metadata import (
     ChainEntry,
     ChainEntryKind,
     ParentCheckpoint,
-    decode_chain_entry,
-    encode_chain_entry,
 )
 from penstock._engine.protocol.paths import (
     MARK,
@@ -34,8 +32,15 @@ from penstock._engine.protocol.paths import (
 from penstock._engine.savepoints.chains import last_checkpoint
 from penstock._engine.savepoints.located import rebased
 from penstock._engine.storage.copying import copy_files
-from penstock._engine.storage.opening import above, open_storage
-from penstock.errors import CheckpointStorageError, CorruptCheckpointError, PenstockError, UnsupportedFormatError
+from penstock._engine.storage.entries import document_of, entry_of, find_entry
+from penstock._engine.storage.opening import above, open_storage, without_links
+from penstock.errors import (
+    CheckpointStorageError,
+    CorruptCheckpointError,
+    PenstockError,
+    SignatureError,
+    UnsupportedFormatError,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -129,7 +134,7 @@ class CheckpointStore:
         shown = inner if storage is self._storage else storage.full_path(inner)
         try:
             entry = read(storage, inner)
-        except UnsupportedFormatError:
+        except (SignatureError, UnsupportedFormatError):
             raise
         except CorruptCheckpointError as error:
             raise metadata_damage(error, storage, inner) from None
@@ -188,7 +193,7 @@ class CheckpointStore:
             place, root = Path(path).resolve(), Path(self._storage.full_path("")).resolve()
             if place.is_relative_to(root):
                 return self._storage, place.relative_to(root).as_posix()
-        directory, name = above(path)
+        directory, name = above(without_links(path))
         root, job = above(directory)
         return open_storage(root or "/", self._options), "/".join(filter(None, (job, name)))
 
@@ -197,9 +202,9 @@ class CheckpointStore:
         entry = instruction.entry
         path = metadata_path(entry.job_id, entry.checkpoint_id)
         try:
-            if self._storage.put_if_absent(path, encode_chain_entry(entry)):
+            if self._storage.put_if_absent(path, document_of(self._storage, entry)):
                 return ev.ChainEntryStored()
-            existing = decode_chain_entry(self._storage.read(path), self._storage.full_path(path))
+            existing = entry_of(self._storage, path, self._storage.read(path))
         except Exception as error:  # noqa: BLE001 - whatever went wrong, the entry may be there or not
             return ev.ChainEntryUncertain(error)
         return ev.ChainEntryTaken(existing)
@@ -277,10 +282,10 @@ class CheckpointStore:
         """Tell a checkpoint from the entries that stay for good; a damaged one stays, too, to be looked at."""
         path = metadata_path(job_id, checkpoint_id)
         try:
-            data = self._storage.find(path)
-            return data is not None and decode_chain_entry(data, path).kind is ChainEntryKind.CHECKPOINT
+            entry = find_entry(self._storage, path)
         except CorruptCheckpointError:
             return False
+        return entry is not None and entry.kind is ChainEntryKind.CHECKPOINT
 
     def _in_background(self, work: Callable[[], None]) -> None:
         def run() -> None:
