@@ -129,6 +129,10 @@ class FailingStorage(CheckpointStorage):
         """Tell whether a file or directory is a link to another place."""
         return self._storage.is_link(path)
 
+    def why_exposed(self, path: str) -> tuple[str, str] | None:
+        """Return the full path and a clause where others can change a file or directory; else None."""
+        return self._storage.why_exposed(path)
+
     def put(self, path: str, data: bytes) -> None:
         """Write a file, durable on return; a file of that name is replaced in one step."""
         self._call("put", [path], lambda: self._storage.put(path, data))

@@ -75,6 +75,8 @@ class ReadChainEntry:
     """Read the entry at a path, in or outside of the checkpoint directory: ChainEntryRead or InstructionFailed."""
 
     path: str
+    #: Whether a file names it, and not the user: then nobody else may have been able to change it.
+    is_followed: bool = False
 
 
 @dataclass(frozen=True, slots=True)

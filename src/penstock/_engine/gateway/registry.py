@@ -12,6 +12,7 @@ from __future__ import annotations
 import contextlib
 import os
 import socket
+import stat
 import sys
 from pathlib import Path
 from typing import IO, TYPE_CHECKING
@@ -23,6 +24,8 @@ from penstock._engine.gateway.user_directories import make_private, user_state_d
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+#: Of an entry: a larger file is none.
+_MOST_BYTES = 1 << 20
 #: Sets `penstock.rest.registry-dir` in the environment.
 _VARIABLE = "PENSTOCK_REST__REGISTRY_DIR"
 
@@ -87,7 +90,7 @@ class JobRegistry:
     def restore(self) -> None:
         """Write the entries of this process again that were removed although their jobs are alive."""
         for path, (entry, file) in list(self._own.items()):
-            if not path.exists():
+            if not path.exists() and entry.pid == os.getpid():
                 file.close()
                 self.add(entry)
 
@@ -105,9 +108,10 @@ class JobRegistry:
         return self._directory / "-".join((entry.job_id, str(entry.pid), f"{entry.run_id}.json"))
 
     def _forget(self, path: Path) -> None:
-        _, file = self._own.pop(path)
+        entry, file = self._own.pop(path)
         with file, contextlib.suppress(OSError):
-            path.unlink(missing_ok=True)
+            if entry.pid == os.getpid():  # else of the process that has forked this one
+                path.unlink(missing_ok=True)
 
     def entries(self) -> list[RegistryEntry]:
         """Return the entries of processes that are alive, oldest first, and remove those of others.
@@ -119,14 +123,21 @@ class JobRegistry:
     def _alive(self) -> Iterator[RegistryEntry]:
         for path in self._directory.glob("*.json"):
             try:
-                entry = msgspec.json.decode(path.read_bytes(), type=RegistryEntry)
-            except (OSError, msgspec.DecodeError):
+                entry = msgspec.json.decode(_content(path), type=RegistryEntry)
+            except (OSError, msgspec.MsgspecError, UnicodeError, RecursionError):
                 continue  # removed meanwhile, or no entry
             if not entry.is_local or (_is_held(path) and is_alive(entry.pid)):
                 yield entry
                 continue
             with contextlib.suppress(OSError):
                 path.unlink(missing_ok=True)
+
+
+def _content(path: Path) -> bytes:
+    """Return the beginning of a file, nothing of a device or a pipe."""
+    descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0))
+    with os.fdopen(descriptor, "rb") as file:
+        return file.read(_MOST_BYTES) if stat.S_ISREG(os.fstat(descriptor).st_mode) else b""
 
 
 def default_directory() -> Path:
@@ -168,7 +179,7 @@ def is_alive(pid: int) -> bool:
         return True  # os.kill would end the process there
     try:
         os.kill(pid, 0)
-    except ProcessLookupError:
+    except (ProcessLookupError, OverflowError):
         return False
     except PermissionError:  # the number belongs to another user's process now
         return False

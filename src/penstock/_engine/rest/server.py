@@ -12,7 +12,6 @@ import contextlib
 import logging
 import selectors
 import socket
-import sys
 import threading
 from concurrent.futures import Future
 from typing import TYPE_CHECKING
@@ -23,6 +22,7 @@ from penstock._engine.rest.address import listen
 from penstock._engine.rest.context import RestContext
 from penstock._engine.rest.jobs import Jobs
 from penstock._engine.rest.operations import Operations
+from penstock.common.process import at_exit, report
 from penstock.errors import ConfigurationError
 
 if TYPE_CHECKING:
@@ -64,6 +64,7 @@ class RestServer:
         self._closing = False
         self._lingers = True
         self._thread: threading.Thread | None = None
+        self._at_exit: Callable[[], None] | None = None
         self._registry = JobRegistry(settings.registry_directory)
         self.jobs = Jobs(settings.job_store_ms, Moment.now)
         self.operations = Operations(settings.store_ms, Moment.now)
@@ -90,11 +91,11 @@ class RestServer:
         )
         self._thread = threading.Thread(target=self._run, args=(context,), name="penstock-rest", daemon=True)
         self._thread.start()
-        atexit.register(self.close)
-        print(f"Penstock dashboard and REST API: {self.address}", file=sys.stderr)  # noqa: T201 - for the user
+        self._at_exit = at_exit(self.close)
+        report(f"Penstock dashboard and REST API: {self.address}")
         if self._metrics_socket is not None:
             address = self._settings.metrics_url(self._metrics_socket.getsockname()[1])
-            print(f"Metrics for Prometheus: {address}", file=sys.stderr)  # noqa: T201 - the same
+            report(f"Metrics for Prometheus: {address}")
 
     def add(self, control: JobControl) -> None:
         """Serve one more job."""
@@ -128,7 +129,8 @@ class RestServer:
         """Stop serving, once the outcomes of all operations have been read or are too old."""
         if self._closing:
             return
-        atexit.unregister(self.close)
+        if self._at_exit is not None:
+            atexit.unregister(self._at_exit)
         if self._lingers and self.operations.unread:
             _log.info("The REST server stays until a client has read how the last operations ended")
             with contextlib.suppress(KeyboardInterrupt):

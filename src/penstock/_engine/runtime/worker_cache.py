@@ -9,6 +9,7 @@ from __future__ import annotations
 import atexit
 import hashlib
 import logging
+import os
 import pickle
 import sys
 from typing import TYPE_CHECKING, Any
@@ -45,6 +46,8 @@ class WorkerCache:
         #: Of one run, by URL.
         self._storages: dict[str, CheckpointStorage] = {}
         self._storage_options: Mapping[str, str] = {}
+        #: The process that has run anything in it.
+        self.process: int | None = None
         self._run: tuple[str, int] = ("", 0)
 
     def turn_to(self, dispatch: LevelDispatch, storage_options: Mapping[str, str] | None = None) -> ExecutionPlan:
@@ -60,6 +63,7 @@ class WorkerCache:
             if run[0] != self._run[0]:
                 self._plans.clear()
                 self._storages.clear()
+            self.process = os.getpid()
             self._run, self._storage_options = run, storage_options or {}
         for entry in dispatch.python_path:
             if entry not in sys.path:
@@ -160,5 +164,11 @@ def load_program(program: bytes) -> ExecutionPlan:
     return build_plan(graph)
 
 
+def _close_at_exit() -> None:
+    """Close the functions that this process runs; one that it forks has copies of them, which are not its own."""
+    if CACHE.process in {None, os.getpid()}:
+        CACHE.close()
+
+
 CACHE = WorkerCache()
-atexit.register(CACHE.close)
+atexit.register(_close_at_exit)

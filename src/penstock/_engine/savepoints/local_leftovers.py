@@ -80,7 +80,7 @@ def _candidates(unclear: list[UnclearLeftover]) -> Iterator[tuple[Path, str]]:
     for path in _own_below(own, unclear):
         if path.name.startswith("spark-"):
             yield path, "the process that started Spark there has ended"
-    if (own / "state") in _own_below(own, unclear):
+    if _is_own(own):
         for path in _own_below(own / "state", unclear):
             if _RUN.fullmatch(path.name):
                 yield path, "no process uses it, and checkpoints have all that is in it"

@@ -24,6 +24,7 @@ from penstock._engine.state.rows import TIMERS, key_at
 from penstock._engine.state.state_file import StateFileWriter, read_index, read_state_file
 from penstock._engine.state.table import ABSENT, Pane, Table
 from penstock._engine.state.timers import Timers
+from penstock._engine.state.trust import ALL_CLASSES
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Container, Iterable, Iterator
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
     from penstock._engine.protocol.keys import NormalKey
     from penstock._engine.protocol.state_handle import Lineage
     from penstock._engine.state.rows import Address, Composite, Owner, Row
+    from penstock._engine.state.trust import AllowedClasses
 
 
 class MemoryStore:
@@ -40,9 +42,17 @@ class MemoryStore:
         key_groups: The key groups of this subtask.
         max_parallelism: The number of all key groups.
         read: Reads the file of a handle.
+        classes: What the values in it may be of.
     """
 
-    def __init__(self, key_groups: range, max_parallelism: int, read: Callable[[StateHandle], bytes]) -> None:
+    def __init__(
+        self,
+        key_groups: range,
+        max_parallelism: int,
+        read: Callable[[StateHandle], bytes],
+        classes: AllowedClasses = ALL_CLASSES,
+    ) -> None:
+        self._classes = classes
         self._key_groups = key_groups
         self._max_parallelism = max_parallelism
         self._read = read
@@ -166,7 +176,7 @@ class MemoryStore:
         self._learn_entry_size(2 * handle.size, handle.entries)  # files are about half of what is in them
         first, last = handle.key_groups
         wanted = range(max(first, self._key_groups.start), min(last + 1, self._key_groups.stop))
-        return read_state_file(data, path, wanted, self._max_parallelism)
+        return read_state_file(data, path, wanted, self._max_parallelism, self._classes)
 
     def _absorb(self, chunk: Chunk) -> None:
         if chunk.kind == TIMERS:

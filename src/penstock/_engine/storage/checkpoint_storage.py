@@ -95,6 +95,10 @@ class CheckpointStorage(ABC):
         """Tell whether a file or directory is a link to another place: it is listed, and not followed."""
         return False
 
+    def why_exposed(self, path: str) -> tuple[str, str] | None:
+        """Return the full path and a clause where others than this user can change a file or directory; else None."""
+        return None
+
     def copy_from(self, source: CheckpointStorage, path: str, name: str) -> None:
         """Write a file of another storage under a name here, durable on return; without its bytes where that can be.
 

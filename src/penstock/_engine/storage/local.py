@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from penstock._engine.storage.checkpoint_storage import CheckpointStorage, StoredFile
+from penstock._engine.storage.ownership import why_not_trusted
 from penstock.errors import CheckpointStorageError, CorruptCheckpointError
 
 if TYPE_CHECKING:
@@ -121,6 +122,13 @@ class LocalStorage(CheckpointStorage):
     def is_link(self, path: str) -> bool:
         """Tell whether a file or directory is a link to another place: it is listed, and not followed."""
         return self._place(path, may_be_link=True).is_symlink()
+
+    def why_exposed(self, path: str) -> tuple[str, str] | None:
+        """Return the full path and a clause where others than this user can change a file or directory; else None."""
+        with self._naming(path), contextlib.suppress(FileNotFoundError):
+            reason = why_not_trusted(self._place(path, may_be_link=True))
+            return None if reason is None else (self.full_path(path), reason)
+        return None
 
     def copy_from(self, source: CheckpointStorage, path: str, name: str) -> None:
         """Write a file of another storage under a name here; between local disks the kernel moves the bytes."""

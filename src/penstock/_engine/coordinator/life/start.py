@@ -136,6 +136,8 @@ class StartMachine:
         #: What the newest entries say of the job: whether it goes on where it was to stop, and whether it has finished.
         self._resumes = self._finished = False
         self._newest: ChainEntry | None = None
+        #: The paths that entries have led to.
+        self._followed: set[str] = set()
         #: Claims of this driver that are on the chain, and the one that is on its way there.
         self._claims: list[ChainEntry] = []
         self._claim_entry: ChainEntry | None = None
@@ -193,13 +195,14 @@ class StartMachine:
     def _list(self) -> list[Instruction]:
         self.phase = StartPhase.LISTING
         self.restored, self._newest, self._resumes, self._finished = None, None, False, False
+        self._followed.clear()
         return [ListChainEntries(self.job_id)]
 
     def _choose(self, now_ms: int) -> list[Instruction]:
         if not self._ids:
             return self._go_on(None, now_ms)
         self.phase = StartPhase.LOOKING
-        return [ReadChainEntry(checkpoint_path(self.job_id, self._ids[-1]))]
+        return [ReadChainEntry(checkpoint_path(self.job_id, self._ids[-1]), is_followed=self._settings.latest)]
 
     def _looked(self, event: ChainEntryRead | InstructionFailed, now_ms: int) -> list[Instruction]:
         if isinstance(event, ChainEntryRead):
@@ -234,18 +237,25 @@ class StartMachine:
             case ChainEntryKind.SUSPENDED | ChainEntryKind.DRAINED | ChainEntryKind.CANCELED if (
                 entry.savepoint is not None
             ):
-                return [ReadChainEntry(entry.savepoint)]
+                return [self._follow(entry.savepoint, event.path)]
             case ChainEntryKind.TAKEOVER | ChainEntryKind.FAILED if entry.parent is None and self._settings.latest:
                 return self._claim(now_ms)  # nothing was committed yet, so it begins at the beginning
             case _ if entry.parent is not None:
                 self._resumes = self._resumes or entry.resumes or entry.kind is ChainEntryKind.CANCELED
                 self._finished = self._finished or entry.kind is ChainEntryKind.FINISHED
-                return [ReadChainEntry(entry.parent.path)]
+                return [self._follow(entry.parent.path, event.path)]
             case _:
                 reason = f"the job ended ({entry.kind.value}) before its first checkpoint"
                 if entry.kind is ChainEntryKind.TAKEOVER:
                     reason = "that is the record of a start, and the job had no checkpoint before it"
                 raise NoCheckpointError(event.path, self._job, reason)
+
+    def _follow(self, path: str, named_by: str) -> ReadChainEntry:
+        """Read what an entry names; one that leads back to itself is no job's."""
+        if path in self._followed:
+            raise CorruptCheckpointError(named_by, f"it goes on from {path}, and that from it")
+        self._followed.add(path)
+        return ReadChainEntry(path, is_followed=True)
 
     def _restore(self, entry: ChainEntry, path: str, now_ms: int) -> list[Instruction]:
         if entry.snapshot is None:

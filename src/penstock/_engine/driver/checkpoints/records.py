@@ -37,6 +37,7 @@ from penstock._engine.storage.opening import above, open_storage, without_links
 from penstock.errors import (
     CheckpointStorageError,
     CorruptCheckpointError,
+    ExposedCheckpointError,
     PenstockError,
     SignatureError,
     UnsupportedFormatError,
@@ -142,6 +143,8 @@ class CheckpointStore:
             entry = rebased(entry, inner)
         elif entry is not None and entry.parent is not None and storage is not self._storage:
             entry = replace(entry, parent=_as_seen_from_elsewhere(entry.parent, entry.job_id, storage))
+        if entry is not None and instruction.is_followed and not storage.keys:
+            _check_own(storage, inner, entry)
         return ev.ChainEntryRead(entry, shown if entry is not None else storage.full_path(inner))
 
     def find_later(self, instruction: do.FindLaterCheckpoint) -> ev.Event:
@@ -295,6 +298,26 @@ class CheckpointStore:
                 _log.warning("Cleaning up failed; it is tried again after the next start: %s", error)
 
         self._background.run(run)
+
+
+def _check_own(storage: CheckpointStorage, checkpoint: str, entry: ChainEntry) -> None:
+    """Make sure that only this user can have written an entry and what it names; a signature would say so, too.
+
+    What is above a savepoint, and the directory of all checkpoints, is as the user has configured it.
+
+    Raises:
+        ExposedCheckpointError: Others can change it.
+    """
+    above_savepoint = checkpoint.rpartition("/")[0] if entry.kind is ChainEntryKind.SAVEPOINT else ""
+    files = {f"{checkpoint}/{METADATA}", *(state_files(entry.snapshot) if entry.snapshot is not None else ())}
+    levels = {
+        "/".join(names[:end]) for names in (file.split("/") for file in files) for end in range(1, len(names) + 1)
+    }
+    for level in sorted(levels):
+        inside = not above_savepoint or level.startswith(f"{above_savepoint}/")
+        exposed = storage.why_exposed(level) if inside else None
+        if exposed is not None:
+            raise ExposedCheckpointError(*exposed)
 
 
 def _as_seen_from_elsewhere(parent: ParentCheckpoint, job_id: str, storage: CheckpointStorage) -> ParentCheckpoint:
