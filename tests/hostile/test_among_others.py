@@ -39,7 +39,7 @@ SERVING = """
     place = Path(sys.argv[1])
     configuration = Configuration().set_string("penstock.rest.registry-dir", str(place))
     configuration.set_string("rest.bind-port", "0").set_string("rest.port", "0")
-    server = RestServer(RestSettings.read(configuration))
+    server = RestServer(RestSettings.read(configuration), dispose=print)
     server.start(1)
     server._registry.add(RegistryEntry.of_this_process("0" * 32, "job", server.address, 1, run_id="run"))
     at_exit((place / "ended").write_text, "x")

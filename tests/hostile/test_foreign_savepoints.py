@@ -71,16 +71,28 @@ def ran(tmp_path: Path) -> Path:
 
 READS: dict[str, Callable[[Savepoint], Any]] = {
     "keyed": lambda savepoint: savepoint.keyed_state("op", "keyed"),
-    "map": lambda savepoint: savepoint.keyed_state("op", "map"),
     "list": lambda savepoint: savepoint.list_state("op", "list"),
     "broadcast": lambda savepoint: savepoint.broadcast_state("op", "broadcast"),
 }
 
 
+def with_bombs(path: Path, ran: Path) -> str:
+    """Write a savepoint by hand in whose pickles there is a bomb: a writer would copy the values, and set it off."""
+
+    def armed(value: Any) -> Any:
+        if isinstance(value, dict):
+            return {key: armed(one) for key, one in value.items()}
+        return [armed(one) for one in value] if isinstance(value, list) else Bomb(ran) if value == "bomb" else value
+
+    with pytest.MonkeyPatch.context() as patch:
+        for module in ("chunk_columns.pickles", "operator_state"):
+            patch.setattr(f"penstock._engine.state.{module}.dump", lambda value: pickle.dumps(armed(value)))
+        return with_values("bomb", path)
+
+
 def with_values(value: Any, path: Path) -> str:
     writer = SavepointWriter.new()
     writer.set_keyed_state("op", "keyed", {"key": value})
-    writer.set_keyed_state("op", "map", {"key": {"a": value}})
     writer.set_list_state("op", "list", [value])
     writer.set_broadcast_state("op", "broadcast", {"key": value})
     return writer.write(str(path))
@@ -88,7 +100,7 @@ def with_values(value: Any, path: Path) -> str:
 
 @pytest.mark.parametrize("read", READS)
 def test_reading_a_savepoint_calls_nothing_that_its_pickles_name(read: str, tmp_path: Path, ran: Path) -> None:
-    path = with_values(Bomb(ran), tmp_path / "savepoint")
+    path = with_bombs(tmp_path / "savepoint", ran)
     savepoint = Savepoint.open(path)
     for use in (list, lambda rows: rows.to_pandas(), lambda rows: rows.to_arrow()):
         with pytest.raises(UntrustedClassError, match=r"builtins\.getattr|pathlib"):
@@ -99,7 +111,7 @@ def test_reading_a_savepoint_calls_nothing_that_its_pickles_name(read: str, tmp_
 
 
 def test_changing_a_savepoint_calls_nothing_that_its_pickles_name(tmp_path: Path, ran: Path) -> None:
-    path = with_values(Bomb(ran), tmp_path / "savepoint")
+    path = with_bombs(tmp_path / "savepoint", ran)
     writer = SavepointWriter.from_existing(path).transform_keyed_state("op", "keyed", lambda _, value: value)
     with pytest.raises(UntrustedClassError, match="classes="):
         writer.write(str(tmp_path / "changed"))
@@ -134,7 +146,7 @@ def test_plain_values_need_no_word(tmp_path: Path) -> None:
 def test_classes_that_are_named_are_made(classes: Any, tmp_path: Path) -> None:
     path = with_values(Order(1, Kind.RETAIL), tmp_path / "savepoint")
     savepoint = Savepoint.open(path, classes=classes)
-    assert [next(iter(READS[read](savepoint))).value for read in READS] == [Order(1, Kind.RETAIL)] * 4
+    assert [next(iter(READS[read](savepoint))).value for read in READS] == [Order(1, Kind.RETAIL)] * 3
 
 
 @pytest.mark.parametrize(
@@ -164,7 +176,7 @@ def test_pickles_by_hand_are_an_error_of_ours(pickled: bytes, tmp_path: Path, mo
 
 @pytest.fixture(scope="module")
 def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return Path(savepoint_of(tmp_path_factory.mktemp("whole"), numbers=300, inline="0 b"))
+    return Path(savepoint_of(tmp_path_factory.mktemp("whole"), inline="0 b"))
 
 
 @pytest.fixture
@@ -195,7 +207,7 @@ def start(path: str, **settings: str) -> None:
     env = environment(2, recover=path)
     for key, value in settings.items():
         env._configuration.set_string(key, value)
-    totals(env, 300)
+    totals(env, 3_000)
     run(env, Path(path).parent)
 
 
@@ -220,14 +232,12 @@ def test_a_name_in_the_metadata_leads_nowhere_else(use: str, name: str, copied: 
 
 
 def test_no_name_reaches_a_terminal_as_a_command(copied: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    evil = "\x1b]0;gone\x07\x1b[2J\x9b31m\u202e\ud800"
+    evil = "\x1b]0;gone\x07\x1b[2J\x9b31m\u202e"
 
     def change(entry: ChainEntry) -> ChainEntry:
         assert entry.snapshot is not None
-        operators = {uid: replace(one, name=evil[:-1]) for uid, one in entry.snapshot.operators.items()}
-        return replace(
-            entry, job_name=evil[:-1], reason=evil[:-1], snapshot=replace(entry.snapshot, operators=operators)
-        )
+        operators = {uid: replace(one, name=evil) for uid, one in entry.snapshot.operators.items()}
+        return replace(entry, job_name=evil, reason=evil, snapshot=replace(entry.snapshot, operators=operators))
 
     path = altered(copied, change)
     for more in ((), ("--json",), ("--verify",)):
@@ -315,7 +325,7 @@ def test_a_job_signs_its_chain_and_goes_on_from_that_alone(tmp_path: Path) -> No
     configuration = {"inline": "100 b"}
     env = environment(2, checkpoints=str(tmp_path / "checkpoints"), **configuration)
     env._configuration.set_string(*next(iter(SIGNED.items())))
-    totals(env, 300)
+    totals(env, 3_000)
     _, path = run(env, tmp_path, stop_in=1)
     entries = [*tmp_path.glob("checkpoints/*/chk-*/_metadata"), Path(str(path), "_metadata")]
     assert len(entries) > 2
@@ -324,7 +334,7 @@ def test_a_job_signs_its_chain_and_goes_on_from_that_alone(tmp_path: Path) -> No
     def go_on(key: str) -> None:
         env = environment(2, checkpoints=str(tmp_path / "checkpoints"), recover="latest")
         env._configuration.set_string("penstock.state.signing-key", key)
-        totals(env, 300)
+        totals(env, 3_000)
         run(env, tmp_path)
 
     with pytest.raises(SignatureError):

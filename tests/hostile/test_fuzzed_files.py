@@ -290,7 +290,7 @@ def a_directory(path: Path) -> None:
 
 
 def very_large(path: Path) -> None:
-    os.truncate(path, 1 << 42)
+    os.truncate(path, 1 << 26)  # zeros take no room, unless they are copied
 
 
 def unreadable(path: Path) -> None:
@@ -312,7 +312,7 @@ def test_directories_of_savepoints(data: st.DataObject, whole: Path) -> None:
                 data.draw(st.sampled_from(DAMAGES))(file)
             else:
                 file.write_bytes(data.draw(st.binary(max_size=60)) + file.read_bytes()[data.draw(st.integers(0, 90)) :])
-        for name in data.draw(st.lists(odd_text, max_size=2)):
+        for name in data.draw(st.lists(odd_text, max_size=2, unique=True)):
             if "/" not in name and "\x00" not in name and name.isprintable() and name not in {"", ".", ".."}:
                 (path / name).symlink_to("/etc")
         with inside(Path(place), Path(tempfile.gettempdir(), "penstock-")):

@@ -6,7 +6,7 @@ answered instruction names its events; the others have no answer.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 if TYPE_CHECKING:
@@ -101,6 +101,8 @@ class CopyState:
     checkpoint: str
     #: Their paths below its directory, each with the path of the copy.
     files: tuple[tuple[str, str], ...]
+    #: By path: the bytes that they are to have; others are not copied.
+    sizes: dict[str, int] = field(default_factory=dict[str, int])
 
 
 @dataclass(frozen=True, slots=True)

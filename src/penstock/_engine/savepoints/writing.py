@@ -91,13 +91,14 @@ class _DraftWriter:
         self._draft = draft
         self._target = target
         self._copies: dict[str, str] = {}
+        self._sizes: dict[str, int] = {}
         self.written: list[str] = []
 
     def operators(self) -> dict[str, OperatorMetadata]:
         operators = {uid: self._operator(uid, operator) for uid, operator in self._draft.operators.items()}
         self.written += self._copies.values()
         if self._draft.located is not None:
-            copy_files(self._draft.located.storage, self._target, self._copies.items())
+            copy_files(self._draft.located.storage, self._target, self._copies.items(), self._sizes)
         return operators
 
     def _operator(self, uid: str, operator: OperatorDraft) -> OperatorMetadata:
@@ -120,10 +121,12 @@ class _DraftWriter:
 
     def _copied(self, lineage: Lineage) -> Lineage:
         return tuple(
-            handle if handle.path is None else replace(handle, path=self._copy(handle.path)) for handle in lineage
+            handle if handle.path is None else replace(handle, path=self._copy(handle.path, handle.size))
+            for handle in lineage
         )
 
-    def _copy(self, path: str) -> str:
+    def _copy(self, path: str, size: int) -> str:
+        self._sizes[path] = size
         return self._copies.setdefault(path, path.rpartition("/")[2])
 
     def _put(self, uid: str, subtask: int, token: int, data: bytes, suffix: str = "") -> str:

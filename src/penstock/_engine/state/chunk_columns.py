@@ -198,7 +198,7 @@ def load_value(classes: AllowedClasses, name: str, data: bytes) -> Any:
         return classes.load(data)
     except UntrustedClassError as error:
         raise UntrustedClassError(error.name, name) from None
-    except (pickle.UnpicklingError, EOFError, MemoryError) as error:
+    except (pickle.UnpicklingError, EOFError, MemoryError, OverflowError) as error:
         reason = f"{type(error).__name__}: {error}"
         raise ValueError(reason) from error
     except Exception as error:  # the user's classes may have any reason

@@ -99,13 +99,13 @@ class CheckpointStorage(ABC):
         """Return the full path and a clause where others than this user can change a file or directory; else None."""
         return None
 
-    def copy_from(self, source: CheckpointStorage, path: str, name: str) -> None:
+    def copy_from(self, source: CheckpointStorage, path: str, name: str, *, size: int | None = None) -> None:
         """Write a file of another storage under a name here, durable on return; without its bytes where that can be.
 
         Raises:
-            CorruptCheckpointError: The file is gone.
+            CorruptCheckpointError: The file is gone, or has another size than one that is given.
         """
-        self.put(name, source.read(path))
+        self.put(name, source.read(path) if size is None else source.read_sized(path, size))
 
     def move(self, path: str, name: str) -> None:
         """Give a file another name, durable on return; done again, it changes nothing. It needs no room where it can.

@@ -130,17 +130,18 @@ class LocalStorage(CheckpointStorage):
             return None if reason is None else (self.full_path(path), reason)
         return None
 
-    def copy_from(self, source: CheckpointStorage, path: str, name: str) -> None:
+    def copy_from(self, source: CheckpointStorage, path: str, name: str, *, size: int | None = None) -> None:
         """Write a file of another storage under a name here; between local disks the kernel moves the bytes."""
         if not isinstance(source, LocalStorage):
-            super().copy_from(source, path, name)
+            super().copy_from(source, path, name, size=size)
             return
         with source._naming(path):
             try:
-                original, _ = source._open(path)
+                original, found = source._open(path)
             except FileNotFoundError:
                 raise CorruptCheckpointError(source.full_path(path), "it is gone") from None
         with original:
+            source._check_size(path, found, found if size is None else size)
             self._publish(name, lambda descriptor: _copy_bytes(original.fileno(), descriptor), os.replace)
 
     def move(self, path: str, name: str) -> None:

@@ -135,10 +135,10 @@ class ObjectStorage(CheckpointStorage):
                 return False
         return True
 
-    def copy_from(self, source: CheckpointStorage, path: str, name: str) -> None:
+    def copy_from(self, source: CheckpointStorage, path: str, name: str, *, size: int | None = None) -> None:
         """Write a file of another storage under a name here; within a bucket the store moves the bytes."""
         if not isinstance(source, ObjectStorage) or not self._copy_inside(source, path, name):
-            super().copy_from(source, path, name)
+            super().copy_from(source, path, name, size=size)
 
     def _copy_inside(self, source: ObjectStorage, path: str, name: str) -> bool:
         """Copy within one bucket; False where this is none, or the store cannot copy that (S3: above 5 GB)."""

@@ -53,6 +53,14 @@ def why_not_trusted(path: Path) -> str | None:
     return "other users can write to it" if others_can_write(status) else None
 
 
+def foreign_link(path: str) -> str | None:
+    """Return a clause where a path is a link that another user has put there; None for any other path."""
+    if sys.platform == "win32" or not os.path.islink(path):  # noqa: PTH114 - it may be a URL
+        return None
+    owner = os.lstat(path).st_uid
+    return None if owner in {os.geteuid(), _ROOT} else f"it is a link of user {owner}"
+
+
 def others_can_write(status: os.stat_result) -> bool:
     """Tell whether somebody else than the owner can write; the group of one user alone does not count."""
     if status.st_mode & stat.S_IWOTH:

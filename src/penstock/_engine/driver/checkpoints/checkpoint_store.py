@@ -34,6 +34,7 @@ from penstock._engine.savepoints.located import rebased
 from penstock._engine.storage.copying import copy_files
 from penstock._engine.storage.entries import document_of, entry_of, find_entry
 from penstock._engine.storage.opening import above, open_storage, without_links
+from penstock._engine.storage.ownership import foreign_link
 from penstock.errors import (
     CheckpointStorageError,
     CorruptCheckpointError,
@@ -146,6 +147,8 @@ class CheckpointStore:
         elif entry is not None and entry.parent is not None and storage is not self._storage:
             entry = replace(entry, parent=_as_seen_from_elsewhere(entry.parent, entry.job_id, storage))
         if entry is not None and instruction.is_followed and not storage.keys:
+            if (reason := foreign_link(path)) is not None:
+                raise ExposedCheckpointError(path, reason)
             _check_own(storage, inner, entry)
         return ev.ChainEntryRead(entry, shown if entry is not None else storage.full_path(inner))
 
@@ -217,7 +220,7 @@ class CheckpointStore:
     def copy_state(self, instruction: do.CopyState) -> ev.Event:
         """Copy state files of another job or directory into this one."""
         source, _ = self._locate(instruction.checkpoint)
-        copy_files(source, self._storage, instruction.files)
+        copy_files(source, self._storage, instruction.files, instruction.sizes)
         return ev.StateCopied()
 
     def store_state(self, instruction: do.StoreState) -> ev.Event:
