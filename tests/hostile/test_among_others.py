@@ -146,7 +146,7 @@ CRASHING = """
 """
 
 
-@pytest.mark.parametrize("end", [*ENDS, None])
+@pytest.mark.parametrize("end", [full, None])
 def test_a_supervisor_starts_its_program_again_whatever_its_standard_error_is(
     end: Callable[[], int] | None, tmp_path: Path
 ) -> None:

@@ -1,5 +1,7 @@
 """Savepoints that somebody else has written or altered: no code of theirs runs, no file outside of them is touched."""
 
+# pyright: basic
+
 from __future__ import annotations
 
 import json
@@ -16,16 +18,20 @@ from uuid import UUID
 from zlib import crc32
 from zoneinfo import ZoneInfo
 
+import msgspec
 import pytest
 from tests.unit.savepoints.jobs import cancelled_job, environment, run, savepoint_of, totals
 
 from penstock._engine.cli.main import main
 from penstock._engine.coordinator.checkpoints.snapshots import map_handles
+from penstock._engine.coordinator.instructions import DeliverOutputs, OperatorOutput
+from penstock._engine.driver.client.results import Results
 from penstock._engine.protocol.metadata import ChainEntry, decode_chain_entry, encode_chain_entry
 from penstock._engine.savepoints.disposal import dispose
 from penstock._engine.savepoints.inspection import inspect
 from penstock._engine.savepoints.located import locate
 from penstock._engine.savepoints.signing import sign
+from penstock._engine.storage.local import LocalStorage
 from penstock._engine.storage.opening import open_storage, options_for_tasks
 from penstock.common import Row
 from penstock.errors import (
@@ -33,6 +39,7 @@ from penstock.errors import (
     CorruptCheckpointError,
     PenstockError,
     SignatureError,
+    UnreadableOutputError,
     UntrustedClassError,
 )
 from penstock.savepoint import Savepoint, SavepointWriter
@@ -367,6 +374,26 @@ def test_a_short_key_is_refused_and_not_shown(key: str, tmp_path: Path) -> None:
     with pytest.raises(ConfigurationError, match=r"\*\*\*\*\*\*") as caught:
         open_storage(str(tmp_path), {"penstock.state.signing-key": key})
     assert not key or key not in str(caught.value)
+
+
+def test_a_program_and_results_in_the_checkpoint_directory_cannot_be_exchanged(
+    tmp_path: Path, ran: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("penstock._engine.driver.epochs.execution.MAX_INLINE_PROGRAM", 0)
+    put = LocalStorage.put
+
+    def exchange(storage: LocalStorage, path: str, data: bytes) -> None:
+        put(storage, path, pickle.dumps(Bomb(ran)) if "/blobs/" in path else data)
+
+    monkeypatch.setattr(LocalStorage, "put", exchange)
+    with pytest.raises(PenstockError, match="it was replaced"):
+        savepoint_of(tmp_path)
+    assert not ran.exists()
+    results = Results({"op": ("print", True)}, LocalStorage(tmp_path))
+    (tmp_path / "results").write_bytes(msgspec.msgpack.encode([pickle.dumps(Bomb(ran))]))
+    with pytest.raises(UnreadableOutputError, match="it was replaced"):
+        results.hand_over(DeliverOutputs((OperatorOutput("op", 0, (), "results", b"digest"),)))
+    assert not ran.exists()
 
 
 def test_tasks_get_no_key() -> None:

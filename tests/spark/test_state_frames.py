@@ -1,5 +1,7 @@
 """States of savepoints as Spark DataFrames, and back."""
 
+# pyright: basic
+
 from __future__ import annotations
 
 import json

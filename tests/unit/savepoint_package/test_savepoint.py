@@ -1,5 +1,7 @@
 """States of a savepoint as Python values, pandas and Arrow."""
 
+# pyright: basic
+
 from __future__ import annotations
 
 import pickle

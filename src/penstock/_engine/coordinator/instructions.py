@@ -275,6 +275,8 @@ class OperatorOutput:
     #: Encoded blocks, or the storage path of one file of them.
     blocks: tuple[bytes, ...]
     path: str | None
+    #: Of that file.
+    digest: bytes | None = None
 
 
 @dataclass(frozen=True, slots=True)

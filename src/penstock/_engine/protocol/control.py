@@ -125,6 +125,8 @@ class LevelDispatch:
     releases: bool = False
     #: The runs that this one goes on from: what they have staged is this one's.
     earlier_runs: tuple[str, ...] = ()
+    #: Of the program at `program_path`: another file in its place is not run.
+    program_digest: bytes | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,6 +157,8 @@ class OperatorAck:
     #: Outputs of print and collect: encoded blocks, or the path of a storage object that holds them.
     outputs: tuple[bytes, ...] = ()
     outputs_path: str | None = None
+    #: Of that object, which is unpickled later.
+    outputs_digest: bytes | None = None
     #: Sources: split requests since the last ack, and whether the reader could have gone on reading.
     split_requests: int = 0
     more_available: bool = False

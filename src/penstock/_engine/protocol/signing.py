@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Final, Self
 
 from penstock.common import option_table
-from penstock.errors import ConfigurationError
+from penstock.errors import ConfigurationError, CorruptCheckpointError
 
 #: What is signed begins with this, so that no signature of another purpose fits.
 _PURPOSE: Final = b"penstock chain entry 1\n"
@@ -69,6 +69,12 @@ UNSIGNED: Final = SigningKeys()
 def file_digest(data: bytes) -> bytes:
     """Return what tells the bytes of a file from any others that somebody could make."""
     return hashlib.sha256(data).digest()
+
+
+def check_digest(data: bytes, digest: bytes | None, path: str) -> None:
+    """Raise CorruptCheckpointError for a file whose bytes have not the digest that a message named."""
+    if file_digest(data) != digest:
+        raise CorruptCheckpointError(path, "it was replaced (its bytes do not match its digest)")
 
 
 def _signature(key: bytes, body: bytes) -> str:

@@ -27,6 +27,7 @@ from penstock._engine.protocol.control import (
 )
 from penstock._engine.protocol.paths import shared_path
 from penstock._engine.protocol.rows import MAX_WATERMARK
+from penstock._engine.protocol.signing import file_digest
 from penstock._engine.runtime.edge_writer import EdgeWriter
 from penstock._engine.runtime.epoch_context import epoch_context, figures
 from penstock._engine.runtime.failures import OperatorError, create_in_task
@@ -380,8 +381,9 @@ class SubtaskRuntime:
         if sum(map(len, ack.outputs)) <= _INLINE_OUTPUT_BYTES:
             return ack
         path = shared_path(self._job_id, uid, self.place[1], self._checkpoint_id, self._token, suffix=".out")
-        self._storage.put(path, encode(ack.outputs))
-        return replace(ack, outputs=(), outputs_path=path)
+        data = encode(ack.outputs)
+        self._storage.put(path, data)
+        return replace(ack, outputs=(), outputs_path=path, outputs_digest=file_digest(data))
 
     @property
     def read_ms(self) -> float:

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 from penstock._engine.operators.clocks import TaskClock
 from penstock._engine.plan.levels import ExecutionPlan, build_plan
 from penstock._engine.protocol.rows import subtask_target
+from penstock._engine.protocol.signing import check_digest
 from penstock._engine.runtime.failures import OperatorError
 from penstock._engine.storage.opening import open_storage
 
@@ -73,7 +74,9 @@ class WorkerCache:
         plan = self._plans.get(name)
         if plan is None:
             if program is None:
-                program = self.storage(dispatch).read(dispatch.program_path or "")
+                storage, path = self.storage(dispatch), dispatch.program_path or ""
+                program = storage.read(path)
+                check_digest(program, dispatch.program_digest, storage.full_path(path))
             plan = self._plans[name] = load_program(program)
         self._sweep(plan, dispatch)
         return plan

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 from zlib import crc32
 
-from penstock._engine.protocol.signing import file_digest
+from penstock._engine.protocol.signing import check_digest
 from penstock.errors import CorruptCheckpointError
 
 if TYPE_CHECKING:
@@ -28,5 +28,5 @@ def check_intact(data: bytes, handle: StateHandle, path: str) -> None:
         raise CorruptCheckpointError(path, reason)
     if crc32(data) != handle.checksum:
         raise CorruptCheckpointError(path, "it is damaged (its bytes do not match its checksum)")
-    if handle.digest is not None and file_digest(data) != handle.digest:
-        raise CorruptCheckpointError(path, "it was replaced (its bytes do not match its digest)")
+    if handle.digest is not None:
+        check_digest(data, handle.digest, path)

@@ -12,6 +12,7 @@ from penstock._engine.plan.epoch_plan import EpochPlan
 from penstock._engine.plan.levels import build_plan, plan_epoch, plan_release
 from penstock._engine.protocol.control import LevelDispatch
 from penstock._engine.protocol.paths import blob_path
+from penstock._engine.protocol.signing import file_digest
 from penstock.errors import EpochCancelledError, EpochInfrastructureError
 
 if TYPE_CHECKING:
@@ -49,6 +50,7 @@ class EpochPlanner:
         chain: ChainWriter,
         program: bytes | None,
         program_path: str | None,
+        program_digest: bytes | None = None,
         *,
         releases: bool = False,
     ) -> tuple[LevelDispatch, ...]:
@@ -66,6 +68,7 @@ class EpochPlanner:
             placement={},
             program=program,
             program_path=program_path,
+            program_digest=program_digest,
             storage_url=self.storage_url,
             local_directory=self.local_directory,
             python_path=self.python_path,
@@ -156,7 +159,8 @@ class Epochs:
                 levels = self._planner.levels(instruction, chain, self._program, None, releases=releases)
             else:
                 path = self._stored_program(chain.job_id)
-                levels = self._planner.levels(instruction, chain, None, path, releases=releases)
+                digest = file_digest(self._program)
+                levels = self._planner.levels(instruction, chain, None, path, digest, releases=releases)
             started = self._mailbox.clock.now()
             plan = EpochPlan(instruction.checkpoint_id, instruction.attempt, levels, self._storage_options)
             outcome = self._runner.run(plan)
