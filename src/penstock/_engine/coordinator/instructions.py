@@ -37,14 +37,15 @@ class ListJobs:
 
 @dataclass(frozen=True, slots=True)
 class FindLaterCheckpoint:
-    """Look up who has gone on behind a checkpoint or savepoint: LaterCheckpointFound."""
+    """Look up who has gone on behind a checkpoint or savepoint: LaterCheckpointFound or InstructionFailed."""
 
     #: The checkpoint or savepoint, as in `ReadChainEntry`.
     path: str
     entry: ChainEntry
-    #: The job that starts from it.
+    #: The job that starts from it, and whether it means to own it.
     job_name: str
     job_id: str
+    claims: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +54,8 @@ class StoreClaim:
 
     job_name: str
     job_id: str
+    #: Checkpoints and savepoints from elsewhere that the job has claimed, which no other one may claim now.
+    claimed: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -266,7 +266,7 @@ class StartMachine:
         if self._settings.latest:
             return self._claim(now_ms)
         self.phase = StartPhase.COMPARING
-        return [FindLaterCheckpoint(path, entry, self._settings.job_name, self.job_id)]
+        return [FindLaterCheckpoint(path, entry, self._settings.job_name, self.job_id, self._settings.claim)]
 
     def _compared(self, found: LaterCheckpointFound, now_ms: int) -> list[Instruction]:
         restored, later = self.restored, found.checkpoint_id
@@ -343,7 +343,8 @@ class StartMachine:
         if others:
             return self._list()
         self.phase = StartPhase.NOTING
-        return [StoreClaim(self._settings.job_name, self.job_id)]
+        claimed = () if self.chain is None else self.chain.claimed
+        return [StoreClaim(self._settings.job_name, self.job_id, claimed)]
 
     @property
     def remarks(self) -> tuple[LogMessage, ...]:
