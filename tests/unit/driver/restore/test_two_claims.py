@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from penstock._engine.driver.driver import JobDriver
 
 ORIGINS = ["checkpoint", "savepoint"]
-CLAIMS = {"claim": "CLAIM", "retained": "9"}
+START_ORDER = {"claim": "CLAIM", "retained": "9"}
 
 
 def origin(story: Story, kind: str) -> str:
@@ -46,11 +46,11 @@ def test_second_claim_is_refused_before_anything_is_written_and_names_the_first(
     def second(_: JobDriver) -> None:
         other = Story(tmp_path)
         before = contents(tmp_path / "checkpoints")
-        seconds.append(other.run(program, recover=path, **CLAIMS, **elsewhere(story, place)))
+        seconds.append(other.run(program, recover=path, **START_ORDER, **elsewhere(story, place)))
         assert contents(tmp_path / "checkpoints") == before
         assert not list((tmp_path / "others").rglob("_metadata"))
 
-    first = story.run(program, asks={2: second}, recover=path, **CLAIMS)
+    first = story.run(program, asks={2: second}, recover=path, **START_ORDER)
     error = seconds[0].error
     assert isinstance(error, CheckpointClaimedError)
     assert (error.job_id, error.job_name) == (first.driver.job_id, "story")
@@ -69,7 +69,7 @@ def test_copies_may_start_from_what_is_claimed_and_are_told_by_whom(tmp_path: Pa
     def copy(_: JobDriver) -> None:
         copies.append(Story(tmp_path).run(program, recover=path, checkpoints=str(tmp_path / "others")))
 
-    first = story.run(program, asks={2: copy}, recover=path, **CLAIMS)
+    first = story.run(program, asks={2: copy}, recover=path, **START_ORDER)
     assert first.status is copies[0].status is JobStatus.FINISHED
     assert sorted(map(str, first.outputs["out"])) == sorted(map(str, copies[0].outputs["out"]))
     assert before + len(first.outputs["out"]) == len(LONG) + 1
@@ -81,8 +81,8 @@ def test_copies_may_start_from_what_is_claimed_and_are_told_by_whom(tmp_path: Pa
 def test_who_has_ended_claims_no_more(tmp_path: Path, kind: str) -> None:
     story = Story(tmp_path)
     path = origin(story, kind)
-    story.run(program, asks={1: cancel}, recover=path, **CLAIMS)
-    assert story.run(program, recover=path, **CLAIMS).status is JobStatus.FINISHED
+    story.run(program, asks={1: cancel}, recover=path, **START_ORDER)
+    assert story.run(program, recover=path, **START_ORDER).status is JobStatus.FINISHED
     expect_everything(story)
 
 
@@ -99,11 +99,11 @@ def test_a_claim_outlives_its_process_and_is_there_for_the_same_job(tmp_path: Pa
         raise KilledError
 
     with pytest.raises(KilledError):
-        story.run(program, asks={1: kill}, recover=path, job_id="ab" * 16, **CLAIMS)
-    refused = story.run(program, recover=path, **CLAIMS)
+        story.run(program, asks={1: kill}, recover=path, job_id="ab" * 16, **START_ORDER)
+    refused = story.run(program, recover=path, **START_ORDER)
     assert isinstance(refused.error, CheckpointClaimedError)
     assert refused.error.job_id == "ab" * 16
-    again = story.run(program, recover="latest", job_id="ab" * 16, **CLAIMS)
+    again = story.run(program, recover="latest", job_id="ab" * 16, **START_ORDER)
     assert again.status is JobStatus.FINISHED
     expect_everything(story)
 
@@ -113,8 +113,8 @@ def test_of_two_that_start_at_the_same_moment_one_claims(tmp_path: Path) -> None
     path = origin(story, "savepoint")
 
     def meanwhile(instruction: do.Instruction, perform: Any) -> None:
-        if isinstance(instruction, do.StoreClaim) and not seconds:  # the first has looked, and claims now
-            others = {"checkpoints": str(tmp_path / "others"), **CLAIMS}
+        if isinstance(instruction, do.RecordStart) and not seconds:  # the first has looked, and claims now
+            others = {"checkpoints": str(tmp_path / "others"), **START_ORDER}
             seconds.append(story.run(program, asks={2: cancel}, recover=path, **others))
             with pytest.MonkeyPatch.context() as patch:  # as though the other one had not ended yet
                 patch.setattr("penstock._engine.driver.checkpoints.claimants.has_ended", lambda *_: False)
@@ -122,7 +122,7 @@ def test_of_two_that_start_at_the_same_moment_one_claims(tmp_path: Path) -> None
             return
         perform(instruction)
 
-    first = story.run(program, step=meanwhile, recover=path, **CLAIMS)
+    first = story.run(program, step=meanwhile, recover=path, **START_ORDER)
     assert seconds[0].status is JobStatus.CANCELED
     assert isinstance(first.error, CheckpointClaimedError)
     assert first.error.job_id == seconds[0].driver.job_id
@@ -136,16 +136,16 @@ def test_a_copy_of_a_savepoint_is_not_claimed_with_it(tmp_path: Path) -> None:
     def second(_: JobDriver) -> None:
         shutil.copytree(path, tmp_path / "copied")
         settings = {"recover": str(tmp_path / "copied"), "checkpoints": str(tmp_path / "others")}
-        seconds.append(Story(tmp_path).run(program, **settings, **CLAIMS))
+        seconds.append(Story(tmp_path).run(program, **settings, **START_ORDER))
 
-    story.run(program, asks={2: second}, recover=path, **CLAIMS)
+    story.run(program, asks={2: second}, recover=path, **START_ORDER)
     assert seconds[0].status is JobStatus.FINISHED
 
 
 def test_a_disposal_takes_the_claim_with_the_savepoint(tmp_path: Path) -> None:
     story = Story(tmp_path)
     path = origin(story, "savepoint")
-    story.run(program, asks={1: cancel}, recover=path, **CLAIMS)
+    story.run(program, asks={1: cancel}, recover=path, **START_ORDER)
     assert list(Path(path).glob("_claim-*"))
     dispose(path)
     assert not Path(path).exists()
