@@ -13,7 +13,7 @@ from penstock._engine.coordinator.checkpoints.snapshots import state_files
 from penstock._engine.driver.checkpoints.claimants import Claimant, check_claim, claim, claimant_of, has_ended
 from penstock._engine.driver.checkpoints.claimed_checkpoints import delete_claimed
 from penstock._engine.driver.checkpoints.start_order import record_start, started_jobs
-from penstock._engine.driver.failures import metadata_damage, read, readable
+from penstock._engine.driver.failures import metadata_damage
 from penstock._engine.protocol.metadata import (
     ChainEntry,
     ChainEntryKind,
@@ -33,7 +33,7 @@ from penstock._engine.protocol.paths import (
     number_of_claim,
     shared_directory,
 )
-from penstock._engine.savepoints.chains import last_checkpoint
+from penstock._engine.savepoints.chains import last_checkpoint, read_entry, readable_entry
 from penstock._engine.savepoints.located import rebased
 from penstock._engine.storage.copying import copy_files
 from penstock._engine.storage.opening import above, open_storage
@@ -118,7 +118,9 @@ class CheckpointStore:
         return ev.MarkRead(text[:-1])
 
     def _newest(self, job_id: str) -> ChainEntry | None:
-        entries = (readable(self._storage, checkpoint_path(job_id, number)) for number in reversed(self._ids(job_id)))
+        entries = (
+            readable_entry(self._storage, checkpoint_path(job_id, number)) for number in reversed(self._ids(job_id))
+        )
         # A damaged one is left out: its job is known by an older entry, and a restore of this one raises.
         return next(filter(None, entries), None)
 
@@ -139,7 +141,7 @@ class CheckpointStore:
         storage, inner = self._locate(path)
         shown = inner if storage is self._storage else storage.full_path(inner)
         try:
-            entry = read(storage, inner)
+            entry = read_entry(storage, inner)
         except UnsupportedFormatError:
             raise
         except CorruptCheckpointError as error:
@@ -186,14 +188,14 @@ class CheckpointStore:
             newest = None if job in {own, *first, *jobs} else self._newest(job)
             if newest is None or newest.is_terminal:
                 continue
-            begun = readable(self._storage, checkpoint_path(job, newest.begins))
+            begun = readable_entry(self._storage, checkpoint_path(job, newest.begins))
             if begun is not None and begun.parent is not None and begun.parent.path == start.path:
                 jobs.append(job)
         return tuple(jobs)
 
     def _goes_on(self, storage: CheckpointStorage, job_id: str) -> bool:
         for number in reversed(checkpoint_ids(storage.names(job_id))):
-            entry = readable(storage, checkpoint_path(job_id, number))
+            entry = readable_entry(storage, checkpoint_path(job_id, number))
             if entry is not None:
                 return not entry.is_terminal
         return False
@@ -286,7 +288,7 @@ class CheckpointStore:
         others = (checkpoint_path(job_id, number) for number in self._ids(job_id) if number < begins)
         for path in (path for path in others if path not in garbage.claimed):
             try:
-                entry = read(self._storage, path)
+                entry = read_entry(self._storage, path)
             except CorruptCheckpointError as error:
                 _log.warning("Keeping files that checkpoint %s, which belongs to you, may need: %s", path, error)
                 needed.update(older)

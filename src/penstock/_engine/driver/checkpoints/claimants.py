@@ -11,7 +11,6 @@ import json
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING
 
-from penstock._engine.driver.failures import readable
 from penstock._engine.protocol.paths import (
     METADATA,
     checkpoint_ids,
@@ -19,7 +18,7 @@ from penstock._engine.protocol.paths import (
     claim_file,
     number_of_claim,
 )
-from penstock._engine.savepoints.chains import same_place
+from penstock._engine.savepoints.chains import readable_entry, same_place
 from penstock._engine.storage.opening import open_storage
 from penstock.errors import CheckpointClaimedError
 
@@ -96,6 +95,6 @@ def has_ended(claimant: Claimant, options: Mapping[str, str]) -> bool:
     """Tell whether a job has come to an end, or its directory is gone."""
     storage = open_storage(claimant.checkpoints, options)
     ids = checkpoint_ids(storage.names(claimant.job_id))
-    entries = (readable(storage, checkpoint_path(claimant.job_id, number)) for number in reversed(ids))
+    entries = (readable_entry(storage, checkpoint_path(claimant.job_id, number)) for number in reversed(ids))
     newest = next(filter(None, entries), None)
     return not ids if newest is None else newest.is_terminal
