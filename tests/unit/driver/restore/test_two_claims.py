@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from tests.kit.stories import Chapter, Story
 from tests.unit.driver.restore.test_claim import LONG, cancel, contents, expect_everything, program
-from tests.unit.driver.stories import Chapter, Story
 
 from penstock._engine.coordinator import instructions as do
 from penstock._engine.driver.checkpoints.claimants import Claimant, check_claim, claim
