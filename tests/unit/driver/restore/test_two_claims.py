@@ -31,7 +31,7 @@ def origin(story: Story, kind: str) -> str:
     return str(chapter.driver.checkpoint) if kind == "checkpoint" else chapter.savepoint
 
 
-def elsewhere(story: Story, place: str) -> dict[str, str]:
+def elsewhere(story: Story, place: str) -> dict[str, Any]:
     return {} if place == "the same" else {"checkpoints": str(story.place / "others")}
 
 
