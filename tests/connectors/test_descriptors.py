@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import bz2
 import gzip
+import importlib
 import lzma
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -11,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pytest
 from tests.connectors.test_buckets import descriptors
-from tests.kit.stories import Sheet, Story
+from tests.kit.stories import Story
 
 from penstock.common import Encoder, WatermarkStrategy
 from penstock.common.job_status import JobStatus
@@ -53,7 +54,7 @@ class ByNumber(BucketAssigner):
         return f"b{element['n'] % BUCKETS}"
 
 
-class Record(MapFunction):
+class Record(MapFunction[Any, dict[str, int]]):
     """Makes a record of what a source gives; one of them may be refused."""
 
     def __init__(self, refused: int | None) -> None:
@@ -61,7 +62,9 @@ class Record(MapFunction):
 
     def map(self, value: Any) -> Any:
         look()
-        number = int(value["n"] if isinstance(value, dict) else value if isinstance(value, str) else value[0])
+        if not isinstance(value, str):  # a dict, or a row
+            value = value["n"] if hasattr(value, "keys") else value[0]
+        number = int(value)
         if number == self.refused:
             raise ValueError(number)
         return {"n": number}
@@ -84,8 +87,7 @@ def csv_of(folder: Path) -> FileSource:
 
 
 def parquet_of(folder: Path) -> FileSource:
-    import pyarrow.parquet as pq
-
+    pq: Any = importlib.import_module("pyarrow.parquet")
     for number in range(FILES):
         pq.write_table(pa.table({"n": [number * LINES + line for line in range(LINES)]}), folder / f"{number}.parquet")
     return FileSource.for_bulk_file_format(ParquetFormat(), str(folder)).build()
@@ -120,7 +122,7 @@ def test_a_job_holds_no_more_descriptors_than_its_cap_and_none_after_its_end(
     MOST.clear()
     MOST.update({given: 0, taken: 0})
 
-    def program(sheet: Sheet) -> None:
+    def program(sheet: Any) -> None:
         stream = (
             sheet.env.from_source(made, WatermarkStrategy.no_watermarks(), "files").uid("files").map(Record(refused))
         )

@@ -42,7 +42,11 @@ def test_what_is_too_large_for_one_copy_is_published_in_parts(
     server: S3Server, bucket: str, monkeypatch: pytest.MonkeyPatch, segments: int
 ) -> None:
     filesystem = ObjectFileSystem(largest_copy=6 * MEBI)
-    monkeypatch.setattr(opening, "filesystem_of", lambda _: filesystem)
+
+    def same(_: str) -> ObjectFileSystem:
+        return filesystem
+
+    monkeypatch.setattr(opening, "filesystem_of", same)
     content = bytes(range(256)) * 4096 * 20  # 20 MiB: more than one part of an upload
     staged = [f"s3://{bucket}/out/.s{number}" for number in range(segments)]
     for path in staged:

@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from tests.kit.epochs import Job, Program, in_order, same
 
-from penstock._engine.runtime import edge_writer
 from penstock.common.time import Time
 from penstock.common.types import Row
 from penstock.common.watermark_strategy import TimestampAssigner, WatermarkStrategy
@@ -540,7 +539,7 @@ PARTS = ("chained", "over-an-edge", "pure")
 
 
 def outputs_of(
-    operator: Callable[[Part], None], form: Form, habit: str, place: Path, per_epoch: int = 1_000_000, **settings: str
+    operator: Callable[[Part], None], form: Form, habit: str, place: Path, **settings: str
 ) -> dict[str, dict[str, list[Any]]]:
     """Run an operator with a habit, chained and over an edge, beside one of pure functions; return what comes out."""
     # Only keys have a subtask that owns them.
@@ -548,7 +547,7 @@ def outputs_of(
     for name in PARTS:
         operator(Part(program, form, habit, name))
     outputs: dict[str, dict[str, list[Any]]] = {name: {} for name in PARTS}
-    for name, records in Job(program.graph(), place, configuration=settings).run(per_epoch).items():
+    for name, records in Job(program.graph(), place, configuration=settings).run().items():
         part, _, output = name.partition("/")
         outputs[part][output] = records
     assert outputs["pure"]
@@ -577,14 +576,12 @@ def test_records_of_sources_are_the_receivers_own(source: str, habit: str, form:
     assert_same(outputs["over-an-edge"], outputs["pure"])
 
 
-#: Records go on without a copy; keyed state has room for nothing, so that it is read from the disk and written there.
-REUSED = {"pipeline.object-reuse": "true", "penstock.state.memory": "1 b"}
-
-
 @pytest.mark.parametrize("operator", OPERATORS)
 def test_object_reuse_changes_nothing_where_functions_are_pure(operator: str, tmp_path: Path) -> None:
-    copied = outputs_of(OPERATORS[operator], FORMS["dict"], "pure", tmp_path / "copied", 3)
-    reused = outputs_of(OPERATORS[operator], FORMS["dict"], "pure", tmp_path / "reused", 3, **REUSED)
+    copied = outputs_of(OPERATORS[operator], FORMS["dict"], "pure", tmp_path / "copied")
+    reused = outputs_of(
+        OPERATORS[operator], FORMS["dict"], "pure", tmp_path / "reused", **{"pipeline.object-reuse": "true"}
+    )
     for part in PARTS:
         assert_same(reused[part], copied[part])
 
@@ -680,18 +677,5 @@ def test_an_aggregate_may_have_one_object_for_the_accumulators_of_all_keys(
 
 def test_a_reduce_may_fold_into_its_first_argument_with_object_reuse_too(tmp_path: Path) -> None:
     operator, form = OPERATORS["reduce"], FORMS["nested"]
-    outputs = outputs_of(operator, form, "mutates", tmp_path, 3, **REUSED)
+    outputs = outputs_of(operator, form, "mutates", tmp_path, **{"pipeline.object-reuse": "true"})
     assert_same(outputs["over-an-edge"], outputs["pure"])
-
-
-@pytest.mark.parametrize("habit", ["reuses", "repeats"])
-@pytest.mark.parametrize("records", [1, 5, 7, 10])
-def test_the_last_record_of_a_block_is_the_receivers_own(
-    records: int, habit: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A poll gives five records, and a flat map ten: blocks end with them, between them, and a record before."""
-    monkeypatch.setattr(edge_writer, "_FIRST_BLOCK_RECORDS", records)
-    monkeypatch.setattr(edge_writer, "_BLOCK_RECORDS", records)
-    for number, operator in enumerate((OPERATORS["map"], OPERATORS["flat_map"], OPERATORS["process"], emitted)):
-        outputs = outputs_of(operator, FORMS["dict"], habit, tmp_path / str(number))
-        assert_same(outputs["over-an-edge"], outputs["pure"])

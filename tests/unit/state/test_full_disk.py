@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import lmdb
 import pytest
-from tests.kit.stories import Sheet, Story
+from tests.kit.stories import Story
 
 from penstock._connectors.files import object_store
 from penstock._engine.state import environment
@@ -33,7 +33,7 @@ FULL = os.strerror(errno.ENOSPC)
 NUMBERS = range(20)
 
 
-class Count(KeyedProcessFunction):
+class Count(KeyedProcessFunction[Any, Any, Any]):
     def open(self, runtime_context: Any) -> None:
         self.count = runtime_context.get_state(ValueStateDescriptor("count"))
 
@@ -42,9 +42,13 @@ class Count(KeyedProcessFunction):
         yield value % 4, self.count.value()
 
 
-def program(sheet: Sheet) -> None:
+def of_four(number: int) -> int:
+    return number % 4
+
+
+def program(sheet: Any) -> None:
     sheet.env._configuration.set_string("penstock.state.memory", "1 b")
-    sheet.collect(sheet.source("numbers", NUMBERS).key_by(lambda number: number % 4).process(Count()).uid("count"))
+    sheet.collect(sheet.source("numbers", NUMBERS).key_by(of_four).process(Count()).uid("count"))
 
 
 def refuse(*_: Any, **__: Any) -> Any:

@@ -105,27 +105,6 @@ def test_splits_stay_with_a_finished_reader_through_runs_of_the_same_job(tmp_pat
     assert sorted(story.output()) == ALL
 
 
-@pytest.mark.parametrize("parallelism", [1, 2, 3])
-def test_a_copy_has_the_splits_that_a_finished_reader_has_left_and_takes_none_from_the_original(
-    tmp_path: Path, parallelism: int
-) -> None:
-    story = Story(tmp_path)
-    chapter = story.run(reading(2), asks={4: lambda driver: driver.cancel()}, recover="latest")
-    before = story.output()
-    assert "a" in before
-    assert "b" not in before
-    copied = {"recover": str(chapter.driver.checkpoint), "checkpoints": str(tmp_path / "copies")}
-    for _ in range(2):
-        copy = story.run(reading(parallelism), **copied)
-        assert copy.status is JobStatus.FINISHED
-        # What has finished stays finished where nothing has changed.
-        expected = ALL if parallelism != 2 else [item for item in ALL if item not in ("b", "c")]
-        assert sorted([*before, *copy.outputs["out"]]) == expected
-    original = story.run(reading(3), recover="latest")
-    assert original.driver.job_id == chapter.driver.job_id
-    assert sorted([*before, *original.outputs["out"]]) == ALL
-
-
 def test_job_that_ends_with_splits_that_no_reader_has_read_says_so(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -9,7 +9,6 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any, cast
 
 import pytest
-from tests.kit.by_hand import CLOCK
 from tests.kit.stories import Chapter, Sheet, Story
 from tests.unit.driver.restore.test_start import name, run
 
@@ -42,12 +41,8 @@ def program(sheet: Sheet) -> None:
     sheet.collect(sheet.source("numbers", range(8)))
 
 
-def long(sheet: Sheet) -> None:
-    sheet.collect(sheet.source("numbers", range(24)))
-
-
-def cancelled(story: Story, job: Any = program, **settings: Any) -> Chapter:
-    return story.run(job, asks={3: lambda driver: driver.cancel()}, **settings)
+def cancelled(story: Story, **settings: str) -> Chapter:
+    return story.run(program, asks={3: lambda driver: driver.cancel()}, **settings)
 
 
 def move_clock(place: Path, job_id: str, by_ms: int) -> None:
@@ -71,33 +66,6 @@ def test_latest_goes_on_with_the_job_that_was_claimed_last(tmp_path: Path, by_ms
     assert older.job_id != newer.job_id
     move_clock(tmp_path, newer.job_id, by_ms)
     assert story.run(program, recover="latest").driver.job_id == newer.job_id
-
-
-@pytest.mark.parametrize("by_ms", [-24 * HOUR_MS, -60_000, 60_000, 24 * HOUR_MS])
-@pytest.mark.parametrize("claim", ["NO_CLAIM", "CLAIM"])
-def test_clock_that_is_set_between_the_steps_of_a_claim_changes_no_order(
-    tmp_path: Path, by_ms: int, claim: str
-) -> None:
-    """Each of the first steps finds the clock set by that much more."""
-    story, turned = Story(tmp_path), list[int]()
-
-    def jumping(instruction: do.Instruction, perform: Any) -> None:
-        if len(turned) < 12:
-            turned.append(by_ms)
-            CLOCK.jump(by_ms)
-        perform(instruction)
-
-    older = cancelled(story, job=long)
-    try:
-        newer = cancelled(story, job=long, step=jumping, recover=str(older.driver.checkpoint), claim=claim)
-    finally:
-        CLOCK.jump(-sum(turned))
-    claims = [step for step in newer.steps[:12] if isinstance(step, (do.PutChainEntry, do.RecordStart))]
-    assert len(claims) > 2, "all of the claim has seen it"
-    assert newer.status is JobStatus.CANCELED
-    last = story.run(long, recover="latest")
-    assert (last.driver.job_id, last.status) == (newer.driver.job_id, JobStatus.FINISHED)
-    assert sorted(story.output()) == list(range(24))
 
 
 def test_job_that_is_claimed_again_under_its_id_is_the_last_one(tmp_path: Path) -> None:
