@@ -126,8 +126,8 @@ def test_what_flinks_command_line_sends_gets_the_same_answers(case: Case, tmp_pa
 @NEEDS_FLINK
 @pytest.mark.flink
 def test_flinks_headers_variable_carries_the_token(tmp_path: Path) -> None:
-    with running(tmp_path / "cluster", **{"penstock.rest.token": "s3cret"}) as cluster:
-        more = {"FLINK_REST_CLIENT_HEADERS": "Authorization:Bearer s3cret"}
+    with running(tmp_path / "cluster", **{"penstock.rest.token": "operate-0123456789"}) as cluster:
+        more = {"FLINK_REST_CLIENT_HEADERS": "Authorization:Bearer operate-0123456789"}
         exit_code, printed = flink(cluster.at, "list", place=tmp_path, more=more)
         assert exit_code == 0, printed
         assert cluster.jobs[0].job_id in printed

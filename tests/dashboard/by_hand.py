@@ -34,8 +34,7 @@ _FOR_EVER = "2000000000"
 def serving(directory: Path, *controls: FakeControl, token: str | None = None) -> Iterator[str]:
     """Serve jobs on a port of this machine; gives the address of the pages."""
     keys = {"rest.port": "0", "penstock.rest.registry-dir": str(directory), "jobstore.expiration-time": _FOR_EVER}
-    if token is not None:
-        keys["penstock.rest.token"] = token
+    keys["penstock.rest.token"] = token or "none"
     server = RestServer(RestSettings.read(Configuration.from_dict(keys)), dispose=lambda _: None)
     for control in controls:
         server.add(control)

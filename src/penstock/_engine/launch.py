@@ -107,6 +107,8 @@ def _rest_server(configuration: Configuration) -> RestServer | None:
             )
             server = RestServer(RestSettings.read(configuration), dispose=disposal)
             _servers.append(server)
+        else:
+            _servers[0].check_same(configuration)
         return _servers[0]
 
 

@@ -59,6 +59,7 @@ class Cluster:
             "execution.checkpointing.dir": str(place / "checkpoints"),
             "execution.checkpointing.savepoint-dir": str(place / "savepoints"),
             "penstock.rest.registry-dir": str(place / "registry"),
+            "penstock.rest.token": "none",
             "rest.port": "0",
             **settings,
         }
@@ -67,8 +68,7 @@ class Cluster:
         self.server.start(2)
         #: As Flink's command line takes it.
         self.at = self.server.address.removeprefix("http://")
-        token = self.keys.get("penstock.rest.token")
-        self.headers = {} if token is None else {"Authorization": f"Bearer {token}"}
+        self.headers = {"Authorization": f"Bearer {self.keys['penstock.rest.token']}"}
         self.runners: list[InProcessEpochRunner] = []
         self.jobs: list[JobDriver] = []
 

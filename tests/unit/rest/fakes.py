@@ -31,12 +31,12 @@ from penstock._engine.gateway.job_view import (
 from penstock._engine.gateway.progress import JobFailure, JobProgress
 from penstock._engine.protocol.clocks import Moment
 from penstock._engine.protocol.metadata import StoredAccumulator
+from penstock._engine.rest.access import AccessPolicy, FailureDelays, OneTimeCodes
 from penstock._engine.rest.app import make_app
 from penstock._engine.rest.context import RestContext
 from penstock._engine.rest.guard import Guard
 from penstock._engine.rest.jobs import Jobs
 from penstock._engine.rest.operations import Operations
-from penstock._engine.rest.settings import AccessPolicy
 from penstock.common.job_status import JobStatus
 from penstock.errors import FailureLocation
 
@@ -238,9 +238,13 @@ class Api:
             slots=2,
             configuration={"rest.port": "8081"},
             dispose=self._dispose,
+            codes=OneTimeCodes(lambda: at(self.now_ms - START)),
+            token=None if access is None else access.token,
             shut_down=self._shut_down,
         )
-        self.app = Guard(make_app(self.context), access or AccessPolicy())
+        #: Seconds on the clock of wrong tokens.
+        self.seconds = 0.0
+        self.app = Guard(make_app(self.context), access or AccessPolicy(), FailureDelays(lambda: self.seconds))
 
     def _dispose(self, path: str) -> Future[None]:
         return self.disposed.setdefault(path, Future())

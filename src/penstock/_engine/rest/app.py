@@ -22,10 +22,11 @@ from penstock._engine.rest.handlers import (
     metrics,
     operations,
     steering,
+    tokens,
     vertices,
 )
 from penstock._engine.rest.http_error import HttpError
-from penstock._engine.rest.openapi import DOCUMENT_PATH, PAGE, PAGE_PATH, document
+from penstock._engine.rest.openapi import DOCUMENT_PATH, document
 from penstock._engine.rest.responses import JSON, error_response
 from penstock._engine.rest.routing import HandlerRequest, Route
 
@@ -49,6 +50,7 @@ ROUTES: Final[tuple[Route, ...]] = (
     *exceptions.ROUTES,
     *operations.ROUTES,
     *vertices.ROUTES,
+    *tokens.ROUTES,
 )
 
 
@@ -58,9 +60,9 @@ def make_app(context: RestContext) -> Starlette:
     for route in sorted(ROUTES, key=lambda route: "{" in route.path):
         by_path.setdefault(route.path, {})[route.method] = route
     api = [StarletteRoute(path, _endpoint(context, routes), methods=[*routes]) for path, routes in by_path.items()]
-    about = (StarletteRoute(DOCUMENT_PATH, _document), StarletteRoute(PAGE_PATH, _page))
+    about = StarletteRoute(DOCUMENT_PATH, _document)
     return Starlette(
-        routes=[Mount("/v1", routes=api), *api, *about, *pages.ROUTES],
+        routes=[Mount("/v1", routes=api), *api, about, *pages.ROUTES],
         exception_handlers={HttpError: _refused, HTTPException: _no_route, Exception: _broken},  # type: ignore[dict-item]
     )
 
@@ -69,6 +71,7 @@ def _endpoint(context: RestContext, routes: Mapping[str, Route]) -> Callable[[Re
     async def endpoint(request: Request) -> Response:
         body = await request.body()  # read in any case: Flink's client sends one with a GET, too
         route = routes["GET" if request.method == "HEAD" else request.method]
+        route.check(request.scope["penstock.role"])
         handler_request = HandlerRequest(context, route, request.path_params, request.query_params, body)
         return _answer(route.code, route.handler(handler_request))
 
@@ -77,10 +80,6 @@ def _endpoint(context: RestContext, routes: Mapping[str, Route]) -> Callable[[Re
 
 async def _document(_: Request) -> Response:
     return Response(msgspec.json.encode(document(ROUTES)), media_type=JSON)
-
-
-async def _page(_: Request) -> Response:
-    return Response(PAGE, media_type="text/html; charset=utf-8")
 
 
 def _answer(code: int, answer: Any) -> Response:

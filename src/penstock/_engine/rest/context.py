@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from concurrent.futures import Future
 
     from penstock._engine.protocol.clocks import Moment
+    from penstock._engine.rest.access import OneTimeCodes
     from penstock._engine.rest.jobs import Jobs
     from penstock._engine.rest.operations import Operations
 
@@ -28,5 +29,8 @@ class RestContext:
     configuration: Mapping[str, str]
     #: Deletes a savepoint in the background.
     dispose: Callable[[str], Future[None]]
+    #: Good for the token, which is None where none is taken.
+    codes: OneTimeCodes
+    token: str | None
     #: Asks the process to end.
     shut_down: Callable[[], None]

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
+from penstock._engine.rest.access import Role
 from penstock._engine.rest.http_error import HttpError, job_not_found
 
 if TYPE_CHECKING:
@@ -55,11 +56,19 @@ class Route:
     query: tuple[QueryParameter, ...] = ()
     #: What else it answers, by status code.
     errors: Mapping[int, str] = field(default_factory=dict[int, str])
+    #: Who may ask; by default readers for what a GET shows, and operators for all else.
+    role: Role | None = None
 
     @property
     def parameters(self) -> list[str]:
         """The names of the path's parameters."""
         return re.findall(r"{(\w+)}", self.path)
+
+    def check(self, role: Role) -> None:
+        """Refuse a client that may not ask; raises HttpError."""
+        needed = self.role if self.role is not None else Role.READER if self.method == "GET" else Role.OPERATOR
+        if role < needed:
+            raise HttpError(403, f"The read-only token is not enough for {self.method} {self.path}.")
 
 
 class HandlerRequest:

@@ -19,10 +19,12 @@ from typing import TYPE_CHECKING
 
 from penstock._engine.gateway.registry import JobRegistry, RegistryEntry
 from penstock._engine.protocol.clocks import Moment
+from penstock._engine.rest.access import OneTimeCodes
 from penstock._engine.rest.address import listen
 from penstock._engine.rest.context import RestContext
 from penstock._engine.rest.jobs import Jobs
 from penstock._engine.rest.operations import Operations
+from penstock.common import option_table
 from penstock.errors import ConfigurationError
 
 if TYPE_CHECKING:
@@ -34,12 +36,14 @@ if TYPE_CHECKING:
     from penstock._engine.gateway.job_view import JobView
     from penstock._engine.gateway.progress import JobFailure, JobProgress
     from penstock._engine.rest.settings import RestSettings
+    from penstock.common.configuration import Configuration
     from penstock.common.job_status import JobStatus
 
 _log = logging.getLogger(__name__)
 
 #: What the server has for its last answers, in seconds.
 _CLOSING_S = 2.0
+_OPEN = f"{option_table.REST_TOKEN.key}: none"
 
 
 class RestServer:
@@ -67,6 +71,7 @@ class RestServer:
         self._registry = JobRegistry(settings.registry_directory)
         self.jobs = Jobs(settings.job_store_ms, Moment.now)
         self.operations = Operations(settings.store_ms, Moment.now)
+        self._codes = OneTimeCodes(Moment.now)
         port: int = self._socket.getsockname()[1]
         #: Where clients find it.
         self.address = settings.url(port)
@@ -86,15 +91,30 @@ class RestServer:
             slots=slots,
             configuration=self._settings.configuration,
             dispose=self._begin_disposal,
+            codes=self._codes,
+            token=self._settings.access.token,
             shut_down=self._do_not_linger,
         )
         self._thread = threading.Thread(target=self._run, args=(context,), name="penstock-rest", daemon=True)
         self._thread.start()
         atexit.register(self.close)
-        print(f"Penstock dashboard and REST API: {self.address}", file=sys.stderr)  # noqa: T201 - for the user
+        self._say_where()
+
+    def _say_where(self) -> None:
+        """Tell the user where it is; what lets a browser in goes to a terminal alone, for a log is read by others."""
+        link = self.address
+        if self._settings.access.token is None:
+            _log.warning("REST asks for no token (%s): every user of this machine can steer the jobs", _OPEN)
+        elif sys.stderr.isatty():
+            link = f"{self.address}/#code={self._codes.new()}"
+        print(f"Penstock dashboard and REST API: {link}", file=sys.stderr)  # noqa: T201 - for the user
         if self._metrics_socket is not None:
             address = self._settings.metrics_url(self._metrics_socket.getsockname()[1])
             print(f"Metrics for Prometheus: {address}", file=sys.stderr)  # noqa: T201 - the same
+
+    def check_same(self, configuration: Configuration) -> None:
+        """Refuse a further job whose settings contradict those of the server; raises ConfigurationError."""
+        self._settings.shared.check_same(configuration)
 
     def add(self, control: JobControl) -> None:
         """Serve one more job."""
@@ -119,9 +139,16 @@ class RestServer:
         self._registry.remove(self._entry(job))
 
     def _entry(self, job: JobView) -> RegistryEntry:
-        token = self._settings.access.token
+        tls = self._settings.tls
         return RegistryEntry.of_this_process(
-            job.job_id, job.name, self.address, job.started.now_ms, token, run_id=job.run_id
+            job.job_id,
+            job.name,
+            self.address,
+            job.started.now_ms,
+            self._settings.access.token,
+            run_id=job.run_id,
+            certificate=None if tls is None else tls.certificate,
+            client_files=None if tls is None else tls.client_files,
         )
 
     def close(self) -> None:
@@ -153,7 +180,7 @@ class RestServer:
         if not self._closing:
             from penstock._engine.rest.http import serve
 
-            serve(context, self._settings.access, self._socket, self._metrics_socket, self._started)
+            serve(context, self._settings, self._socket, self._metrics_socket, self._started)
 
     def _started(self, server: uvicorn.Server) -> None:
         self._server = server

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 
 from penstock import __version__
+from penstock._engine.rest.access import Role
 from penstock._engine.rest.routing import Route
 from penstock.common.job_status import JobStatus
 
@@ -237,11 +238,16 @@ ROUTES = (
     Route("GET", "/config", dashboard, DashboardConfiguration),
     Route("GET", "/overview", overview, ClusterOverview),
     Route("GET", "/jobmanager/config", configuration, list[ConfigurationEntry]),
-    Route("GET", "/jobmanager/environment", environment, EnvironmentInfo),
+    Route("GET", "/jobmanager/environment", environment, EnvironmentInfo, role=Role.OPERATOR),
     Route("GET", "/jobmanager/logs", logs, LogListInfo),
-    Route("GET", "/jobmanager/thread-dump", thread_dump, ThreadDumpInfo),
+    # Lines of the program stand in it, and what is written in them.
+    Route("GET", "/jobmanager/thread-dump", thread_dump, ThreadDumpInfo, role=Role.OPERATOR),
     Route("GET", "/jobs/{jobid}/jobmanager/config", job_configuration, list[ConfigurationEntry], errors=_UNKNOWN_JOB),
-    Route("GET", "/jobs/{jobid}/jobmanager/environment", job_environment, EnvironmentInfo, errors=_UNKNOWN_JOB),
+    Route(
+        *("GET", "/jobs/{jobid}/jobmanager/environment", job_environment, EnvironmentInfo),
+        role=Role.OPERATOR,
+        errors=_UNKNOWN_JOB,
+    ),
     Route("GET", "/taskmanagers", task_managers, TaskManagersInfo),
     Route("GET", "/datasets", data_sets, ClusterDataSetListResponseBody),
     Route("DELETE", "/cluster", shut_down, EmptyResponseBody),

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
 import msgspec
 
 from penstock._engine.protocol.control import StopMode
+from penstock._engine.rest.access import Role
 from penstock._engine.rest.handlers.cluster import EmptyResponseBody
 from penstock._engine.rest.handlers.jobs import QueueStatus
 from penstock._engine.rest.http_error import HttpError
@@ -251,6 +252,8 @@ _LEASE = QueryParameter(
     "milliseconds within which this client asks again how it stands; else the process of the job does not stay for it",
     number=True,
 )
+#: The process stays until the outcome was read, so that asking for it is a part of steering.
+_READS_OUTCOMES = Role.OPERATOR
 _TOO_MANY = {429: "Too many operations are under way."}
 _NO_DIRECTORY = {400: "The body cannot be, or no directory is named and none is configured.", **_TOO_MANY}
 _NO_OPERATION = {404: "There is no such operation, or its outcome is too old."}
@@ -266,7 +269,11 @@ ROUTES = (
         body=SavepointTriggerRequestBody,
         errors=_NO_DIRECTORY,
     ),
-    Route("GET", "/jobs/{jobid}/savepoints/{triggerid}", savepoint_state, SavepointOperation, errors=_NO_OPERATION),
+    Route(
+        *("GET", "/jobs/{jobid}/savepoints/{triggerid}", savepoint_state, SavepointOperation),
+        role=_READS_OUTCOMES,
+        errors=_NO_OPERATION,
+    ),
     Route("DELETE", "/jobs/{jobid}/savepoints/{triggerid}", leave_savepoint, EmptyResponseBody, errors=_NO_OPERATION),
     Route(
         "POST",
@@ -288,7 +295,11 @@ ROUTES = (
         body=CheckpointTriggerRequestBody,
         errors=_TOO_MANY,
     ),
-    Route("GET", "/jobs/{jobid}/checkpoints/{triggerid}", checkpoint_state, CheckpointOperation, errors=_NO_OPERATION),
+    Route(
+        *("GET", "/jobs/{jobid}/checkpoints/{triggerid}", checkpoint_state, CheckpointOperation),
+        role=_READS_OUTCOMES,
+        errors=_NO_OPERATION,
+    ),
     Route("DELETE", "/jobs/{jobid}/checkpoints/{triggerid}", leave_checkpoint, EmptyResponseBody, errors=_NO_OPERATION),
     Route(
         "POST",
@@ -300,5 +311,9 @@ ROUTES = (
         body=SavepointDisposalRequestBody,
         errors=_TOO_MANY,
     ),
-    Route("GET", "/savepoint-disposal/{triggerid}", disposal_state, SavepointDisposalOperation, errors=_NO_OPERATION),
+    Route(
+        *("GET", "/savepoint-disposal/{triggerid}", disposal_state, SavepointDisposalOperation),
+        role=_READS_OUTCOMES,
+        errors=_NO_OPERATION,
+    ),
 )

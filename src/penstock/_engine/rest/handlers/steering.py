@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from penstock._engine.rest.access import Role
 from penstock._engine.rest.handlers.cluster import EmptyResponseBody
 from penstock._engine.rest.http_error import HttpError
 from penstock._engine.rest.routing import QueryParameter, Route
@@ -88,7 +89,12 @@ _CANCEL_REFUSALS = {
 
 ROUTES = (
     Route("PATCH", "/jobs/{jobid}", cancel, EmptyResponseBody, 202, query=(_MODE,), errors=_CANCEL_REFUSALS),
-    Route("GET", "/jobs/{jobid}/yarn-cancel", cancel, EmptyResponseBody, 202, query=(_MODE,), errors=_CANCEL_REFUSALS),
+    Route(
+        *("GET", "/jobs/{jobid}/yarn-cancel", cancel, EmptyResponseBody, 202),
+        query=(_MODE,),
+        role=Role.OPERATOR,
+        errors=_CANCEL_REFUSALS,
+    ),
     Route(
         "GET",
         "/jobs/{jobid}/resource-requirements",
