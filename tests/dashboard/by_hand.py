@@ -35,7 +35,7 @@ def serving(directory: Path, *controls: FakeControl, token: str | None = None) -
     """Serve jobs on a port of this machine; gives the address of the pages."""
     keys = {"rest.port": "0", "penstock.rest.registry-dir": str(directory), "jobstore.expiration-time": _FOR_EVER}
     keys["penstock.rest.token"] = token or "none"
-    server = RestServer(RestSettings.read(Configuration.from_dict(keys)), dispose=lambda _: None)
+    server = RestServer(RestSettings.read(Configuration.from_dict(keys)), dispose=lambda *_: None)
     for control in controls:
         server.add(control)
     server.start(2)

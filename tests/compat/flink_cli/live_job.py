@@ -13,6 +13,7 @@ import httpx
 from penstock._engine.driver.assembly import RuntimeEnvironment, assemble
 from penstock._engine.graph.chaining import build_job_graph
 from penstock._engine.protocol.control import StopMode
+from penstock._engine.rest.directories import places
 from penstock._engine.rest.server import RestServer
 from penstock._engine.rest.settings import RestSettings
 from penstock._engine.savepoints.disposal import dispose
@@ -92,7 +93,7 @@ class Cluster:
         driver.watch.on_end.append(self.server.job_ended)
         driver.watch.on_end.append(lambda _: completed.set())
         loop._listeners = (*loop._listeners, _Completed(completed))
-        self.server.add(driver)
+        self.server.add(driver, places(driver, configuration, {}))
         self.runners.append(runner)
         self.jobs.append(driver)
         driver.start(loop)

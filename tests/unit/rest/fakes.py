@@ -34,6 +34,7 @@ from penstock._engine.protocol.metadata import StoredAccumulator
 from penstock._engine.rest.access import AccessPolicy, FailureDelays, OneTimeCodes
 from penstock._engine.rest.app import make_app
 from penstock._engine.rest.context import RestContext
+from penstock._engine.rest.directories import DirectoryPolicy
 from penstock._engine.rest.guard import Guard
 from penstock._engine.rest.jobs import Jobs
 from penstock._engine.rest.operations import Operations
@@ -189,6 +190,8 @@ class FakeControl:
     savepoint_directory: str | None = "/sp"
     asked: list[tuple[Any, ...]] = field(default_factory=list)
     answers: list[Future[Any]] = field(default_factory=list)
+    savepoints: frozenset[str] = frozenset()
+    no_links_below: str | None = None
 
     @property
     def status(self) -> JobStatus:
@@ -202,10 +205,12 @@ class FakeControl:
     def failures(self) -> tuple[JobFailure, ...]:
         return self.view.failures
 
-    def savepoint(self, directory: str | None, stop: StopMode) -> Future[str]:
+    def savepoint(self, directory: str | None, stop: StopMode, *, no_links_below: str | None = None) -> Future[str]:
+        self.no_links_below = no_links_below
         return self._take("savepoint", directory, stop)
 
-    def cancel_with_savepoint(self, directory: str | None) -> Future[str]:
+    def cancel_with_savepoint(self, directory: str | None, *, no_links_below: str | None = None) -> Future[str]:
+        self.no_links_below = no_links_below
         return self._take("cancel with savepoint", directory)
 
     def trigger_checkpoint(self) -> Future[int]:
@@ -223,7 +228,9 @@ class FakeControl:
 class Api:
     """The API over some jobs, with a clock that a test turns."""
 
-    def __init__(self, *controls: FakeControl, access: AccessPolicy | None = None) -> None:
+    def __init__(
+        self, *controls: FakeControl, access: AccessPolicy | None = None, directories: DirectoryPolicy | None = None
+    ) -> None:
         self.now_ms = START + 10_000
         self.disposed: dict[str, Future[None]] = {}
         self.was_shut_down = False
@@ -237,6 +244,7 @@ class Api:
             clock=lambda: at(self.now_ms - START),
             slots=2,
             configuration={"rest.port": "8081"},
+            directories=directories or DirectoryPolicy(),
             dispose=self._dispose,
             codes=OneTimeCodes(lambda: at(self.now_ms - START)),
             token=None if access is None else access.token,

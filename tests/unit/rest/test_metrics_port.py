@@ -35,7 +35,7 @@ def settings(place: Path, more: dict[str, str]) -> RestSettings:
 @contextmanager
 def served(place: Path, more: dict[str, str]) -> Iterator[tuple[RestServer, str]]:
     """A server with a job, and where its metrics are: empty where they have no port."""
-    server = RestServer(settings(place, more), dispose=lambda _: None)
+    server = RestServer(settings(place, more), dispose=lambda *_: None)
     server.add(FakeControl())
     server.start(2)
     metrics = server._metrics_socket

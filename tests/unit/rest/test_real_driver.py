@@ -136,6 +136,27 @@ def test_a_savepoint_that_cannot_be_written_says_why_and_the_job_goes_on(tmp_pat
     assert published(run.name) == ALL
 
 
+def test_savepoints_that_cannot_be_leave_no_directory_and_pass_no_link(tmp_path: Path) -> None:
+    place = tmp_path / "place"
+    (place / "home").mkdir(parents=True)
+    (place / "file").write_text("")
+    (place / "link").symlink_to(place / "home")
+    (place / "dangling").symlink_to(place / "none")
+    before = sorted(place.rglob("*"))
+    names = (
+        *("new/below/" + "x" * 300, "file/below", "link", "link/new", "dangling/new", "new/" + "a/" * 50 + "x" * 300),
+        *("new/x\0y", "new/" + "é" * 200, "new/./../new/" + "y" * 256),
+    )
+    run = Steered(tmp_path)
+    asked = lambda: [run.post("savepoints", **{"target-directory": f"{place}/{name}"}) for name in names]  # noqa: E731
+    run.run({2: asked})
+    outcomes = [run.outcome(trigger) for trigger in run.answers[2]]
+    assert ["failure-cause" in outcome for outcome in outcomes] == [True] * len(names)
+    assert sorted(place.rglob("*")) == before
+    assert run.driver.savepoints == frozenset()
+    assert published(run.name) == ALL
+
+
 def test_a_savepoint_at_what_cannot_be_a_url_says_so_and_the_job_goes_on(tmp_path: Path) -> None:
     run = Steered(tmp_path)
     run.run({2: lambda: run.post("stop", targetDirectory="http://[")})

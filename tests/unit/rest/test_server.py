@@ -25,7 +25,7 @@ from penstock.common.configuration import Configuration
 from penstock.errors import ConfigurationError, SavepointError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator, Mapping
     from pathlib import Path
 
 
@@ -41,13 +41,13 @@ def settings(place: Path, **more: str | None) -> RestSettings:
     return RestSettings.read(Configuration.from_dict({key: text for key, text in keys.items() if text is not None}))
 
 
-def dispose(path: str) -> None:
+def dispose(path: str, directories: Iterable[str], options: Mapping[str, str]) -> None:
     if path != "/sp/1":
         raise SavepointError(path, "there is none")
 
 
 def make(place: Path, **more: str | None) -> RestServer:
-    return RestServer(settings(place, **more), dispose=dispose)
+    return RestServer(settings(place, **{"penstock.rest.allowed-directories": "/sp", **more}), dispose=dispose)
 
 
 @pytest.fixture

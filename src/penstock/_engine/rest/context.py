@@ -11,6 +11,7 @@ if TYPE_CHECKING:
 
     from penstock._engine.protocol.clocks import Moment
     from penstock._engine.rest.access import OneTimeCodes
+    from penstock._engine.rest.directories import DirectoryPolicy
     from penstock._engine.rest.jobs import Jobs
     from penstock._engine.rest.operations import Operations
 
@@ -27,6 +28,8 @@ class RestContext:
     slots: int
     #: The configuration of the process, with what is secret hidden.
     configuration: Mapping[str, str]
+    #: Where savepoints may be made.
+    directories: DirectoryPolicy
     #: Deletes a savepoint in the background.
     dispose: Callable[[str], Future[None]]
     #: Good for the token, which is None where none is taken.

@@ -22,19 +22,21 @@ from penstock._engine.protocol.clocks import Moment
 from penstock._engine.rest.access import OneTimeCodes
 from penstock._engine.rest.address import listen
 from penstock._engine.rest.context import RestContext
+from penstock._engine.rest.directories import Disposals
 from penstock._engine.rest.jobs import Jobs
 from penstock._engine.rest.operations import Operations
 from penstock.common import option_table
 from penstock.errors import ConfigurationError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable, Mapping
 
     import uvicorn
 
     from penstock._engine.gateway.job_control import JobControl
     from penstock._engine.gateway.job_view import JobView
     from penstock._engine.gateway.progress import JobFailure, JobProgress
+    from penstock._engine.rest.directories import JobPlaces
     from penstock._engine.rest.settings import RestSettings
     from penstock.common.configuration import Configuration
     from penstock.common.job_status import JobStatus
@@ -51,15 +53,16 @@ class RestServer:
 
     Args:
         settings: Where, and for whom.
-        dispose: Deletes a savepoint.
+        dispose: Deletes a savepoint, by its path, directories of jobs that may need it, and options of object stores.
 
     Raises:
         ConfigurationError: It cannot listen where it is to.
     """
 
-    def __init__(self, settings: RestSettings, *, dispose: Callable[[str], object]) -> None:
+    def __init__(
+        self, settings: RestSettings, *, dispose: Callable[[str, Iterable[str], Mapping[str, str]], object]
+    ) -> None:
         self._settings = settings
-        self._dispose = dispose
         self._socket = listen(settings.bind_address)
         self._metrics_socket = _listen_for_metrics(settings)
         self._sockets = [one for one in (self._socket, self._metrics_socket) if one is not None]
@@ -70,6 +73,7 @@ class RestServer:
         self._thread: threading.Thread | None = None
         self._registry = JobRegistry(settings.registry_directory)
         self.jobs = Jobs(settings.job_store_ms, Moment.now)
+        self._disposals = Disposals(dispose, settings.directories, self.jobs.lists)
         self.operations = Operations(settings.store_ms, Moment.now)
         self._codes = OneTimeCodes(Moment.now)
         port: int = self._socket.getsockname()[1]
@@ -90,6 +94,7 @@ class RestServer:
             clock=Moment.now,
             slots=slots,
             configuration=self._settings.configuration,
+            directories=self._settings.directories,
             dispose=self._begin_disposal,
             codes=self._codes,
             token=self._settings.access.token,
@@ -116,9 +121,16 @@ class RestServer:
         """Refuse a further job whose settings contradict those of the server; raises ConfigurationError."""
         self._settings.shared.check_same(configuration)
 
-    def add(self, control: JobControl) -> None:
-        """Serve one more job."""
+    def add(self, control: JobControl, places: JobPlaces | None = None) -> None:
+        """Serve one more job.
+
+        Args:
+            control: The job.
+            places: Where it keeps what it needs; clients can have none of its savepoints deleted when left out.
+        """
         self.jobs.add(control)
+        if places is not None:
+            self._disposals.add(places)
 
     def job_named(self, job: JobView) -> None:
         """Add a job to the registry of this user's jobs, now that it has its id."""
@@ -191,7 +203,7 @@ class RestServer:
 
         def work() -> None:
             try:
-                self._dispose(path)
+                self._disposals.dispose(path)
             except Exception as error:  # noqa: BLE001 - whatever the store raises is what the client gets to know
                 future.set_exception(error)
             else:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 from penstock._engine.gateway.registry import default_directory
 from penstock._engine.rest.access import AccessPolicy, read_access
+from penstock._engine.rest.directories import DirectoryPolicy
 from penstock._engine.rest.shared import SharedSettings
 from penstock._engine.rest.tls import Tls, read_tls
 from penstock.common import option_table
@@ -53,6 +54,7 @@ class RestSettings:
     #: The name that clients use.
     address: str
     access: AccessPolicy
+    directories: DirectoryPolicy
     #: None where it speaks plain HTTP.
     tls: Tls | None
     registry_directory: Path
@@ -84,6 +86,11 @@ class RestSettings:
             metrics_bind_address=metrics_bind_address,
             address=address or _shown_address(bind_address.address),
             access=access,
+            directories=DirectoryPolicy.read(
+                configuration,
+                is_for_this_machine=_is_loopback(bind_address.address)
+                and not configuration.get(option_table.REST_BEHIND_PROXY),
+            ),
             tls=tls,
             registry_directory=Path(directory) if directory else default_directory(),
             store_ms=configuration.get(option_table.REST_STORE_DURATION).to_millis(),

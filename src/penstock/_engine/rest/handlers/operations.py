@@ -117,10 +117,10 @@ def savepoint(request: HandlerRequest) -> TriggerResponse:
     body: SavepointTriggerRequestBody = request.body
     directory = body.target_directory
 
-    def begin(control: JobControl) -> Future[str]:
-        return (
-            control.cancel_with_savepoint(directory) if body.cancel_job else control.savepoint(directory, StopMode.NO)
-        )
+    def begin(control: JobControl, root: str | None) -> Future[str]:
+        if body.cancel_job:
+            return control.cancel_with_savepoint(directory, no_links_below=root)
+        return control.savepoint(directory, StopMode.NO, no_links_below=root)
 
     return _savepoint(request, body.trigger_id, directory, "target-directory", begin)
 
@@ -130,9 +130,11 @@ def stop(request: HandlerRequest) -> TriggerResponse:
     body: StopWithSavepointRequestBody = request.body
     how = StopMode.DRAIN if body.drain else StopMode.SUSPEND
     directory = body.target_directory
-    return _savepoint(
-        request, body.trigger_id, directory, "targetDirectory", lambda control: control.savepoint(directory, how)
-    )
+
+    def begin(control: JobControl, root: str | None) -> Future[str]:
+        return control.savepoint(directory, how, no_links_below=root)
+
+    return _savepoint(request, body.trigger_id, directory, "targetDirectory", begin)
 
 
 def _savepoint(
@@ -140,14 +142,19 @@ def _savepoint(
     trigger_id: str | None,
     directory: str | None,
     member: str,
-    begin: Callable[[JobControl], Future[str]],
+    begin: Callable[[JobControl, str | None], Future[str]],
 ) -> TriggerResponse:
     job_id = request.id("jobid")
     control = request.context.jobs.find(job_id)
+    root: str | None = None
+    if directory:
+        default = None if control is None else control.savepoint_directory
+        root = request.context.directories.root_of(directory, default)
     if control is not None and not directory and control.savepoint_directory is None:
         reason = "Config key [execution.checkpointing.savepoint-dir] is not set."
         raise HttpError(400, f"{reason} Property [{member}] must be provided.")
-    return _trigger(request, OperationKind.SAVEPOINT, job_id, trigger_id, lambda: _of_job(control, job_id, begin))
+    of_job = lambda: _of_job(control, job_id, lambda found: begin(found, root))  # noqa: E731
+    return _trigger(request, OperationKind.SAVEPOINT, job_id, trigger_id, of_job)
 
 
 def checkpoint(request: HandlerRequest) -> TriggerResponse:
@@ -255,7 +262,11 @@ _LEASE = QueryParameter(
 #: The process stays until the outcome was read, so that asking for it is a part of steering.
 _READS_OUTCOMES = Role.OPERATOR
 _TOO_MANY = {429: "Too many operations are under way."}
-_NO_DIRECTORY = {400: "The body cannot be, or no directory is named and none is configured.", **_TOO_MANY}
+_NO_DIRECTORY = {
+    400: "The body cannot be, or no directory is named and none is configured.",
+    403: "The token is not enough for it, or the directory is not open to clients.",
+    **_TOO_MANY,
+}
 _NO_OPERATION = {404: "There is no such operation, or its outcome is too old."}
 
 ROUTES = (
