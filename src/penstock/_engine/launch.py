@@ -55,6 +55,7 @@ def submit(job_graph: JobGraph, configuration: Configuration, main_classes: byte
     # Imported here: a program that only builds jobs never loads Spark.
     from penstock._engine.spark.directories import user_directory
     from penstock._engine.spark.epoch import SparkEpochRunner
+    from penstock._engine.spark.executors import executors_of
     from penstock._engine.spark.session import get_session
     from penstock._engine.spark.shipping import is_local, ship
 
@@ -71,7 +72,7 @@ def submit(job_graph: JobGraph, configuration: Configuration, main_classes: byte
         python_path=folders,
     )
     if server is not None:
-        server.start(spark.slots)
+        server.start(spark.slots, None if is_local(spark) else executors_of(spark))
     driver, loop = assemble(job_graph, configuration, main_classes, environment)
     if noted is not None:
         loop.add_listener(noted.follow(driver))

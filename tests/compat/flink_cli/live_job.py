@@ -69,7 +69,9 @@ class Cluster:
         self.server.start(2)
         #: As Flink's command line takes it.
         self.at = self.server.address.removeprefix("http://")
-        self.headers = {"Authorization": f"Bearer {self.keys['penstock.rest.token']}"}
+        #: What opens the server; None where nothing is needed.
+        self.token = self.server._settings.access.token
+        self.headers = {"Authorization": f"Bearer {self.token}"}
         self.runners: list[InProcessEpochRunner] = []
         self.jobs: list[JobDriver] = []
 

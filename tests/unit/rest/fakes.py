@@ -19,6 +19,7 @@ from penstock._engine.gateway.checkpoint_view import (
     StatsSummary,
     SubtaskCheckpoint,
 )
+from penstock._engine.gateway.executor_view import ExecutorView
 from penstock._engine.gateway.job_view import (
     InputView,
     JobView,
@@ -106,11 +107,12 @@ def checkpoint(number: int, **changes: Any) -> CheckpointView:
 
 
 def savepoint(number: int) -> CheckpointView:
-    return checkpoint(number, kind=CheckpointKind.SAVEPOINT, path=f"/sp/savepoint-{JOB[:6]}-1")
+    return checkpoint(number, kind=CheckpointKind.SAVEPOINT, path=f"/sp/savepoint-{JOB[:6]}-1", further=2)
 
 
 def failed(number: int) -> CheckpointView:
-    return checkpoint(number, status=CheckpointStatus.FAILED, acked=None, subtasks=(), path=None, failure="lost")
+    made = checkpoint(number, status=CheckpointStatus.FAILED, acked=None, subtasks=(), path=None, failure="lost")
+    return replace(made, further=1)
 
 
 def in_progress(number: int) -> CheckpointView:
@@ -234,6 +236,7 @@ class Api:
         self.now_ms = START + 10_000
         self.disposed: dict[str, Future[None]] = {}
         self.was_shut_down = False
+        self.executors: tuple[ExecutorView, ...] = (ExecutorView("spark", "box", 0, 2, 1, 8 << 30, 2 << 30),)
         jobs = Jobs(3_600_000, lambda: at(self.now_ms - START))
         self.operations = Operations(300_000, lambda: at(self.now_ms - START))
         for control in controls:
@@ -243,6 +246,7 @@ class Api:
             operations=self.operations,
             clock=lambda: at(self.now_ms - START),
             slots=2,
+            executors=lambda: self.executors,
             configuration={"rest.port": "8081"},
             directories=directories or DirectoryPolicy(),
             dispose=self._dispose,

@@ -109,6 +109,10 @@ def test_a_savepoint_leaves_the_job_running_and_is_in_the_history(tmp_path: Path
     assert checkpoints["latest"]["savepoint"]["external_path"] == location
     assert checkpoints["latest"]["savepoint"]["is_savepoint"] is True
     assert checkpoints["latest"]["completed"]["is_savepoint"] is False
+    ids = [entry["id"] for entry in checkpoints["history"]]
+    assert len(set(ids)) == len(ids)
+    copied = checkpoints["latest"]["savepoint"]
+    assert copied["id"] == 1_000_000_000 + copied["penstock"]["checkpoint_id"]
 
 
 def test_cancel_with_a_savepoint_ends_the_job_cancelled(tmp_path: Path) -> None:
@@ -282,6 +286,11 @@ def test_a_restart_counts_as_restored_from_the_last_checkpoint(tmp_path: Path) -
     run.run({})
     checkpoints = run.api.get(f"{run.at}/checkpoints")
     assert (checkpoints["counts"]["restored"], checkpoints["latest"]["restored"]["is_savepoint"]) == (1, False)
+    entries = checkpoints["history"]
+    assert len({entry["id"] for entry in entries}) == len(entries)
+    (tried,) = [entry for entry in entries if entry["className"] == "failed"]
+    assert tried["id"] == 1_000_000_000 + tried["penstock"]["checkpoint_id"]
+    assert checkpoints["latest"]["failed"]["id"] == tried["id"]
     assert run.api.get(f"{run.at}/metrics?get=numRestarts") == [{"id": "numRestarts", "value": "1"}]
     assert run.api.get(run.at)["timestamps"]["RESTARTING"] > 0
 

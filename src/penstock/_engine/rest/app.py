@@ -18,9 +18,11 @@ from penstock._engine.rest.handlers import (
     checkpoints,
     cluster,
     exceptions,
+    executors,
     jobs,
     metrics,
     operations,
+    refusals,
     steering,
     tokens,
     vertices,
@@ -39,7 +41,7 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger(__name__)
 
-#: All routes; where two fit a path, the first one is taken.
+#: All routes; where two fit a path, the one is taken that names the earlier part of it.
 ROUTES: Final[tuple[Route, ...]] = (
     *cluster.ROUTES,
     *metrics.ROUTES,
@@ -50,6 +52,8 @@ ROUTES: Final[tuple[Route, ...]] = (
     *exceptions.ROUTES,
     *operations.ROUTES,
     *vertices.ROUTES,
+    *executors.ROUTES,
+    *refusals.ROUTES,
     *tokens.ROUTES,
 )
 
@@ -57,7 +61,7 @@ ROUTES: Final[tuple[Route, ...]] = (
 def make_app(context: RestContext) -> Starlette:
     """Return the application for the jobs of a process."""
     by_path: dict[str, dict[str, Route]] = {}
-    for route in sorted(ROUTES, key=lambda route: "{" in route.path):
+    for route in sorted(ROUTES, key=lambda route: [part.startswith("{") for part in route.path.split("/")]):
         by_path.setdefault(route.path, {})[route.method] = route
     api = [StarletteRoute(path, _endpoint(context, routes), methods=[*routes]) for path, routes in by_path.items()]
     about = StarletteRoute(DOCUMENT_PATH, _document)

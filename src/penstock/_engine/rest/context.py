@@ -6,9 +6,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
     from concurrent.futures import Future
 
+    from penstock._engine.gateway.executor_view import ExecutorView
     from penstock._engine.protocol.clocks import Moment
     from penstock._engine.rest.access import OneTimeCodes
     from penstock._engine.rest.directories import DirectoryPolicy
@@ -24,8 +25,9 @@ class RestContext:
     operations: Operations
     #: Returns this moment.
     clock: Callable[[], Moment]
-    #: Tasks that run at the same time.
+    #: Tasks that run at the same time, and the processes in which they do.
     slots: int
+    executors: Callable[[], Sequence[ExecutorView]]
     #: The configuration of the process, with what is secret hidden.
     configuration: Mapping[str, str]
     #: Where savepoints may be made.

@@ -15,6 +15,7 @@ from urllib.parse import urlsplit
 from starlette.datastructures import Headers
 
 from penstock._engine.rest.access import FailureDelays, Role
+from penstock._engine.rest.handlers.refusals import JARS, is_about_jars
 from penstock._engine.rest.handlers.tokens import TOKEN_PATH
 from penstock._engine.rest.headers import SECURITY_HEADERS
 from penstock._engine.rest.http_error import HttpError
@@ -101,6 +102,8 @@ class Guard:
                 "prints a link that holds the way to it."
             )
             raise HttpError(401, text, {"WWW-Authenticate": "Bearer"})
+        if is_about_jars(path):  # before their bodies, which are larger than what is read here
+            raise HttpError(404, JARS)
         return role
 
     def _knows(self, host: str) -> bool:

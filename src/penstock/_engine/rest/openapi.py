@@ -8,7 +8,7 @@ import msgspec
 
 from penstock import __version__
 from penstock._engine.rest.http_error import ErrorResponseBody
-from penstock._engine.rest.routing import NUMBERS
+from penstock._engine.rest.routing import NAMES, NUMBERS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -86,6 +86,8 @@ def _path_parameter(name: str) -> dict[str, Any]:
     schema: dict[str, Any] = {"type": "string", "pattern": "^[0-9a-f]{32}$"}
     if name in NUMBERS:
         schema = {"type": "integer", "minimum": 0, "maximum": 10**18 - 1}
+    elif name in NAMES:
+        schema = {"type": "string", "minLength": 1, "maxLength": 255}
     return {"name": name, "in": "path", "required": True, "schema": schema}
 
 

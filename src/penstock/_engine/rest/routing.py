@@ -23,8 +23,11 @@ if TYPE_CHECKING:
 
 _ID: Final = re.compile("[0-9a-f]{32}")
 _WHOLE: Final = re.compile("[0-9]{1,18}")
-#: Path parameters that are numbers; all others but these are ids.
-NUMBERS: Final = frozenset({"checkpointid", "subtaskindex"})
+#: Path parameters that are numbers; all others but these and the names are ids.
+NUMBERS: Final = frozenset({"checkpointid", "subtaskindex", "attempt"})
+#: Those that are names.
+NAMES: Final = frozenset({"taskmanagerid", "jarid", "filename"})
+_NAME: Final = re.compile("[^/]{1,255}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,7 +130,7 @@ class HandlerRequest:
 
 
 def _parameter(name: str, text: str) -> str:
-    pattern = _WHOLE if name in NUMBERS else _ID
+    pattern = _WHOLE if name in NUMBERS else _NAME if name in NAMES else _ID
     if pattern.fullmatch(text) is None:
         raise _unparsable("path", name, text)
     return text

@@ -24,15 +24,17 @@ from penstock._engine.rest.address import listen
 from penstock._engine.rest.context import RestContext
 from penstock._engine.rest.directories import Disposals
 from penstock._engine.rest.jobs import Jobs
+from penstock._engine.rest.local_executor import local_executor
 from penstock._engine.rest.operations import Operations
 from penstock.common import option_table
 from penstock.errors import ConfigurationError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     import uvicorn
 
+    from penstock._engine.gateway.executor_view import ExecutorView
     from penstock._engine.gateway.job_control import JobControl
     from penstock._engine.gateway.job_view import JobView
     from penstock._engine.gateway.progress import JobFailure, JobProgress
@@ -80,11 +82,12 @@ class RestServer:
         #: Where clients find it.
         self.address = settings.url(port)
 
-    def start(self, slots: int) -> None:
+    def start(self, slots: int, executors: Callable[[], Sequence[ExecutorView]] | None = None) -> None:
         """Begin to serve, on a thread of its own; one that serves already goes on.
 
         Args:
             slots: Tasks that run at the same time.
+            executors: Returns the processes in which they do; this one alone when left out.
         """
         if self._thread is not None:
             return
@@ -93,6 +96,7 @@ class RestServer:
             operations=self.operations,
             clock=Moment.now,
             slots=slots,
+            executors=executors or (lambda: (local_executor(slots, self._running_tasks(slots)),)),
             configuration=self._settings.configuration,
             directories=self._settings.directories,
             dispose=self._begin_disposal,
@@ -104,6 +108,9 @@ class RestServer:
         self._thread.start()
         atexit.register(self.close)
         self._say_where()
+
+    def _running_tasks(self, slots: int) -> int:
+        return slots if any(not control.view.is_over for control in self.jobs.all()) else 0
 
     def _say_where(self) -> None:
         """Tell the user where it is; what lets a browser in goes to a terminal alone, for a log is read by others."""

@@ -175,6 +175,23 @@ def dispose(request: HandlerRequest) -> TriggerResponse:
     return _trigger(request, OperationKind.DISPOSAL, "", None, lambda: request.context.dispose(path))
 
 
+def delete_data_set(request: HandlerRequest) -> TriggerResponse:
+    """Delete a cached result of a batch job: there are none, so it is gone."""
+    assert request.id("datasetid")
+    gone: Future[None] = Future()
+    gone.set_result(None)
+    operations = request.context.operations
+    trigger_id = operations.trigger(OperationKind.DATA_SET, "", None, lambda: gone)
+    operations.leave(OperationKind.DATA_SET, "", trigger_id)  # the process need not stay until anybody asks
+    return TriggerResponse(trigger_id)
+
+
+def data_set_state(request: HandlerRequest) -> SavepointDisposalOperation:
+    """How the deletion of a cached result stands."""
+    _state(request, OperationKind.DATA_SET)
+    return SavepointDisposalOperation(_DONE, SavepointDisposalResult())
+
+
 def _trigger(
     request: HandlerRequest, kind: OperationKind, job_id: str, trigger_id: str | None, begin: Callable[[], Future[Any]]
 ) -> TriggerResponse:
@@ -231,7 +248,7 @@ def disposal_state(request: HandlerRequest) -> SavepointDisposalOperation:
 
 
 def _state(request: HandlerRequest, kind: OperationKind) -> tuple[bool, Any, FailureCause | None]:
-    job_id = "" if kind is OperationKind.DISPOSAL else request.id("jobid")
+    job_id = "" if kind in {OperationKind.DISPOSAL, OperationKind.DATA_SET} else request.id("jobid")
     trigger_id = request.id("triggerid")
     outcome = request.context.operations.outcome(kind, job_id, trigger_id)
     if outcome is None:
@@ -324,6 +341,12 @@ ROUTES = (
     ),
     Route(
         *("GET", "/savepoint-disposal/{triggerid}", disposal_state, SavepointDisposalOperation),
+        role=_READS_OUTCOMES,
+        errors=_NO_OPERATION,
+    ),
+    Route("DELETE", "/datasets/{datasetid}", delete_data_set, TriggerResponse, 202, errors=_TOO_MANY),
+    Route(
+        *("GET", "/datasets/delete/{triggerid}", data_set_state, SavepointDisposalOperation),
         role=_READS_OUTCOMES,
         errors=_NO_OPERATION,
     ),

@@ -48,6 +48,12 @@ def cancel(request: HandlerRequest) -> EmptyResponseBody:
     return EmptyResponseBody()
 
 
+def heartbeat(request: HandlerRequest) -> EmptyResponseBody:
+    """Say that a client is there: no job ends because its client does."""
+    assert request.job
+    return EmptyResponseBody()
+
+
 def requirements(request: HandlerRequest) -> dict[str, JobVertexResourceRequirements]:
     """Between which parallelisms each vertex may be: it has the one that it has."""
     return {
@@ -95,6 +101,7 @@ ROUTES = (
         role=Role.OPERATOR,
         errors=_CANCEL_REFUSALS,
     ),
+    Route("PATCH", "/jobs/{jobid}/clientHeartbeat", heartbeat, EmptyResponseBody, 202, errors=_UNKNOWN),
     Route(
         "GET",
         "/jobs/{jobid}/resource-requirements",
