@@ -19,10 +19,10 @@ import pytest
 from tests.compat.flink_cli.cases import CASES, RECORDED, Case, general
 from tests.compat.flink_cli.command_line import flink, flink_is_here
 from tests.compat.flink_cli.live_job import Cluster, numbers, recorder
-from tests.fault.job import count, is_truth, published
+from tests.fault.job import count, is_truth, published  # pyright: ignore[reportUnknownVariableType]
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Generator, Iterator
     from pathlib import Path
 
     from penstock._engine.driver.driver import JobDriver
@@ -58,7 +58,7 @@ class Setting:
 
 
 @contextmanager
-def running(place: Path, **settings: str) -> Iterator[Cluster]:
+def running(place: Path, **settings: str) -> Generator[Cluster]:
     """A process with a job that runs for ever."""
     made = Cluster(place, **settings)
     try:
@@ -99,7 +99,7 @@ def test_flinks_own_command_line(case: Case, tmp_path: Path, cluster: Cluster) -
 
 
 def _record(case: Case, requests: list[dict[str, Any]]) -> None:
-    known = json.loads(RECORDED.read_text()) if RECORDED.is_file() else {}
+    known: dict[str, Any] = json.loads(RECORDED.read_text()) if RECORDED.is_file() else {}
     RECORDED.write_text(json.dumps({**known, case.name: requests}, indent=1) + "\n")
 
 

@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+import importlib
+import sys
 import time
 from typing import TYPE_CHECKING, Any
 
 import pytest
 from tests.compat.flink_cli.live_job import Cluster
+from tests.services.tools import FLINK_CLIENT
 
-pytest.importorskip("flink_rest_client", reason="flink-rest-client is not installed")
-from flink_rest_client import FlinkRestClient
-from flink_rest_client.common import RestException
+sys.path.append(str(FLINK_CLIENT))
+try:
+    flink_rest_client: Any = pytest.importorskip("flink_rest_client", reason="not here: make tools gets it")
+    RestException: Any = importlib.import_module("flink_rest_client.common").RestException
+finally:
+    sys.path.remove(str(FLINK_CLIENT))
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -31,7 +37,7 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
 @pytest.fixture
 def client(cluster: Cluster) -> Any:
     host, port = cluster.at.split(":")
-    return FlinkRestClient.get(host=host, port=port)
+    return flink_rest_client.FlinkRestClient.get(host=host, port=port)
 
 
 def ended(trigger: Any) -> Any:
@@ -67,6 +73,7 @@ def test_task_managers(client: Any) -> None:
     assert managers.get_metrics(name)["taskSlotsTotal"] == "2"
 
 
+@pytest.mark.behaviour(183)
 def test_jobs_and_their_checkpoints(client: Any, cluster: Cluster) -> None:
     jobs, job_id = client.jobs, cluster.jobs[0].job_id
     assert job_id in jobs.job_ids()
@@ -88,6 +95,7 @@ def test_jobs_and_their_checkpoints(client: Any, cluster: Cluster) -> None:
         jobs.rescale(job_id, 4)
 
 
+@pytest.mark.behaviour(183)
 def test_vertices(client: Any, cluster: Cluster) -> None:
     jobs, job_id = client.jobs, cluster.jobs[0].job_id
     for vertex_id in jobs.get_vertex_ids(job_id):
@@ -107,6 +115,7 @@ def test_vertices(client: Any, cluster: Cluster) -> None:
         assert subtasks.get_attempt_accumulators(0)["attempt"] == attempt
 
 
+@pytest.mark.behaviour(183)
 def test_savepoints_stops_and_ends(client: Any, cluster: Cluster, tmp_path: Path) -> None:
     jobs = client.jobs
     first, second = cluster.job(), cluster.job()
@@ -123,7 +132,7 @@ def test_a_cluster_that_is_shut_down(tmp_path: Path) -> None:
     made = Cluster(tmp_path)
     job = made.job()
     host, port = made.at.split(":")
-    assert FlinkRestClient.get(host=host, port=port).delete_cluster() == {}
+    assert flink_rest_client.FlinkRestClient.get(host=host, port=port).delete_cluster() == {}
     assert job.result.exception(30) is not None
     made.close()
 

@@ -72,7 +72,6 @@ def environment(directory):
     configuration = Configuration()
     for key, value in {
         "penstock.rest.enabled": "true",
-        "penstock.rest.token": "none",
         "rest.bind-port": "0",
         "penstock.rest.registry-dir": f"{directory}/registry",
         "execution.checkpointing.interval": "1 s",

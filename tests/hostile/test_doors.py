@@ -88,6 +88,7 @@ def intrude(cluster: Cluster, own: Path, token: str = "") -> dict[str, Any]:
 
 
 @AS_ANOTHER_USER
+@pytest.mark.behaviour(180)
 def test_another_user_of_the_host_steers_reads_and_finds_nothing(cluster: Cluster, place: Path) -> None:
     own = place / "own"
     own.mkdir()
@@ -130,6 +131,7 @@ def tree(place: Path) -> list[tuple[str, int]]:
     return sorted((str(path), path.lstat().st_size) for path in place.rglob("*") if not path.is_dir())
 
 
+@pytest.mark.behaviour(181)
 def test_planted_link_leads_no_savepoint_and_no_deletion_elsewhere(cluster: Cluster, place: Path) -> None:
     job = cluster.jobs[0]
     home, drop = place / "home", place / "drop"
@@ -155,6 +157,7 @@ def test_planted_link_leads_no_savepoint_and_no_deletion_elsewhere(cluster: Clus
     assert not theirs.exists()
 
 
+@pytest.mark.behaviour(180)
 def test_token_is_in_no_place_that_others_read(cluster: Cluster, place: Path) -> None:
     token, job = cluster.token, cluster.jobs[0]
     assert token is not None

@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 
 from tests.compat.flink_cli.live_job import Cluster, numbers
-from tests.fault.job import count
+from tests.fault.job import count  # pyright: ignore[reportUnknownVariableType]
 
 from penstock._engine.protocol.control import StopMode
 from penstock.common import Configuration

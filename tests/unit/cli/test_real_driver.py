@@ -52,7 +52,7 @@ class PatientRunner(SteadyRunner):
 def server() -> Iterator[RestServer]:
     """A server that wants a token; it is listed in the home of these tests."""
     keys = {"rest.port": "0", "penstock.rest.token": TOKEN}
-    server = RestServer(RestSettings.read(Configuration.from_dict(keys)), dispose=lambda *_: None)
+    server = RestServer(RestSettings.read(Configuration.from_dict(keys)), dispose=lambda _1, _2, _3: None)
     server.start(2)
     yield server
     server.close()

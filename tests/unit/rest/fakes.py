@@ -190,8 +190,8 @@ class FakeControl:
 
     view: JobView = field(default_factory=job)
     savepoint_directory: str | None = "/sp"
-    asked: list[tuple[Any, ...]] = field(default_factory=list)
-    answers: list[Future[Any]] = field(default_factory=list)
+    asked: list[tuple[Any, ...]] = field(default_factory=list[tuple[Any, ...]])
+    answers: list[Future[Any]] = field(default_factory=list[Future[Any]])
     savepoints: frozenset[str] = frozenset()
     no_links_below: str | None = None
 
@@ -207,7 +207,18 @@ class FakeControl:
     def failures(self) -> tuple[JobFailure, ...]:
         return self.view.failures
 
-    def savepoint(self, directory: str | None, stop: StopMode, *, no_links_below: str | None = None) -> Future[str]:
+    @property
+    def stopping(self) -> tuple[str, Future[str]] | None:
+        return None
+
+    def savepoint(
+        self,
+        directory: str | None,
+        stop: StopMode,
+        timeout_ms: int | None = None,
+        *,
+        no_links_below: str | None = None,
+    ) -> Future[str]:
         self.no_links_below = no_links_below
         return self._take("savepoint", directory, stop)
 

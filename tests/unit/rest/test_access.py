@@ -188,6 +188,7 @@ def test_second_job_with_another_token_does_not_start(tmp_path: Path, monkeypatc
 
 
 @pytest.mark.parametrize("address", ["0.0.0.0", "::", "10.1.2.3", "example.org"])
+@pytest.mark.behaviour(182)
 def test_address_that_others_reach_needs_a_token_and_tls_or_a_proxy(tmp_path: Path, address: str, files: Files) -> None:
     place = {"rest.bind-address": address}
     with pytest.raises(ConfigurationError, match=r"penstock\.rest\.token: none is for loopback"):
@@ -207,6 +208,7 @@ def test_loopback_needs_no_tls(tmp_path: Path, address: str) -> None:
 # ------------------------------------------------------------------------------------------------------------------ TLS
 
 
+@pytest.mark.behaviour(182)
 def test_our_command_line_knows_the_server_by_its_certificate_alone(tmp_path: Path, files: Files) -> None:
     server = make(tmp_path, **with_tls(files))
     server.add(FakeControl())

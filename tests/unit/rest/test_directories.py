@@ -117,6 +117,7 @@ def test_savepoints_of_all_jobs_are_known_and_all_jobs_are_asked_whether_they_ne
 @pytest.mark.parametrize(
     "path", ["/c/sp", "/a", "/a/sp/below", "/cp/a/chk-1", "/allowed", "/allowed2/sp", "/allowed/../x"]
 )
+@pytest.mark.behaviour(181)
 def test_no_others_are_deleted(path: str) -> None:
     store = Store()
     with pytest.raises(SavepointChangeError, match=r"penstock savepoint dispose") as refused:

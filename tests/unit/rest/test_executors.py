@@ -82,7 +82,8 @@ class Row:
 class Rows(list[Row]):
     """A sequence of Scala's."""
 
-    apply = list.__getitem__
+    def apply(self, index: int) -> Row:
+        return self[index]
 
     def size(self) -> int:
         return len(self)

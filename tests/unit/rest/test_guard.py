@@ -126,6 +126,7 @@ def waits(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     return waited
 
 
+@pytest.mark.behaviour(180)
 def test_with_a_token_nobody_is_heard_without_it(control: FakeControl, waits: list[float]) -> None:
     api = Api(control, access=ACCESS)
     for headers in ({}, bearer("wrong"), {"authorization": f"Basic {TOKEN}"}, {"authorization": "ü"}, bearer("")):
@@ -138,6 +139,7 @@ def test_with_a_token_nobody_is_heard_without_it(control: FakeControl, waits: li
     assert control.asked == []
 
 
+@pytest.mark.behaviour(180)
 def test_read_only_token_opens_what_shows_jobs_and_nothing_that_steers_or_tells_of_the_program(
     control: FakeControl,
 ) -> None:

@@ -18,7 +18,7 @@ from penstock.common.configuration import Configuration
 from penstock.errors import ConfigurationError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Generator
     from pathlib import Path
 
 FACTORY = {"metrics.reporter.prom.factory.class": "org.apache.flink.metrics.prometheus.PrometheusReporterFactory"}
@@ -33,9 +33,9 @@ def settings(place: Path, more: dict[str, str]) -> RestSettings:
 
 
 @contextmanager
-def served(place: Path, more: dict[str, str]) -> Iterator[tuple[RestServer, str]]:
+def served(place: Path, more: dict[str, str]) -> Generator[tuple[RestServer, str]]:
     """A server with a job, and where its metrics are: empty where they have no port."""
-    server = RestServer(settings(place, more), dispose=lambda *_: None)
+    server = RestServer(settings(place, more), dispose=lambda _1, _2, _3: None)
     server.add(FakeControl())
     server.start(2)
     metrics = server._metrics_socket

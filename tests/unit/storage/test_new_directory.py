@@ -27,6 +27,7 @@ def test_no_part_behind_the_trusted_one_may_be_a_link(tmp_path: Path) -> None:
 
 def test_only_what_was_missing_and_is_empty_goes_again(tmp_path: Path) -> None:
     top = first_missing(str(tmp_path / "a" / "b" / "c"))
+    assert top is not None
     assert top == tmp_path / "a"
     (tmp_path / "a" / "b" / "c").mkdir(parents=True)
     (tmp_path / "a" / "other").mkdir()
