@@ -17,6 +17,7 @@
     │   ├── UnpicklableFunctionError        a function that cannot travel to the tasks
     │   └── UnsupportedOperationError       a PyFlink call that has no meaning here
     ├── RestoreError                    fix the start: the state to start from
+    │   ├── CheckpointClaimedError          what a job was to claim is another one's
     │   ├── CheckpointStorageError          the checkpoint directory cannot be used
     │   ├── CorruptCheckpointError          a file of a checkpoint is damaged or gone
     │   │   ├── SignatureError                  it is not signed with the key that is configured
@@ -159,6 +160,7 @@ from penstock._errors.run import (
     UnreadableOutputError,
 )
 from penstock._errors.start import (
+    CheckpointClaimedError,
     CheckpointStorageError,
     CorruptCheckpointError,
     ExposedCheckpointError,
@@ -186,6 +188,7 @@ __all__ = [
     "AccumulatorTypeError",
     "AggregationError",
     "BucketNameError",
+    "CheckpointClaimedError",
     "CheckpointExpiredError",
     "CheckpointRequestError",
     "CheckpointStorageError",

@@ -41,6 +41,14 @@ def report(text: str) -> None:
             _write(descriptor, f"{printable(text)}\n".encode(stream.encoding or "utf-8", "backslashreplace"))
 
 
+def is_on_terminal() -> bool:
+    """Tell whether what is reported goes to a terminal."""
+    try:
+        return sys.stderr.isatty()
+    except (AttributeError, OSError, ValueError):  # there is none, or it was closed
+        return False
+
+
 def _write(descriptor: int, line: bytes) -> None:
     # Past the stream's own buffer: what could not be written would stay in it, and fail the exit of the process.
     left = memoryview(line)
