@@ -33,6 +33,11 @@ class StateScope:
     #: Whether all keys of the state can be asked for.
     keep_keys: bool = False
 
+    @property
+    def expires(self) -> bool:
+        """Whether rows have a time to live."""
+        return self.table.life.time_to_live is not None
+
 
 class StateKind(ABC, Generic[DescriptorT]):
     """A kind of keyed state; `registry` has them all."""
