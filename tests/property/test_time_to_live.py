@@ -1,16 +1,13 @@
-"""State with a time to live, of all kinds, against a plain model: clocks that move, restores, other sizes, new settings."""
+"""State with a time to live, of all kinds, against a plain model: clocks that move, restores, sizes, new settings."""
 
 from __future__ import annotations
 
-import tempfile
-from collections.abc import Mapping
+import os
+import random
 from copy import deepcopy
-from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from hypothesis import settings
-from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, initialize, rule
+import pytest
 from tests.property.test_state_rescale import Subtasks
 
 from penstock._engine.state.key_context import KeyContext
@@ -27,6 +24,10 @@ from penstock.datastream.state import (
     StateTtlConfig,
     ValueStateDescriptor,
 )
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
 
 
 class Collect(AggregateFunction):
@@ -57,8 +58,12 @@ DESCRIPTORS: dict[str, Any] = {
     "aggregating": AggregatingStateDescriptor("aggregating", Collect()),
 }
 KEYS = ["a", "b", 7]
-MOMENTS = [1, 5, 40, 100, 101, 350]
-LIVES = st.tuples(st.sampled_from([100, 300]), st.booleans(), st.booleans())
+#: What the clock is moved by; times to live are 100 and 300 ms.
+MOMENTS = [1, 5, 40, 40, 100, 101, 350, -50, -120, -400]
+STEPS = 60
+#: The campaign asks for more.
+LIVES = int(os.environ.get("PENSTOCK_TTL_LIVES", "25"))
+FIRST = int(os.environ.get("PENSTOCK_TEST_SEED", "0"))
 
 
 class Entry:
@@ -66,6 +71,8 @@ class Entry:
 
     def __init__(self, value: Any, stamp: int | None) -> None:
         self.value, self.stamp = value, stamp
+        #: When a time to live was given to what was there, this among it.
+        self.since = 0
         #: Its time has been over once, so it may have been removed, unless it was seen since.
         self.may_be_gone = False
 
@@ -82,42 +89,75 @@ class Model:
         return self.entries.setdefault((kind, key), {})
 
     def is_over(self, entry: Entry, now: int, life: Any) -> bool:
-        if life is None or self.since is None:
-            return False
-        return max(entry.stamp or 0, self.since) + life[0] <= now
+        """Tell whether the time of an entry is over in any case."""
+        return life is not None and max(entry.stamp or 0, self.since or 0) + life[0] <= now
 
     def look(self, now: int, life: Any) -> None:
-        """Note whose time is over by now."""
+        """Note whose time may be over by now.
+
+        Where the clock has gone back behind the time at which all was given a time to live, that may be forgotten of a
+        state without entries, and what is written then is only as old as its stamp says.
+        """
         for found in self.entries.values():
             for entry in found.values():
-                entry.may_be_gone = entry.may_be_gone or self.is_over(entry, now, life)
+                if life is not None and max(entry.stamp or 0, entry.since) + life[0] <= now:
+                    entry.may_be_gone = True
+
+    def settle(self, now: int, life: Any) -> None:
+        """Begin or end a time to live."""
+        if (life is None) is not (self.since is None):
+            self.since = None if life is None else now
+            for found in self.entries.values():
+                for entry in found.values():
+                    entry.since = now
 
 
-class TimeToLiveMachine(RuleBasedStateMachine):
+class Job:
     """Functions that use states, a driver that accepts epochs or not, machines that come and go, and clocks."""
 
-    @initialize(life=st.one_of(st.none(), LIVES), memory=st.sampled_from([1, 1 << 26]), parallelism=st.integers(1, 3))
-    def begin(self, life: Any, memory: int, parallelism: int) -> None:
-        self.directory = tempfile.TemporaryDirectory()
+    def __init__(self, directory: Path, seed: int) -> None:
+        self.directory, self.choose = directory, random.Random(seed)
         self.machines, self.number = 0, 0
-        self.memory, self.now, self.counted = memory, 1_000, 0
+        self.memory, self.now, self.counted = self.choose.choice([1, 1 << 26]), 1_000, 0
         self.files: dict[str, bytes] = {}
         self.checkpoint_id = 0
         self.committed, self.model = Model(), Model()
         self.life: Any = None
-        self.start(parallelism, [], life)
+        self.start(self.choose.randint(1, 3), [], self.some_life())
+
+    def some_life(self) -> Any:
+        """Return how long rows live, whether reads renew them, and whether what is over may be seen; or None."""
+        choose = self.choose
+        life = choose.choice([100, 300]), choose.random() < 0.5, choose.random() < 0.5
+        return None if choose.random() < 0.2 else life
+
+    def step(self) -> None:
+        """Do one thing."""
+        choose = self.choose
+        use = choose.choice([self.write, self.write, self.write, self.read, self.read, self.read, self.remove])
+        what = choose.random()
+        if what < 0.65:
+            use(choose.choice(list(DESCRIPTORS)), choose.choice(KEYS), choose.randrange(3))
+        elif what < 0.82:
+            self.now = max(1, self.now + choose.choice(MOMENTS))
+        elif what < 0.95:
+            self.end_epoch(choose.choice(["delta", "delta", "snapshot", "void"]), anew=choose.random() < 0.2)
+        elif what < 0.99:
+            self.start_otherwise(self.some_life(), choose.randint(1, 3))
+        else:
+            self.nobody_reads_what_expires()
 
     def start(self, parallelism: int, roots: list[Any], life: Any) -> None:
         """Start the job somewhere else."""
         self.machines += 1
-        self.subtasks = Subtasks(parallelism, Path(self.directory.name) / str(self.machines), roots, self.memory)
+        self.subtasks = Subtasks(parallelism, self.directory / str(self.machines), roots, self.memory)
         self.subtasks.share_files(self.files, self.checkpoint_id)
         self.life = life
         self.begin_epoch()
         for store in self.subtasks.stores:
             for kind, descriptor in DESCRIPTORS.items():
                 store.table(kind, kind=kind_of(descriptor).name).life.declare(self.time_to_live())
-        self.settle()
+        self.model.settle(self.now, self.life)
 
     def time_to_live(self) -> TimeToLive | None:
         if self.life is None:
@@ -134,11 +174,7 @@ class TimeToLiveMachine(RuleBasedStateMachine):
     def begin_epoch(self) -> None:
         self.subtasks.catch_up()
         self.model = deepcopy(self.committed)
-        self.settle()
-
-    def settle(self) -> None:
-        if (self.life is None) is not (self.model.since is None):
-            self.model.since = None if self.life is None else self.now
+        self.model.settle(self.now, self.life)
 
     def look(self) -> None:
         for model in (self.model, self.committed):
@@ -154,7 +190,6 @@ class TimeToLiveMachine(RuleBasedStateMachine):
 
     # ------------------------------------------------------------------------------------------------------- functions
 
-    @rule(kind=st.sampled_from(list(DESCRIPTORS)), key=st.sampled_from(KEYS), sub=st.integers(0, 2))
     def write(self, kind: str, key: Any, sub: int) -> None:
         self.look()
         self.number += 1
@@ -187,12 +222,12 @@ class TimeToLiveMachine(RuleBasedStateMachine):
         assert found in wanted
         entries["it"] = Entry(found, stamp)
 
-    @rule(kind=st.sampled_from(list(DESCRIPTORS)), key=st.sampled_from(KEYS), sub=st.integers(0, 2))
     def read(self, kind: str, key: Any, sub: int) -> None:
         self.look()
         state, entries = self.state(kind, key), self.model.of(kind, key)
         if kind == "map" and sub < 2:
-            found = {sub: state.get(sub)} if state.contains(sub) else {}
+            value = state.get(sub)
+            found = {} if value is None else {sub: value}
             self.compare(found, {name: entry for name, entry in entries.items() if name == sub}, entries)
             return
         found = dict(state.items()) if kind == "map" else None
@@ -226,7 +261,6 @@ class TimeToLiveMachine(RuleBasedStateMachine):
                 if self.life is not None and self.life[1]:
                     entry.stamp = self.now
 
-    @rule(kind=st.sampled_from(list(DESCRIPTORS)), key=st.sampled_from(KEYS), sub=st.integers(0, 2))
     def remove(self, kind: str, key: Any, sub: int) -> None:
         self.look()
         state = self.state(kind, key)
@@ -239,11 +273,6 @@ class TimeToLiveMachine(RuleBasedStateMachine):
 
     # ----------------------------------------------------------------------------------------------------- the driver's
 
-    @rule(by=st.one_of(st.sampled_from(MOMENTS), st.sampled_from([-50, -120, -400])))
-    def move_clock(self, by: int) -> None:
-        self.now = max(1, self.now + by)
-
-    @rule(how=st.sampled_from(["delta", "delta", "snapshot", "void"]), anew=st.booleans())
     def end_epoch(self, how: str, anew: bool) -> None:
         self.look()
         for store, part in zip(self.subtasks.stores, self.subtasks.parts, strict=True):
@@ -259,17 +288,15 @@ class TimeToLiveMachine(RuleBasedStateMachine):
         else:
             self.begin_epoch()
 
-    @rule(life=st.one_of(st.none(), LIVES), parallelism=st.integers(1, 3))
     def start_otherwise(self, life: Any, parallelism: int) -> None:
         """Start from the last checkpoint with other settings, at another parallelism."""
         self.start(parallelism, [part.lineage for part in self.subtasks.parts], life)
 
-    @rule()
     def nobody_reads_what_expires(self) -> None:
         """What has expired is gone from memory and disk after some epochs in which nobody asks for it."""
         if self.life is None:
             return
-        self.now += 1_000
+        self.now += 100_000
         for _ in range(12):  # marks leave memory, and rows the local version, when that moves
             self.end_epoch("delta", anew=False)
         for store in self.subtasks.stores:
@@ -279,10 +306,14 @@ class TimeToLiveMachine(RuleBasedStateMachine):
             found.clear()
         self.model = deepcopy(self.committed)
 
-    def teardown(self) -> None:
-        if hasattr(self, "directory"):
-            self.directory.cleanup()
 
-
-TimeToLiveMachine.TestCase.settings = settings(max_examples=40, stateful_step_count=30, deadline=None)
-test_any_order_of_uses_clocks_and_restores_is_as_in_the_model = TimeToLiveMachine.TestCase
+@pytest.mark.behaviour(187)
+def test_any_order_of_uses_clocks_and_restores_is_as_in_the_model(tmp_path: Path) -> None:
+    for seed in range(FIRST, FIRST + LIVES):
+        job = Job(tmp_path / str(seed), seed)
+        try:
+            for _ in range(STEPS):
+                job.step()
+        except BaseException as error:
+            error.add_note(f"in life {seed}")
+            raise

@@ -12,7 +12,7 @@ find it done.
 from __future__ import annotations
 
 import shutil
-from itertools import islice
+from itertools import islice, takewhile
 from typing import TYPE_CHECKING, Any, Final, cast
 from uuid import uuid4
 
@@ -177,11 +177,11 @@ class LocalVersion:
         prefix = start = locate_owner(pane_id, owner, self._max_parallelism)
         reader = RowReader()
         while start is not None:
-            found = list(islice(_from(self._reading(), start), _SCAN))
+            # No row is read behind those of the key: most have few.
+            under = takewhile(lambda pair: pair[0].startswith(prefix), _from(self._reading(), start))
+            found = list(islice(under, _SCAN))
             start = found[-1][0] + b"\0" if len(found) == _SCAN else None
             for key, raw in found:
-                if not key.startswith(prefix):
-                    return
                 row = reader.row(key[6:], raw, known)
                 if row is not None:
                     yield row
