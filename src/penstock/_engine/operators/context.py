@@ -140,7 +140,7 @@ class EngineRuntimeContext(RuntimeContext):
             msg = f"{operation} takes a {kind.descriptor.__name__}, not {descriptor!r}."
             raise TypeError(msg)
         table = self._table(descriptor.get_name(), kind.declared(descriptor))
-        declare_life(table, descriptor, self._context)
+        declare_life(table, kind, descriptor, self._context)
         return kind.state(descriptor, self._scope(table, self._key))
 
     def _table(self, name: str, kind: str) -> Table:

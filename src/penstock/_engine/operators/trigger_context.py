@@ -155,5 +155,5 @@ class TriggerState(Trigger.OnMergeContext):
         kind = kind_of(descriptor)
         # Apart from the states of the function, which may have the same name.
         table = self._store.table(f"trigger-{descriptor.get_name()}", kind=kind.declared(descriptor))
-        declare_life(table, descriptor, self._context)
+        declare_life(table, kind, descriptor, self._context)
         return kind.state(descriptor, StateScope(table, row, self._context.operator_name))

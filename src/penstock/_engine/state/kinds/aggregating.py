@@ -17,6 +17,7 @@ class AggregatingKind(StateKind[AggregatingStateDescriptor]):
     """One accumulator per key."""
 
     name = "aggregating"
+    can_expire = True
     descriptor = AggregatingStateDescriptor
 
     def state(self, descriptor: AggregatingStateDescriptor, scope: StateScope) -> AggregatingState[Any, Any]:

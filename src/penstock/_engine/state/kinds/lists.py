@@ -35,6 +35,7 @@ class ListKind(StateKind[ListStateDescriptor]):
     """One list per key."""
 
     name = "list"
+    can_expire = True
     descriptor = ListStateDescriptor
 
     def state(self, descriptor: ListStateDescriptor, scope: StateScope) -> ListState[Any]:

@@ -25,6 +25,7 @@ class MapKind(StateKind[MapStateDescriptor]):
     """One map per key."""
 
     name = "map"
+    can_expire = True
     descriptor = MapStateDescriptor
     has_sub_keys = True
 

@@ -20,6 +20,7 @@ class ReducingKind(StateKind[ReducingStateDescriptor]):
     """One value per key, that a function adds to."""
 
     name = "reducing"
+    can_expire = True
     descriptor = ReducingStateDescriptor
 
     def state(self, descriptor: ReducingStateDescriptor, scope: StateScope) -> ReducingState[Any]:

@@ -24,6 +24,7 @@ class ValueKind(StateKind[ValueStateDescriptor]):
     """One value per key."""
 
     name = "value"
+    can_expire = True
     descriptor = ValueStateDescriptor
 
     def state(self, descriptor: ValueStateDescriptor, scope: StateScope) -> ValueState[Any]:
