@@ -60,9 +60,9 @@ DESCRIPTORS: dict[str, Any] = {
 KEYS = ["a", "b", 7]
 #: What the clock is moved by; times to live are 100 and 300 ms.
 MOMENTS = [1, 5, 40, 40, 100, 101, 350, -50, -120, -400]
-STEPS = 60
+STEPS = 150
 #: The campaign asks for more.
-LIVES = int(os.environ.get("PENSTOCK_TTL_LIVES", "25"))
+LIVES = int(os.environ.get("PENSTOCK_TTL_LIVES", "16"))
 FIRST = int(os.environ.get("PENSTOCK_TEST_SEED", "0"))
 
 
@@ -138,11 +138,12 @@ class Job:
         what = choose.random()
         if what < 0.65:
             use(choose.choice(list(DESCRIPTORS)), choose.choice(KEYS), choose.randrange(3))
-        elif what < 0.82:
+        elif what < 0.8:
             self.now = max(1, self.now + choose.choice(MOMENTS))
-        elif what < 0.95:
-            self.end_epoch(choose.choice(["delta", "delta", "snapshot", "void"]), anew=choose.random() < 0.2)
-        elif what < 0.99:
+        elif what < 0.93:
+            how = choose.choice(["delta", "delta", "delta", "delta", "snapshot", "void"])
+            self.end_epoch(how, then=choose.choice(["", "", "", "", "here", "elsewhere"]))
+        elif what < 0.995:
             self.start_otherwise(self.some_life(), choose.randint(1, 3))
         else:
             self.nobody_reads_what_expires()
@@ -273,7 +274,7 @@ class Job:
 
     # ----------------------------------------------------------------------------------------------------- the driver's
 
-    def end_epoch(self, how: str, anew: bool) -> None:
+    def end_epoch(self, how: str, then: str = "") -> None:
         self.look()
         for store, part in zip(self.subtasks.stores, self.subtasks.parts, strict=True):
             if how == "snapshot":
@@ -283,7 +284,8 @@ class Job:
         if how != "void":
             self.committed = deepcopy(self.model)
             self.checkpoint_id += 1
-        if anew:
+        if then:
+            self.machines -= then == "here"  # another process, over what that machine has on its disk
             self.start(self.subtasks.parallelism, [part.lineage for part in self.subtasks.parts], self.life)
         else:
             self.begin_epoch()
@@ -298,7 +300,7 @@ class Job:
             return
         self.now += 100_000
         for _ in range(12):  # marks leave memory, and rows the local version, when that moves
-            self.end_epoch("delta", anew=False)
+            self.end_epoch("delta")
         for store in self.subtasks.stores:
             for table in store.tables:
                 assert [row for pane in table.panes.values() for row in pane.rows()] == []

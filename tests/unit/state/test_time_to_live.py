@@ -176,6 +176,33 @@ def test_time_to_live_is_added_changed_and_removed_between_starts(tmp_path: Path
     assert job.read() == job.empty
 
 
+def test_entries_that_are_written_while_expired_ones_are_gone_through_stay(tmp_path: Path) -> None:
+    job = Job(tmp_path, "map", SEEN_ONCE)
+    for number in range(5):
+        job.put(number)
+    job.harness.clock.advance(100)
+
+    def renew(state: Any) -> list[Any]:
+        return [state.put((key + 1) % 5, "new") for key in state]
+
+    job.harness.process_element(("k", renew))
+    assert job.read() == dict.fromkeys(range(5), "new")
+
+
+def test_list_whose_clock_goes_back_does_not_lose_older_items_to_newer_ones(tmp_path: Path) -> None:
+    job = Job(tmp_path, "list", NEVER_SEEN)
+    assert job.read() == []
+    job.harness.clock.advance(1_000)
+    for number in range(3):
+        job.put(number)
+        job.harness.clock.advance(5)
+    job.harness.clock.jump(-80)
+    job.put(3)
+    job.harness.clock.advance(110)  # the last item is over, the first ones are not
+    job.start(NEVER_SEEN)
+    assert job.read() == [0, 1, 2]
+
+
 class Pairs(KeyedCoProcessFunction, KeyedBroadcastProcessFunction):
     """Counts what both inputs bring, for a time."""
 
