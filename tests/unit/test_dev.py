@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import importlib.util
+import os
 import shutil
 import sys
 from pathlib import Path
@@ -29,7 +30,7 @@ def test_makefile_has_a_recipe_for_each_chore_and_each_calls_the_script(dev: Mod
     recipes = {
         line.partition(":")[0]: lines[number + 1].split() for number, line in enumerate(lines) if line[:1].islower()
     }
-    assert recipes.keys() == dev.CHORES.keys()
+    assert recipes.keys() == dev.chores().keys()
     for name, recipe in recipes.items():
         assert recipe[:3] == ["@$(PYTHON)", "dev.py", name]
 
@@ -37,13 +38,33 @@ def test_makefile_has_a_recipe_for_each_chore_and_each_calls_the_script(dev: Mod
 def test_help_lists_every_chore_once(dev: ModuleType, capsys: pytest.CaptureFixture[str]) -> None:
     assert dev.main([]) == 0
     listed = [line.split()[0] for line in capsys.readouterr().out.splitlines() if line.startswith("  ")]
-    assert sorted(listed) == sorted(dev.CHORES)
+    assert listed == list(dev.chores())
 
 
 def test_unknown_chore_is_answered_with_those_that_exist(dev: ModuleType, capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit):
         dev.main(["tset"])
-    assert "there is no chore 'tset'; there are demo, test" in capsys.readouterr().err
+    assert "there is no chore 'tset'; there are demo, check" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(("chore", "lock"), [("demo", "DEMO_LOCK"), ("check", "DEV_LOCK")])
+def test_chore_runs_in_the_environment_that_it_needs_with_its_arguments(
+    dev: ModuleType, monkeypatch: pytest.MonkeyPatch, chore: str, lock: str
+) -> None:
+    calls: list[tuple[object, ...]] = []
+    monkeypatch.setattr(dev, "ready", lambda lock: lock)
+    monkeypatch.setattr(dev, "call", lambda *words: calls.append(words) or 3)
+    assert dev.main([chore, "--crash", "twice"]) == 3
+    assert calls == [(getattr(dev, lock), "-m", "poethepoet", chore, "--crash", "twice")]
+
+
+def test_processes_of_a_chore_find_the_programs_of_the_environment_and_keep_what_they_compile(
+    dev: ModuleType, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PYTHONDONTWRITEBYTECODE", "1")
+    environment = dev.child_environment()
+    assert environment["PATH"].split(os.pathsep)[0] == str(dev.environment_python().parent)
+    assert "PYTHONDONTWRITEBYTECODE" not in environment
 
 
 @pytest.mark.parametrize("version", [(3, 8, 1), (3, 14, 0)])
