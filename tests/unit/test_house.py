@@ -51,8 +51,9 @@ def lines_of_code(text: str) -> list[str]:
     """Return the lines without layout, comments, docstrings and imports."""
     left_out: set[int] = set()
     for node in ast.walk(ast.parse(text)):
-        is_text = isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
-        if is_text or isinstance(node, (ast.Import, ast.ImportFrom)):
+        if isinstance(node, (ast.Import, ast.ImportFrom)) or (
+            isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
+        ):
             left_out |= set(range(node.lineno, (node.end_lineno or node.lineno) + 1))
     kept = (line for number, line in enumerate(text.splitlines(), 1) if number not in left_out)
     bare = (re.sub(r"(^|\s+)# .*$|^#$", "", line).strip() for line in kept)
