@@ -6,7 +6,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
 #: The groups of pyproject.toml that have locks, in the order in which they are made.
-GROUPS = ("build", "dev", "demo", "campaign", "flink", "go")
+GROUPS = ("build", "dev", "demo", "campaign", "flink", "flink-client", "go")
 #: Of these the environment is made, with what Penstock needs itself.
 ENVIRONMENT = ("dev", "demo")
 
