@@ -207,6 +207,7 @@ def clean() -> None:
         ".venv*",
         ".bench",
         ".flink",
+        ".flink-client",
         "build",
         "dist",
         "out",
