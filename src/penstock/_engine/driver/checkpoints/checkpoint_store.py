@@ -117,7 +117,7 @@ class CheckpointStore:
         return checkpoint_ids(self._storage.names(job_id))
 
     def list_entries(self, instruction: do.ListChainEntries) -> ev.Event:
-        """List the ids of a chain; newest directories without metadata, left by drivers that died early, do not count."""
+        """List the ids of a chain, without newest directories that have no metadata: their drivers died early."""
         job_id = instruction.job_id
         ids = self._ids(job_id)
         while ids and METADATA not in self._storage.names(checkpoint_path(job_id, ids[-1])):
