@@ -142,7 +142,7 @@ class StreamExecutionEnvironment:
         return self._set(option_table.RUNTIME_MODE, execution_mode.name)
 
     def enable_checkpointing(self, interval: int, mode: CheckpointingMode | None = None) -> StreamExecutionEnvironment:
-        """Take checkpoints while the job runs, so that it can go on after a failure.
+        """Take checkpoints while the job runs, so that it can continue after a failure.
 
         Args:
             interval: Milliseconds between two checkpoints, at least 10.

@@ -1,7 +1,7 @@
 """How a file becomes records: the formats of the file source.
 
 A format is a description that is pickled with the job. Reading is a generator of blocks, each with the position behind
-it; to go on from a snapshot is to read the same part again from such a position.
+it; to continue from a snapshot is to read the same part again from such a position.
 """
 
 from __future__ import annotations

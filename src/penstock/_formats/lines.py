@@ -186,7 +186,7 @@ class _Ahead:
 
 
 def _at_first_line(stream: BinaryIO, part: FilePart, *, compressed: bool) -> _Ahead:
-    """Go to where reading goes on, or to the first line that does not begin before the part."""
+    """Go to where reading continues, or to the first line that does not begin before the part."""
     position = part.position or 0
     if compressed:  # some of these streams can only be read on
         ahead = _Ahead(stream, 0)

@@ -46,7 +46,7 @@ class CompletableFuture(Generic[T]):
         return CompletableFuture(future)
 
     def cancel(self) -> bool:
-        """Stop waiting for the answer, and tell whether that was still possible; what was asked for goes on."""
+        """Stop waiting for the answer, and tell whether that was still possible; what was asked for continues."""
         return self._future.cancel()
 
     def cancelled(self) -> bool:

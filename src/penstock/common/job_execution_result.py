@@ -89,7 +89,7 @@ class JobExecutionResult:
         """Return how many records came too late and were dropped, by the name of the operator.
 
         Ours; only operators that have dropped any are named. The numbers count with the checkpoints, as accumulators
-        do, so they go on over restarts and savepoints.
+        do, so they continue over restarts and savepoints.
         """
         return dict(self.late_records_dropped)
 

@@ -29,7 +29,7 @@ class JobListener(ABC):
     they are made without arguments.
 
     Both methods run in the thread that calls the environment. An error that one of them raises is logged, and the job
-    goes on. PyFlink has no such class; names and calls are those of Flink's Java class.
+    continues. PyFlink has no such class; names and calls are those of Flink's Java class.
 
     Source: org.apache.flink.core.execution.JobListener.
 

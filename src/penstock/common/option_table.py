@@ -5,7 +5,7 @@ through :data:`OPTIONS`, which also holds the keys of Flink's that nothing here 
 <penstock.common.unread_options>`). A key with a setter in the API but no effect says why.
 
 Two defaults differ from Flink's on purpose: a job keeps its two newest checkpoints, and keeps them when it is cancelled
-or fails, so that there is always something to go on from.
+or fails, so that there is always something to continue from.
 """
 
 from __future__ import annotations

@@ -68,7 +68,7 @@ class SinkRun:
     Args:
         sink: The sink.
         parallelism: The number of writers.
-        checkpoint: What to go on from; its committables are left to the caller.
+        checkpoint: What to continue from; its committables are left to the caller.
         keep_writers: Keep each writer from epoch to epoch; else a new one is made for every epoch.
         job_id: The job.
         run_id: The run of the job.
@@ -116,7 +116,7 @@ class SinkRun:
         return self._last
 
     def void_epoch(self, *records: Sequence[Any]) -> None:
-        """Run an epoch whose checkpoint never completes: the next one goes on from the one before."""
+        """Run an epoch whose checkpoint never completes: the next one continues from the one before."""
         self._attempt(records, end_of_input=False)
         self.drop_writers()
 
@@ -308,7 +308,7 @@ class SinkContract:
         self._same(test, self._records, "after an aborted epoch was run again")
 
     def check_writers_that_are_kept_and_dropped(self) -> None:
-        """A writer may run any of the epochs, go on with the next one or not, and run some that never count."""
+        """A writer may run any of the epochs, continue with the next one or not, and run some that never count."""
         for fates in product(("kept", "dropped", "void"), repeat=2):
             test = self._make()
             run = SinkRun(test.sink)
@@ -338,7 +338,7 @@ class SinkContract:
         self._same(test, self._records, "with a second attempt of the same epoch")
 
     def check_commits_left_over_from_before_a_crash(self) -> None:
-        """What was prepared before a crash is committed after it, and then the run goes on."""
+        """What was prepared before a crash is committed after it, and then the run continues."""
         test = self._make()
         run = SinkRun(test.sink)
         checkpoint = run.epoch([*self._epochs[0], *self._epochs[1]])
@@ -363,7 +363,7 @@ class SinkContract:
     def check_going_back_to_an_older_checkpoint_loses_nothing(self) -> None:
         """Records written anew after an older checkpoint are not mistaken for those that were committed before.
 
-        A second start from there may be refused, by an error of Penstock's: what is to go on may be published by then.
+        Penstock may refuse a second start from there, because its unfinished data may be published by then.
         """
         test = self._make()
         run = SinkRun(test.sink)
@@ -375,7 +375,7 @@ class SinkContract:
             try:
                 again.commit(again.epoch([*self._epochs[1], *self._epochs[2]], end_of_input=True))
             except PenstockError:
-                break  # what it goes on with has been published since: an error says so
+                break  # what it continues with has been published since: an error says so
         seen = Counter(map(repr, test.read()))
         missing = Counter(map(repr, self._records)) - seen
         assert not missing, f"after going back to an older checkpoint {missing.total()} records are missing: {missing}"
@@ -393,7 +393,7 @@ class SinkContract:
             self._same(test, self._records, f"after another job of {'this' if job_id == _JOB_ID else 'another'} id")
 
     def check_copy_takes_nothing_of_the_other_job(self) -> None:
-        """A job that starts from a checkpoint of another one, which goes on, leaves it all that it has staged.
+        """A job that starts from a checkpoint of another one, which continues, leaves it all that it has staged.
 
         What comes behind the checkpoint is made by both, so records may be in one target twice, but none is missing.
         """

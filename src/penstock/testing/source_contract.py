@@ -47,7 +47,7 @@ class SourceRun:
     Args:
         source: The source.
         parallelism: The number of readers.
-        checkpoint: What to go on from.
+        checkpoint: What to continue from.
         keep_readers: Keep each reader from epoch to epoch; else a new one is made for every epoch.
     """
 

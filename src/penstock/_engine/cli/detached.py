@@ -1,4 +1,4 @@
-"""Starting a program that goes on by itself: a process in a session of its own, and a file for what it prints."""
+"""Starting a program that continues by itself: a process in a session of its own, and a file for what it prints."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def start_detached(
             f"{script.name} runs, but had no job that could be asked within {patience_s:.0f} s. `penstock list` shows "
             "it as soon as there is one; what the program prints is in the log."
         )
-    process.returncode = 0  # it goes on, and nobody here waits for it
+    process.returncode = 0  # it continues, and nobody here waits for it
     return ExitCode.OK
 
 

@@ -31,7 +31,7 @@ def print_json(value: object) -> None:
 
 
 def print_table(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
-    """Print rows below the names of their columns; on a terminal, what is too long goes on in the next line."""
+    """Print rows below the names of their columns; on a terminal, what is too long continues in the next line."""
     table = Table(box=None, pad_edge=False, header_style="bold", show_header=any(columns))
     for column in columns:
         table.add_column(column, overflow="fold")

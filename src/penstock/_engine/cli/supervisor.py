@@ -1,7 +1,7 @@
 """Keeps a program running: starts it, starts it again after a crash, and stops when it has ended for good.
 
-The jobs of the program go on from their newest checkpoints: each process finds in a note which jobs the ones before it
-have started (`gateway.supervision`). Signals that end a program are passed on, and then its end is final.
+The jobs of the program continue from their newest checkpoints: each process finds the jobs of earlier processes in a
+note (`gateway.supervision`). Signals that end a program are passed on, and then its end is final.
 """
 
 from __future__ import annotations
@@ -104,7 +104,7 @@ class Supervisor:
 
         Raises:
             LocalDirectoryError: There is no place for the note of its jobs.
-            SupervisionNoteError: That note was lost or damaged, so that its jobs could not go on.
+            SupervisionNoteError: That note was lost or damaged, so that its jobs could not continue.
         """
         with Supervision() as supervision, self._passing_signals_on():
             if not is_usual(supervision.note.path):

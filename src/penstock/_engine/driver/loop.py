@@ -214,7 +214,7 @@ class JobLoop:
     def _close_enumerators(self, instruction: do.CloseEnumerators) -> None:
         try:
             self._enumerators.close(instruction)
-        except Exception:  # noqa: BLE001 - the job goes on without it
+        except Exception:  # noqa: BLE001 - the job continues without it
             _log.warning("An enumerator of job %r failed to close", self._job_name, exc_info=True)
 
     def _change_status(self, instruction: do.ChangeStatus) -> None:

@@ -92,7 +92,7 @@ class CheckpointView:
 
 @dataclass(frozen=True, slots=True)
 class RestoredView:
-    """What the job went on from last."""
+    """What the job continued from last."""
 
     checkpoint_id: int
     #: In epoch milliseconds.

@@ -43,7 +43,7 @@ class JobControl(Protocol):
 
     @property
     def failures(self) -> tuple[JobFailure, ...]:
-        """The last failures, oldest first, those included that the job went on after."""
+        """The last failures, oldest first, those included that the job continued after."""
         ...
 
     def savepoint(self, directory: str | None, stop: StopMode, timeout_ms: int | None = None) -> Future[str]:

@@ -66,5 +66,5 @@ class JobStatusListener(Protocol):
         ...
 
     def on_failure(self, failure: JobFailure) -> None:
-        """Note a failure, whether the job goes on or not."""
+        """Note a failure, whether the job continues or not."""
         ...

@@ -105,7 +105,7 @@ class Operator(ABC):
     context: OperatorContext
     #: Whether it puts out the records of side outputs apart from those of the main output.
     parts_tagged: bool = False
-    #: Whether what functions give out goes on without a copy.
+    #: Whether what functions give out continues without a copy.
     object_reuse: bool = False
 
     def __init__(self) -> None:

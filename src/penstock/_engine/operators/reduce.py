@@ -1,4 +1,4 @@
-"""The rolling reduce of a keyed stream: each record is folded into its key's value, and the new value goes on."""
+"""The rolling reduce of a keyed stream: each record is folded into its key's value, and the new value continues."""
 
 from __future__ import annotations
 

@@ -27,7 +27,7 @@ class SideOutputs:
     Args:
         with_timestamps: Whether the records of the main output get timestamps.
         parts_tagged: False keeps pairs of a tag and a value in the main output.
-        object_reuse: Whether records go on without a copy.
+        object_reuse: Whether records continue without a copy.
     """
 
     __slots__ = ("given", "main", "parts_tagged", "sides", "stamps_main")

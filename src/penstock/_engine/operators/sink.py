@@ -35,7 +35,7 @@ _log = logging.getLogger(__name__)
 class WriterContext:
     """What a writer can see: `penstock.datastream.connectors.base.WriterInitContext`.
 
-    A writer that goes on sees each epoch through the context that it was made with.
+    A writer that continues sees each epoch through the context that it was made with.
     """
 
     def __init__(self, context: OperatorContext, epoch: EpochContext) -> None:
@@ -58,7 +58,7 @@ class WriterContext:
 
 
 class SinkWriterOperator(Operator):
-    """Feeds a sink's writer, which goes on with the next epoch where this operator ran the last one that counts.
+    """Feeds a sink's writer, which continues with the next epoch where this operator ran the last one that counts.
 
     Else it is dropped, and another one is made from the state of that epoch (decision 31).
     """

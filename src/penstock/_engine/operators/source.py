@@ -149,7 +149,7 @@ class _ReaderOutput(ReaderOutput[Any]):
     def __init__(self, operator: SourceOperator) -> None:
         self.operator = operator
         self.batches: list[RowBatch] = []
-        #: Whether the reader may go on having what it emits.
+        #: Whether the reader may continue having what it emits.
         self.copies = True
         self.record_type: type | None = None
         self.records = 0

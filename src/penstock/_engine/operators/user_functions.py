@@ -1,8 +1,8 @@
-"""What operators around functions of the user's share: the order of their start, and the operator state that they keep.
+"""The base of operators around user functions: the order of their start, and their operator state.
 
-A function object with operator state holds in attributes what only its snapshot tells. So it goes on only from its own
-last epoch; where that was run in another process, or where a union list needs all subtasks to start from one
-checkpoint, the runtime makes the operator anew.
+A function object with operator state may keep it in attributes between snapshots. So it continues only after its own
+last epoch; if another process ran that, or if a union list needs all subtasks to start from one checkpoint, the
+runtime makes the operator anew.
 """
 
 from __future__ import annotations

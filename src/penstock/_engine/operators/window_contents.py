@@ -59,7 +59,7 @@ class WindowContents:
                 self.put(other, ABSENT)
 
     def fire(self, address: Composite, window: Window, key: Any, results: WindowResults, out: SideOutputs) -> None:
-        """Put out the result of a window; it may go on after that."""
+        """Put out the result of a window; it may continue after that."""
         value = self.row(address)
         if value is not ABSENT:
             results.emit([(address[0], key, own(value))], out, window.max_timestamp())

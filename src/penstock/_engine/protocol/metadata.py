@@ -54,7 +54,7 @@ class OperatorSubtaskState:
     #: What the operator returned from its last accepted snapshot; None when it has no such state.
     state: bytes | None = None
     finished: bool = False
-    #: It finished because the job was drained: it goes on from there when the savepoint is restored.
+    #: It finished because the job was drained: it continues from there when the savepoint is restored.
     drained: bool = False
     #: Lists and broadcast maps of functions; each union item belongs to one subtask, also when that has finished.
     operator_state: Lineage = ()
@@ -72,7 +72,7 @@ class ReaderMessages:
 
 @dataclass(frozen=True, slots=True)
 class ReturnedSplits:
-    """Splits of a former reader that go back to the enumerator, because that reader does not go on."""
+    """Splits of a former reader that go back to the enumerator, because that reader does not continue."""
 
     subtask: int
     splits: tuple[bytes, ...]
@@ -93,7 +93,7 @@ class SourceCoordinatorState:
     unseen: tuple[ReaderMessages, ...] = ()
     #: What it gets back before anything else.
     returned: tuple[ReturnedSplits, ...] = ()
-    #: The source had finished, and goes on with what is new: the enumerator is to look for that first.
+    #: The source had finished, and continues with what is new: the enumerator is to look for that first.
     reopened: bool = False
 
 
@@ -242,7 +242,7 @@ GivenUps: TypeAlias = tuple[GivenUp, ...] | UnsetType
 
 @dataclass(frozen=True, slots=True)
 class JobSnapshot:
-    """The whole state of a job at a checkpoint: a driver needs nothing else to go on."""
+    """The whole state of a job at a checkpoint: a driver needs nothing else to continue."""
 
     vertices: tuple[VertexMetadata, ...]
     #: By operator uid.
@@ -271,7 +271,7 @@ class JobSnapshot:
 
 @dataclass(frozen=True, slots=True)
 class ParentCheckpoint:
-    """The checkpoint that a chain entry goes on from."""
+    """The checkpoint that a chain entry continues from."""
 
     checkpoint_id: int
     #: Relative to the checkpoint directory, or a URL when it is outside of it.
@@ -305,13 +305,13 @@ class ChainEntry:
     keeps_checkpoints: bool = True
     #: Checkpoints and savepoints from elsewhere that the job has claimed and not deleted, as `ParentCheckpoint.path`.
     claimed: tuple[str, ...] = ()
-    #: The first id of what the job owns here. Below it are checkpoints of runs that it does not go on from: the user's.
+    #: The first id that the job owns here. Below it are checkpoints of runs that it does not continue: the user's.
     begins: int = 0
-    #: This run, and those that it goes on from, oldest first: what they have staged, and nothing names, may go.
+    #: The runs that this one continues, and this one, oldest first: their unnamed staged files may be deleted.
     runs: tuple[str, ...] = ()
     #: Read from older documents alone, as `begins` behind the last of them: what the job was started from unclaimed.
     spared: tuple[int, ...] | UnsetType = UNSET
-    #: Its writer goes on from the parent, and brings no stop to its end that the parent was to be the last step of.
+    #: Its writer continues from the parent, and brings no stop to its end that the parent was to be the last step of.
     resumes: bool = False
     #: Where the job has come to its end: what it has counted, by operator uid and name.
     accumulators: dict[str, dict[str, StoredAccumulator]] | UnsetType = UNSET

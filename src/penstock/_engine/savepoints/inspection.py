@@ -33,7 +33,7 @@ class OperatorStateInfo:
     mode: str
     #: Items of a list over all subtasks; of a broadcast state, maps: one in each subtask.
     items: int
-    #: Of these: those of an operator that has finished as a whole; a start hands them out only where it goes on again.
+    #: The items among them of a finished operator, which a start assigns only if the operator runs again.
     finished_items: int = 0
 
 
@@ -81,7 +81,7 @@ class OperatorInfo:
     #: Bytes of all its state, in files and in the metadata.
     bytes: int
     finished_subtasks: int
-    #: Subtasks that finished because the job was drained: they go on from there.
+    #: Subtasks that finished because the job was drained: they continue from there.
     drained_subtasks: int
     #: Committables that are not known to be committed; a start from here commits them first.
     pending_committables: int

@@ -1,7 +1,7 @@
 """What dead jobs left behind: found first, with the reason why it is dead, and removed only on request.
 
 Nothing is listed that a job which runs, or can be resumed, may need. What cannot be told is not listed as dead, but
-said. In checkpoint directories only jobs that have ended are looked at: a job that goes on cleans up after itself.
+said. In checkpoint directories only jobs that have ended are looked at: a job that continues cleans up after itself.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Staged files of the file sink that no checkpoint or savepoint will ever publish.
 
 A staged file's name says which attempt of which job wrote it. Whether it is needed is told without unpickling anything:
-the bytes that a sink has put into a checkpoint hold the names of all that it goes on with or still has to publish.
+the bytes that a sink has put into a checkpoint hold the names of all that it continues with or still has to publish.
 
 A job may have been started from a checkpoint of any other, and needs what that names until it has copies. So while
 there is one of which it is not known what it needs, no staged file is dead, whichever job has written it.
@@ -29,7 +29,7 @@ class StagedFiles:
     """Looks for staged files of jobs that are over.
 
     Args:
-        chains: Those of all jobs that the checkpoint directories have: one may go on with what another has staged.
+        chains: Those of all jobs that the checkpoint directories have: one may continue with what another has staged.
         over: Those of jobs that have ended.
         ended_jobs: Ids of jobs that have ended, as the user says.
         savepoints: The paths of all that may be a savepoint.

@@ -82,7 +82,7 @@ class LeftoverPlaces:
         sink_directories: Folders that file sinks write to.
         ended_jobs: Ids of jobs that somebody knows to have ended, though no entry says so: a killed one that nobody
             will resume, or one without a checkpoint directory.
-        retained: Whether checkpoints of ended jobs count as left over that the job's last run did not go on from.
+        retained: Whether checkpoints of ended jobs count as left over that the job's last run did not continue from.
         local: Whether to look at the temporary directory of this machine.
         options: Options of the object store.
     """

@@ -78,7 +78,7 @@ class ClassDataArchive:
         return self.directory / f"{archive_maker.LIST}{secrets.token_hex(8)}"
 
     def make(self, java: str, class_path: str, class_list: Path) -> None:
-        """Start making the archive in a process that goes on when this one has ended; never raises.
+        """Start making the archive in a process that continues when this one has ended; never raises.
 
         Args:
             java: The Java that ran.

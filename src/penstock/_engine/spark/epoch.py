@@ -160,7 +160,7 @@ class SparkEpochRunner:
         group = f"penstock-{id(self):x}-{next(self._runs)}"
         self._running = group, plan
         if self._cancelled.is_set():
-            self._cancelled.clear()  # a cancellation is for one epoch: after a restart the job goes on
+            self._cancelled.clear()  # a cancellation is for one epoch: after a restart the job continues
             raise EpochCancelledError(plan.checkpoint_id)
         context = self._spark.session.sparkContext
         dispatches = pack_dispatches(plan)

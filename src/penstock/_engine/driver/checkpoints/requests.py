@@ -124,7 +124,7 @@ class ClientRequests:
         refusal: Exception | None = None
         try:
             self._savepoints.probe(request.path)
-        except Exception as error:  # noqa: BLE001 - whatever the store raises, the job goes on
+        except Exception as error:  # noqa: BLE001 - whatever the store raises, the job continues
             refusal = error
         with self._lock:
             self._looked_at[request.id] = refusal
