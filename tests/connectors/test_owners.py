@@ -71,7 +71,7 @@ def kind_of(place: Path, path: Path) -> str | None:
     found: str | None = None
     match path.relative_to(place).parts:
         case ("checkpoints", name, *_) if name in {MARK, START_ORDER}:
-            found = "the mark, and the order of claims"
+            found = "the mark, and the start order"
         case ("checkpoints", _, "shared", name):
             found = "results that the program has not got" if name.endswith(".out") else "state files"
         case ("checkpoints", _, "blobs", *_):
