@@ -73,7 +73,7 @@ def kind_of(place: Path, path: Path) -> str | None:
         case ("checkpoints", name, *_) if name in {MARK, START_ORDER}:
             found = "the mark, and the start order"
         case ("checkpoints", _, "shared", name):
-            found = "results that the program has not got" if name.endswith(".out") else "state files"
+            found = "undelivered output" if name.endswith(".out") else "state files"
         case ("checkpoints", _, "blobs", *_):
             found = "programs"
         case ("checkpoints", _, _, "_metadata"):
@@ -94,7 +94,7 @@ def record_kind(path: Path) -> str | None:
         kind = decode_chain_entry(path.read_bytes(), "").kind
     except FileNotFoundError:
         return None
-    return "checkpoints" if kind is ChainEntryKind.CHECKPOINT else "records of starts and ends"
+    return "checkpoints" if kind is ChainEntryKind.CHECKPOINT else "takeover and terminal entries"
 
 
 class Watch:
