@@ -36,10 +36,10 @@ if TYPE_CHECKING:
 
 
 class UserFunctionOperator(Operator):
-    """An operator with functions of the user's.
+    """An operator with user functions.
 
-    On start, each function's `initialize_state` comes before its `open`, and both see the state that the epoch starts
-    from.
+    At the start, each function's `initialize_state` runs before its `open`, and both see the state at the start of the
+    epoch.
     """
 
     def __init__(self) -> None:
@@ -70,7 +70,7 @@ class UserFunctionOperator(Operator):
             function: The function.
             runtime_context: What it is opened with.
             epoch: The epoch that begins.
-            yields: Whether it may yield records when it hears of an end.
+            yields: Whether its methods for the end of the input may yield records.
         """
         if yields:
             self._yielding.append(function)
