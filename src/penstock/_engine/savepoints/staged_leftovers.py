@@ -45,16 +45,16 @@ class StagedFiles:
         options: Mapping[str, str],
     ) -> None:
         self._options = options
-        #: What may need anything: while there is any, nothing counts as left over.
+        #: The jobs whose needs are unknown: as long as there are any, no file counts as left over.
         self.unclear: list[UnclearLeftover] = []
-        #: The bytes in which sinks name what they need.
+        #: The bytes in which sinks name the files that they need.
         self._needed: list[bytes] = []
         for path in savepoints:
             self._add_savepoint(path)
         self._ended_jobs = ended_jobs
         chains = tuple(chains)
         ended = {id(chain) for chain in over}
-        # Chains of which all is known that they need, and that have ended; all others may need what they have staged.
+        # Ended chains whose needs are all known; all others may need their staged files.
         dead = [chain for chain in chains if self._add_chain(chain) and id(chain) in ended]
         living = [chain for chain in chains if chain not in dead]
         self._known = frozenset[str]().union(*(chain.runs for chain in chains))
@@ -63,7 +63,7 @@ class StagedFiles:
         self._over -= frozenset[str]().union(*(chain.runs for chain in living))
 
     def below(self, directories: Iterable[str], oldest_ms: int) -> list[Leftover]:
-        """Return what is left below sinks' folders and was written before a time."""
+        """Return the leftovers below sinks' folders that were written before a time."""
         # A connector's names are its own; this is the one place of the engine that asks for them.
         from penstock._connectors.files.opening import filesystem_of
         from penstock._connectors.files.staging import list_segments
@@ -119,7 +119,7 @@ class StagedFiles:
 
 
 def _unknown(job_id: str, run_id: str | None) -> str:
-    """Say what is not known of a staged file."""
+    """Return the reason why a staged file is unclear."""
     if run_id is None:
         return f"an older version has staged it for job {job_id}, and did not say in which run (--ended-job {job_id})"
     return (

@@ -61,7 +61,7 @@ _SCAN: Final = 1 << 10
 
 
 class VersionMeta(msgspec.Struct):
-    """What a version says about itself."""
+    """The metadata of a version."""
 
     layout: int
     key_groups: tuple[int, int]
