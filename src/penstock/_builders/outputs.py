@@ -1,4 +1,4 @@
-"""What every stream knows of itself, and where its records leave the program: sinks, prints, what is collected."""
+"""The base of all streams: their operator, and their outputs to sinks, print and collect."""
 
 from __future__ import annotations
 

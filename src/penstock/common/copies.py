@@ -32,7 +32,7 @@ _PLAIN: Final = (
     *(type(None), bool, int, float, complex, str, bytes, range, EllipsisType),
     *(date, datetime, time, timedelta, timezone, Decimal, Fraction, UUID),
 )
-#: Types whose values nothing can change; more are found on the way, such as enumerations.
+#: Types with immutable values; more are found at run time, such as enumerations.
 IMMUTABLE: Final[set[type]] = set(_PLAIN)
 #: Tells whether types are all of that kind: for the fields of a record.
 all_immutable: Final = IMMUTABLE.issuperset
@@ -47,7 +47,7 @@ def own(record: Any) -> Any:
     """Return a record as its receiver's own: what happens to the given one later does not reach it.
 
     Args:
-        record: What leaves a function.
+        record: The record that leaves a function.
 
     Returns:
         The record itself where nothing can change it, else a copy.

@@ -29,7 +29,7 @@ class JobClient(ABC):
 
     @abstractmethod
     def get_job_status(self) -> CompletableFuture[JobStatus]:
-        """Ask where the job stands."""
+        """Return the status of the job."""
 
     @abstractmethod
     def cancel(self) -> CompletableFuture[None]:

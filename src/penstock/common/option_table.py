@@ -1,4 +1,4 @@
-"""Every configuration key that Penstock reads: type, default, older names, and what it does.
+"""Every configuration key that Penstock reads: type, default, older names, and effect.
 
 Code reads a key with ``configuration.get(option_table.CHECKPOINTING_INTERVAL)``; checking, listing and messages go
 through :data:`OPTIONS`, which also holds the keys of Flink's that nothing here reads (:mod:`unread_options

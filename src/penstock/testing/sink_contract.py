@@ -68,7 +68,7 @@ class SinkRun:
     Args:
         sink: The sink.
         parallelism: The number of writers.
-        checkpoint: What to continue from; its committables are left to the caller.
+        checkpoint: The checkpoint to continue from; the caller commits its committables.
         keep_writers: Keep each writer from epoch to epoch; else a new one is made for every epoch.
         job_id: The job.
         run_id: The run of the job.
@@ -182,11 +182,11 @@ class SinkRun:
         return tuple(_all_serialized(serializer, states))
 
     def commit(self, checkpoint: SinkCheckpoint, *, may_be_committed: bool = False) -> list[TestCommitRequest]:
-        """Commit a checkpoint with a new committer and return what it said.
+        """Commit a checkpoint with a new committer and return its answers.
 
         Args:
             checkpoint: The checkpoint.
-            may_be_committed: What the requests say: whether an earlier try may have committed it.
+            may_be_committed: The property of the requests: whether an earlier try may have committed it.
 
         Raises:
             AssertionError: A committable was not committed.
@@ -261,7 +261,7 @@ class SinkContract:
             self._same(test, self._records, f"after the end with writers {'kept' if keep_writers else 'made anew'}")
 
     def check_nothing_appears_before_its_commit(self) -> None:
-        """What is written and prepared, but not committed, cannot be seen."""
+        """Written and prepared, but uncommitted data is not visible."""
         test = self._make()
         run = SinkRun(test.sink)
         checkpoint = run.epoch(self._records, end_of_input=True)
@@ -283,7 +283,7 @@ class SinkContract:
         self._same(test, self._records, "after repeated commits")
 
     def check_what_is_lost_before_its_commit_is_an_error(self) -> None:
-        """A first commit that misses what was staged does not count as done: it raises, or has all records."""
+        """A first commit that misses staged data does not count as done: it raises, or has all records."""
         test = self._make()
         run = SinkRun(test.sink)
         checkpoint = run.epoch(self._records, end_of_input=True)
@@ -338,7 +338,7 @@ class SinkContract:
         self._same(test, self._records, "with a second attempt of the same epoch")
 
     def check_commits_left_over_from_before_a_crash(self) -> None:
-        """What was prepared before a crash is committed after it, and then the run continues."""
+        """Data that was prepared before a crash is committed after it, and then the run continues."""
         test = self._make()
         run = SinkRun(test.sink)
         checkpoint = run.epoch([*self._epochs[0], *self._epochs[1]])
@@ -381,7 +381,7 @@ class SinkContract:
         assert not missing, f"after going back to an older checkpoint {missing.total()} records are missing: {missing}"
 
     def check_jobs_that_share_the_target(self) -> None:
-        """What a job has staged is left alone by the commits of another one, also where that has the same id."""
+        """The commits of a job do not touch the staged data of another one, even with the same id."""
         for job_id in ("a" * 32, _JOB_ID):
             test = self._make()
             run, other = SinkRun(test.sink), SinkRun(test.sink, job_id=job_id, run_id="b" * 32)
@@ -395,7 +395,7 @@ class SinkContract:
     def check_copy_takes_nothing_of_the_other_job(self) -> None:
         """A job that starts from a checkpoint of another one, which continues, leaves it all that it has staged.
 
-        What comes behind the checkpoint is made by both, so records may be in one target twice, but none is missing.
+        Both write the records after the checkpoint, so a target may have records twice, but none is missing.
         """
         first = set(map(repr, self._epochs[0]))
         for is_first in (True, False):

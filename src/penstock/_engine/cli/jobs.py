@@ -26,7 +26,7 @@ class RestTarget:
 
     Args:
         address: One server; None for all that the registry knows.
-        token: What the servers want to be shown, before what the registry says.
+        token: The bearer token for the servers; it overrides the registry's.
     """
 
     address: str | None = None
@@ -96,7 +96,7 @@ def _waiting_rows(with_process: set[str]) -> list[dict[str, Any]]:
 
 @contextmanager
 def found(place: RestTarget, wanted: str, wait: Poller | None = None) -> Generator[FoundJob]:
-    """Find one job, for as long as it is asked.
+    """Find one job, and keep its connection open meanwhile.
 
     Args:
         place: Where to look.

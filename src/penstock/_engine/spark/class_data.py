@@ -43,7 +43,7 @@ class ClassDataArchive:
     """The archive of one pair of Java and PySpark, which need not be there.
 
     Attributes:
-        directory: Where it is, and what is needed to make it; this user's alone.
+        directory: The directory of the archive and of the files to make it, which only this user can enter.
     """
 
     directory: Path
