@@ -1,7 +1,7 @@
-"""What the driver can know of a function before any task runs it: that it will ask for keyed state without a key.
+"""Refuses functions that are certain to use keyed state without a key, before any task runs them.
 
 Nothing is run. What is certain from a function's code are the calls that its ``open`` makes before the first branch,
-whatever happens. What is asked for behind a branch is found out in the task, and ends the job there.
+whatever happens. A call after a branch is found in the task, and ends the job there.
 """
 
 from __future__ import annotations
@@ -33,11 +33,11 @@ _BRANCHES: Final = frozenset(dis.hasjrel) | frozenset(dis.hasjabs)
 
 
 def refuse_what_is_lacking(kind: OperatorKind, members: Mapping[str, object]) -> None:
-    """Raise for functions that are certain to ask for what is not there.
+    """Raise for functions that are certain to use unsupported state.
 
     Args:
         kind: The operator's kind.
-        members: What it is made of.
+        members: The members of its payload.
 
     Raises:
         UnsupportedOperationError: Keyed state without a key.
