@@ -58,7 +58,9 @@ def record() -> ChainEntry:
     vertices = (
         VertexMetadata("Source: orders", ("orders",), (VertexSubtaskState(watermark=-(1 << 63)),)),
         VertexMetadata(
-            "Window", ("window",), (VertexSubtaskState((1 << 63) - 1, {5: ChannelStatus(9, True, True)}, True, 1_000),)
+            "Window",
+            ("window",),
+            (VertexSubtaskState((1 << 63) - 1, True, 1_000, outputs={5: ChannelStatus(9, True, True)}),),
         ),
     )
     commits = (OutstandingCommit("sink", 6, (Committable(1, b"\x80pickle", 3),)),)

@@ -222,7 +222,7 @@ def test_a_subtask_of_a_void_epoch_is_closed_in_a_worker_that_does_not_run_it_ag
     job.runner.workers = [WorkerCache()]
     job.epoch(1)
     assert open_now("f") == 2
-    first_worker.turn_to(job.plan_epoch(1).levels[0])
+    first_worker.turn_to(job.task())
     assert open_now("f") == 1
 
 
@@ -234,10 +234,10 @@ def test_a_subtask_that_the_driver_has_forgotten_in_a_worker_is_closed_there(pro
     job.runner.workers = [WorkerCache()]
     for _ in range(3):
         job.epoch(1)
-    first_worker.turn_to(job.plan_epoch(1).levels[0])
+    first_worker.turn_to(job.task())
     assert open_now("f") == 2
     job.history[0, 0] = job.history[0, 0][1:]
-    first_worker.turn_to(job.plan_epoch(1).levels[0])
+    first_worker.turn_to(job.task())
     assert open_now("f") == 1
 
 

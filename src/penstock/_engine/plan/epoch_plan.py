@@ -9,21 +9,27 @@ from penstock._engine.protocol.control import LogLine, SubtaskAck, TaskFailure, 
 from penstock._engine.protocol.rows import PayloadKind
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
 
-    from penstock._engine.protocol.control import LevelDispatch
+    from penstock._engine.protocol.control import JobDispatch, LevelDispatch
 
 
 @dataclass(frozen=True, slots=True)
 class EpochPlan:
-    """The dispatch of one epoch, level by level, and what its tasks need besides."""
+    """The dispatch of one epoch, level by level, and what its tasks need besides.
+
+    `dispatches.pack` makes of it what tasks get.
+    """
 
     checkpoint_id: int
     #: Which try of this checkpoint it is, from 1.
     attempt: int
+    job: JobDispatch
     levels: tuple[LevelDispatch, ...]
     #: Opens the checkpoint storage. Secrets may be among it, and Spark writes dispatches into its event log.
     storage_options: dict[str, str] = field(default_factory=dict[str, str], repr=False)
+    #: Puts dispatches into the checkpoint storage that are too large for a property of a Spark job; returns their path.
+    store: Callable[[bytes], str] | None = field(default=None, repr=False)
 
     @property
     def releases(self) -> bool:

@@ -16,7 +16,7 @@ from penstock.common.option_table import CHECKPOINT_INLINE_THRESHOLD, STATE_MEMO
 if TYPE_CHECKING:
     from penstock._engine.graph.job_graph import JobVertex
     from penstock._engine.operators.base import EpochContext
-    from penstock._engine.protocol.control import LevelDispatch
+    from penstock._engine.protocol.control import JobDispatch
     from penstock._engine.protocol.state_handle import StateHandle, StatePart
     from penstock._engine.state.memory_store import MemoryStore
     from penstock._engine.storage.checkpoint_storage import CheckpointStorage
@@ -28,13 +28,13 @@ _INLINE_UNION_BYTES: Final = 1 << 10
 class SubtaskState:
     """Makes the stores of one subtask, and reads and writes its state files."""
 
-    def __init__(self, vertex: JobVertex, subtask: int, dispatch: LevelDispatch, storage: CheckpointStorage) -> None:
+    def __init__(self, vertex: JobVertex, subtask: int, job: JobDispatch, storage: CheckpointStorage) -> None:
         self._vertex = vertex
         self._subtask = subtask
         self._storage = storage
-        self._job_id, self._run_id = dispatch.job_id, dispatch.run_id
-        self._local = Path(dispatch.local_directory)
-        configuration = Configuration.from_dict(dispatch.configuration)
+        self._job_id, self._run_id = job.job_id, job.run_id
+        self._local = Path(job.local_directory)
+        configuration = Configuration.from_dict(job.configuration)
         self._inline_bytes = configuration.get(CHECKPOINT_INLINE_THRESHOLD)
         self._memory_bytes = configuration.get(STATE_MEMORY)
 

@@ -1,37 +1,37 @@
 """Whether the acks of an epoch are accepted.
 
 Spark may run a task twice, and the second run need not give the same records. Each attempt stamps its rows with a token
-of its own and reports the tokens that it read, so the acks tell whether all of them saw one and the same epoch.
+of its own. Senders and receivers report sums over their rows (`protocol.row_sums`), which tell whether all of them saw
+one and the same epoch.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, TypeAlias
 
+from penstock._engine.protocol.row_sums import are_read
+
 if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable
+
+    from penstock._engine.graph.job_graph import JobEdge
     from penstock._engine.protocol.control import SubtaskAck
 
 #: A subtask: position of its vertex, and its index.
 Subtask: TypeAlias = tuple[int, int]
 
-#: By channel number: the subtask that sends.
-Inputs: TypeAlias = Mapping[int, Subtask]
-
 
 def void_reason(
-    checkpoint_id: int,
-    acks: Iterable[SubtaskAck],
-    expected: Mapping[Subtask, Inputs],
+    checkpoint_id: int, acks: Iterable[SubtaskAck], expected: Collection[Subtask], edges: Iterable[JobEdge]
 ) -> str | None:
     """Say why an epoch is void, None when it counts.
 
     Args:
         checkpoint_id: The checkpoint that the epoch was to complete.
         acks: What the tasks answered.
-        expected: The subtasks of the dispatch, each with its channels.
+        expected: The subtasks of the dispatch.
+        edges: All edges of the job.
     """
-    tokens: dict[Subtask, int] = {}
     answered: dict[Subtask, SubtaskAck] = {}
     for ack in acks:
         subtask = (ack.vertex, ack.subtask)
@@ -41,21 +41,20 @@ def void_reason(
             return f"{_name(subtask)} answered twice"
         if ack.checkpoint_id != checkpoint_id:
             return f"{_name(subtask)} answered for checkpoint {ack.checkpoint_id}"
-        answered[subtask], tokens[subtask] = ack, ack.token
+        answered[subtask] = ack
     missing = [subtask for subtask in expected if subtask not in answered]
     if missing:
         return f"{_name(missing[0])} did not answer" + (f", nor did {len(missing) - 1} others" if missing[1:] else "")
-    return next(filter(None, (_misread(ack, expected[subtask], tokens) for subtask, ack in answered.items())), None)
+    return next(filter(None, (_misread(edge, answered.values()) for edge in edges)), None)
 
 
-def _misread(ack: SubtaskAck, inputs: Inputs, tokens: Mapping[Subtask, int]) -> str | None:
-    """Say which channel a subtask did not read from the attempt that counts; senders that ended before are left out."""
-    for channel, sender in inputs.items():
-        token = tokens.get(sender)
-        if token is not None and ack.reads.get(channel) != token:
-            reader = _name((ack.vertex, ack.subtask))
-            return f"{reader} read another attempt of {_name(sender)} than the one that answered"
-    return None
+def _misread(edge: JobEdge, acks: Collection[SubtaskAck]) -> str | None:
+    """Say that the rows of an edge were not all read once, each from the attempt that counts; None when they were."""
+    sent = ((ack.token, ack.rows_sent.get(edge.id, 0)) for ack in acks if ack.vertex == edge.source)
+    read = (ack.rows_read.get(edge.id, 0) for ack in acks if ack.vertex == edge.target)
+    if are_read(sent, read):
+        return None
+    return f"vertex {edge.target} read other rows of vertex {edge.source} than those of the attempts that answered"
 
 
 def _name(subtask: Subtask) -> str:
