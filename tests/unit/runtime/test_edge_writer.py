@@ -11,7 +11,7 @@ from penstock._engine.operators.batch import Batch, watermark_only
 from penstock._engine.plan.levels import build_plan
 from penstock._engine.protocol.control import ChannelStatus
 from penstock._engine.protocol.row_sums import MODULUS, row_weight
-from penstock._engine.protocol.rows import MAX_WATERMARK, MAX_PAYLOAD_BYTES, PayloadKind, subtask_target
+from penstock._engine.protocol.rows import MAX_PAYLOAD_BYTES, MAX_WATERMARK, PayloadKind, subtask_target
 from penstock._engine.runtime.blocks import decode_batch
 from penstock._engine.runtime.edge_writer import EdgeWriter
 from penstock._engine.runtime.row_buffer import ExchangeRow, RowBuffer, rows_of

@@ -24,8 +24,9 @@ if TYPE_CHECKING:
 #: Reads a part of a file: path, start and length.
 ReadRange: TypeAlias = Callable[[str, int, int], bytes]
 
-#: The most bytes of a property with the dispatches themselves: each task of the epoch gets all of it.
-MAX_INLINE_DISPATCHES: Final = 32 << 10
+#: The most bytes of properties with the dispatches themselves: of one, and of what all tasks of the epoch get together.
+MAX_INLINE_DISPATCHES: Final = 256 << 10
+MAX_INLINE_TOGETHER: Final = 4 << 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +53,8 @@ def pack(plan: EpochPlan) -> str:
     """Return the dispatches of an epoch as a text that all its tasks get; what is too much for that is stored."""
     file, sections = pack_file(plan.levels)
     text = _text(_Head(sections, file))
-    if len(text) <= MAX_INLINE_DISPATCHES or plan.store is None:
+    most = min(MAX_INLINE_DISPATCHES, MAX_INLINE_TOGETHER // sum(plan.levels[0].widths))
+    if len(text) <= most or plan.store is None:
         return text
     return _text(_Head(sections, None, plan.store(file)))
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import TYPE_CHECKING, Final, TypeVar
+from typing import TYPE_CHECKING, Final, TypeAlias, TypeVar
 
 import msgspec
 from msgspec import UNSET, UnsetType
@@ -178,6 +178,10 @@ class LevelDispatch:
     releases: bool = False
 
 
+#: What receivers do not know of a channel: watermark, or None where they do, idleness, and whether it has ended.
+ChannelNews: TypeAlias = tuple[int | None, bool, bool]
+
+
 @dataclass(frozen=True, slots=True)
 class TaskDispatch:
     """What one task of an epoch gets."""
@@ -189,14 +193,16 @@ class TaskDispatch:
     subtasks: tuple[SubtaskDispatch, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class ChannelClosing:
-    """The end of channels from one sending slot to one receiving slot; a channel that has no news is left out."""
+class ChannelClosing(msgspec.Struct, frozen=True, array_like=True):
+    """The end of channels from one sending slot to one receiving slot; a channel that has no news is left out.
 
-    #: By channel number: its status, for every receiver.
-    channels: dict[int, ChannelStatus]
+    An array, because there may be one for each pair of slots.
+    """
+
+    #: By channel number.
+    channels: dict[int, ChannelNews]
     #: By channel number: milliseconds of the epoch in which its sender could have read; channels without are left out.
-    read_ms: dict[int, float] = field(default_factory=dict[int, float])
+    read_ms: dict[int, float] = {}
     #: True when a subtask of the sending slot failed: receivers run nothing more.
     failed: bool = False
 

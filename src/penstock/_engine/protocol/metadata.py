@@ -422,33 +422,28 @@ def _from_format_3(entry: ChainEntry) -> ChainEntry:
     snapshot = entry.snapshot
     if snapshot is None:
         return entry
-    senders = {int(text.partition(":")[0]): text for vertex in snapshot.vertices for text in vertex.inputs}
     told: dict[tuple[int, int], list[ChannelStatus]] = {}
     for vertex in snapshot.vertices:
         for subtask in vertex.subtasks:
             for channel, status in _old_channels(subtask).items():
                 told.setdefault(divmod(channel, 1 << 16), []).append(status)
-    vertices = tuple(
-        replace(
-            vertex,
-            subtasks=tuple(
-                replace(
-                    subtask,
-                    input_watermark=_input_watermark(_old_channels(subtask)),
-                    has_run=bool(_old_channels(subtask)),
-                    outputs={
-                        edge: _earliest(told[edge, index])
-                        for edge, text in senders.items()
-                        if (edge, index) in told and _sends(vertex, text)
-                    },
-                    channels=UNSET,
-                )
-                for index, subtask in enumerate(vertex.subtasks)
-            ),
-        )
-        for vertex in snapshot.vertices
-    )
-    return replace(entry, snapshot=replace(snapshot, vertices=vertices))
+    signatures = [text for vertex in snapshot.vertices for text in vertex.inputs]
+    vertices: list[VertexMetadata] = []
+    for vertex in snapshot.vertices:
+        edges = [int(text.partition(":")[0]) for text in signatures if _sends(vertex, text)]
+        outputs = [
+            {edge: _earliest(told[edge, index]) for edge in edges if (edge, index) in told}
+            for index in range(len(vertex.subtasks))
+        ]
+        vertices.append(replace(vertex, subtasks=tuple(map(_with_outputs, vertex.subtasks, outputs))))
+    return replace(entry, snapshot=replace(snapshot, vertices=tuple(vertices)))
+
+
+def _with_outputs(subtask: VertexSubtaskState, outputs: dict[int, ChannelStatus]) -> VertexSubtaskState:
+    if subtask.channels is UNSET:
+        return subtask
+    watermark, has_run = _input_watermark(subtask.channels), bool(subtask.channels)
+    return replace(subtask, input_watermark=watermark, has_run=has_run, outputs=outputs, channels=UNSET)
 
 
 def _old_channels(subtask: VertexSubtaskState) -> dict[int, ChannelStatus]:

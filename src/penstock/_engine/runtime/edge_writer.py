@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from penstock._api.functions.basic import RuntimeContext
     from penstock._engine.graph.job_graph import JobEdge
     from penstock._engine.plan.levels import ExecutionPlan
+    from penstock._engine.protocol.control import ChannelNews
     from penstock._engine.runtime.row_buffer import RowBuffer
 
 #: Records that wait for one receiver before they become a block: at first, until their size is known, and at most. More
@@ -161,8 +162,13 @@ class EdgeWriter:
 
     def has_news(self, status: ChannelStatus) -> bool:
         """Tell whether a status has to be sent: receivers know neither from blocks nor from before that it is so."""
-        known = self._told.idle, self._told.ended, self._told_watermark
-        return (status.idle, status.ended, status.watermark) != known
+        known = self._told_watermark, self._told.idle, self._told.ended
+        return (status.watermark, status.idle, status.ended) != known
+
+    def news(self, status: ChannelStatus) -> ChannelNews:
+        """Return what is to be sent of a status."""
+        is_known = status.ended or status.watermark == self._told_watermark
+        return None if is_known else status.watermark, status.idle, status.ended
 
     def rows_sent(self, *, closed: bool) -> int:
         """Return the sum over the rows that were sent (see `row_sums`).

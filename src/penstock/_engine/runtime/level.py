@@ -161,7 +161,7 @@ class LevelTask:
                 yield from self._ready()
         for slot in range(self._width_below()):
             target = slot_target(self._dispatch.level + 1, slot)
-            payload = encode(ChannelClosing({}, failed=True))
+            payload = encode(ChannelClosing({}, {}, failed=True))
             self._rows.add(ExchangeRow(slot, target, 0, 0, self._token, PayloadKind.CLOSING, payload))
 
     def _close_subtasks(self) -> None:
@@ -180,7 +180,7 @@ class LevelTask:
             raise InternalError(msg)
         self._expected_seq[name] = row.seq + 1
         runtime = self._subtasks[row.target]
-        runtime.note_row(row.channel, row.token)
+        runtime.channels.note_row(row.channel, row.token)
         if row.kind == PayloadKind.FRAGMENT:
             self._fragments.setdefault(name, []).append(row.payload)
             return
@@ -195,10 +195,10 @@ class LevelTask:
             self._failed = True
             return
         for runtime in self._subtasks.values():
-            for channel, status in closing.channels.items():
-                if channel in runtime.valve:
+            for channel, news in closing.channels.items():
+                if channel in runtime.channels:
                     self._turn_to(runtime)
-                    for _ in runtime.close_channel(channel, status, token, closing.read_ms.get(channel, 0.0)):
+                    for _ in runtime.close_channel(channel, news, token, closing.read_ms.get(channel, 0.0)):
                         yield from self._ready()
 
     def _is_mine(self, target: int) -> bool:
@@ -254,7 +254,7 @@ class LevelTask:
                 level = self._plan.level_of[edge.edge.target]
                 way = tuple(edge.channel % width for width in dispatch.widths[below:level])
                 slots = frozenset(map(self._placement.__getitem__, edge.targets))
-                closing = closings.setdefault((level, way, slots), ChannelClosing({}))
+                closing = closings.setdefault((level, way, slots), ChannelClosing({}, {}))
                 closing.channels[edge.channel] = runtime.closings[edge.channel]
                 if runtime.read_ms:
                     closing.read_ms[edge.channel] = runtime.read_ms

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import logging
 import time
-from collections import defaultdict
 from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import chain
-from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from penstock._engine.graph.job_graph import OperatorKind
 from penstock._engine.operators.accumulators import AccumulatorRegistry
@@ -18,36 +17,37 @@ from penstock._engine.operators.clocks import InputClock, ProcessingClock
 from penstock._engine.operators.context import EngineRuntimeContext
 from penstock._engine.operators.side_outputs import parted
 from penstock._engine.operators.source import ReadLimits, SourceOperator
-from penstock._engine.protocol.control import ENDED, OperatorAck, SubtaskAck, encode
-from penstock._engine.protocol.paths import shared_path
-from penstock._engine.protocol.row_sums import MODULUS, row_weight
-from penstock._engine.protocol.rows import MAX_WATERMARK, split_channel, subtask_target
+from penstock._engine.protocol.control import ENDED, OperatorAck, SubtaskAck
+from penstock._engine.protocol.rows import MAX_WATERMARK, subtask_target
 from penstock._engine.runtime.edge_writer import EdgeWriter
 from penstock._engine.runtime.epoch_context import epoch_context, figures
 from penstock._engine.runtime.failures import OperatorError, create_in_task
 from penstock._engine.runtime.idleness import longest_idleness
+from penstock._engine.runtime.input_channels import InputChannels
 from penstock._engine.runtime.subtask_state import SubtaskState
-from penstock._engine.runtime.watermark_valve import WatermarkValve
 from penstock.common.configuration import Configuration
 from penstock.common.copies import own_all
 from penstock.common.option_table import DRAIN_FIRES_PROCESSING_TIME_TIMERS, OBJECT_REUSE
 from penstock.metrics.in_memory import InMemoryMetricGroup
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping
+    from collections.abc import Callable, Iterable, Iterator
 
     from penstock._engine.graph.job_graph import JobVertex, OperatorNode
     from penstock._engine.operators.clocks import TaskClock
     from penstock._engine.plan.levels import ExecutionPlan
-    from penstock._engine.protocol.control import ChannelStatus, EdgeStatus, JobDispatch, SubtaskDispatch, TaskDispatch
+    from penstock._engine.protocol.control import (
+        ChannelNews,
+        ChannelStatus,
+        JobDispatch,
+        SubtaskDispatch,
+        TaskDispatch,
+    )
     from penstock._engine.storage.checkpoint_storage import CheckpointStorage
 
 T = TypeVar("T")
 
 _log = logging.getLogger(__name__)
-
-#: Outputs of print and collect above this size lie in the storage, with their path in the ack.
-_INLINE_OUTPUT_BYTES: Final = 64 << 10
 
 
 @dataclass(slots=True)
@@ -83,7 +83,6 @@ class SubtaskRuntime:
         #: The time in which there could have been input; that of the running epoch began there.
         self._input_clock = InputClock(clock)
         self._input_began_ms = 0.0
-        self._job_id = job.job_id
         configuration = Configuration.from_dict(job.configuration)
         self._drain_fires_timers = configuration.get(DRAIN_FIRES_PROCESSING_TIME_TIMERS)
         self._object_reuse = configuration.get(OBJECT_REUSE)
@@ -105,7 +104,7 @@ class SubtaskRuntime:
         #: Edges behind which it counts for how long there could have been input.
         self._timed = {edge.edge.id for edge in self.edges if longest_idleness(plan.graph, edge.edge.target)}
         #: By channel out of it: what its receivers are to hear at the end of the epoch, and do not know yet.
-        self.closings: dict[int, ChannelStatus] = {}
+        self.closings: dict[int, ChannelNews] = {}
 
     @property
     def operator_name(self) -> str:
@@ -193,17 +192,11 @@ class SubtaskRuntime:
         self._checkpoint_id, self.attempt = task.level.checkpoint_id, task.level.attempt
         self._processing_clock.take_up()
         self._started_ms, self._busy, self._records_in, self._bytes_in = self._now_ms(), 0.0, 0, 0
-        self._input_began_ms, self._read_ms = self._input_clock.now_ms(), dict[int, tuple[bool, float]]()
+        self._input_began_ms = self._input_clock.now_ms()
         self._finished = False
-        #: By edge: the sum of the tokens of the rows that were read.
-        self._tokens_read = defaultdict[int, int](int)
-        self._inputs = self._plan.channels_into(*self.place)
-        known = self._known_channels(task.level.inputs)
-        ending = [channel for channel, status in known.items() if status.ended] if dispatch.is_new else []
-        # A new subtask hears of the ends of senders that have finished before, as if they came now.
-        known = {channel: status for channel, status in known.items() if channel not in ending} if ending else known
-        self.valve = WatermarkValve(self._inputs, known, dispatch.input_watermark)
-        self._told = self._ended_inputs()
+        self.channels = InputChannels(self._plan.channels_into(*self.place), dispatch, task.level.inputs)
+        self.valve = self.channels.valve
+        self._told = self.channels.ended_inputs()
         self._epochs: list[EpochContext] = []
         start = time.perf_counter()
         watermarks: list[int] = []
@@ -222,22 +215,12 @@ class SubtaskRuntime:
             watermarks.append(operator.output_watermark(watermark))
         for edge in self.edges:
             edge.watermark = watermarks[edge.edge.source_operator]
-        for channel in ending:
+        for channel in self.channels.ending:
             risen = self.valve.close(channel, ENDED)
             if risen is not None:
                 yield from self._push(0, watermark_only(risen), 0)
         yield from self._on_processing_time()
         self._busy += time.perf_counter() - start
-
-    def _known_channels(self, inputs: Mapping[int, EdgeStatus]) -> dict[int, ChannelStatus]:
-        """Return how far each channel was at the end of the last epoch, of the edges that something is known of."""
-        statuses = {edge: status.statuses() for edge, status in inputs.items()}
-        return {
-            channel: statuses[edge][sender]
-            for channel in self._inputs
-            for edge, sender in (split_channel(channel),)
-            if edge in statuses
-        }
 
     def notify_last(self, task: TaskDispatch, dispatch: SubtaskDispatch) -> None:
         """Notify the checkpoint listeners of the last checkpoint of the subtask or the job; only `close` may follow.
@@ -280,25 +263,19 @@ class SubtaskRuntime:
         """
         return sum(edge.bytes_taken for edge in self.edges)
 
-    def note_row(self, channel: int, token: int) -> None:
-        """Note that a row of a channel was read, made by an attempt with this token."""
-        self._tokens_read[split_channel(channel)[0]] += token
-
     def receive(self, channel: int, batch: Batch, size: int) -> Iterator[None]:
         """Take a block of a channel that had so many bytes."""
         start = time.perf_counter()
         self._records_in += len(batch.records)
         self._bytes_in += size
         batch.watermarks = self.valve.combine(channel, batch.watermarks)
-        yield from self._push(0, batch, self._inputs[channel])
+        yield from self._push(0, batch, self.channels[channel])
         yield from self._on_processing_time()
         self._busy += time.perf_counter() - start
 
-    def close_channel(self, channel: int, status: ChannelStatus, token: int, read_ms: float = 0.0) -> Iterator[None]:
+    def close_channel(self, channel: int, news: ChannelNews, token: int, read_ms: float = 0.0) -> Iterator[None]:
         """Take a channel's control row; `read_ms` is the time in which its sender could have read."""
-        self.note_row(channel, token)
-        self._read_ms[channel] = (status.idle, read_ms)
-        risen = self.valve.close(channel, status)
+        risen = self.channels.hear(channel, news, token, read_ms)
         if risen is not None:
             yield from self._push(0, watermark_only(risen), 0)
 
@@ -322,25 +299,15 @@ class SubtaskRuntime:
             if self._finished:
                 yield from self._push(0, watermark_only(MAX_WATERMARK), 0)
         else:
-            self._input_clock.advance(self._time_of_senders())
+            self._input_clock.advance(self.channels.time_of_senders())
             self._finished = self.valve.has_ended()
-            for index in sorted(self._ended_inputs() - self._told):
+            for index in sorted(self.channels.ended_inputs() - self._told):
                 yield from self._end_input(0, index)
         if self._finished:
             yield from self._finish(fire_timers=drain and self._drain_fires_timers)
         for edge in self.edges:
             edge.flush()
         self._busy += time.perf_counter() - start
-
-    def _time_of_senders(self) -> float:
-        """Return for how long all senders could have read; idle ones are left out."""
-        known = [self._read_ms[channel] for channel in self.valve.open_channels() if channel in self._read_ms]
-        active = [read_ms for idle, read_ms in known if not idle]
-        return min(active or [read_ms for _, read_ms in known], default=0.0)
-
-    def _ended_inputs(self) -> set[int]:
-        """Return the inputs of which all channels have ended."""
-        return set(self._inputs.values()) - {self._inputs[channel] for channel in self.valve.open_channels()}
 
     def _end_input(self, position: int, input_index: int) -> Iterator[None]:
         for tag, batch in self._outputs(position, self._nodes[position].operator.end_input, input_index):
@@ -377,16 +344,16 @@ class SubtaskRuntime:
             accumulators = self._call(position, self._accumulators[position].take)
             if accumulators:
                 ack = replace(ack, accumulators=dict(accumulators))
-            acks[node.uid] = self._outside(node.uid, ack)
+            acks[node.uid] = self._state.with_outputs_outside(node.uid, ack, epoch)
             due = operator.next_timer_ms()
             if due is not None and not self._finished:
                 timers.append(due)
         self.position = (self._checkpoint_id, self._token)
         self._busy += time.perf_counter() - start
-        statuses, weight = self._edge_statuses(), row_weight(subtask_target(*self.place))
+        statuses = self._edge_statuses()
         output = max((edge.watermark for edge in self.edges), default=self.valve.watermark)
         self.closings = {
-            edge.channel: status
+            edge.channel: edge.news(status)
             for edge, status in zip(self.edges, statuses, strict=True)
             if edge.edge.id in self._timed or edge.has_news(status)
         }
@@ -395,12 +362,12 @@ class SubtaskRuntime:
             subtask=self.place[1],
             checkpoint_id=self._checkpoint_id,
             token=self._token,
-            rows_read={edge: tokens * weight % MODULUS for edge, tokens in self._tokens_read.items()},
+            rows_read=self.channels.rows_read(subtask_target(*self.place)),
             rows_sent={edge.edge.id: edge.rows_sent(closed=edge.channel in self.closings) for edge in self.edges},
             operators=acks,
             outputs={edge.edge.id: status for edge, status in zip(self.edges, statuses, strict=True)},
             finished=self._finished,
-            input_watermark=self.valve.watermark if self._inputs else output,
+            input_watermark=self.valve.watermark if self.channels else output,
             watermark=output,
             records_in=self._records_in,
             records_out=sum(edge.records_out for edge in self.edges),
@@ -411,14 +378,6 @@ class SubtaskRuntime:
             next_timer_ms=min(timers, default=None),
             bytes_in=self._bytes_in,
         )
-
-    def _outside(self, uid: str, ack: OperatorAck) -> OperatorAck:
-        """Move large outputs into the storage."""
-        if sum(map(len, ack.outputs)) <= _INLINE_OUTPUT_BYTES:
-            return ack
-        path = shared_path(self._job_id, uid, self.place[1], self._checkpoint_id, self._token, suffix=".out")
-        self._storage.put(path, encode(ack.outputs))
-        return replace(ack, outputs=(), outputs_path=path)
 
     @property
     def read_ms(self) -> float:

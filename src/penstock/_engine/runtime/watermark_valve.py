@@ -12,13 +12,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from penstock._engine.protocol.control import UNHEARD
+from penstock._engine.protocol.control import UNHEARD, ChannelStatus
 from penstock._engine.protocol.rows import MAX_WATERMARK, MIN_WATERMARK
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from penstock._engine.protocol.control import ChannelStatus
+    from penstock._engine.protocol.control import ChannelNews
 
 
 class WatermarkValve:
@@ -68,8 +68,13 @@ class WatermarkValve:
         risen = [(position, self.advance(channel, watermark)) for position, watermark in marks]
         return [(position, watermark) for position, watermark in risen if watermark is not None]
 
-    def close(self, channel: int, status: ChannelStatus) -> int | None:
+    def hear(self, channel: int, news: ChannelNews) -> int | None:
         """Take a channel's control row; return the subtask's watermark when that rises, else None."""
+        watermark, idle, ended = news
+        return self.close(channel, ChannelStatus(self._said[channel] if watermark is None else watermark, idle, ended))
+
+    def close(self, channel: int, status: ChannelStatus) -> int | None:
+        """Take where a channel stands at the end of the epoch; return the subtask's watermark when that rises."""
         self._unread.discard(channel)
         if status.ended:
             self._ended.add(channel)

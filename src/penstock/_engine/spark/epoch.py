@@ -40,9 +40,8 @@ if TYPE_CHECKING:
 _logger = logging.getLogger("penstock")
 
 _SCHEMA: Final = StructType(
-    [StructField(name, IntegerType()) for name in ("slot", "target", "channel")]
-    + [StructField(name, LongType()) for name in ("seq", "token")]
-    + [StructField("kind", IntegerType()), StructField("payload", BinaryType())]
+    [StructField(name, IntegerType()) for name in ("slot", "target", "channel", "seq")]
+    + [StructField("token", LongType()), StructField("kind", IntegerType()), StructField("payload", BinaryType())]
 )
 
 #: What the last level gives, and the driver collects: each row's kind and payload as text.
@@ -122,22 +121,14 @@ def _task_of_last_level(level: int, run: _Run, batches: Iterator[pa.RecordBatch]
 
 
 def _last_task(
-    run_id: str,
-    run: _Run,
-    meeting: Path,
-    slots: int,
-    batches: Iterator[pa.RecordBatch],
+    run_id: str, run: _Run, meeting: Path, slots: int, batches: Iterator[pa.RecordBatch]
 ) -> Iterator[pa.RecordBatch]:
     """Run in the last Spark job of a run: let functions hear what there is to hear, then close all in this worker."""
     return answers(_closing_rows(run_id, run, meeting, slots, batches))
 
 
 def _closing_rows(
-    run_id: str,
-    run: _Run,
-    meeting: Path,
-    slots: int,
-    batches: Iterator[pa.RecordBatch],
+    run_id: str, run: _Run, meeting: Path, slots: int, batches: Iterator[pa.RecordBatch]
 ) -> Iterator[pa.RecordBatch]:
     from penstock._engine.runtime.level import close_all, run_level
 

@@ -117,8 +117,9 @@ class Epochs:
         self._mailbox = mailbox
         self._background = background
         self._results = results
-        #: Where the program is, once it was put there.
-        self.program_path: str | None = None
+        #: Where the program is, once it was put there, and whether that or anything else was put into the storage.
+        self._program_path: str | None = None
+        self.has_stored = False
 
     def adopt(self, instruction: do.AdoptGraph) -> None:
         """Run the job in another form; called before its first epoch."""
@@ -177,6 +178,7 @@ class Epochs:
         stored: list[str] = []
 
         def store(dispatches: bytes) -> str:
+            self.has_stored = True
             self._storage.put(path, dispatches)
             stored.append(path)
             return path
@@ -194,8 +196,9 @@ class Epochs:
             _log.warning("%s could not be deleted, and is not needed any more", paths, exc_info=True)
 
     def _stored_program(self, job_id: str) -> str:
-        if self.program_path is None:
+        if self._program_path is None:
             path = blob_path(job_id, self._planner.run_id)
+            self.has_stored = True
             self._storage.put(path, self._program)
-            self.program_path = path
-        return self.program_path
+            self._program_path = path
+        return self._program_path
