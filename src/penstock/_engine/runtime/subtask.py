@@ -77,7 +77,6 @@ class SubtaskRuntime:
         self.vertex: JobVertex = plan.graph.vertices[place[0]]
         self.edges: list[EdgeWriter] = []
         self._plan = plan
-        self._storage = storage
         self._clock, self._processing_clock = clock, ProcessingClock(clock)
         self._now_ms = self._processing_clock.now_ms
         #: The time in which there could have been input; that of the running epoch began there.
