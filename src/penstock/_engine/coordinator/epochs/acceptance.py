@@ -1,8 +1,8 @@
-"""Whether the acks of an epoch are accepted.
+"""Decides whether the acks of an epoch are accepted.
 
-Spark may run a task twice, and the second run need not give the same records. Each attempt stamps its rows with a token
-of its own. Senders and receivers report sums over their rows (`protocol.row_sums`), which tell whether all of them saw
-one and the same epoch.
+Spark may run a task twice, and the second attempt need not produce the same records. Each attempt stamps its rows with
+its own token. Senders and receivers report sums over their rows (`protocol.row_sums`), which show whether all subtasks read
+the same attempts.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ Subtask: TypeAlias = tuple[int, int]
 def void_reason(
     checkpoint_id: int, acks: Iterable[SubtaskAck], expected: Collection[Subtask], edges: Iterable[JobEdge]
 ) -> str | None:
-    """Say why an epoch is void, None when it counts.
+    """Say why an epoch is void; return None if it counts.
 
     Args:
-        checkpoint_id: The checkpoint that the epoch was to complete.
-        acks: What the tasks answered.
+        checkpoint_id: The checkpoint of the epoch.
+        acks: The answers of the tasks.
         expected: The subtasks of the dispatch.
         edges: All edges of the job.
     """
@@ -49,7 +49,7 @@ def void_reason(
 
 
 def _misread(edge: JobEdge, acks: Collection[SubtaskAck]) -> str | None:
-    """Say that the rows of an edge were not all read once, each from the attempt that counts; None when they were."""
+    """Name an edge whose rows were not all read once from the attempts that answered; return None where they were."""
     sent = ((ack.token, ack.rows_sent.get(edge.id, 0)) for ack in acks if ack.vertex == edge.source)
     read = (ack.rows_read.get(edge.id, 0) for ack in acks if ack.vertex == edge.target)
     if are_read(sent, read):

@@ -1,4 +1,4 @@
-"""What the coordinator knows of a job's plan."""
+"""The part of a job's plan that the coordinator's decisions need."""
 
 from __future__ import annotations
 
@@ -35,11 +35,11 @@ class Topology:
 
     @property
     def ends(self) -> list[int]:
-        """The vertices that feed no other one."""
+        """The vertices without a downstream vertex."""
         feeding = {edge.source for edge in self.graph.edges}
         return [vertex.id for vertex in self.graph.vertices if vertex.id not in feeding]
 
 
 def topology_of(plan: ExecutionPlan) -> Topology:
-    """Return what decisions need to know of a plan."""
+    """Return the topology of a plan."""
     return Topology(plan.graph, dict(enumerate(plan.level_of)))
