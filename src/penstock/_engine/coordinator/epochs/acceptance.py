@@ -1,8 +1,8 @@
 """Decides whether the acks of an epoch are accepted.
 
 Spark may run a task twice, and the second attempt need not produce the same records. Each attempt stamps its rows with
-its own token. Senders and receivers report sums over their rows (`protocol.row_sums`), which show whether all subtasks read
-the same attempts.
+its own token. Senders and receivers report sums over their rows (`protocol.row_sums`), which show whether all subtasks
+read the same attempts.
 """
 
 from __future__ import annotations
