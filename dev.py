@@ -52,7 +52,7 @@ REQUIREMENTS = ROOT / "requirements"
 #: What the demo needs, and with that what tests and checks need on top; both have the same versions.
 BUILD_LOCK, DEMO_LOCK, DEV_LOCK = (REQUIREMENTS / f"{name}.txt" for name in ("build", "demo", "dev"))
 CAMPAIGN_LOCK = REQUIREMENTS / "campaign.txt"
-FLINK_LOCK = REQUIREMENTS / "flink.txt"
+FLINK_LOCK, FLINK_CLIENT_LOCK = (REQUIREMENTS / f"{name}.txt" for name in ("flink", "flink-client"))
 GO_LOCK = REQUIREMENTS / "go.txt"
 #: The environment has 1.3 GB; while PySpark is unpacked and built there is nearly as much again beside it.
 FREE_BYTES_NEEDED = 3 << 30
@@ -250,7 +250,7 @@ def lock(arguments: list[str]) -> int:
 
         venv.EnvBuilder(with_pip=True, symlinks=os.name != "nt").create(VENV)
     pip("install", "--quiet", "uv")
-    aside = (("campaign", CAMPAIGN_LOCK), ("flink", FLINK_LOCK), ("go", GO_LOCK))
+    aside = (("campaign", CAMPAIGN_LOCK), ("flink", FLINK_LOCK), ("flink-client", FLINK_CLIENT_LOCK), ("go", GO_LOCK))
     for group, path in (("build", BUILD_LOCK), ("dev", DEV_LOCK), ("demo", DEMO_LOCK), *aside):
         wanted = ["pyproject.toml", "--group", group] if group in ("dev", "demo") else ["--group", group]
         if group == "demo":  # of what dev has, in the same versions
@@ -272,6 +272,7 @@ def clean(_: list[str]) -> int:
         ".venv*",
         ".bench",
         ".flink",
+        ".flink-client",
         "build",
         "dist",
         "out",

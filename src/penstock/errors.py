@@ -17,6 +17,7 @@
     │   ├── UnpicklableFunctionError        a function that cannot travel to the tasks
     │   └── UnsupportedOperationError       a PyFlink call that has no meaning here
     ├── RestoreError                    fix the start: the state to start from
+    │   ├── CheckpointClaimedError          what a job was to claim is another one's
     │   ├── CheckpointStorageError          the checkpoint directory cannot be used
     │   ├── CorruptCheckpointError          a file of a checkpoint is damaged or gone
     │   │   └── UnsupportedFormatError          it is in a format of another version of Penstock
@@ -156,6 +157,7 @@ from penstock._errors.run import (
     UnreadableOutputError,
 )
 from penstock._errors.start import (
+    CheckpointClaimedError,
     CheckpointStorageError,
     CorruptCheckpointError,
     FinishedOperatorError,
@@ -180,6 +182,7 @@ __all__ = [
     "AccumulatorTypeError",
     "AggregationError",
     "BucketNameError",
+    "CheckpointClaimedError",
     "CheckpointExpiredError",
     "CheckpointRequestError",
     "CheckpointStorageError",

@@ -85,6 +85,24 @@ class LocalStateError(RestoreError):
 
 
 @declared
+class CheckpointClaimedError(RestoreError):
+    """A checkpoint or savepoint that a job was to claim is another job's, which has claimed it and has not ended."""
+
+    path: str  #: the checkpoint or savepoint
+    job_id: str  #: the job that has claimed it, 32 hexadecimal digits
+    job_name: str  #: its name
+    directory: str  #: the checkpoint directory of that job
+
+    def __str__(self) -> str:
+        return (
+            f"{self.path} was claimed by job {self.job_name!r} ({self.job_id}), which has not ended as far as its "
+            f"records in {self.directory} say. Each of two jobs that own it would go on from it, and delete it. Let "
+            "that job go on (execution.state-recovery.path: latest, with penstock.job-id where another job has its "
+            "name) or cancel it, or start this one with execution.state-recovery.claim-mode: NO_CLAIM."
+        )
+
+
+@declared
 class NoCheckpointError(RestoreError):
     """There is no checkpoint to start from where the configuration says there should be one."""
 

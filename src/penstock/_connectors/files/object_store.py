@@ -6,13 +6,13 @@ import errno
 import fnmatch
 import io
 import tempfile
-from functools import lru_cache
 from typing import TYPE_CHECKING, Any, BinaryIO, cast
 
 import obstore
-from obstore.store import from_url
+from obstore.exceptions import BaseError
 
 from penstock._connectors.files.filesystem import MAGIC, FileStatus, is_hidden, is_passed_over, pass_over
+from penstock._connectors.files.stores import store_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -25,7 +25,8 @@ _READ_BYTES = 8 * 1024 * 1024
 _PARKED_BYTES = 256 * 1024
 #: Parts of one upload: S3 takes 10,000.
 _MOST_PARTS = 9000
-_PARTS_AT_ONCE = 6
+#: Bytes of an upload that are on their way at once, and in memory.
+_SENT_BYTES = 6 * _READ_BYTES
 
 
 class _RawObject(io.RawIOBase):
@@ -79,7 +80,7 @@ class ObjectFileSystem:
         return sorted(found, key=lambda status: status.path)
 
     def _list(self, root: str, prefix: str) -> Iterator[FileStatus]:
-        store = _store(root)
+        store = store_of(root)
         try:
             yield _status(root, obstore.head(store, prefix))
         except (FileNotFoundError, ValueError):
@@ -89,7 +90,7 @@ class ObjectFileSystem:
     def open(self, path: str) -> BinaryIO:
         """Open an object for reading."""
         root, key = _split(path)
-        return cast("BinaryIO", io.BufferedReader(_RawObject(obstore.open_reader(_store(root), key)), _READ_BYTES))
+        return cast("BinaryIO", io.BufferedReader(_RawObject(obstore.open_reader(store_of(root), key)), _READ_BYTES))
 
     def open_again(self, found: FileStatus) -> BinaryIO:
         """Open the object: stores rename none."""
@@ -104,8 +105,10 @@ class ObjectFileSystem:
         """Upload what was written."""
         root, key = _split(path)
         with stream:
+            size = stream.seek(0, io.SEEK_END)
             stream.seek(0)
-            obstore.put(_store(root), key, stream)
+            part_bytes, at_once = _parts(size)
+            obstore.put(store_of(root, size), key, stream, chunk_size=part_bytes, max_concurrency=at_once)
 
     def park(self, stream: BinaryIO) -> bool:
         """Keep what is small in memory; the rest had better be uploaded."""
@@ -122,22 +125,34 @@ class ObjectFileSystem:
 
     def publish(self, staged: Sequence[str], target: str) -> bool:
         """Copy a single object, upload several as one; two committers would write the same bytes."""
-        root, key = _split(target)
-        store = _store(root)
         if self.size_of(target) is not None:
             return False
+        sizes = [self.size_of(path) for path in staged]
+        if None in sizes:
+            return False
+        size = sum(filter(None, sizes))
+        failure = self._make(staged, target, size)
+        found = self.size_of(target)
+        if found == size:  # also where the store is done, and its answer was late or lost
+            return True
+        if failure is not None and found is None and any(self.size_of(path) is None for path in staged):
+            return False  # another committer is done with them
+        has = "none" if found is None else found
+        reason = f"the store took {size} bytes and has {has}" if failure is None else str(failure).partition("\n")[0]
+        raise OSError(errno.EIO, reason) from failure
+
+    def _make(self, staged: Sequence[str], target: str, size: int) -> Exception | None:
+        """Make one object of others, and return what the store says against it: that need not be true."""
+        root, key = _split(target)
         keys = [_split(path)[1] for path in staged]
         try:
-            size = sum(obstore.head(store, each)["size"] for each in keys)
             if len(keys) == 1 and size <= self._largest_copy:
-                obstore.copy(store, keys[0], key)
+                obstore.copy(store_of(root, size), keys[0], key)
             else:
-                _concatenate(store, keys, key, size)
-        except FileNotFoundError:
-            return False
-        if (found := self.size_of(target)) != size:  # a store may say that it has done it; what is staged goes next
-            raise OSError(errno.EIO, f"the store took {size} bytes and has {'none' if found is None else found}")
-        return True
+                _concatenate(root, keys, key, size)
+        except (BaseError, OSError) as error:
+            return error
+        return None
 
     def duplicate(self, path: str, target: str) -> bool:
         """Copy an object within its bucket."""
@@ -150,13 +165,13 @@ class ObjectFileSystem:
     def status(self, path: str) -> FileStatus:
         """Return how an object is now."""
         root, key = _split(path)
-        return _status(root, obstore.head(_store(root), key))
+        return _status(root, obstore.head(store_of(root), key))
 
     def size_of(self, path: str) -> int | None:
         """Return the length of an object in bytes, None when it is not there."""
         root, key = _split(path)
         try:
-            return obstore.head(_store(root), key)["size"]
+            return obstore.head(store_of(root), key)["size"]
         except FileNotFoundError:
             return None
 
@@ -164,7 +179,7 @@ class ObjectFileSystem:
         """Delete an object, if it is there."""
         root, key = _split(path)
         try:
-            obstore.delete(_store(root), key)
+            obstore.delete(store_of(root), key)
         except FileNotFoundError:
             return
 
@@ -175,10 +190,17 @@ class ObjectFileSystem:
                 yield status
 
 
-def _concatenate(store: Any, keys: list[str], target: str, size: int) -> None:
-    """Upload objects as one, which appears when all of it is there."""
+def _parts(size: int) -> tuple[int, int]:
+    """Return how many bytes each part of an upload has, and how many are sent at once."""
     part_bytes = max(_READ_BYTES, -(-size // _MOST_PARTS))
-    with obstore.open_writer(store, target, buffer_size=part_bytes, max_concurrency=_PARTS_AT_ONCE) as writer:
+    return part_bytes, max(1, _SENT_BYTES // part_bytes)
+
+
+def _concatenate(root: str, keys: list[str], target: str, size: int) -> None:
+    """Upload objects as one, which appears when all of it is there."""
+    part_bytes, at_once = _parts(size)
+    store = store_of(root)
+    with obstore.open_writer(store_of(root, size), target, buffer_size=part_bytes, max_concurrency=at_once) as writer:
         written = 0
         for key in keys:
             reader = obstore.open_reader(store, key)  # one at a time: each keeps what it has read ahead
@@ -194,11 +216,6 @@ def _split(path: str) -> tuple[str, str]:
     scheme, _, rest = path.partition("://")
     bucket, _, key = rest.partition("/")
     return f"{scheme}://{bucket}", key.strip("/")
-
-
-@lru_cache(maxsize=32)
-def _store(root: str) -> Any:
-    return from_url(root)
 
 
 def _status(root: str, meta: Any) -> FileStatus:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import time
 from contextlib import suppress
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Self, cast
 
 from penstock.errors import CommandTimeoutError, JobNotFoundError, JobRequestError, JobUnreachableError
 
 if TYPE_CHECKING:
+    import ssl
     from collections.abc import Callable
     from types import TracebackType
 
@@ -35,28 +37,71 @@ def full_address(address: str) -> str:
     return bare if "://" in bare else f"http://{bare}"
 
 
+@dataclass(frozen=True, slots=True)
+class Credentials:
+    """What opens a server, and by what it is known.
+
+    Args:
+        token: What it wants to be shown; None where it wants nothing.
+        certificate: Its own certificate, as PEM, where it is known; then no other server is talked to, and this one by
+            any name.
+        client_files: The files of the certificate that it wants to be shown, and of its key.
+        authorities: PEM file with certificates that the server's comes from; the usual ones when left out.
+    """
+
+    token: str | None = field(default=None, repr=False)
+    certificate: str | None = None
+    client_files: tuple[str, str | None] | None = None
+    authorities: str | None = None
+
+    def tls(self) -> ssl.SSLContext | bool:
+        """Return how servers are checked, as httpx takes it; raises OSError for files that cannot be read."""
+        if self.certificate is None and self.authorities is None:
+            return True
+        import ssl
+
+        context = ssl.create_default_context(cadata=self.certificate, cafile=self.authorities)
+        if self.certificate is not None:
+            context.check_hostname = False
+            context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
+        if self.client_files is not None:
+            context.load_cert_chain(*self.client_files, password=str)
+        return context
+
+
 class RestClient:
     """Asks one server.
 
     Args:
         address: Where it listens, such as ``http://127.0.0.1:8081``.
-        token: What it wants to be shown; None where it wants nothing.
+        credentials: What opens it.
         transport: Takes the place of the network in tests.
     """
 
-    def __init__(self, address: str, token: str | None = None, transport: httpx.BaseTransport | None = None) -> None:
+    def __init__(
+        self, address: str, credentials: Credentials | None = None, transport: httpx.BaseTransport | None = None
+    ) -> None:
         import httpx  # takes longer than all else: completion of words must not wait for it
 
         self.address = full_address(address)
-        headers = {"Authorization": f"Bearer {token}"} if token else {}
+        known = credentials or Credentials()
+        headers = {"Authorization": f"Bearer {known.token}"} if known.token else {}
         base = f"{self.address}/v1"
         try:
             # trust_env: a proxy for the internet must not be asked for a job on this machine.
             self._client = httpx.Client(
-                base_url=base, headers=headers, timeout=_PATIENCE_S, trust_env=False, transport=transport
+                base_url=base,
+                headers=headers,
+                timeout=_PATIENCE_S,
+                trust_env=False,
+                transport=transport,
+                verify=known.tls(),
             )
         except httpx.InvalidURL as error:
             raise JobUnreachableError(self.address, f"that is no address ({error})") from error
+        except OSError as error:
+            reason = f"its certificate cannot be checked ({error.strerror or error})"
+            raise JobUnreachableError(self.address, reason) from error
 
     def __enter__(self) -> Self:
         return self
@@ -81,6 +126,13 @@ class RestClient:
         """Return what stands at a path; None where nothing does."""
         answer = self._answer("GET", path)
         return None if answer.status_code == _NOT_FOUND else self._read(answer)
+
+    def link(self) -> str:
+        """Return an address of the dashboard that lets a browser in, once; the bare one where it needs no token."""
+        answer = self._answer("POST", "/penstock/code", {})
+        if answer.status_code == _NOT_FOUND:
+            return self.address
+        return f"{self.address}/#code={self._read(answer)['code']}"
 
     def cancel(self, job_id: str) -> None:
         """Ask for a job to be cancelled."""

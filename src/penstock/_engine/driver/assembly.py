@@ -54,6 +54,9 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger(__name__)
 
+#: Keys that say where REST listens, and who opens it with which secrets.
+_OF_REST = ("penstock.rest.", "rest.", "security.ssl.")
+
 
 @dataclass(frozen=True, slots=True)
 class RuntimeEnvironment:
@@ -198,11 +201,11 @@ def _splits_left(enumerators: Enumerators, coordinator: JobCoordinator) -> int |
 
 
 def _for_tasks(configuration: Configuration) -> dict[str, str]:
-    """Return what tasks get of the configuration: all but the key to steering the job, and what opens the storage."""
+    """Return what tasks get of the configuration: all but what opens the REST server, and the storage."""
     return {
         key: value
         for key, value in configuration.to_dict().items()
-        if key != option_table.REST_TOKEN.key and not is_s3_setting(key)
+        if not key.startswith(_OF_REST) and not is_s3_setting(key)
     }
 
 

@@ -130,13 +130,25 @@ class JobDriver:
         """The stop that was asked for first and is not answered: its savepoint's path, and its future."""
         return self._requests.stopping
 
-    def savepoint(self, directory: str | None, stop: StopMode, timeout_ms: int | None = None) -> Future[str]:
-        """Ask for a savepoint; the future has its path once it is complete, and the job has stopped if it was to."""
-        return self._requests.savepoint(self.job_id, directory, stop, timeout_ms)
+    @property
+    def savepoints(self) -> frozenset[str]:
+        """The paths of the savepoints that the job has made in this process."""
+        return frozenset(self._requests.made)
 
-    def cancel_with_savepoint(self, directory: str | None) -> Future[str]:
+    def savepoint(
+        self,
+        directory: str | None,
+        stop: StopMode,
+        timeout_ms: int | None = None,
+        *,
+        no_links_below: str | None = None,
+    ) -> Future[str]:
+        """Ask for a savepoint; the future has its path once it is complete, and the job has stopped if it was to."""
+        return self._requests.savepoint(self.job_id, directory, stop, timeout_ms, no_links_below)
+
+    def cancel_with_savepoint(self, directory: str | None, *, no_links_below: str | None = None) -> Future[str]:
         """Ask the job to stop with a savepoint and to end as cancelled; the future has the savepoint's path."""
-        return self.savepoint(directory, StopMode.CANCEL)
+        return self.savepoint(directory, StopMode.CANCEL, no_links_below=no_links_below)
 
     def trigger_checkpoint(self) -> Future[int]:
         """Ask for a checkpoint now; the future has its id once it has completed."""

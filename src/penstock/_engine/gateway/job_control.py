@@ -46,7 +46,19 @@ class JobControl(Protocol):
         """The last failures, oldest first, those included that the job went on after."""
         ...
 
-    def savepoint(self, directory: str | None, stop: StopMode, timeout_ms: int | None = None) -> Future[str]:
+    @property
+    def savepoints(self) -> frozenset[str]:
+        """The paths of the savepoints that the job has made in this process."""
+        ...
+
+    def savepoint(
+        self,
+        directory: str | None,
+        stop: StopMode,
+        timeout_ms: int | None = None,
+        *,
+        no_links_below: str | None = None,
+    ) -> Future[str]:
         """Ask for a savepoint; the future has its path once it is complete, and the job has stopped if it was to.
 
         Args:
@@ -54,16 +66,18 @@ class JobControl(Protocol):
             stop: Whether, and how, the job stops with it.
             timeout_ms: Milliseconds after which a job that has not stopped is cancelled: the future then has a
                 StopTimeoutError, which names the subtasks that were still at work.
+            no_links_below: No part of the directory behind this one may be a link; None lets all of them be.
         """
         ...
 
-    def cancel_with_savepoint(self, directory: str | None) -> Future[str]:
+    def cancel_with_savepoint(self, directory: str | None, *, no_links_below: str | None = None) -> Future[str]:
         """Ask the job to stop with a savepoint and to end as cancelled; the future has the path when it has.
 
         Nothing is read after the savepoint, and all that it covers is committed first.
 
         Args:
             directory: Where its directory is made; ``execution.checkpointing.savepoint-dir`` when left out.
+            no_links_below: No part of the directory behind this one may be a link; None lets all of them be.
         """
         ...
 

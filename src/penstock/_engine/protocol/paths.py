@@ -4,6 +4,7 @@
 acks, which never change, and ``<job id>/blobs/<run id>`` a job program that is too large for a dispatch; beside it lie
 the dispatches of a wide epoch while that runs, as ``<run id>-<checkpoint>-<attempt>``. ``.mark`` is a random name of
 the directory itself, and ``.starts/<name>/3`` says which job was the third of its name to be claimed.
+``_claim-1`` beside the metadata of a checkpoint or savepoint says which job has claimed it.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ MARK: Final = ".mark"
 #: The directory with the order in which jobs of one name were claimed.
 START_ORDER: Final = ".starts"
 
+_CLAIM: Final = re.compile(r"_claim-([1-9]\d*)")
 _CHECKPOINT: Final = re.compile(r"chk-([1-9]\d*)")
 _JOB: Final = re.compile(r"[0-9a-f]{32}")
 _SHARED: Final = re.compile(r"-(\d+)-[0-9a-f]{16}(\.[a-z]+)?")
@@ -61,6 +63,17 @@ def checkpoint_path(job_id: str, checkpoint_id: int) -> str:
 def metadata_path(job_id: str, checkpoint_id: int) -> str:
     """Return the file of an entry."""
     return f"{checkpoint_path(job_id, checkpoint_id)}/{METADATA}"
+
+
+def claim_file(path: str, number: int) -> str:
+    """Return the file that says who was the n-th job to claim the checkpoint or savepoint at a path."""
+    return f"{path}/_claim-{number}"
+
+
+def number_of_claim(name: str) -> int | None:
+    """Return the number of the file of `claim_file`, None for any other name."""
+    match = _CLAIM.fullmatch(name)
+    return int(match.group(1)) if match else None
 
 
 def checkpoint_ids(names: list[str]) -> tuple[int, ...]:

@@ -31,6 +31,11 @@ class Jobs:
         with self._lock:
             self._controls.append(control)
 
+    def lists(self, control: JobControl) -> bool:
+        """Tell whether a job is one of these, and has not ended too long ago."""
+        with self._lock:
+            return control in self._controls
+
     def all(self) -> list[JobControl]:
         """Return the jobs that have an id, oldest first: all runs that go on, and the last of a job that has ended."""
         now = self._clock()

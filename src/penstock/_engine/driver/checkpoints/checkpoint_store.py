@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final
 from penstock._engine.coordinator import events as ev
 from penstock._engine.coordinator.checkpoints.retention import ORPHAN_AGE_MS
 from penstock._engine.coordinator.checkpoints.snapshots import state_files
+from penstock._engine.driver.checkpoints.claimants import Claimant, check_claim, claim, claimant_of, has_ended
 from penstock._engine.driver.checkpoints.claimed_checkpoints import delete_claimed
 from penstock._engine.driver.checkpoints.start_order import record_start, started_jobs
 from penstock._engine.driver.failures import metadata_damage
@@ -29,6 +30,7 @@ from penstock._engine.protocol.paths import (
     is_job_directory,
     is_mark,
     metadata_path,
+    number_of_claim,
     shared_directory,
 )
 from penstock._engine.savepoints.chains import last_checkpoint, read_entry, readable_entry
@@ -84,7 +86,16 @@ class CheckpointStore:
         return ev.JobsListed(tuple(jobs), nameless=tuple(map(self._storage.full_path, nameless)))
 
     def record_start(self, instruction: do.RecordStart) -> ev.Event:
-        """Write down which job of a name was claimed last."""
+        """Write down which job of a name was claimed last.
+
+        Raises:
+            CheckpointClaimedError: Another job has claimed what this one was to own.
+        """
+        here = self._storage.full_path("")
+        for path in instruction.claimed:
+            storage, inner = self._locate(path)
+            job = Claimant(instruction.job_id, instruction.job_name, here, storage.full_path(inner))
+            claim(storage, inner, job, self._options)
         record_start(self._storage, instruction.job_name, instruction.job_id)
         return ev.StartRecorded()
 
@@ -142,8 +153,14 @@ class CheckpointStore:
         return ev.ChainEntryRead(entry, shown if entry is not None else storage.full_path(inner))
 
     def find_later(self, instruction: do.FindLaterCheckpoint) -> ev.Event:
-        """Look up the last checkpoint of a job, and who goes on; that it cannot be read keeps no job from its start."""
+        """Look up the last checkpoint of a job, and who goes on; that it cannot be read keeps no job from its start.
+
+        Raises:
+            CheckpointClaimedError: The job means to own what another one has claimed.
+        """
         entry = instruction.entry
+        if instruction.claims:
+            check_claim(*self._locate(instruction.path), instruction.job_id, self._options)
         path, others = instruction.path, tuple[str, ...]()
         # A savepoint does not say where its job keeps checkpoints; it is looked for where this job keeps its own.
         is_savepoint = entry.kind is ChainEntryKind.SAVEPOINT
@@ -163,8 +180,12 @@ class CheckpointStore:
         # A savepoint was made to start from; its job goes on with what is its own.
         first = [start.entry.job_id] if start.entry.kind is not ChainEntryKind.SAVEPOINT else []
         jobs = [job for job in first if job != own and self._goes_on(storage, job)]
+        holder, inner = self._locate(start.path)
+        claimant = claimant_of(holder, inner, holder.names(inner))
+        if claimant is not None and claimant.job_id not in {own, *jobs} and not has_ended(claimant, self._options):
+            jobs.append(claimant.job_id)
         for job in started_jobs(self._storage, start.job_name):
-            newest = None if job in {own, *first} else self._newest(job)
+            newest = None if job in {own, *first, *jobs} else self._newest(job)
             if newest is None or newest.is_terminal:
                 continue
             begun = readable_entry(self._storage, checkpoint_path(job, newest.begins))
@@ -247,6 +268,7 @@ class CheckpointStore:
         unneeded = [number for number in self._ids(job_id) if begins <= number < before]
         unneeded = [number for number in unneeded if number not in instruction.checkpoints]
         entries = [metadata_path(job_id, number) for number in unneeded if self._is_checkpoint(job_id, number)]
+        entries += [file for number in unneeded for file in self._claims_alone(checkpoint_path(job_id, number))]
         oldest_ms = self._clock.now().now_ms - ORPHAN_AGE_MS  # as files have theirs
         files = [
             file.path
@@ -283,6 +305,11 @@ class CheckpointStore:
             return data is not None and decode_chain_entry(data, path).kind is ChainEntryKind.CHECKPOINT
         except CorruptCheckpointError:
             return False
+
+    def _claims_alone(self, path: str) -> list[str]:
+        """Return the claims of a checkpoint that has been deleted."""
+        names = self._storage.names(path)
+        return [] if METADATA in names else [f"{path}/{name}" for name in names if number_of_claim(name)]
 
     def _in_background(self, work: Callable[[], None]) -> None:
         def run() -> None:

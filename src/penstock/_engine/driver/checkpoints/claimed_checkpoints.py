@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from penstock._engine.coordinator.checkpoints.snapshots import state_files
 from penstock._engine.protocol.metadata import ChainEntryKind, encode_chain_entry
-from penstock._engine.protocol.paths import METADATA, checkpoint_ids, checkpoint_path, metadata_path
+from penstock._engine.protocol.paths import METADATA, checkpoint_ids, checkpoint_path, metadata_path, number_of_claim
 from penstock._engine.savepoints.chains import readable_entry
 from penstock._engine.savepoints.disposal import belongs
 
@@ -35,7 +35,7 @@ def delete_claimed(storage: CheckpointStorage, path: str, owner: str) -> None:
     files = _files_of_its_own(storage, entry)
     _close_chain(storage, entry, owner)
     storage.delete([f"{path}/{METADATA}"])
-    storage.delete(files)
+    storage.delete([*files, *(f"{path}/{name}" for name in storage.names(path) if number_of_claim(name))])
 
 
 def _files_of_its_own(storage: CheckpointStorage, entry: ChainEntry) -> list[str]:

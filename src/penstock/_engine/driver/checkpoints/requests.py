@@ -52,6 +52,8 @@ class ClientRequests:
         #: Stops that succeeded: told when the job's status says so, too.
         self._stopped: list[Callable[[], None]] = []
         self._over: str | None = None
+        #: The savepoints that were made.
+        self.made: list[str] = []
 
     # --------------------------------------------------------------------------------------------------- checkpoints
 
@@ -86,7 +88,12 @@ class ClientRequests:
         return next(((request.path, future) for request, future in asked if request.stop is not StopMode.NO), None)
 
     def savepoint(
-        self, job_id: str, directory: str | None, stop: StopMode, timeout_ms: int | None = None
+        self,
+        job_id: str,
+        directory: str | None,
+        stop: StopMode,
+        timeout_ms: int | None = None,
+        no_links_below: str | None = None,
     ) -> Future[str]:
         """Ask for a savepoint, from any thread; the future has its path, or a SavepointError.
 
@@ -95,6 +102,7 @@ class ClientRequests:
             directory: Where its directory is to be made; the default when left out.
             stop: Whether, and how, the job stops with it.
             timeout_ms: Milliseconds after which a job that has not stopped is cancelled.
+            no_links_below: No part of the directory behind this one may be a link; None lets all of them be.
         """
         future: Future[str] = Future()
         place = directory or self.default
@@ -116,14 +124,14 @@ class ClientRequests:
         if stop is not StopMode.NO:
             with self._lock:
                 self._line.append(request)
-        self._background.run(lambda: self._begin(request))
+        self._background.run(lambda: self._begin(request, no_links_below))
         return future
 
-    def _begin(self, request: SavepointRequest) -> None:
+    def _begin(self, request: SavepointRequest, no_links_below: str | None) -> None:
         """Find out whether the directory can be written to, before the job does anything for it."""
         refusal: Exception | None = None
         try:
-            self._savepoints.probe(request.path)
+            self._savepoints.probe(request.path, no_links_below)
         except Exception as error:  # noqa: BLE001 - whatever the store raises, the job goes on
             refusal = error
         with self._lock:
@@ -148,9 +156,9 @@ class ClientRequests:
         if instruction.error is not None:
             future.set_exception(instruction.error)
         elif request.stop is StopMode.NO:
-            future.set_result(request.path)
+            self._succeed(request.path, future)
         else:
-            self._stopped.append(lambda: future.set_result(request.path))
+            self._stopped.append(lambda: self._succeed(request.path, future))
 
     def end(self, status: str) -> None:
         """Answer all that is left when the job has ended."""
@@ -162,10 +170,14 @@ class ClientRequests:
         for request, future in list(self._asked.values()):
             if request.path in self._savepoints.copied:
                 self._asked.pop(request.id)
-                future.set_result(request.path)
+                self._succeed(request.path, future)
             else:
                 self._fail(request, self._over)
                 self._savepoints.abandon(request.path)
+
+    def _succeed(self, path: str, future: Future[str]) -> None:
+        self.made.append(path)
+        future.set_result(path)
 
     def _fail(self, request: SavepointRequest, reason: str) -> None:
         _, future = self._asked.pop(request.id, (None, None))

@@ -11,11 +11,13 @@ from penstock._engine.coordinator import events as ev
 from penstock._engine.protocol.metadata import decode_chain_entry, encode_chain_entry
 from penstock._engine.protocol.paths import METADATA, STAGED_METADATA
 from penstock._engine.storage.copying import copy_files
+from penstock._engine.storage.new_directory import check_no_links, first_missing, remove_empty
 from penstock._engine.storage.opening import above, open_storage
 from penstock.errors import CheckpointStorageError, PenstockError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from pathlib import Path
 
     from penstock._engine.coordinator import instructions as do
     from penstock._engine.driver.background import BackgroundExecutor
@@ -47,14 +49,26 @@ class SavepointFiles:
         self._unwanted: set[str] = set()
         #: Those that are complete, of a job that goes on.
         self.copied: set[str] = set()
+        #: For each, the topmost directory that was made for it.
+        self._new: dict[str, Path] = {}
 
-    def probe(self, path: str) -> None:
-        """Find out whether a directory can be written to.
+    def probe(self, path: str, no_links_below: str | None = None) -> None:
+        """Find out whether a directory can be made and written to.
+
+        Args:
+            path: The directory.
+            no_links_below: No part of it behind this one may be a link; None lets all of them be.
 
         Raises:
             CheckpointStorageError: It cannot.
         """
+        if (top := first_missing(path)) is not None:
+            self._new[path] = top
+        if no_links_below is not None:
+            check_no_links(path, no_links_below)
         open_storage(path, self._options).probe()
+        if no_links_below is not None:  # one may have been put there in between
+            check_no_links(path, no_links_below)
 
     def write(self, instruction: do.WriteSavepoint) -> None:
         """Fill a directory in the background."""
@@ -134,6 +148,8 @@ class SavepointFiles:
             storage = open_storage(root or "/", self._options)
             storage.delete([f"{name}/{METADATA}"])  # first: it may have been written although the store said no
             storage.delete([file.path for file in storage.files(name)])
+        if (top := self._new.pop(path, None)) is not None:
+            remove_empty(top)
 
     def abandon(self, path: str) -> None:
         """Delete what there is of a savepoint, as soon as it is written to no more."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from dataclasses import replace
+from itertools import count
 from typing import TYPE_CHECKING, Final
 
 from penstock._engine.gateway.checkpoint_view import (
@@ -47,6 +48,7 @@ class CheckpointStatsTracker:
         #: Of savepoints of the running job: those that are being copied, by their path.
         self._copying: dict[str, CheckpointView] = {}
         self._acked: Moment | None = None
+        self._further = count(1)
         self.view = CheckpointsView(settings)
 
     # ------------------------------------------------------------------------------------------------- checkpoints
@@ -55,6 +57,7 @@ class CheckpointStatsTracker:
         """An epoch was dispatched."""
         kind = CheckpointKind.CHECKPOINT if stop is StopMode.NO else CheckpointKind.SYNC_SAVEPOINT
         self._acked = None
+        self._make_way(checkpoint_id)
         self._append(CheckpointView(checkpoint_id, kind, CheckpointStatus.IN_PROGRESS, now, subtasks))
 
     def acked(self, now: Moment) -> None:
@@ -124,6 +127,7 @@ class CheckpointStatsTracker:
             source.subtask_count if source else 0,
             subtasks=source.subtasks if source and source.id == checkpoint_id else (),
             finished=source.finished if source and source.id == checkpoint_id else (),
+            further=next(self._further),
         )
         self._copying[path] = entry
         self._append(entry)
@@ -153,6 +157,15 @@ class CheckpointStatsTracker:
             (entry for entry in entries if entry.id == checkpoint_id and entry.kind is not CheckpointKind.SAVEPOINT),
             None,
         )
+
+    def _make_way(self, checkpoint_id: int) -> None:
+        """Give a try that failed an id of its own, because the checkpoint is tried again."""
+        for entry in list(self._list):
+            if entry.entry_id == checkpoint_id:
+                other = replace(entry, further=next(self._further))
+                if self.view.last_failed is entry:
+                    self.view = replace(self.view, last_failed=other)
+                self._replace(entry, other)
 
     def _fail(self, entry: CheckpointView, reason: str, now: Moment) -> None:
         done = replace(entry, status=CheckpointStatus.FAILED, ended=now, failure=reason)
