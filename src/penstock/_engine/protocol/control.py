@@ -221,7 +221,7 @@ class OperatorAck:
     #: Outputs of print and collect: encoded blocks, or the path of a storage object that holds them.
     outputs: tuple[bytes, ...] = ()
     outputs_path: str | None = None
-    #: Sources: split requests since the last ack, and whether the reader could have gone on reading.
+    #: Sources: split requests since the last ack, and whether the reader could have continued reading.
     split_requests: int = 0
     more_available: bool = False
     #: Sources: the reader wants the input of the whole job to end.
