@@ -136,12 +136,7 @@ class JobDriver:
         return frozenset(self._requests.made)
 
     def savepoint(
-        self,
-        directory: str | None,
-        stop: StopMode,
-        timeout_ms: int | None = None,
-        *,
-        no_links_below: str | None = None,
+        self, directory: str | None, stop: StopMode, timeout_ms: int | None = None, no_links_below: str | None = None
     ) -> Future[str]:
         """Ask for a savepoint; the future has its path once it is complete, and the job has stopped if it was to."""
         return self._requests.savepoint(self.job_id, directory, stop, timeout_ms, no_links_below)
