@@ -41,7 +41,7 @@ def check_broadcast_descriptors(descriptors: tuple[object, ...]) -> None:
 
 
 def check_watermark_strategy(strategy: object) -> None:
-    """Raise TypeError for what is no watermark strategy."""
+    """Raise TypeError unless the value is a watermark strategy."""
     if not isinstance(strategy, WatermarkStrategy):
         msg = f"watermark_strategy must be a WatermarkStrategy, not {strategy!r}."
         raise TypeError(msg)

@@ -1,8 +1,8 @@
-"""What the driver can know of a function before any task runs it: that it will ask for what this version lacks.
+"""Refuses functions that are certain to use unsupported state, before any task runs them.
 
 Nothing is run. Two things are certain from what a function is made of: the state descriptors that it holds, as
 attributes, in closures or as global names; and the calls that its ``open`` makes before the first branch, whatever
-happens. What is asked for behind a branch is found out in the task, and ends the job there.
+happens. A call after a branch is found in the task, and ends the job there.
 """
 
 from __future__ import annotations
@@ -42,11 +42,11 @@ _BRANCHES: Final = frozenset(dis.hasjrel) | frozenset(dis.hasjabs)
 
 
 def refuse_what_is_lacking(kind: OperatorKind, members: Mapping[str, object]) -> None:
-    """Raise for functions that are certain to ask for what is not there.
+    """Raise for functions that are certain to use unsupported state.
 
     Args:
         kind: The operator's kind.
-        members: What it is made of.
+        members: The members of its payload.
 
     Raises:
         UnsupportedOperationError: A time to live, or keyed state without a key.

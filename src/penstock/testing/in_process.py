@@ -32,7 +32,7 @@ __all__ = ["Chaos", "InProcessEpochRunner"]
 
 @dataclass(frozen=True, slots=True)
 class Chaos:
-    """What goes wrong, each as a probability.
+    """The probabilities of faults.
 
     Args:
         retries: That a task runs twice and its second output is taken.
@@ -59,7 +59,7 @@ class InProcessEpochRunner:
     Args:
         workers: The number of simulated Python workers.
         hosts: The number of simulated machines over which they are spread, each with a local disk of its own.
-        chaos: What goes wrong.
+        chaos: The faults.
         seed: Of all that is left to chance.
         clock: Returns the time in milliseconds since the epoch, for all that depends on time in tasks; the machine's
             clocks when left out.
@@ -94,7 +94,7 @@ class InProcessEpochRunner:
         self._tasks_done = 0
 
     def run(self, plan: EpochPlan) -> EpochOutcome:
-        """Run one epoch to its end and return what its subtasks acknowledged.
+        """Run one epoch to its end and return the acks of its subtasks.
 
         Raises:
             EpochInfrastructureError: The epoch was lost, by chance.
@@ -118,7 +118,7 @@ class InProcessEpochRunner:
         return EpochProgress(self._tasks_done)
 
     def release(self, run_id: str) -> None:
-        """Close what is still open of a run, after its last epoch."""
+        """Close the functions that a run has left open, after its last epoch."""
         for worker in self.workers:
             worker.release(run_id)
 

@@ -1,8 +1,8 @@
-"""What operators around functions of the user's share: the order of their start, and the operator state that they keep.
+"""The base of operators around user functions: the order of their start, and their operator state.
 
-A function object with operator state holds in attributes what only its snapshot tells. So it goes on only from its own
-last epoch; where that was run in another process, or where a union list needs all subtasks to start from one
-checkpoint, the runtime makes the operator anew.
+A function object with operator state may keep it in attributes between snapshots. So it continues only after its own
+last epoch; if another process ran that, or if a union list needs all subtasks to start from one checkpoint, the
+runtime makes the operator anew.
 """
 
 from __future__ import annotations
@@ -36,10 +36,10 @@ if TYPE_CHECKING:
 
 
 class UserFunctionOperator(Operator):
-    """An operator with functions of the user's.
+    """An operator with user functions.
 
-    On start, each function's `initialize_state` comes before its `open`, and both see the state that the epoch starts
-    from.
+    At the start, each function's `initialize_state` runs before its `open`, and both see the state at the start of the
+    epoch.
     """
 
     def __init__(self) -> None:
@@ -70,7 +70,7 @@ class UserFunctionOperator(Operator):
             function: The function.
             runtime_context: What it is opened with.
             epoch: The epoch that begins.
-            yields: Whether it may yield records when it hears of an end.
+            yields: Whether its methods for the end of the input may yield records.
         """
         if yields:
             self._yielding.append(function)

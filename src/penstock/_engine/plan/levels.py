@@ -1,7 +1,7 @@
-"""Levels and slots: from the job graph to what each task of an epoch runs.
+"""Levels and slots: assigns the subtasks of a job graph to the tasks of an epoch.
 
-A vertex stands one level below its deepest input, so that each edge leads downwards. An edge that skips levels passes
-through carriers: its rows are handed on unread. Used by the driver to plan an epoch and by tasks to find their place.
+A vertex is one level below its deepest input, so each edge leads downwards. An edge that skips levels passes through
+carriers, which do not read its rows. The driver uses this module to plan an epoch, and tasks to find their place.
 """
 
 from __future__ import annotations

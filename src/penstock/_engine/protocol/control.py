@@ -123,7 +123,7 @@ class LevelDispatch:
     attempt: int = 1
     #: The job ends: checkpoint listeners are notified of its last checkpoint, then all functions are closed.
     releases: bool = False
-    #: The runs that this one goes on from: what they have staged is this one's.
+    #: The runs that this one continues from: what they have staged is this one's.
     earlier_runs: tuple[str, ...] = ()
 
 
@@ -155,7 +155,7 @@ class OperatorAck:
     #: Outputs of print and collect: encoded blocks, or the path of a storage object that holds them.
     outputs: tuple[bytes, ...] = ()
     outputs_path: str | None = None
-    #: Sources: split requests since the last ack, and whether the reader could have gone on reading.
+    #: Sources: split requests since the last ack, and whether the reader could have continued reading.
     split_requests: int = 0
     more_available: bool = False
     #: Sources: the reader wants the input of the whole job to end.

@@ -22,7 +22,7 @@ NO_TIMESTAMP: Final = -(1 << 63)
 
 
 class PayloadKind(IntEnum):
-    """What the payload of a row is."""
+    """The kind of a row's payload."""
 
     #: One block: pickled ``(records, timestamps | None, watermarks)``.
     DATA = 0
@@ -34,7 +34,7 @@ class PayloadKind(IntEnum):
     ACK = 3
     #: An error in a user's function for the driver, see `control.Failure`.
     FAILURE = 4
-    #: What user functions logged, for the driver, see `control.LogLine`.
+    #: Log lines of user functions, for the driver, see `control.LogLine`.
     LOG = 5
 
 

@@ -48,12 +48,12 @@ class EdgeWriter:
         self.bytes_out = 0
 
     def open(self, runtime_context: RuntimeContext) -> None:
-        """Open the functions that say where records go; `close` is due also when this fails."""
+        """Open the functions that choose receivers; `close` must follow even if this fails."""
         for function in self._router.functions:
             self._functions.open(function, runtime_context)
 
     def finish(self) -> None:
-        """Tell the functions that nothing more is to be sent."""
+        """Call `finish` of the functions after the last record."""
         self._functions.finish()
 
     def begin_epoch(self, rows: RowBuffer, token: int, slots: Mapping[int, int]) -> None:

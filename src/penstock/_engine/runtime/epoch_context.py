@@ -1,4 +1,4 @@
-"""What an epoch is for one operator of a subtask, and what the operator's metrics have come to in it."""
+"""The epoch context of one operator of a subtask, and its metrics."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def epoch_context(dispatch: SubtaskDispatch, level: LevelDispatch, uid: str, token: int) -> EpochContext:
-    """Return what an epoch is for one operator, in a process that has nothing of it."""
+    """Return the epoch context of one operator, in a process without its state."""
     return EpochContext(
         checkpoint_id=level.checkpoint_id,
         token=token,
@@ -31,7 +31,7 @@ def epoch_context(dispatch: SubtaskDispatch, level: LevelDispatch, uid: str, tok
 
 
 def figures(metrics: InMemoryMetricGroup) -> dict[str, float]:
-    """Return a subtask's metrics by name; a figure that is not the only one of its metric has its own name behind."""
+    """Return a subtask's metrics by name; if a metric has several figures, each has its own suffix."""
     return {
         name if figure in {"count", "value"} else f"{name}.{figure}": value
         for name, metric in metrics.snapshot().items()

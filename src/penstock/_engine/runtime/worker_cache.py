@@ -97,7 +97,7 @@ class WorkerCache:
         return storage
 
     def take(self, dispatch: LevelDispatch, subtask: SubtaskDispatch) -> SubtaskRuntime | None:
-        """Take a subtask's entry out; None when there is none that the epoch can go on with."""
+        """Take a subtask's entry out; None when there is none that the epoch can continue with."""
         runtime = self._subtasks.pop((subtask.vertex, subtask.subtask), None)
         if runtime is not None and not _is_accepted(runtime, subtask):
             close_needless(runtime)

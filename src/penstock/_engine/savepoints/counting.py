@@ -1,4 +1,4 @@
-"""Counting what is in the files of keyed state, by their indexes and keys alone: nothing is unpickled."""
+"""Counts the contents of keyed state files by their indexes and keys, without unpickling."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class KeyedStateInfo:
     entries: int
     #: Pairs of key and window that have a value, or pending timers; None where that takes a look at all keys.
     keys: int | None
-    #: Windows with at least one entry, for what is kept by window; 0 elsewhere.
+    #: The number of windows with at least one entry, for state of windows; else 0.
     windows: int
     #: Bytes in the files, compressed.
     bytes: int
@@ -66,7 +66,7 @@ class KeyedStateCounter:
         self._operator = operator
         self._indexes: dict[object, list[ChunkInfo]] = {}
         self._counts: dict[_State, _StateCount] = {}
-        #: By chunk: its state, its key groups, and those of them that are still of any subtask.
+        #: By chunk: its state, its key groups, and those of them that a subtask still owns.
         self._held: dict[object, tuple[_State, range, set[int]]] = {}
         #: States of which a key may be in several files, or of which a chunk has keys that no subtask holds any more.
         self._unclear: set[_State] = set()
@@ -78,7 +78,7 @@ class KeyedStateCounter:
             exactly: Read the keys where the indexes do not say how many there are.
 
         Raises:
-            CorruptCheckpointError: A file is damaged, cut off or gone.
+            CorruptCheckpointError: A file is damaged, truncated or missing.
         """
         for subtask in self._operator.subtasks:
             self._take(subtask.lineage)
@@ -133,7 +133,7 @@ class KeyedStateCounter:
         return index
 
     def _present(self) -> Counter[_State]:
-        """Return how many keys have a value and how many timers are pending, by those states that are unclear."""
+        """Return the numbers of keys with a value and of pending timers, in states whose indexes do not show them."""
         found: Counter[_State] = Counter()
         for subtask in self._operator.subtasks:
             for (name, _), pane in self._keys(subtask.lineage, found).items():

@@ -1,6 +1,6 @@
 """Reading state out of a savepoint or checkpoint: one subtask at a time, in bounded memory.
 
-What comes out are the user's values, so this unpickles them; reading a savepoint means to trust it like code.
+It returns the user's values and so unpickles them; read only savepoints that you trust like code.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 #: Begins the names of temporary directories.
 SCRATCH: Final = "penstock-savepoint-"
-#: What entries may take in memory, by estimate; more goes through a database in the temporary directory.
+#: The estimated memory limit for entries; more of them go through a database in the temporary directory.
 MEMORY_BYTES: Final = 256 << 20
 
 
@@ -104,7 +104,7 @@ def _handles(operator: OperatorMetadata) -> Iterator[Any]:
 
 
 def keyed_entries(place: SubtaskStateLocation, name: str) -> Iterator[tuple[Any, tuple[int, ...], Any, Any]]:
-    """Iterate (key, namespace, sub-key, value) of one keyed state; MISSING stands for no sub-key."""
+    """Iterate over (key, namespace, sub-key, value) of one keyed state; MISSING means no sub-key."""
     located = place.located()
     with opened_store(located, operator_of(located, place.uid), place.subtask) as store:
         panes = store.table(name).panes

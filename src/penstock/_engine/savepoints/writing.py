@@ -46,13 +46,13 @@ def write_draft(draft: Draft, path: str, options: Mapping[str, str] | None = Non
     """Write a savepoint, and return the path to start from.
 
     Args:
-        draft: What it is to hold.
+        draft: Its contents.
         path: Its directory, which must be empty or not there yet.
         options: Options of the object store.
 
     Raises:
         SavepointChangeError: There is something in the directory already.
-        CorruptCheckpointError: A file of the savepoint that it begins with is damaged or gone.
+        CorruptCheckpointError: A file of the savepoint that it begins with is damaged or missing.
         CheckpointStorageError: The directory cannot be written to.
         UnpicklableStateError: A value cannot be pickled.
         KeyEncodingError: A key has no canonical encoding.
@@ -75,7 +75,7 @@ def write_draft(draft: Draft, path: str, options: Mapping[str, str] | None = Non
 
 
 class _TableShape(NamedTuple):
-    """What a table is declared as."""
+    """The declaration of a table."""
 
     name: str
     kind: str
@@ -298,7 +298,7 @@ class _NewStores:
 
 
 def _place(kind: str, normal: NormalKey, namespace: tuple[int, ...], sub_key: Any) -> tuple[Address, tuple[int, ...]]:
-    """Return where a new row stands: its address, and the namespace of its pane."""
+    """Return the address of a new row, and the namespace of its pane."""
     sub = None if sub_key is MISSING else normal_key(sub_key)
     if kind.startswith(IN_ADDRESS):
         return (normal, namespace, sub), ()

@@ -43,7 +43,7 @@ _SCHEMA: Final = StructType(
     + [StructField("kind", IntegerType()), StructField("payload", BinaryType())]
 )
 
-#: What the last level gives, and the driver collects: each row's kind and payload as text.
+#: The output of the last level, which the driver collects: each row's kind and payload as text.
 _ANSWERS: Final = StructType([StructField("text", StringType())])
 #: The driver takes so many answers at a time; one has 64 KB at most.
 _ANSWERS_AT_ONCE: Final = 64
@@ -115,7 +115,7 @@ def _task_of_last_level(
 def _last_task(
     run_id: str, storage_options: dict[str, str], meeting: Path, slots: int, batches: Iterator[pa.RecordBatch]
 ) -> Iterator[pa.RecordBatch]:
-    """Run in the last Spark job of a run: let functions hear what there is to hear, then close all in this worker."""
+    """Run in the last Spark job of a run: notify checkpoint listeners, then close all functions in this worker."""
     return answers(_closing_rows(run_id, storage_options, meeting, slots, batches))
 
 
@@ -154,13 +154,13 @@ class SparkEpochRunner:
         self._keeps = False
 
     def run(self, plan: EpochPlan) -> EpochOutcome:
-        """Run one epoch to its end and return what its subtasks acknowledged."""
+        """Run one epoch to its end and return the acks of its subtasks."""
         self._keeps = True
         # A group of its own, and named before the look at the flag: then `cancel` meets one of the two.
         group = f"penstock-{id(self):x}-{next(self._runs)}"
         self._running = group, plan
         if self._cancelled.is_set():
-            self._cancelled.clear()  # a cancellation is for one epoch: after a restart the job goes on
+            self._cancelled.clear()  # a cancellation is for one epoch: after a restart the job continues
             raise EpochCancelledError(plan.checkpoint_id)
         context = self._spark.session.sparkContext
         dispatches = pack_dispatches(plan)
@@ -189,7 +189,7 @@ class SparkEpochRunner:
         context._jsc.sc().cancelJobGroupAndFutureJobs(self._running[0] if self._running else "")
 
     def release(self, run_id: str) -> None:
-        """Close what is still open of a run, after its last epoch, unless that has done so; never raises."""
+        """Close the functions of a run that its last epoch has left open; never raises."""
         if not self._keeps:
             return
         context = self._spark.session.sparkContext
@@ -244,13 +244,13 @@ def _loss(error: Exception) -> EpochInfrastructureError | SparkGoneError:
         said = str(error)  # a Java exception asks the JVM for its words
     except Exception as unsaid:  # noqa: BLE001 - py4j raises many types on a JVM that is gone
         return SparkGoneError(str(unsaid))
-    if isinstance(error, ConnectionRefusedError):  # nobody listens where py4j has talked to the JVM
+    if isinstance(error, ConnectionRefusedError):  # no process listens at the JVM's port any more
         return SparkGoneError(said)
     return EpochInfrastructureError(words_of_spark(said))
 
 
 def words_of_spark(text: str) -> str:
-    """Return what Spark says of an error, without the stacks of the JVM behind it and py4j's line before it."""
+    """Return Spark's text of an error, without the JVM's stacks after it and py4j's line before it."""
     said, _, _ = text.partition("\n\tat ")
     first, line, rest = said.partition("\n: ")
     return (rest if line and first.startswith("An error occurred while calling") else said).strip()

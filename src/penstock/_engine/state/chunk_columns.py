@@ -1,4 +1,4 @@
-"""A chunk: one operation on rows of one pane, in columns, and what its columns are in a file.
+"""A chunk: one operation on rows of one pane, in columns, and the encoding of its columns in a file.
 
 Values are pickled as one list per chunk: pickling them one by one costs several times as much. A column that says
 nothing takes no bytes: most chunks have keys and values alone.

@@ -61,7 +61,7 @@ _SCAN: Final = 1 << 10
 
 
 class VersionMeta(msgspec.Struct):
-    """What a version says about itself."""
+    """The metadata of a version."""
 
     layout: int
     key_groups: tuple[int, int]
@@ -354,7 +354,7 @@ def find_versions(directory: Path, key_groups: range, max_parallelism: int) -> l
 def new_version(directory: Path, key_groups: range, max_parallelism: int) -> LocalVersion:
     """Make an empty version, and remove old ones but the last used.
 
-    A process that still uses a removed one goes on in the unlinked files.
+    A process that still uses a removed one continues in the unlinked files.
 
     Raises:
         LocalStateError: The disk does not take it.

@@ -1,4 +1,4 @@
-"""Where a row of keyed state stands: its key, its namespace and its sub-key; the key group follows from the key.
+"""The address of a row of keyed state: its key, namespace and sub-key; the key group follows from the key.
 
 A row of a value, of a list or of an aligned window has a key alone, and its normal key is its whole address. A row of a
 map has a sub-key too, one of a window of its key a namespace, and a timer both: its sub-key is the time. A *pane* is

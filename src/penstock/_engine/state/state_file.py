@@ -140,7 +140,7 @@ def read_state_file(data: bytes, path: str, key_groups: range, max_parallelism: 
 
 
 def read_index(data: bytes, path: str) -> list[ChunkInfo]:
-    """Return what is in a file, without unpickling anything.
+    """Return the index of a file, without unpickling anything.
 
     Raises:
         CorruptCheckpointError: The file is damaged, cut off, or of another format version.

@@ -1,4 +1,4 @@
-"""Runs epochs on their own thread: completes the dispatches, and answers with the outcome."""
+"""Runs epochs on their own thread: completes their dispatches, and reports their outcomes."""
 
 from __future__ import annotations
 
@@ -25,20 +25,20 @@ if TYPE_CHECKING:
     from penstock._engine.plan.levels import ExecutionPlan
     from penstock._engine.storage.checkpoint_storage import CheckpointStorage
 
-#: A larger program is an object in storage, and dispatches name it.
+#: A larger program is stored as a file, which dispatches name.
 MAX_INLINE_PROGRAM: Final = 256 << 10
 
 
 @dataclass(frozen=True, slots=True)
 class EpochPlanner:
-    """Makes the dispatches of an epoch's levels from what its subtasks get."""
+    """Makes the dispatches of an epoch's levels from those of its subtasks."""
 
     plan: ExecutionPlan
     job_name: str
     run_id: str
     slots: int
     storage_url: str
-    #: Where tasks keep state on their local disk.
+    #: The local directory of tasks for state.
     local_directory: str
     python_path: tuple[str, ...]
     configuration: dict[str, str]
@@ -52,7 +52,7 @@ class EpochPlanner:
         *,
         releases: bool = False,
     ) -> tuple[LevelDispatch, ...]:
-        """Return one dispatch for each level; all that is left to do is one level where the job ends."""
+        """Return one dispatch for each level; the last notifications of a job are one level."""
         common = LevelDispatch(
             job_id=chain.job_id,
             job_name=self.job_name,
@@ -85,12 +85,12 @@ class Epochs:
         planner: Makes the dispatches.
         main_classes: The pickled classes of the main script, for the tasks; None without any.
         runner: Runs epochs.
-        storage: Takes the program when it is large.
-        storage_options: Opens it in tasks.
-        mailbox: Takes the outcomes.
+        storage: Stores a large program.
+        storage_options: The options with which tasks open it.
+        mailbox: Passes the outcomes to the loop.
         background: Has the thread of the epochs.
-        results: Holds a job back whose results the program does not take.
-        local_state: What tasks on this machine keep state in.
+        results: Blocks a job while the program does not take its results.
+        local_state: The directory in which tasks on this machine keep state.
     """
 
     def __init__(
@@ -116,11 +116,11 @@ class Epochs:
         self._mailbox = mailbox
         self._background = background
         self._results = results
-        #: Where the program is, once it was put there.
+        #: The path of the stored program, once it is stored.
         self.program_path: str | None = None
 
     def adopt(self, instruction: do.AdoptGraph) -> None:
-        """Run the job in another form; called before its first epoch."""
+        """Run the job with another graph; called before its first epoch."""
         if instruction.graph != self._planner.plan.graph:
             self._planner = replace(self._planner, plan=build_plan(instruction.graph))
             self._program = self._pickled()
@@ -129,22 +129,22 @@ class Epochs:
         return pickle.dumps((self._planner.plan.graph, self._main_classes))
 
     def run(self, instruction: do.RunEpoch, chain: ChainWriter) -> None:
-        """Begin an epoch; the outcome comes as an event."""
+        """Start an epoch; its outcome is an event."""
         self._local_state.hold()
         self._background.run_epoch(lambda: self._mailbox.post(self._run(instruction, chain)))
 
     def notify(self, instruction: do.NotifyListeners, chain: ChainWriter) -> None:
-        """Begin the last Spark job of a run, which notifies checkpoint listeners and closes all functions."""
+        """Start the last Spark job of a run, which notifies checkpoint listeners and closes all functions."""
         self._background.run_epoch(lambda: self._mailbox.post(self._run(instruction.epoch, chain, releases=True)))
 
     def observe(self, _: do.ObserveEpoch) -> ev.Event:
-        """Look at the running epoch."""
+        """Observe the running epoch."""
         progress, vertices = self._runner.progress(), self._planner.plan.graph.vertices
         names = [f"{vertices[vertex].name} ({subtask})" for vertex, subtask in progress.running]
         return ev.EpochObserved(progress.tasks_done, tuple(names))
 
     def cancel(self) -> None:
-        """Interrupt the running epoch, also one that waits for the program to take results."""
+        """Interrupt the running epoch, even if it waits for the program to take results."""
         self._runner.cancel()
         self._results.interrupt()
 
