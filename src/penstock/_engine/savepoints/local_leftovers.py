@@ -35,7 +35,7 @@ def dead_local_directories(oldest_ms: int, unclear: list[UnclearLeftover]) -> It
     """Iterate (path, bytes, why it is dead, when it was last changed) of this user's directories on this machine.
 
     Args:
-        oldest_ms: What was changed after this time is left alone.
+        oldest_ms: Files that were changed after this time are ignored.
         unclear: Gets what has the name of a directory of this user and is not safely one.
     """
     for path, reason in _candidates(unclear):

@@ -71,6 +71,7 @@ class ChunkInfo(msgspec.Struct, array_like=True, frozen=True):
     checksum: int
     old_keys: bool = False
     columns: int = OLD_COLUMNS
+    since: int | None = None
 
 
 class StateFileWriter:
@@ -109,6 +110,7 @@ class StateFileWriter:
                 checksum=crc32(packed),
                 old_keys=chunk.old_keys,
                 columns=COLUMNS,
+                since=chunk.since,
             )
         )
         self._offset = start + len(packed)
@@ -151,7 +153,7 @@ def read_state_file(
 
 
 def read_index(data: bytes, path: str) -> list[ChunkInfo]:
-    """Return what is in a file, without unpickling anything.
+    """Return the index of a file, without unpickling anything.
 
     Raises:
         CorruptCheckpointError: The file is damaged, cut off, or of another format version.
@@ -229,7 +231,7 @@ def read_owners(
 
 def _read_chunk(data: bytes, path: str, info: ChunkInfo, classes: AllowedClasses) -> Chunk:
     chunk = Chunk(ChunkOperation(info.op), info.name, info.kind, info.keep_keys, info.namespace, info.key_groups, [])
-    chunk.old_keys = info.old_keys
+    chunk.old_keys, chunk.since = info.old_keys, info.since
     try:
         return unpack(chunk, _decompress(data, path, info), info.columns, classes)
     except _NOT_DECODED as error:

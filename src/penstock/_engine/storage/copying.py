@@ -45,7 +45,7 @@ def copy_files(
 
 
 class _Copying:
-    """What the threads of one copy share."""
+    """The shared state of the threads of one copy."""
 
     def __init__(
         self,
