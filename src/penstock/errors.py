@@ -26,7 +26,7 @@
     │   ├── MaxParallelismError             keyed state was written with another number of key groups
     │   ├── MixedChainError                 operators that run as one have finished to different extents
     │   ├── MovedOperatorError              an operator without a uid may have changed places with another
-    │   ├── NoCheckpointError               nothing to go on from
+    │   ├── NoCheckpointError               nothing to continue from
     │   ├── ParallelismLimitError           more subtasks than keyed state has key groups
     │   ├── SavepointChangeError            a savepoint that cannot be written, changed or deleted
     │   ├── StateClassError                 state of a class that is gone or has changed

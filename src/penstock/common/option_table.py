@@ -1,11 +1,11 @@
-"""Every configuration key that Penstock reads: type, default, older names, and what it does.
+"""Every configuration key that Penstock reads: type, default, older names, and effect.
 
 Code reads a key with ``configuration.get(option_table.CHECKPOINTING_INTERVAL)``; checking, listing and messages go
 through :data:`OPTIONS`, which also holds the keys of Flink's that nothing here reads (:mod:`unread_options
 <penstock.common.unread_options>`). A key with a setter in the API but no effect says why.
 
 Two defaults differ from Flink's on purpose: a job keeps its two newest checkpoints, and keeps them when it is cancelled
-or fails, so that there is always something to go on from.
+or fails, so that there is always something to continue from.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Object stores: ``s3://``, ``gs://``, ``az://`` and what else obstore knows; credentials come from the environment."""
+"""Object stores: ``s3://``, ``gs://``, ``az://`` and the others of obstore; credentials come from the environment."""
 
 from __future__ import annotations
 
@@ -21,16 +21,16 @@ if TYPE_CHECKING:
 
 _IN_MEMORY_BYTES = 16 * 1024 * 1024
 _READ_BYTES = 8 * 1024 * 1024
-#: What a file that is not written to for a while may keep in memory.
+#: The bytes that a parked file may keep in memory.
 _PARKED_BYTES = 256 * 1024
-#: Parts of one upload: S3 takes 10,000.
+#: The largest number of parts of one upload; S3 allows 10,000.
 _MOST_PARTS = 9000
 #: Bytes of an upload that are on their way at once, and in memory.
 _SENT_BYTES = 6 * _READ_BYTES
 
 
 class _RawObject(io.RawIOBase):
-    """An object as Python's buffered readers want it."""
+    """An object as a raw stream for Python's buffered readers."""
 
     def __init__(self, reader: ReadableFile) -> None:
         self._reader = reader
@@ -55,11 +55,11 @@ class _RawObject(io.RawIOBase):
 
 
 class ObjectFileSystem:
-    """Objects as files: a folder is a common prefix, and writing an object is one step anyway.
+    """Objects as files: a folder is a common prefix, and an object is written atomically.
 
     Args:
-        largest_copy: Bytes of the largest object that the store copies in one request. What is larger goes through this
-            process, in parts: 5 GiB in S3.
+        largest_copy: The largest object in bytes that the store copies in one request, 5 GiB in S3. Larger ones are
+            copied through this process, in parts.
     """
 
     status_is_cheap = False
@@ -68,8 +68,8 @@ class ObjectFileSystem:
         self._largest_copy = largest_copy
 
     def find(self, path: str, skip: Callable[[str, str], None] = pass_over) -> list[FileStatus]:
-        """Return the objects that a key, prefix or glob stands for."""
-        del skip  # whatever is listed is an object
+        """Return the objects of a key, prefix or glob."""
+        del skip  # everything that is listed is an object
         root, key = _split(path)
         prefix = key
         if any(sign in key for sign in MAGIC):
@@ -93,16 +93,16 @@ class ObjectFileSystem:
         return cast("BinaryIO", io.BufferedReader(_RawObject(obstore.open_reader(store_of(root), key)), _READ_BYTES))
 
     def open_again(self, found: FileStatus) -> BinaryIO:
-        """Open the object: stores rename none."""
+        """Open the object; stores do not rename objects."""
         return self.open(found.path)
 
     def create(self, path: str) -> BinaryIO:
-        """Open a new object for writing; nothing is there before ``finish``."""
+        """Open a new object for writing, which exists after ``finish``."""
         del path
         return cast("BinaryIO", tempfile.SpooledTemporaryFile(_IN_MEMORY_BYTES))
 
     def finish(self, path: str, stream: BinaryIO) -> None:
-        """Upload what was written."""
+        """Upload the written bytes."""
         root, key = _split(path)
         with stream:
             size = stream.seek(0, io.SEEK_END)
@@ -111,7 +111,7 @@ class ObjectFileSystem:
             obstore.put(store_of(root, size), key, stream, chunk_size=part_bytes, max_concurrency=at_once)
 
     def park(self, stream: BinaryIO) -> bool:
-        """Keep what is small in memory; the rest had better be uploaded."""
+        """Keep a small file in memory; a larger one is better uploaded."""
         return stream.tell() <= _PARKED_BYTES
 
     def unpark(self, path: str, stream: BinaryIO, size: int) -> BinaryIO:
@@ -120,7 +120,7 @@ class ObjectFileSystem:
         return stream
 
     def twin(self, folder: str) -> str | None:
-        """Return None: stores tell all names apart."""
+        """Return None, because stores distinguish all names."""
         del folder
 
     def publish(self, staged: Sequence[str], target: str) -> bool:
@@ -163,12 +163,12 @@ class ObjectFileSystem:
         return True
 
     def status(self, path: str) -> FileStatus:
-        """Return how an object is now."""
+        """Return the current status of an object."""
         root, key = _split(path)
         return _status(root, obstore.head(store_of(root), key))
 
     def size_of(self, path: str) -> int | None:
-        """Return the length of an object in bytes, None when it is not there."""
+        """Return the length of an object in bytes; None if it does not exist."""
         root, key = _split(path)
         try:
             return obstore.head(store_of(root), key)["size"]
@@ -176,7 +176,7 @@ class ObjectFileSystem:
             return None
 
     def delete(self, path: str) -> None:
-        """Delete an object, if it is there."""
+        """Delete an object if it exists."""
         root, key = _split(path)
         try:
             obstore.delete(store_of(root), key)
@@ -197,7 +197,7 @@ def _parts(size: int) -> tuple[int, int]:
 
 
 def _concatenate(root: str, keys: list[str], target: str, size: int) -> None:
-    """Upload objects as one, which appears when all of it is there."""
+    """Upload objects as one, which appears when it is complete."""
     part_bytes, at_once = _parts(size)
     store = store_of(root)
     with obstore.open_writer(store_of(root, size), target, buffer_size=part_bytes, max_concurrency=at_once) as writer:
@@ -224,7 +224,7 @@ def _status(root: str, meta: Any) -> FileStatus:
 
 
 def _belongs(key: str, wanted: str) -> bool:
-    """Tell whether an object is what was asked for, is below it, or matches it as a glob."""
+    """Tell whether an object has the wanted key, is below it, or matches it as a glob."""
     if key == wanted:
         return True
     if key.startswith(f"{wanted}/") or not wanted:

@@ -275,7 +275,7 @@ def checkpoint(job: str, place: RestTarget, *, timeout: int | None, as_json: boo
 def take_savepoint(
     job: str, place: RestTarget, *, savepoint_path: str | None, timeout: int | None, as_json: bool
 ) -> int:
-    """Take a savepoint of a job that goes on.
+    """Take a savepoint of a job that continues.
 
     Prints the path of the savepoint once it is complete.
     """

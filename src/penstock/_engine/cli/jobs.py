@@ -26,7 +26,7 @@ class RestTarget:
 
     Args:
         address: One server; None for all that the registry knows.
-        token: What the servers want to be shown, before what the registry says.
+        token: The bearer token for the servers; it overrides the registry's.
         authorities: PEM file with certificates that those of servers come from; the usual ones when left out.
     """
 
@@ -103,7 +103,7 @@ def _waiting_rows(with_process: set[str]) -> list[dict[str, Any]]:
 
 @contextmanager
 def found(place: RestTarget, wanted: str, wait: Poller | None = None) -> Generator[FoundJob]:
-    """Find one job, for as long as it is asked.
+    """Find one job, and keep its connection open meanwhile.
 
     Args:
         place: Where to look.

@@ -74,7 +74,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command, and return its exit code.
 
     Args:
-        arguments: The words after the command's name; those of the process when left out.
+        arguments: The words after the command's name; the process's own by default.
     """
     try:
         result = cast("int | UserProgram | None", cli.main(arguments, prog_name="penstock", standalone_mode=False))
@@ -94,7 +94,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _tell(error: click.ClickException) -> int:
-    """Say what is wrong with the call, in one line."""
+    """Print the error of a call, in one line."""
     context = getattr(error, "ctx", None)
     text = error.format_message()
     if isinstance(error, click.UsageError) and context is not None:

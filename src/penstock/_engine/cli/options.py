@@ -19,7 +19,7 @@ F = TypeVar("F", bound="Callable[..., object]")
 
 
 class SecondsType(click.ParamType[int]):
-    """A length of time as Flink's configuration has it, such as ``30 s``; seconds where no unit is given."""
+    """A duration as in Flink's configuration, such as ``30 s``; seconds without a unit."""
 
     name = "duration"
 
@@ -54,8 +54,8 @@ def checked_settings(pairs: tuple[tuple[str, str], ...], *more: tuple[str, str])
     """Return the settings of ``-D`` options, by their newest names and checked.
 
     Args:
-        pairs: What the options say.
-        more: What the short forms of some keys say; they win.
+        pairs: The options' values.
+        more: The settings of short options, which win.
 
     Raises:
         ConfigurationError: A key has a value that it cannot have.

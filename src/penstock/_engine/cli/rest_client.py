@@ -42,7 +42,7 @@ class Credentials:
     """What opens a server, and by what it is known.
 
     Args:
-        token: What it wants to be shown; None where it wants nothing.
+        token: Its bearer token; None without one.
         certificate: Its own certificate, as PEM, where it is known; then no other server is talked to, and this one by
             any name.
         client_files: The files of the certificate that it wants to be shown, and of its key.
@@ -73,7 +73,7 @@ class RestClient:
     """Asks one server.
 
     Args:
-        address: Where it listens, such as ``http://127.0.0.1:8081``.
+        address: Its address, such as ``http://127.0.0.1:8081``.
         credentials: What opens it.
         transport: Takes the place of the network in tests.
     """
@@ -123,7 +123,7 @@ class RestClient:
         return self._request("GET", path)
 
     def find(self, path: str) -> dict[str, Any] | None:
-        """Return what stands at a path; None where nothing does."""
+        """Return the answer of a path; None if there is none."""
         answer = self._answer("GET", path)
         return None if answer.status_code == _NOT_FOUND else self._read(answer)
 
@@ -148,18 +148,18 @@ class RestClient:
         Args:
             job_id: The job.
             operation: ``savepoints``, ``stop`` or ``checkpoints``.
-            body: What to ask for.
+            body: The body of the request.
             wait: How long.
 
         Returns:
-            What came of it.
+            The outcome.
 
         Raises:
             JobRequestError: It was refused, or has failed.
             CommandTimeoutError: It is not done in time.
         """
         trigger = str(self._request("POST", f"/jobs/{job_id}/{operation}?lease={_LEASE_MS}", body)["request-id"])
-        # The outcome of a stop stands among the savepoints, as in Flink.
+        # The outcome of a stop is among the savepoints, as in Flink.
         place = "savepoints" if operation == "stop" else operation
         path = f"/jobs/{job_id}/{place}/{trigger}"
         answer: dict[str, Any] = {}
@@ -219,9 +219,9 @@ class Poller:
     """Polls a server for something: at first after a short time, then each second.
 
     Args:
-        what: What is waited for, for the message.
+        what: The awaited operation, for the message.
         seconds: How long at most; None waits without end.
-        way_out: What to do when that has passed, a sentence.
+        way_out: What to do after the timeout, a sentence.
         clock: Seconds that pass.
         sleep: Waits for some seconds.
     """
@@ -272,7 +272,7 @@ def _refusal(status: int, content: dict[str, Any] | None) -> str:
 
 
 def _reason(cause: object) -> str:
-    """Return what a failure says: its first line, without the class before it; Flink puts the Java trace behind it."""
+    """Return the message of a failure: its first line without the class; Flink appends a Java trace."""
     said = cast("dict[str, object]", cause) if isinstance(cause, dict) else {"stack-trace": str(cause)}
     line = str(said.get("stack-trace") or said.get("class") or "It failed.").strip().splitlines()[0]
     return line.removeprefix(f"{str(said.get('class')).rpartition('.')[2]}: ")

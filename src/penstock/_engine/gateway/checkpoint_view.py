@@ -35,7 +35,7 @@ class CheckpointStatus(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class SubtaskCheckpoint:
-    """What one subtask added to a checkpoint."""
+    """The part of one subtask in a checkpoint."""
 
     #: When it acknowledged, in epoch milliseconds.
     acked_ms: int
@@ -65,7 +65,7 @@ class CheckpointView:
     subtasks: tuple[dict[int, SubtaskCheckpoint], ...] = ()
     #: Where it is, for people; None until it completes, and where its directory goes with the job.
     path: str | None = None
-    #: Its files are gone: newer ones took its place.
+    #: Its files were deleted, because newer checkpoints replaced it.
     discarded: bool = False
     #: Why it failed.
     failure: str = ""
@@ -109,14 +109,14 @@ class CheckpointView:
 
 @dataclass(frozen=True, slots=True)
 class RestoredView:
-    """What the job went on from last."""
+    """The checkpoint that the job continued from last."""
 
     checkpoint_id: int
     #: In epoch milliseconds.
     restored_ms: int
     is_savepoint: bool
     path: str | None
-    #: The last checkpoint that its job has completed behind it: what was published up to there is published again.
+    #: The last checkpoint that its job has completed after it: output between the two is published again.
     later: int | None = None
 
 

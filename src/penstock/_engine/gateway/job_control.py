@@ -14,11 +14,11 @@ if TYPE_CHECKING:
 
 
 class JobControl(Protocol):
-    """What a client, a REST handler or a signal may ask of the driver of one job, from any thread."""
+    """The control interface of one job, for clients, REST handlers and signals on any thread."""
 
     @property
     def status(self) -> JobStatus:
-        """Where the job stands."""
+        """The status of the job."""
         ...
 
     @property
@@ -28,7 +28,7 @@ class JobControl(Protocol):
 
     @property
     def view(self) -> JobView:
-        """The job as it is now; asking costs nothing."""
+        """The current view of the job, at no cost."""
         ...
 
     @property
@@ -43,7 +43,7 @@ class JobControl(Protocol):
 
     @property
     def failures(self) -> tuple[JobFailure, ...]:
-        """The last failures, oldest first, those included that the job went on after."""
+        """The last failures, oldest first, including those that the job survived."""
         ...
 
     @property
@@ -52,12 +52,7 @@ class JobControl(Protocol):
         ...
 
     def savepoint(
-        self,
-        directory: str | None,
-        stop: StopMode,
-        timeout_ms: int | None = None,
-        *,
-        no_links_below: str | None = None,
+        self, directory: str | None, stop: StopMode, timeout_ms: int | None = None, no_links_below: str | None = None
     ) -> Future[str]:
         """Ask for a savepoint; the future has its path once it is complete, and the job has stopped if it was to.
 

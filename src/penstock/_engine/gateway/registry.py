@@ -44,7 +44,7 @@ class RegistryEntry(msgspec.Struct, frozen=True, omit_defaults=True):
     host: str
     #: In epoch milliseconds.
     started_ms: int
-    #: What the server wants to be shown; None where it wants nothing.
+    #: The server's bearer token; None without one.
     token: str | None = None
     #: The run of the job; empty where an older version wrote the entry.
     run_id: str = ""
@@ -138,7 +138,7 @@ class JobRegistry:
             path.unlink(missing_ok=True)
 
     def entries(self) -> list[RegistryEntry]:
-        """Return the entries of processes that are alive, oldest first, and remove those of others.
+        """Return the entries of live processes, oldest first, and delete the others.
 
         A process on another machine, with which this one shares the directory, counts as alive.
         """
@@ -180,7 +180,7 @@ def _own_bytes(path: Path) -> bytes:
 
 
 def _lock(file: IO[bytes]) -> None:
-    """Lock a file for as long as it is open."""
+    """Lock a file while it is open."""
     if sys.platform != "win32":
         import fcntl
 

@@ -11,7 +11,7 @@ from penstock._engine.protocol.rows import NO_TIMESTAMP
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-#: What records are that nothing can change: the type of each, or the types of the fields of each, a tuple.
+#: The shape of immutable records: their common type, or the types of the fields of tuples.
 Shape: TypeAlias = "type[Any] | tuple[type[Any], ...]"
 
 
@@ -23,7 +23,7 @@ class RowBatch:
         records: The records.
         timestamps: One per record, in milliseconds; None when no record of the batch has one.
         watermarks: (position, watermark) in order; a watermark stands before ``records[position]``.
-        shape: That of all records, where it is known without a look at them.
+        shape: The shape of all records, if it is known.
     """
 
     records: list[Any]

@@ -35,18 +35,18 @@ if TYPE_CHECKING:
     from penstock._api.connectors.source import Source
     from penstock.metrics.metricbase import MetricGroup
 
-#: Longest wait for a reader that has nothing ready, before its share of the epoch ends. Where idleness is still to be
-#: found out, it waits on: that time is all that counts for it.
+#: The longest wait for a reader without records, before its part of the epoch ends. It waits longer to determine
+#: idleness, for which only waiting time counts.
 _PATIENCE_MS = 50
-#: Records that are collected one by one are handed on in batches of this many.
+#: Records that are collected one by one are passed on in batches of this size.
 _BATCH_RECORDS = 2048
-#: A reader that has one of them of its own listens.
+#: A reader that overrides one of these methods is notified of checkpoints.
 _NOTICES = ("notify_checkpoint_complete", "notify_checkpoint_aborted")
 
 
 @dataclass(slots=True)
 class ReadLimits:
-    """How much one epoch may read: zero records or bytes stand for any number, and one poll always runs."""
+    """The read limits of one epoch: zero records or bytes mean no limit, and one poll always runs."""
 
     max_records: int
     max_bytes: int
@@ -149,7 +149,7 @@ class _ReaderOutput(ReaderOutput[Any]):
     def __init__(self, operator: SourceOperator) -> None:
         self.operator = operator
         self.batches: list[RowBatch] = []
-        #: Whether the reader may go on having what it emits.
+        #: Whether the reader may keep emitted records, so that they are copied.
         self.copies = True
         self.record_type: type | None = None
         self.records = 0
@@ -190,12 +190,12 @@ class _ReaderOutput(ReaderOutput[Any]):
             output.flush()
 
     def emit(self, batch: RowBatch, origin: _SplitOutput) -> None:
-        """Take a batch of one split; its watermarks count as far as no other split holds them back."""
+        """Take a batch of one split; its watermarks are held back by those of the other splits."""
         self.records += len(batch.records)
         origin.idle, origin.used = False, True
         if batch.records:
             origin.had_records = True
-            # The reader as a whole is active, too: it counts as long as it has no split.
+            # The reader's own output is active, too: it counts as long as the reader has no split.
             for marker in (origin.marker, self.main.marker):
                 if marker is not None:
                     marker.see()
@@ -214,7 +214,7 @@ class _ReaderOutput(ReaderOutput[Any]):
         return True
 
     def _speaking(self) -> list[_SplitOutput]:
-        """Return the outputs that count for the watermark: those that are not idle."""
+        """Return the active outputs, which count for the watermark."""
         outputs = self._in_use()
         return [output for output in outputs if not (output.idle or (output.marker and output.marker.is_idle()))]
 
@@ -224,7 +224,7 @@ class _ReaderOutput(ReaderOutput[Any]):
         return list(self.splits.values()) or [self.main]
 
     def periodic(self) -> int | None:
-        """Let generators emit without a record, and look anew at splits that ended or fell idle; None for no rise."""
+        """Call the generators' periodic emit, and check for ended and idle splits; return a new watermark or None."""
         for output in self._all():
             if output.marker is not None:
                 output.marker.periodic()
@@ -243,7 +243,7 @@ class _ReaderOutput(ReaderOutput[Any]):
 
     @property
     def undecided_ms(self) -> float:
-        """How much longer a split without a record in this epoch has to be quiet until it is idle; 0 for none."""
+        """The time until a split without a record in this epoch is idle; 0 without such a split."""
         quiet = [output for output in self._in_use() if not (output.had_records or output.idle)]
         return max((output.marker.left_ms for output in quiet if output.marker is not None), default=0.0)
 
@@ -284,8 +284,8 @@ class SourceOperator(Operator):
         super().__init__()
         self.source = source
         self.strategy = watermark_strategy
-        #: The longest time after which anything behind the source counts as idle, 0 without any: so long is a source
-        #: that has nothing waited for, as far as its share of the epoch goes.
+        #: The longest idleness downstream of the source, 0 without any. An epoch waits that long for a source without
+        #: records, within its read limits.
         self.idleness_behind_ms = 0
         self._quiet_since_ms = 0.0
         self._starts = False
@@ -298,7 +298,7 @@ class SourceOperator(Operator):
         self._output: _ReaderOutput
 
     def new_marker(self) -> TimestampsAndWatermarks | None:
-        """Return what stamps one input, None for a strategy that does nothing."""
+        """Return the timestamps and watermarks of one input; None for a strategy without any."""
         if self.strategy.kind is WatermarkKind.NONE and self.strategy.timestamp_assigner is None:
             return None
         return TimestampsAndWatermarks(
@@ -362,23 +362,24 @@ class SourceOperator(Operator):
             self._no_more_splits = state.no_more_splits
             if state.no_more_splits:
                 self.reader.notify_no_more_splits()
-        # A reader asks anew for the splits that it lacks: after a restart of the job nobody remembers its requests.
+        # A reader requests its missing splits again, because its requests are lost in a restart of the job.
         self.reader.start()
 
     def _add_splits(self, splits: list[Any]) -> None:
         assert self.reader is not None
         if not isinstance(self.reader, SequentialSourceReader):
-            # A split has a say in the watermark from its assignment on (FLINK-26018), unless others come before it.
+            # A split counts for the watermark from its assignment on (FLINK-26018), unless earlier ones are still to be
+            # read.
             for split in splits:
                 self._output.create_output_for_split(split.split_id())
         self.reader.add_splits(splits)
 
     def read(self, limits: ReadLimits, size: Callable[[], int]) -> Iterator[Output]:
-        """Poll the reader and yield its batches until the epoch's share is used up or nothing more is there.
+        """Poll the reader and yield its batches until the limits are reached or no input is left.
 
         Args:
             limits: The share.
-            size: Returns the bytes that have become of what was yielded so far.
+            size: Returns the encoded bytes of all yielded records.
         """
         assert self.reader is not None
         output, input_clock, passed_ms = self._output, self.context.input_clock, self.context.task_clock.passed_ms

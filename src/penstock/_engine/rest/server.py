@@ -83,7 +83,7 @@ class RestServer:
         self.address = settings.url(port)
 
     def start(self, slots: int, executors: Callable[[], Sequence[ExecutorView]] | None = None) -> None:
-        """Begin to serve, on a thread of its own; one that serves already goes on.
+        """Begin to serve, on a thread of its own; one that serves already continues.
 
         Args:
             slots: Tasks that run at the same time.

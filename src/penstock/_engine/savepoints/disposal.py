@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Disposal:
-    """What was deleted."""
+    """The result of a deletion."""
 
     path: str
     #: Files, the metadata among them, and their bytes.
@@ -32,7 +32,7 @@ class Disposal:
 def dispose(
     path: str, checkpoint_directories: Iterable[str] = (), options: Mapping[str, str] | None = None
 ) -> Disposal:
-    """Delete a savepoint; its metadata first, so that a deletion that breaks off leaves nothing to start from.
+    """Delete a savepoint, its metadata first, so that no job can start from a partly deleted one.
 
     Args:
         path: The savepoint's directory or metadata file.

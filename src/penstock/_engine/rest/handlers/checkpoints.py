@@ -116,7 +116,7 @@ class CheckpointStatistics(msgspec.Struct):
 
 
 class RestoredCheckpointStatistics(msgspec.Struct):
-    """What the job went on from last."""
+    """What the job continued from last."""
 
     id: int
     restore_timestamp: int
@@ -149,7 +149,7 @@ class CheckpointRange(msgspec.Struct):
 class CheckpointExtras(PendingCommits):
     """Penstock's own members of the checkpoints."""
 
-    #: What the job's origin has completed behind the checkpoint that the job went on from.
+    #: What the job's origin has completed behind the checkpoint that the job continued from.
     published_again: CheckpointRange | None
 
 

@@ -113,7 +113,7 @@ _RUNNING, _DONE = QueueStatus("IN_PROGRESS"), QueueStatus("COMPLETED")
 
 
 def savepoint(request: HandlerRequest) -> TriggerResponse:
-    """Make a savepoint of a job that goes on, or is cancelled then."""
+    """Make a savepoint of a job that continues, or is cancelled then."""
     body: SavepointTriggerRequestBody = request.body
     directory = body.target_directory
 
@@ -230,12 +230,12 @@ def checkpoint_state(request: HandlerRequest) -> CheckpointOperation:
 
 
 def leave_savepoint(request: HandlerRequest) -> EmptyResponseBody:
-    """Wait no more for a savepoint, or a stop, which goes on: the process need not stay until its outcome is read."""
+    """Wait no more for a savepoint, or a stop, which continues: the process need not stay until its outcome is read."""
     return _leave(request, OperationKind.SAVEPOINT)
 
 
 def leave_checkpoint(request: HandlerRequest) -> EmptyResponseBody:
-    """Wait no more for a checkpoint, which goes on: the process need not stay until its outcome is read."""
+    """Wait no more for a checkpoint, which continues: the process need not stay until its outcome is read."""
     return _leave(request, OperationKind.CHECKPOINT)
 
 
