@@ -73,7 +73,7 @@ def _install_aside(place: Path, lock: Path, what: str) -> None:
         stamp.write_text(wanted)
         return
     shutil.rmtree(place, ignore_errors=True)
-    say("pip could not get them; the tests that need it are skipped.")
+    say("pip could not get them; the tests that need them are skipped.")
 
 
 def install_s3() -> None:

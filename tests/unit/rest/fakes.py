@@ -212,12 +212,7 @@ class FakeControl:
         return None
 
     def savepoint(
-        self,
-        directory: str | None,
-        stop: StopMode,
-        timeout_ms: int | None = None,
-        *,
-        no_links_below: str | None = None,
+        self, directory: str | None, stop: StopMode, timeout_ms: int | None = None, no_links_below: str | None = None
     ) -> Future[str]:
         self.no_links_below = no_links_below
         return self._take("savepoint", directory, stop)

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from penstock._engine.coordinator.epochs.sources import EnumeratorDelivery, EnumeratorStart
     from penstock._engine.gateway.progress import JobProgress
     from penstock._engine.graph.job_graph import JobGraph
-    from penstock._engine.protocol.control import StopMode, SubtaskAck, SubtaskDispatch, TaskFailure
+    from penstock._engine.protocol.control import EdgeStatus, StopMode, SubtaskAck, SubtaskDispatch, TaskFailure
     from penstock._engine.protocol.metadata import (
         ChainEntry,
         GivenUp,
@@ -172,6 +172,8 @@ class RunEpoch:
     #: Whether the job stops with it.
     stop: StopMode
     dispatches: Mapping[tuple[int, int], SubtaskDispatch]
+    #: By edge: where its channels stand.
+    inputs: Mapping[int, EdgeStatus]
 
 
 @dataclass(frozen=True, slots=True)

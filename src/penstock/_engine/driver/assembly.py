@@ -32,7 +32,7 @@ from penstock._engine.driver.monitor.progress_bar import ProgressBar
 from penstock._engine.driver.monitor.splits_left import splits_left
 from penstock._engine.driver.monitor.views import checkpoint_settings, plan_view
 from penstock._engine.plan.levels import build_plan
-from penstock._engine.protocol.paths import blob_path
+from penstock._engine.protocol.paths import blobs_directory
 from penstock._engine.storage.opening import open_storage, storage_options
 from penstock._engine.storage.s3 import is_s3_setting
 from penstock._engine.storage.scratch import ScratchDirectory
@@ -129,9 +129,10 @@ def assemble(
 
     def clean_up() -> None:
         local_state.remove()
-        if epochs.program_path is not None:
-            runs = coordinator.chain.runs  # earlier ones may have been killed
-            storage.delete([blob_path(coordinator.job_id, run_id) for run_id in runs])
+        if epochs.has_stored:
+            directory, runs = blobs_directory(coordinator.job_id), coordinator.chain.runs  # some may have been killed
+            names = [name for name in storage.names(directory) if name.partition("-")[0] in runs]
+            storage.delete([f"{directory}/{name}" for name in names])
         if temporary is not None:
             temporary.remove()
 

@@ -135,12 +135,7 @@ class JobDriver:
         return frozenset(self._requests.made)
 
     def savepoint(
-        self,
-        directory: str | None,
-        stop: StopMode,
-        timeout_ms: int | None = None,
-        *,
-        no_links_below: str | None = None,
+        self, directory: str | None, stop: StopMode, timeout_ms: int | None = None, no_links_below: str | None = None
     ) -> Future[str]:
         """Request a savepoint; the future has its path once it is complete and, with a stop, the job has stopped."""
         return self._requests.savepoint(self.job_id, directory, stop, timeout_ms, no_links_below)

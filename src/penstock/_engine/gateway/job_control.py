@@ -52,12 +52,7 @@ class JobControl(Protocol):
         ...
 
     def savepoint(
-        self,
-        directory: str | None,
-        stop: StopMode,
-        timeout_ms: int | None = None,
-        *,
-        no_links_below: str | None = None,
+        self, directory: str | None, stop: StopMode, timeout_ms: int | None = None, no_links_below: str | None = None
     ) -> Future[str]:
         """Ask for a savepoint; the future has its path once it is complete, and the job has stopped if it was to.
 

@@ -9,21 +9,24 @@ from penstock._engine.protocol.control import LogLine, SubtaskAck, TaskFailure, 
 from penstock._engine.protocol.rows import PayloadKind
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
 
-    from penstock._engine.protocol.control import LevelDispatch
+    from penstock._engine.protocol.control import JobDispatch, LevelDispatch
 
 
 @dataclass(frozen=True, slots=True)
 class EpochPlan:
-    """The dispatch of one epoch, level by level, and the other data that its tasks need."""
+    """The dispatch of one epoch, level by level, and the other data that its tasks need; see `dispatches.pack`."""
 
     checkpoint_id: int
     #: The number of the attempt at this checkpoint, from 1.
     attempt: int
+    job: JobDispatch
     levels: tuple[LevelDispatch, ...]
     #: Opens the checkpoint storage. Secrets may be among it, and Spark writes dispatches into its event log.
     storage_options: dict[str, str] = field(default_factory=dict[str, str], repr=False)
+    #: Puts dispatches into the checkpoint storage that are too large for a property of a Spark job; returns their path.
+    store: Callable[[bytes], str] | None = field(default=None, repr=False)
 
     @property
     def releases(self) -> bool:

@@ -26,8 +26,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 #: Rises when an older Penstock could misread a newer document.
-FORMAT_VERSION: Final = 3
-_READ_FORMATS: Final = (1, 2, FORMAT_VERSION)
+FORMAT_VERSION: Final = 4
+_READ_FORMATS: Final = (1, 2, 3, FORMAT_VERSION)
 
 #: The limit in bytes of one operator's accumulators, which are in the document itself.
 MAX_ACCUMULATOR_BYTES: Final = 1 << 20
@@ -183,12 +183,18 @@ class VertexSubtaskState:
     """The position of one subtask of a vertex."""
 
     watermark: int = MIN_WATERMARK
-    #: By channel number.
-    channels: dict[int, ChannelStatus] = field(default_factory=dict[int, ChannelStatus])
     finished: bool = False
     #: Earliest processing-time timer that is pending, None without one.
     next_timer_ms: int | None = None
     drained: bool = False
+    #: The watermark of its inputs.
+    input_watermark: int = MIN_WATERMARK
+    #: Whether it has run with the senders that it has now: it knows which of them have finished.
+    has_run: bool = False
+    #: By edge out of it: where its channels stand, the same for all receivers.
+    outputs: dict[int, ChannelStatus] = field(default_factory=dict[int, ChannelStatus])
+    #: In documents up to format 3 alone, in place of the three above: by channel into it.
+    channels: dict[int, ChannelStatus] | UnsetType = UNSET
 
 
 @dataclass(frozen=True, slots=True)
@@ -379,6 +385,8 @@ def decode_chain_entry(data: bytes, path: str) -> ChainEntry:
     if _digest(body) != document.sha256:
         raise CorruptCheckpointError(path, "its checksum does not match, so it was altered after it was written")
     entry = msgspec.json.decode(body, type=ChainEntry)
+    if document.format <= 3:
+        entry = _from_format_3(entry)
     if document.format == 1:
         entry = _from_format_1(entry)
     if entry.spared is UNSET:
@@ -400,7 +408,7 @@ def _from_format_1(entry: ChainEntry) -> ChainEntry:
     for vertex in snapshot.vertices:
         for uid in vertex.operators:
             parts = zip(operators[uid].subtasks, vertex.subtasks, strict=True)
-            subtasks = tuple(_with_watermark(part, input_watermark(place.channels)) for part, place in parts)
+            subtasks = tuple(_with_watermark(part, place.input_watermark) for part, place in parts)
             operators[uid] = replace(operators[uid], subtasks=subtasks)
     return replace(entry, snapshot=replace(snapshot, operators=operators))
 
@@ -409,7 +417,55 @@ def _with_watermark(subtask: OperatorSubtaskState, watermark: int) -> OperatorSu
     return replace(subtask, lineage=tuple(replace(handle, watermark=watermark) for handle in subtask.lineage))
 
 
-def input_watermark(channels: Mapping[int, ChannelStatus]) -> int:
+def _from_format_3(entry: ChainEntry) -> ChainEntry:
+    """Note with each sender where its channels stand: each receiver had that for itself."""
+    snapshot = entry.snapshot
+    if snapshot is None:
+        return entry
+    told: dict[tuple[int, int], list[ChannelStatus]] = {}
+    for vertex in snapshot.vertices:
+        for subtask in vertex.subtasks:
+            for channel, status in _old_channels(subtask).items():
+                told.setdefault(divmod(channel, 1 << 16), []).append(status)
+    signatures = [text for vertex in snapshot.vertices for text in vertex.inputs]
+    vertices: list[VertexMetadata] = []
+    for vertex in snapshot.vertices:
+        edges = [int(text.partition(":")[0]) for text in signatures if _sends(vertex, text)]
+        outputs = [
+            {edge: _earliest(told[edge, index]) for edge in edges if (edge, index) in told}
+            for index in range(len(vertex.subtasks))
+        ]
+        vertices.append(replace(vertex, subtasks=tuple(map(_with_outputs, vertex.subtasks, outputs))))
+    return replace(entry, snapshot=replace(snapshot, vertices=tuple(vertices)))
+
+
+def _with_outputs(subtask: VertexSubtaskState, outputs: dict[int, ChannelStatus]) -> VertexSubtaskState:
+    if subtask.channels is UNSET:
+        return subtask
+    watermark, has_run = _input_watermark(subtask.channels), bool(subtask.channels)
+    return replace(subtask, input_watermark=watermark, has_run=has_run, outputs=outputs, channels=UNSET)
+
+
+def _old_channels(subtask: VertexSubtaskState) -> dict[int, ChannelStatus]:
+    return {} if subtask.channels is UNSET else subtask.channels
+
+
+def _sends(vertex: VertexMetadata, signature: str) -> bool:
+    """Tell whether an edge begins at an operator of a vertex, or at a side output of one."""
+    output = signature.partition(": ")[2].rsplit(" ", 4)[0]
+    return any(output == uid or output.startswith(f"{uid}:") for uid in vertex.operators)
+
+
+def _earliest(statuses: list[ChannelStatus]) -> ChannelStatus:
+    """Return what all receivers have heard of a channel; they hear more of it with its next row."""
+    return ChannelStatus(
+        min(status.watermark for status in statuses),
+        any(status.idle for status in statuses),
+        all(status.ended for status in statuses),
+    )
+
+
+def _input_watermark(channels: Mapping[int, ChannelStatus]) -> int:
     """Return the watermark of a subtask at the end of an epoch, as the runtime's valve has it.
 
     Args:

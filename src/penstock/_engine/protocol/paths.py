@@ -1,8 +1,9 @@
 """The names below a checkpoint directory; all paths are relative to it.
 
 ``<job id>/chk-7/_metadata`` is one entry of a job's chain, ``<job id>/shared/`` has its files of keyed state and large
-acks, which never change, and ``<job id>/blobs/<run id>`` a job program that is too large for a dispatch. ``.mark`` is a
-random name of the directory itself, and ``.starts/<name>/3`` says which job was the third of its name to be started.
+acks, which never change, and ``<job id>/blobs/<run id>`` a job program that is too large for a dispatch; beside it lie
+the dispatches of a wide epoch while that runs, as ``<run id>-<checkpoint>-<attempt>``. ``.mark`` is a random name of
+the directory itself, and ``.starts/<name>/3`` says which job was the third of its name to be started.
 ``_claim-1`` beside the metadata of a checkpoint or savepoint says which job has claimed it.
 """
 
@@ -115,4 +116,14 @@ def checkpoint_of(path: str) -> int | None:
 
 def blob_path(job_id: str, run_id: str) -> str:
     """Return the file of the program of a run: no other run of that id deletes it."""
-    return f"{job_id}/blobs/{run_id}"
+    return f"{blobs_directory(job_id)}/{run_id}"
+
+
+def blobs_directory(job_id: str) -> str:
+    """Return the directory of what the runs of a job need for themselves."""
+    return f"{job_id}/blobs"
+
+
+def dispatches_path(job_id: str, run_id: str, checkpoint_id: int, attempt: int) -> str:
+    """Return the file of the dispatches of one try of an epoch."""
+    return f"{blob_path(job_id, run_id)}-{checkpoint_id}-{attempt}"

@@ -43,6 +43,11 @@ def subtask_target(vertex: int, subtask: int) -> int:
     return vertex << 16 | subtask
 
 
+def target_subtask(target: int) -> tuple[int, int]:
+    """Return the vertex and subtask that `subtask_target` named."""
+    return divmod(target, 1 << 16)
+
+
 def slot_target(level: int, slot: int) -> int:
     """Return the `target` of a row for all subtasks of a slot of some level."""
     return -2 - (level << 16 | slot)
@@ -56,3 +61,8 @@ def slot_of_target(target: int) -> tuple[int, int]:
 def channel_number(edge: int, sender: int) -> int:
     """Return the number of the channels from one subtask through one edge; receivers tell them apart by `target`."""
     return edge << 16 | sender
+
+
+def split_channel(channel: int) -> tuple[int, int]:
+    """Return the edge and the sender that `channel_number` named."""
+    return divmod(channel, 1 << 16)

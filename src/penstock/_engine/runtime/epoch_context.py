@@ -8,14 +8,14 @@ from penstock._engine.operators.base import EpochContext
 from penstock._engine.protocol.control import OperatorRestore
 
 if TYPE_CHECKING:
-    from penstock._engine.protocol.control import LevelDispatch, SubtaskDispatch
+    from penstock._engine.protocol.control import SubtaskDispatch, TaskDispatch
     from penstock.metrics.in_memory import InMemoryMetricGroup
 
 
-def epoch_context(dispatch: SubtaskDispatch, level: LevelDispatch, uid: str, token: int) -> EpochContext:
+def epoch_context(dispatch: SubtaskDispatch, task: TaskDispatch, uid: str, token: int) -> EpochContext:
     """Return the epoch context of one operator, in a process without its state."""
     return EpochContext(
-        checkpoint_id=level.checkpoint_id,
+        checkpoint_id=task.level.checkpoint_id,
         token=token,
         restore=dispatch.operators.get(uid, OperatorRestore()),
         current=False,
@@ -26,7 +26,7 @@ def epoch_context(dispatch: SubtaskDispatch, level: LevelDispatch, uid: str, tok
         for_savepoint=dispatch.for_savepoint,
         # Without a history the job has just started from that checkpoint: it did not complete in this run.
         notify_complete=dispatch.completed_checkpoint if dispatch.history else 0,
-        notify_aborted=level.checkpoint_id if level.attempt > 1 and not dispatch.is_notification else 0,
+        notify_aborted=task.level.checkpoint_id if task.level.attempt > 1 and not dispatch.is_notification else 0,
     )
 
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import logging
 import pickle
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
@@ -10,11 +12,13 @@ from penstock._engine.coordinator import events as ev
 from penstock._engine.driver.failures import state_damage
 from penstock._engine.plan.epoch_plan import EpochPlan
 from penstock._engine.plan.levels import build_plan, plan_epoch, plan_release
-from penstock._engine.protocol.control import LevelDispatch
-from penstock._engine.protocol.paths import blob_path
-from penstock.errors import EpochCancelledError, EpochInfrastructureError
+from penstock._engine.protocol.control import JobDispatch, LevelDispatch
+from penstock._engine.protocol.paths import blob_path, dispatches_path
+from penstock.errors import CheckpointStorageError, EpochCancelledError, EpochInfrastructureError
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Generator
+
     from penstock._engine.coordinator import instructions as do
     from penstock._engine.coordinator.checkpoints.chain import ChainWriter
     from penstock._engine.driver.background import BackgroundExecutor
@@ -25,13 +29,15 @@ if TYPE_CHECKING:
     from penstock._engine.plan.levels import ExecutionPlan
     from penstock._engine.storage.checkpoint_storage import CheckpointStorage
 
-#: A larger program is stored as a file, which dispatches name.
-MAX_INLINE_PROGRAM: Final = 256 << 10
+#: A larger program is an object in storage: each task would get it anew.
+MAX_INLINE_PROGRAM: Final = 32 << 10
+
+_log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
 class EpochPlanner:
-    """Makes the dispatches of an epoch's levels from those of its subtasks."""
+    """Makes the dispatches of an epoch from those of its subtasks."""
 
     plan: ExecutionPlan
     job_name: str
@@ -43,35 +49,30 @@ class EpochPlanner:
     python_path: tuple[str, ...]
     configuration: dict[str, str]
 
-    def levels(
-        self,
-        instruction: do.RunEpoch,
-        chain: ChainWriter,
-        program: bytes | None,
-        program_path: str | None,
-        *,
-        releases: bool = False,
-    ) -> tuple[LevelDispatch, ...]:
-        """Return one dispatch for each level; the last notifications of a job are one level."""
-        common = LevelDispatch(
+    def job(self, chain: ChainWriter, program: bytes | None, program_path: str | None) -> JobDispatch:
+        """Return what is the same for all tasks of the run."""
+        return JobDispatch(
             job_id=chain.job_id,
             job_name=self.job_name,
             run_id=self.run_id,
             earlier_runs=chain.runs[:-1],
-            job_attempt=instruction.job_attempt,
-            checkpoint_id=instruction.checkpoint_id,
-            level=0,
-            slots=(),
-            widths=(),
-            placement={},
             program=program,
             program_path=program_path,
             storage_url=self.storage_url,
             local_directory=self.local_directory,
             python_path=self.python_path,
             configuration=self.configuration,
+        )
+
+    def levels(self, instruction: do.RunEpoch, *, releases: bool = False) -> tuple[LevelDispatch, ...]:
+        """Return one dispatch for each level; all that is left to do is one level where the job ends."""
+        common = LevelDispatch(
+            job_attempt=instruction.job_attempt,
+            checkpoint_id=instruction.checkpoint_id,
+            level=0,
             stop=instruction.stop,
             attempt=instruction.attempt,
+            inputs=dict(instruction.inputs),
         )
         if releases:
             return plan_release(common, instruction.dispatches, self.slots)
@@ -116,8 +117,9 @@ class Epochs:
         self._mailbox = mailbox
         self._background = background
         self._results = results
-        #: The path of the stored program, once it is stored.
-        self.program_path: str | None = None
+        #: Where the program is, once it was put there, and whether that or anything else was put into the storage.
+        self._program_path: str | None = None
+        self.has_stored = False
 
     def adopt(self, instruction: do.AdoptGraph) -> None:
         """Run the job with another graph; called before its first epoch."""
@@ -152,14 +154,14 @@ class Epochs:
         try:
             if not releases:
                 self._results.wait_for_room()
-            if len(self._program) <= MAX_INLINE_PROGRAM:
-                levels = self._planner.levels(instruction, chain, self._program, None, releases=releases)
-            else:
-                path = self._stored_program(chain.job_id)
-                levels = self._planner.levels(instruction, chain, None, path, releases=releases)
+            is_small = len(self._program) <= MAX_INLINE_PROGRAM
+            path = None if is_small else self._stored_program(chain.job_id)
+            job = self._planner.job(chain, self._program if is_small else None, path)
+            levels = self._planner.levels(instruction, releases=releases)
             started = self._mailbox.clock.now()
-            plan = EpochPlan(instruction.checkpoint_id, instruction.attempt, levels, self._storage_options)
-            outcome = self._runner.run(plan)
+            epoch = instruction.checkpoint_id, instruction.attempt
+            with self._dispatches(chain.job_id, *epoch) as store:
+                outcome = self._runner.run(EpochPlan(*epoch, job, levels, self._storage_options, store))
             damage = state_damage(outcome.failures, self._storage, chain.job_id)
             if damage is not None:
                 return ev.EpochFailed(damage)
@@ -169,9 +171,34 @@ class Epochs:
         except Exception as error:  # noqa: BLE001 - the job fails with it, whatever it is
             return ev.EpochFailed(error)
 
+    @contextmanager
+    def _dispatches(self, job_id: str, checkpoint_id: int, attempt: int) -> Generator[Callable[[bytes], str]]:
+        """Give what stores the dispatches of an epoch, and delete them when it has ended."""
+        path = dispatches_path(job_id, self._planner.run_id, checkpoint_id, attempt)
+        stored: list[str] = []
+
+        def store(dispatches: bytes) -> str:
+            self.has_stored = True
+            self._storage.put(path, dispatches)
+            stored.append(path)
+            return path
+
+        try:
+            yield store
+        finally:
+            self._forget(stored)
+
+    def _forget(self, paths: list[str]) -> None:
+        try:
+            if paths:
+                self._storage.delete(paths)
+        except CheckpointStorageError:
+            _log.warning("%s could not be deleted, and is not needed any more", paths, exc_info=True)
+
     def _stored_program(self, job_id: str) -> str:
-        if self.program_path is None:
+        if self._program_path is None:
             path = blob_path(job_id, self._planner.run_id)
+            self.has_stored = True
             self._storage.put(path, self._program)
-            self.program_path = path
-        return self.program_path
+            self._program_path = path
+        return self._program_path

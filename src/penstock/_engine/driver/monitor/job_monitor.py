@@ -20,7 +20,6 @@ from penstock._engine.gateway.job_view import JobView, SubtaskView
 from penstock._engine.gateway.progress import JobProgress
 from penstock._engine.protocol.metadata import LATE_RECORDS, ChainEntryKind, late_records
 from penstock._engine.protocol.paths import checkpoint_path
-from penstock._engine.protocol.rows import MAX_WATERMARK
 from penstock.common.job_status import JobStatus
 from penstock.errors import JobExecutionError
 
@@ -236,10 +235,7 @@ class JobMonitor:
                 last_bytes_in=ack.bytes_in,
                 last_bytes_out=ack.bytes_out,
                 last_busy_ms=ack.busy_ms,
-                input_watermark=min(
-                    (MAX_WATERMARK if channel.ended else channel.watermark for channel in ack.channels.values()),
-                    default=ack.watermark,
-                ),
+                input_watermark=ack.input_watermark,
                 output_watermark=ack.watermark,
                 finished=ack.finished,
                 finished_at=now if ack.finished else None,
