@@ -11,7 +11,7 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING, Any
 
-from penstock._engine.operators.batch import Batch
+from penstock._engine.operators.batch import RowBatch
 from penstock._engine.operators.stateless import CastOperator
 from penstock.common.conversion import conversion
 from penstock.common.typeinfo import Types
@@ -42,7 +42,7 @@ def of_type(type_info: TypeInformation, records: list[Any]) -> float:
     """Return what the operator takes for a record."""
     operator = CastOperator(type_info)
     with OperatorHarness(operator):
-        batch = Batch(records)
+        batch = RowBatch(records)
         return least_ns(lambda: list(operator.process(batch, 0)))
 
 

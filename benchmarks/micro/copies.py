@@ -13,7 +13,7 @@ import time
 from statistics import median
 from typing import TYPE_CHECKING, Any
 
-from penstock._engine.operators.batch import Batch
+from penstock._engine.operators.batch import RowBatch
 from penstock._engine.operators.stateless import MapOperator
 from penstock.common.types import Row
 
@@ -36,7 +36,7 @@ MAPS: dict[str, Callable[[int], Any]] = {
 def seconds(operator: MapOperator) -> float:
     start = time.process_time()
     for _ in range(REPEATS):
-        list(operator.process(Batch(BLOCK), 0))
+        list(operator.process(RowBatch(BLOCK), 0))
     return time.process_time() - start
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from penstock._engine.operators.accumulators import AccumulatorRegistry
 from penstock._engine.operators.base import EpochContext, Operator, OperatorContext
-from penstock._engine.operators.batch import Batch, watermark_only
+from penstock._engine.operators.batch import RowBatch, watermark_only
 from penstock._engine.operators.clocks import InputClock, TaskClock
 from penstock._engine.operators.keyed import KeyedOperator
 from penstock._engine.operators.process import KeyedProcessOperator, ProcessOperator
@@ -474,7 +474,7 @@ class OperatorHarness:
         if isinstance(self._operator, KeyedOperator) and input_index < len(self._operator.selects):
             for record in records:
                 self._check_key(self._operator.selects[input_index](record))
-        batch = Batch(records, None if timestamp is None else [timestamp] * len(records))
+        batch = RowBatch(records, None if timestamp is None else [timestamp] * len(records))
         self._take(self._operator.process(batch, input_index))
 
     def _finish(self) -> None:

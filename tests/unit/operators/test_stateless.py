@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from penstock._engine.operators.batch import Batch
+from penstock._engine.operators.batch import RowBatch
 from penstock._engine.operators.stateless import FilterOperator, FlatMapOperator, MapOperator, keeps_nothing
 from penstock._engine.protocol.tracebacks import own_lines
 from penstock.datastream.functions import MapFunction
@@ -16,30 +16,30 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 GLOBAL: list[Any] = []
-MARKED = Batch([1, 2, 3, 4], [10, 20, 30, 40], [(0, 5), (2, 15), (4, 35)])
+MARKED = RowBatch([1, 2, 3, 4], [10, 20, 30, 40], [(0, 5), (2, 15), (4, 35)])
 
 
-def result(operator: Any, batch: Batch) -> Batch:
+def result(operator: Any, batch: RowBatch) -> RowBatch:
     [(tag, out)] = operator.process(batch, 0)
     assert tag is None
     return out
 
 
 def test_map_keeps_timestamps_and_watermarks_in_their_places() -> None:
-    assert result(MapOperator(lambda record: record * 2), MARKED) == Batch(
+    assert result(MapOperator(lambda record: record * 2), MARKED) == RowBatch(
         [2, 4, 6, 8], [10, 20, 30, 40], [(0, 5), (2, 15), (4, 35)]
     )
 
 
 def test_filter_moves_watermarks_to_where_the_records_that_stay_are() -> None:
-    assert result(FilterOperator(lambda record: record > 2), MARKED) == Batch(
+    assert result(FilterOperator(lambda record: record > 2), MARKED) == RowBatch(
         [3, 4], [30, 40], [(0, 5), (0, 15), (2, 35)]
     )
 
 
 def test_flat_map_gives_each_result_the_timestamp_of_its_record() -> None:
     out = result(FlatMapOperator(lambda record: [record] * (record % 3)), MARKED)
-    assert out == Batch([1, 2, 2, 4], [10, 20, 20, 40], [(0, 5), (3, 15), (4, 35)])
+    assert out == RowBatch([1, 2, 2, 4], [10, 20, 20, 40], [(0, 5), (3, 15), (4, 35)])
 
 
 @pytest.mark.parametrize("timestamp", [None, 5])
@@ -88,7 +88,7 @@ def test_filter_takes_truth_for_an_answer(timestamp: int | None) -> None:
 def test_the_record_in_hand_is_the_one_at_which_a_function_failed() -> None:
     operator = MapOperator(lambda record: 1 / record)
     with pytest.raises(ZeroDivisionError):
-        operator.process(Batch([1, 2, 0, 4]), 0)
+        operator.process(RowBatch([1, 2, 0, 4]), 0)
     assert operator.record_in_hand() == (True, 0)
 
 
@@ -109,8 +109,8 @@ def test_only_a_function_that_names_nothing_but_its_arguments_keeps_nothing() ->
     assert not any(map(keeps_nothing, others))
 
 
-def outcome(operator: Any, records: list[Any], **known: Any) -> Batch:
-    [(_, batch)] = operator.process(Batch(records, **known), 0)
+def outcome(operator: Any, records: list[Any], **known: Any) -> RowBatch:
+    [(_, batch)] = operator.process(RowBatch(records, **known), 0)
     return batch
 
 
@@ -162,5 +162,5 @@ def test_a_filter_tells_the_shape_that_it_was_told(timestamps: list[int] | None)
 @pytest.mark.parametrize("operator", [MapOperator, FilterOperator, FlatMapOperator])
 def test_an_error_of_a_function_shows_no_line_of_the_librarys_loops(operator: Any) -> None:
     with pytest.raises(ZeroDivisionError) as caught:
-        list(operator(lambda record: GLOBAL or 1 / record).process(Batch([0]), 0))
+        list(operator(lambda record: GLOBAL or 1 / record).process(RowBatch([0]), 0))
     assert [line.tb_frame.f_code.co_name for line in own_lines(caught.value.__traceback__)][1:] == ["<lambda>"]

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from penstock._engine.operators.batch import Batch, watermark_only
+from penstock._engine.operators.batch import RowBatch, watermark_only
 from penstock._engine.operators.watermarks import TimestampsAndWatermarksOperator
 from penstock._engine.protocol.rows import MAX_WATERMARK
 from penstock.common.time import Duration
@@ -45,7 +45,7 @@ def bounded(bound_ms: int) -> WatermarkStrategy:
     return WatermarkStrategy.for_bounded_out_of_orderness(Duration.of_millis(bound_ms))
 
 
-def only(outputs: Any) -> Batch:
+def only(outputs: Any) -> RowBatch:
     [(_, batch)] = list[Any](outputs)
     return batch
 
@@ -105,7 +105,7 @@ def test_interval_0_turns_periodic_watermarks_off(interval: str) -> None:
         harness.open()
         operator.context.configuration["pipeline.auto-watermark-interval"] = interval
         operator.open(operator.context)
-        outputs += operator.process(Batch([10]), 0)
+        outputs += operator.process(RowBatch([10]), 0)
     assert [batch.watermarks for _, batch in outputs] == [[], [(1, 10)]]
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from penstock._engine.operators.batch import Batch
+from penstock._engine.operators.batch import RowBatch
 from penstock._engine.protocol.rows import MAX_PAYLOAD_BYTES
 from penstock._engine.runtime.blocks import cut, decode_batch, encode_batch, fragments
 
@@ -17,7 +17,7 @@ MEGABYTE = b"x" * (1 << 20)
 
 
 def test_a_batch_comes_back_as_it_was() -> None:
-    batch = Batch([1, "a", None], [1, 2, 3], [(0, 5), (3, 7)])
+    batch = RowBatch([1, "a", None], [1, 2, 3], [(0, 5), (3, 7)])
     assert decode_batch(encode_batch(batch)) == batch
 
 
@@ -54,7 +54,7 @@ def test_records_of_a_known_shape_come_back_of_the_same_types(
     records: list[Any], shape: Any, is_packed: bool, stamped: bool
 ) -> None:
     stamps = [1 - 2**63 + number for number in range(len(records))] if stamped else None
-    batch = Batch(records, stamps, [(0, -(2**63)), (len(records), 2**63 - 1)], shape)
+    batch = RowBatch(records, stamps, [(0, -(2**63)), (len(records), 2**63 - 1)], shape)
     payload = encode_batch(batch)
     back = decode_batch(payload)
     assert repr(back.records) == repr(records)
@@ -65,7 +65,7 @@ def test_records_of_a_known_shape_come_back_of_the_same_types(
 
 def test_a_cut_block_keeps_its_shape() -> None:
     records = [("x" * (1 << 16), number) for number in range(200)]
-    parts = [decode_batch(part) for part in cut(Batch(records, shape=(str, int)))]
+    parts = [decode_batch(part) for part in cut(RowBatch(records, shape=(str, int)))]
     assert len(parts) > 2
     assert [record for part in parts for record in part.records] == records
     assert {part.shape for part in parts} == {(str, int)}
@@ -76,18 +76,18 @@ def test_classes_that_pickle_cannot_name_travel_by_value() -> None:
         def __init__(self, number: int) -> None:
             self.number = number
 
-    assert decode_batch(encode_batch(Batch([Local(7)]))).records[0].number == 7
+    assert decode_batch(encode_batch(RowBatch([Local(7)]))).records[0].number == 7
 
 
 def test_a_small_batch_is_one_payload() -> None:
-    assert len(list(cut(Batch([1] * 1000)))) == 1
+    assert len(list(cut(RowBatch([1] * 1000)))) == 1
 
 
 def test_a_large_batch_is_cut_into_payloads_that_fit_with_all_records_and_marks_in_order() -> None:
     records = [bytes([number]) * (number << 14) for number in range(64)]
     stamps = list(range(64))
     marks = [(0, 0), *[(number, number * 10) for number in range(1, 64, 7)], (64, 999)]
-    parts = list(cut(Batch(records, stamps, marks)))
+    parts = list(cut(RowBatch(records, stamps, marks)))
     assert len(parts) > 4
     assert all(len(part) <= MAX_PAYLOAD_BYTES for part in parts)
     batches = [decode_batch(part) for part in parts]
@@ -102,7 +102,7 @@ def test_a_large_batch_is_cut_into_payloads_that_fit_with_all_records_and_marks_
 
 
 def test_a_record_of_100_megabytes_travels_as_fragments_of_4() -> None:
-    [payload] = cut(Batch([MEGABYTE * 100]))
+    [payload] = cut(RowBatch([MEGABYTE * 100]))
     parts = fragments(payload)
     assert len(parts) == 26
     assert max(map(len, parts)) == MAX_PAYLOAD_BYTES
@@ -111,7 +111,7 @@ def test_a_record_of_100_megabytes_travels_as_fragments_of_4() -> None:
 
 def test_one_large_record_among_small_ones_is_a_block_of_its_own_or_with_few() -> None:
     records: list[Any] = [*range(1000), MEGABYTE * 9, *range(1000)]
-    batches = [decode_batch(part) for part in cut(Batch(records))]
+    batches = [decode_batch(part) for part in cut(RowBatch(records))]
     assert [record for batch in batches for record in batch.records] == records
     [around] = [len(batch.records) for batch in batches if MEGABYTE * 9 in batch.records]
     assert around < 10
@@ -125,7 +125,7 @@ def test_cutting_does_not_pickle_a_batch_over_and_over() -> None:
             pickled.append(1)
             return bytes, (1 << 16,)
 
-    list(cut(Batch([Counted() for _ in range(1000)])))  # 64 MB
+    list(cut(RowBatch([Counted() for _ in range(1000)])))  # 64 MB
     assert len(pickled) <= 3 * 1000
 
 

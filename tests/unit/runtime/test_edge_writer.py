@@ -7,7 +7,7 @@ from typing import Any
 from tests.unit.plan.graphs import graph
 
 from penstock._engine.graph.job_graph import PartitionerKind
-from penstock._engine.operators.batch import Batch, watermark_only
+from penstock._engine.operators.batch import RowBatch, watermark_only
 from penstock._engine.plan.levels import build_plan
 from penstock._engine.protocol.control import ChannelStatus
 from penstock._engine.protocol.rows import MAX_PAYLOAD_BYTES, PayloadKind, subtask_target
@@ -30,14 +30,14 @@ def sent(edge: EdgeWriter, rows: RowBuffer) -> list[ExchangeRow]:
     return list(rows_of([rows.drain()]))
 
 
-def batches(rows: list[ExchangeRow], target: int) -> list[Batch]:
+def batches(rows: list[ExchangeRow], target: int) -> list[RowBatch]:
     return [decode_batch(row.payload) for row in rows if row.target == target]
 
 
 def test_rows_of_a_channel_are_numbered_from_0_and_carry_the_attempts_token() -> None:
     edge, rows = writer()
     for number in range(4):
-        edge.write(Batch([number, number + 100]))
+        edge.write(RowBatch([number, number + 100]))
         edge.flush()
     found = sent(edge, rows)
     for target in TARGETS:
@@ -48,16 +48,16 @@ def test_rows_of_a_channel_are_numbered_from_0_and_carry_the_attempts_token() ->
 
 def test_watermarks_go_to_all_receivers_between_the_records_where_they_stand() -> None:
     edge, rows = writer()
-    edge.write(Batch([1, 2, 3, 4], [10, 20, 30, 40], [(0, 5), (2, 15), (4, 40)]))
+    edge.write(RowBatch([1, 2, 3, 4], [10, 20, 30, 40], [(0, 5), (2, 15), (4, 40)]))
     found = sent(edge, rows)
-    assert batches(found, TARGETS[0]) == [Batch([1, 3], [10, 30], [(0, 5), (1, 15), (2, 40)])]
-    assert batches(found, TARGETS[1]) == [Batch([2, 4], [20, 40], [(0, 5), (1, 15), (2, 40)])]
+    assert batches(found, TARGETS[0]) == [RowBatch([1, 3], [10, 30], [(0, 5), (1, 15), (2, 40)])]
+    assert batches(found, TARGETS[1]) == [RowBatch([2, 4], [20, 40], [(0, 5), (1, 15), (2, 40)])]
     assert edge.watermark == 40
 
 
 def test_records_with_and_without_timestamps_do_not_share_a_block() -> None:
     edge, rows = writer(1)
-    stamped, plain = Batch([1], [10]), Batch([2])
+    stamped, plain = RowBatch([1], [10]), RowBatch([2])
     for batch in (stamped, plain, plain, stamped, watermark_only(50), plain):
         edge.write(batch)
     found = batches(sent(edge, rows), TARGETS[0])
@@ -72,17 +72,17 @@ def test_records_with_and_without_timestamps_do_not_share_a_block() -> None:
 
 def test_a_batch_of_watermarks_alone_needs_no_timestamps() -> None:
     edge, rows = writer()
-    edge.write(Batch([], [], [(0, 5)]))
-    edge.write(Batch([1, 2], [10, 20]))
-    edge.write(Batch([], None, [(0, 30)]))
-    assert batches(sent(edge, rows), TARGETS[0]) == [Batch([], None, [(0, 5)]), Batch([1], [10], [(1, 30)])]
+    edge.write(RowBatch([], [], [(0, 5)]))
+    edge.write(RowBatch([1, 2], [10, 20]))
+    edge.write(RowBatch([], None, [(0, 30)]))
+    assert batches(sent(edge, rows), TARGETS[0]) == [RowBatch([], None, [(0, 5)]), RowBatch([1], [10], [(1, 30)])]
 
 
 def test_a_receiver_that_got_nothing_for_a_while_gets_right_timestamps_later() -> None:
     edge, rows = writer(2)
-    edge.write(Batch([1], [10]))  # to the first receiver alone
-    edge.write(Batch([2, 3]))  # unstamped, to the second and the first
-    edge.write(Batch([4], [40]))
+    edge.write(RowBatch([1], [10]))  # to the first receiver alone
+    edge.write(RowBatch([2, 3]))  # unstamped, to the second and the first
+    edge.write(RowBatch([4], [40]))
     found = sent(edge, rows)
     assert [(batch.records, batch.timestamps) for batch in batches(found, TARGETS[1])] == [([2], None), ([4], [40])]
 
@@ -90,7 +90,7 @@ def test_a_receiver_that_got_nothing_for_a_while_gets_right_timestamps_later() -
 def test_many_records_are_sent_before_the_epoch_ends() -> None:
     edge, rows = writer()
     for _ in range(5):
-        edge.write(Batch(list(range(20_000))))
+        edge.write(RowBatch(list(range(20_000))))
         assert len(list(rows_of([rows.drain()]))) == 2
 
 
@@ -98,7 +98,7 @@ def test_large_records_do_not_wait_for_thousands_of_others() -> None:
     edge, rows = writer(1)
     waiting: list[int] = []
     for _ in range(1500):
-        edge.write(Batch([b"x" * 20_000]))
+        edge.write(RowBatch([b"x" * 20_000]))
         waiting.append(len(edge._outlets[0].records))
     assert max(waiting[600:]) <= MAX_PAYLOAD_BYTES // 20_000 + 1
     assert sum(len(batch.records) for batch in batches(sent(edge, rows), TARGETS[0])) == 1500
@@ -106,8 +106,8 @@ def test_large_records_do_not_wait_for_thousands_of_others() -> None:
 
 def test_bytes_taken_has_the_records_that_wait() -> None:
     edge, rows = writer(2)
-    edge.write(Batch([b"%d" % number * 1000 for number in range(10, 60)]))
-    edge.write(Batch([b"%d" % number * 1000 for number in range(60, 99)]))
+    edge.write(RowBatch([b"%d" % number * 1000 for number in range(10, 60)]))
+    edge.write(RowBatch([b"%d" % number * 1000 for number in range(60, 99)]))
     assert edge.bytes_out < 55_000 * 2
     assert 89_000 * 2 <= edge.bytes_taken < 95_000 * 2
     sent(edge, rows)
@@ -116,7 +116,7 @@ def test_bytes_taken_has_the_records_that_wait() -> None:
 
 def test_a_record_larger_than_a_row_is_sent_in_fragments_with_the_last_as_data() -> None:
     edge, rows = writer(1)
-    edge.write(Batch([b"x" * (9 << 20)]))
+    edge.write(RowBatch([b"x" * (9 << 20)]))
     found = sent(edge, rows)
     assert [row.kind for row in found] == [PayloadKind.FRAGMENT, PayloadKind.FRAGMENT, PayloadKind.DATA]
     assert [row.seq for row in found] == [0, 1, 2]
@@ -126,10 +126,10 @@ def test_a_record_larger_than_a_row_is_sent_in_fragments_with_the_last_as_data()
 
 def test_a_new_epoch_starts_with_nothing_left_from_the_last_one() -> None:
     edge, rows = writer(1)
-    edge.write(Batch([1], [10]))
+    edge.write(RowBatch([1], [10]))
     fresh = RowBuffer()
     edge.begin_epoch(fresh, 8, {TARGETS[0]: 0})
-    edge.write(Batch([2]))
+    edge.write(RowBatch([2]))
     [batch] = batches(sent(edge, fresh), TARGETS[0])
     assert (batch.records, batch.timestamps) == ([2], None)
     assert list(rows_of([rows.drain()])) == []

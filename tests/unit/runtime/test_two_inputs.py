@@ -8,7 +8,7 @@ import pytest
 from tests.unit.runtime.jobs import EpochFailedError, Job, Program, in_order, run
 
 from penstock._engine.operators import factory
-from penstock._engine.operators.batch import Batch
+from penstock._engine.operators.batch import RowBatch
 from penstock._engine.operators.co_process import CoProcessOperator
 from penstock.datastream.functions import CoMapFunction, CoProcessFunction, KeyedCoProcessFunction
 from penstock.datastream.state import ValueStateDescriptor
@@ -68,10 +68,10 @@ class TellsEnds(CoProcessOperator):
     """Emits what it is told of the end."""
 
     def end_input(self, input_index: int) -> Iterable[Output]:
-        return ((None, Batch([("end", input_index, self.timers.watermark == (1 << 63) - 1)])),)
+        return ((None, RowBatch([("end", input_index, self.timers.watermark == (1 << 63) - 1)])),)
 
     def finish(self) -> Iterable[Output]:
-        return ((None, Batch(["finish"])),)
+        return ((None, RowBatch(["finish"])),)
 
 
 def test_records_of_two_sources_reach_the_method_of_their_input(program: Program, tmp_path: Path) -> None:

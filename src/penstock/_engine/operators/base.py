@@ -10,7 +10,7 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from penstock._engine.operators.batch import Batch
+from penstock._engine.operators.batch import RowBatch
 from penstock._engine.operators.opened import OpenedFunctions
 from penstock._engine.protocol.control import OperatorAck
 from penstock._engine.protocol.rows import MIN_WATERMARK
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from penstock.metrics.metricbase import MetricGroup
 
 #: A batch for the main output (None) or for the side output of that id.
-Output = tuple[str | None, Batch]
+Output = tuple[str | None, RowBatch]
 
 NOTHING: tuple[Output, ...] = ()
 
@@ -142,7 +142,7 @@ class Operator(ABC):
         """Free memory that is not needed any more; called before each call that works on batches, timers or the end."""
 
     @abstractmethod
-    def process(self, batch: Batch, input_index: int) -> Iterable[Output]:
+    def process(self, batch: RowBatch, input_index: int) -> Iterable[Output]:
         """Work on one batch and yield what comes out, watermarks in their places."""
 
     def on_processing_time(self, now_ms: int) -> Iterable[Output]:

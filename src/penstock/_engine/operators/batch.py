@@ -16,7 +16,7 @@ Shape: TypeAlias = "type[Any] | tuple[type[Any], ...]"
 
 
 @dataclass(slots=True)
-class Batch:
+class RowBatch:
     """Records in order; read-only once handed on, because several consumers may share it.
 
     Attributes:
@@ -46,7 +46,7 @@ class Batch:
             return self.timestamps[start:stop]
         return [NO_TIMESTAMP] * len(range(len(self.records))[start:stop])
 
-    def keeping(self, kept: list[bool], records: list[Any]) -> Batch:
+    def keeping(self, kept: list[bool], records: list[Any]) -> RowBatch:
         """Return a batch of those records that are kept, with their timestamps and the watermarks between them.
 
         Args:
@@ -54,7 +54,7 @@ class Batch:
             records: What has become of the records, as many as there were.
         """
         places = list(accumulate(kept, initial=0))
-        return Batch(
+        return RowBatch(
             list(compress(records, kept)),
             None if self.timestamps is None else list(compress(self.timestamps, kept)),
             [(places[position], watermark) for position, watermark in self.watermarks],
@@ -62,9 +62,9 @@ class Batch:
         )
 
 
-def watermark_only(watermark: int) -> Batch:
+def watermark_only(watermark: int) -> RowBatch:
     """Return a batch that carries one watermark and no record."""
-    return Batch([], None, [(0, watermark)])
+    return RowBatch([], None, [(0, watermark)])
 
 
 class BatchBuilder:
@@ -81,7 +81,7 @@ class BatchBuilder:
         """Put a watermark after the records so far."""
         self.watermarks.append((len(self.records), watermark))
 
-    def build(self) -> Batch:
+    def build(self) -> RowBatch:
         """Return the batch, without timestamps when no record has one."""
         stamped = bool(self.timestamps) and any(stamp != NO_TIMESTAMP for stamp in self.timestamps)
-        return Batch(self.records, self.timestamps if stamped else None, self.watermarks)
+        return RowBatch(self.records, self.timestamps if stamped else None, self.watermarks)

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from penstock._api.state.descriptors import StateDescriptor
     from penstock._api.state.kinds import BroadcastState
     from penstock._engine.operators.base import EpochContext, OperatorContext
-    from penstock._engine.operators.batch import Batch
+    from penstock._engine.operators.batch import RowBatch
     from penstock._engine.operators.context import EngineTimerService, KeyedTimerService
     from penstock._engine.operators.side_outputs import SideOutputs
     from penstock._engine.state.key_context import KeyContext
@@ -225,7 +225,7 @@ class KeyedBroadcastProcessOperator(KeyedProcessOperator):
     def record_context(self) -> Any:
         return KeyedNonBroadcastContext(self.timers, self.key, self.states)
 
-    def process_run(self, batch: Batch, start: int, stop: int, input_index: int, out: SideOutputs) -> None:
+    def process_run(self, batch: RowBatch, start: int, stop: int, input_index: int, out: SideOutputs) -> None:
         if input_index != BROADCAST_INPUT:
             super().process_run(batch, start, stop, input_index, out)
             return

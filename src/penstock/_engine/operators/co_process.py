@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from penstock._engine.operators.batch import Batch
+from penstock._engine.operators.batch import RowBatch
 from penstock._engine.operators.process import KeyedProcessOperator, ProcessOperator
 from penstock._engine.operators.stateless import FlatMapOperator, FunctionOperator
 
@@ -24,12 +24,12 @@ class CoMapOperator(FunctionOperator):
         super().__init__(function, "map1")
         self.calls = function.map1, function.map2
 
-    def process(self, batch: Batch, input_index: int) -> Iterable[Output]:
+    def process(self, batch: RowBatch, input_index: int) -> Iterable[Output]:
         call, cursor = self.calls[input_index], self.iterate(batch.records)
         results, shape = self.loops.map(call, cursor, copies=not self.object_reuse)
         kept = [result is not None for result in results]
         if all(kept):
-            return ((None, Batch(results, batch.timestamps, batch.watermarks, shape)),)
+            return ((None, RowBatch(results, batch.timestamps, batch.watermarks, shape)),)
         return ((None, batch.keeping(kept, results)),)
 
 
@@ -40,7 +40,7 @@ class CoFlatMapOperator(FlatMapOperator):
         FunctionOperator.__init__(self, function, "flat_map1")
         self.calls = function.flat_map1, function.flat_map2
 
-    def process(self, batch: Batch, input_index: int) -> Iterable[Output]:
+    def process(self, batch: RowBatch, input_index: int) -> Iterable[Output]:
         self.call = self.calls[input_index]
         return super().process(batch, input_index)
 

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from penstock._api.triggers import Trigger, TriggerResult
     from penstock._api.window import Window
     from penstock._engine.operators.base import EpochContext, OperatorContext, Output
-    from penstock._engine.operators.batch import Batch
+    from penstock._engine.operators.batch import RowBatch
     from penstock._engine.operators.window_function import WindowResults
     from penstock._engine.protocol.keys import NormalKey
     from penstock._engine.state.table import Pane
@@ -101,7 +101,7 @@ class KeyedWindowOperator(WindowedOperator):
 
     # -------------------------------------------------------------------------------------------------------- records
 
-    def process(self, batch: Batch, input_index: int) -> Iterable[Output]:
+    def process(self, batch: RowBatch, input_index: int) -> Iterable[Output]:
         out = SideOutputs(with_timestamps=True, object_reuse=self.object_reuse)
         for start, stop, watermark in batch.segments():
             if start < stop:

@@ -24,7 +24,7 @@ from penstock.common.record_text import record_text
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from penstock._engine.operators.batch import Batch
+    from penstock._engine.operators.batch import RowBatch
     from penstock.common.typeinfo import TypeInformation
     from penstock.metrics.metricbase import MetricGroup
 
@@ -90,7 +90,7 @@ class SinkWriterOperator(Operator):
             self.writer = self.sink.create_writer(context)
         self._writer_context = context
 
-    def process(self, batch: Batch, input_index: int) -> Iterable[Output]:
+    def process(self, batch: RowBatch, input_index: int) -> Iterable[Output]:
         assert self.writer is not None
         if batch.records:
             self.iterate(batch.records)
@@ -148,7 +148,7 @@ class CollectOperator(Operator):
     def begin_epoch(self, epoch: EpochContext) -> None:
         self.blocks = []
 
-    def process(self, batch: Batch, input_index: int) -> Iterable[Output]:
+    def process(self, batch: RowBatch, input_index: int) -> Iterable[Output]:
         if batch.records:
             cursor = self.iterate(batch.records)
             if self.as_text:

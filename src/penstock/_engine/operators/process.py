@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
     from penstock._engine.operators.base import EpochContext, OperatorContext, Output
-    from penstock._engine.operators.batch import Batch
+    from penstock._engine.operators.batch import RowBatch
     from penstock._engine.state.timers import DueTimer, Timers
 
 
@@ -50,7 +50,7 @@ class ProcessOperator(UserFunctionOperator):
     def open_functions(self, epoch: EpochContext) -> None:
         self.open_function(self.function, EngineRuntimeContext(self.context), epoch, yields=True)
 
-    def process(self, batch: Batch, input_index: int) -> Iterable[Output]:
+    def process(self, batch: RowBatch, input_index: int) -> Iterable[Output]:
         context, call = self.record_context(input_index), self.calls[input_index]
         out = SideOutputs(with_timestamps=batch.timestamps is not None, object_reuse=self.object_reuse)
         records = self.iterate(batch.records)
@@ -107,7 +107,7 @@ class KeyedProcessOperator(KeyedOperator):
         """Return what the function is opened with."""
         return EngineRuntimeContext(self.context, self.store, self.key)
 
-    def process(self, batch: Batch, input_index: int) -> Iterable[Output]:
+    def process(self, batch: RowBatch, input_index: int) -> Iterable[Output]:
         out = self._collector(with_timestamps=batch.timestamps is not None)
         for start, stop, watermark in batch.segments():
             if start < stop:
@@ -126,7 +126,7 @@ class KeyedProcessOperator(KeyedOperator):
     def leave_keys(self) -> None:
         self.key.leave()
 
-    def process_run(self, batch: Batch, start: int, stop: int, input_index: int, out: SideOutputs) -> None:
+    def process_run(self, batch: RowBatch, start: int, stop: int, input_index: int, out: SideOutputs) -> None:
         """Work on a run of records between two watermarks."""
         whole = start == 0 and stop == len(batch.records)
         records = batch.records if whole else batch.records[start:stop]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from penstock._engine.operators.batch import Batch
+from penstock._engine.operators.batch import RowBatch
 from penstock._engine.operators.context import EngineRuntimeContext
 from penstock._engine.operators.keyed import KeyedOperator
 from penstock._engine.operators.loops import Loops
@@ -34,12 +34,12 @@ class ReduceOperator(KeyedOperator):
     def open_functions(self, epoch: EpochContext) -> None:
         self.open_function(self.function, EngineRuntimeContext(self.context), epoch)
 
-    def process(self, batch: Batch, input_index: int) -> Iterable[Output]:
+    def process(self, batch: RowBatch, input_index: int) -> Iterable[Output]:
         _, keys = self.keys_of(batch.records)
         state = self.pane.hot, self.pane.load
         reduced, shape = self._loops.reduce(self.call, self.iterate(batch.records), keys, state, self._keep_apart)
         self.pane.dirty.update(keys)
-        return ((None, Batch(reduced, batch.timestamps, batch.watermarks, shape)),)
+        return ((None, RowBatch(reduced, batch.timestamps, batch.watermarks, shape)),)
 
     def _keep_apart(self, key: Any, after: Any) -> Any:
         """Keep one copy of a value that may change, and return another.

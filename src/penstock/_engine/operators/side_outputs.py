@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
     from penstock._engine.operators.base import Output
-    from penstock._engine.operators.batch import Batch
+    from penstock._engine.operators.batch import RowBatch
 
 
 class SideOutputs:
@@ -81,7 +81,7 @@ def is_tagged(item: Any) -> TypeGuard[tuple[OutputTag, Any]]:
     return isinstance(item, tuple) and len(item) == 2 and isinstance(item[0], OutputTag)  # pyright: ignore[reportUnknownArgumentType]
 
 
-def parted(batch: Batch) -> Iterator[Output]:
+def parted(batch: RowBatch) -> Iterator[Output]:
     """Yield a batch of a main output without the pairs that have a tag, and those as side outputs before it."""
     tagged = list(map(is_tagged, batch.records))
     if not any(tagged):

@@ -12,7 +12,7 @@ import msgspec
 from penstock._api.connectors.reader import InputStatus, ReaderOutput, SourceOutput, SourceReader
 from penstock._api.connectors.reader_base.sequential import SequentialSourceReader
 from penstock._engine.operators.base import NOTHING, EpochContext, Operator, OperatorContext, Output
-from penstock._engine.operators.batch import Batch, watermark_only
+from penstock._engine.operators.batch import RowBatch, watermark_only
 from penstock._engine.operators.watermarks import TimestampsAndWatermarks, periodic_watermarks
 from penstock._engine.protocol.control import OperatorAck
 from penstock._engine.protocol.events import (
@@ -123,7 +123,7 @@ class _SplitOutput(SourceOutput[Any]):
         if stamps is not None:
             stamps = checked_timestamps(stamps, records)
         if self.marker is None:
-            self._reader.emit(Batch(records, stamps, shape=self._reader.record_type), self)
+            self._reader.emit(RowBatch(records, stamps, shape=self._reader.record_type), self)
         else:
             cursor = self._reader.operator.iterate(records)
             self._reader.emit(self.marker.stamp(records, cursor, stamps), self)
@@ -133,7 +133,7 @@ class _SplitOutput(SourceOutput[Any]):
         watermark = checked_time("A watermark", watermark)
         if watermark > self.emitted:
             self.emitted = watermark
-            self._reader.emit(Batch([], None, [(0, watermark)]), self)
+            self._reader.emit(RowBatch([], None, [(0, watermark)]), self)
 
     def mark_idle(self) -> None:
         self.flush()
@@ -148,7 +148,7 @@ class _ReaderOutput(ReaderOutput[Any]):
 
     def __init__(self, operator: SourceOperator) -> None:
         self.operator = operator
-        self.batches: list[Batch] = []
+        self.batches: list[RowBatch] = []
         #: Whether the reader may go on having what it emits.
         self.copies = True
         self.record_type: type | None = None
@@ -189,7 +189,7 @@ class _ReaderOutput(ReaderOutput[Any]):
         if output is not None:
             output.flush()
 
-    def emit(self, batch: Batch, origin: _SplitOutput) -> None:
+    def emit(self, batch: RowBatch, origin: _SplitOutput) -> None:
         """Take a batch of one split; its watermarks count as far as no other split holds them back."""
         self.records += len(batch.records)
         origin.idle, origin.used = False, True
@@ -250,7 +250,7 @@ class _ReaderOutput(ReaderOutput[Any]):
     def _all(self) -> tuple[_SplitOutput, ...]:
         return (self.main, *self.splits.values())
 
-    def drain(self) -> list[Batch]:
+    def drain(self) -> list[RowBatch]:
         """Return the batches since the last call."""
         for output in self._all():
             output.flush()
@@ -430,7 +430,7 @@ class SourceOperator(Operator):
                 clock.sleep_ms(left)
         return False
 
-    def process(self, batch: Batch, input_index: int) -> Iterator[Output]:
+    def process(self, batch: RowBatch, input_index: int) -> Iterator[Output]:
         """Pass on what the runtime puts in: the last watermark."""
         yield None, batch
 

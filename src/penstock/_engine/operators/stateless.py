@@ -10,7 +10,7 @@ from types import CodeType, FunctionType
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from penstock._engine.operators.base import NOTHING, EpochContext, Operator, Output
-from penstock._engine.operators.batch import Batch
+from penstock._engine.operators.batch import RowBatch
 from penstock._engine.operators.context import EngineRuntimeContext
 from penstock._engine.operators.loops import Loops
 from penstock._engine.operators.user_functions import UserFunctionOperator
@@ -50,14 +50,14 @@ class MapOperator(FunctionOperator):
     def __init__(self, function: Any) -> None:
         super().__init__(function, "map")
 
-    def process(self, batch: Batch, input_index: int) -> Iterable[Output]:
+    def process(self, batch: RowBatch, input_index: int) -> Iterable[Output]:
         call, cursor = self.call, self.iterate(batch.records)
         if self._keeps_nothing and batch.shape in NUMBERS_AND_TEXTS:
             # Not map(): it takes a StopIteration that a function lets out for the end of the records.
             records, shape = [call(record) for record in cursor], None
         else:
             records, shape = self.loops.map(call, cursor, copies=not self.object_reuse)
-        return ((None, Batch(records, batch.timestamps, batch.watermarks, shape)),)
+        return ((None, RowBatch(records, batch.timestamps, batch.watermarks, shape)),)
 
 
 class FilterOperator(FunctionOperator):
@@ -66,7 +66,7 @@ class FilterOperator(FunctionOperator):
     def __init__(self, function: Any) -> None:
         super().__init__(function, "filter")
 
-    def process(self, batch: Batch, input_index: int) -> Iterable[Output]:
+    def process(self, batch: RowBatch, input_index: int) -> Iterable[Output]:
         call, cursor, shape = self.call, self.iterate(batch.records), batch.shape
         as_they_are = self.object_reuse or shape is not None  # known not to change
         if batch.timestamps is None and not batch.watermarks:
@@ -74,7 +74,7 @@ class FilterOperator(FunctionOperator):
                 records = [record for record in cursor if call(record)]
             else:
                 records, shape = self.loops.filter(call, cursor)
-            return ((None, Batch(records, shape=shape)),) if records else NOTHING
+            return ((None, RowBatch(records, shape=shape)),) if records else NOTHING
         if as_they_are:
             return ((None, batch.keeping([bool(call(record)) for record in cursor], batch.records)),)
         kept: list[bool] = []
@@ -93,7 +93,7 @@ class FlatMapOperator(FunctionOperator):
     def __init__(self, function: Any) -> None:
         super().__init__(function, "flat_map")
 
-    def process(self, batch: Batch, input_index: int) -> Iterable[Output]:
+    def process(self, batch: RowBatch, input_index: int) -> Iterable[Output]:
         if batch.timestamps is None and not batch.watermarks:
             return self._explode(batch.records)
         return ((None, self._explode_stamped(batch)),)
@@ -106,9 +106,9 @@ class FlatMapOperator(FunctionOperator):
             if (result := call(record)) is not None
             for item in result
         ]
-        return ((None, Batch(exploded)),) if exploded else NOTHING
+        return ((None, RowBatch(exploded)),) if exploded else NOTHING
 
-    def _explode_stamped(self, batch: Batch) -> Batch:
+    def _explode_stamped(self, batch: RowBatch) -> RowBatch:
         call, given = self.call, _as_it_is if self.object_reuse else own
         records: list[Any] = []
         ends: list[int] = [0]
@@ -122,7 +122,7 @@ class FlatMapOperator(FunctionOperator):
             timestamps = []
             for stamp, start, stop in zip(batch.timestamps, ends, ends[1:], strict=False):
                 timestamps.extend([stamp] * (stop - start))
-        return Batch(records, timestamps, [(ends[position], watermark) for position, watermark in batch.watermarks])
+        return RowBatch(records, timestamps, [(ends[position], watermark) for position, watermark in batch.watermarks])
 
 
 class CastOperator(Operator):
@@ -137,11 +137,11 @@ class CastOperator(Operator):
         super().open(context)
         self._conversion = conversion(self._type_info, f"The output of {context.operator_name!r}")
 
-    def process(self, batch: Batch, input_index: int) -> Iterable[Output]:
+    def process(self, batch: RowBatch, input_index: int) -> Iterable[Output]:
         if self._conversion is None:
             return ((None, batch),)
         records = self._conversion.block(batch.records, self.iterate)
-        return ((None, Batch(records, batch.timestamps, batch.watermarks)),)
+        return ((None, RowBatch(records, batch.timestamps, batch.watermarks)),)
 
 
 def keeps_nothing(function: Any) -> bool:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import cloudpickle  # pyright: ignore[reportMissingTypeStubs]
 
 from penstock._engine.operators.base import EpochContext, Operator, OperatorContext, Output
-from penstock._engine.operators.batch import Batch
+from penstock._engine.operators.batch import RowBatch
 from penstock._engine.protocol.control import OperatorAck
 from penstock._engine.protocol.rows import MAX_WATERMARK, MIN_WATERMARK, NO_TIMESTAMP
 from penstock._engine.protocol.times import checked_time, checked_timestamps
@@ -81,7 +81,7 @@ class TimestampsAndWatermarks:
         """The greatest watermark so far."""
         return self._output.top
 
-    def stamp(self, records: list[Any], cursor: Any, timestamps: list[int] | None) -> Batch:
+    def stamp(self, records: list[Any], cursor: Any, timestamps: list[int] | None) -> RowBatch:
         """Return the records with timestamps and the watermarks that they make."""
         extract = self._extract
         if extract is not None:
@@ -102,7 +102,7 @@ class TimestampsAndWatermarks:
                 output.emit_watermark(max(self._greatest - self._strategy.bound_ms - 1, MIN_WATERMARK))
         elif self._generator is not None:
             self._generate(records, stamps)
-        return Batch(records, stamps, output.marks)
+        return RowBatch(records, stamps, output.marks)
 
     def _generate(self, records: list[Any], stamps: list[int] | None) -> None:
         output, on_event = self._output, self._generator.on_event
@@ -185,7 +185,7 @@ class TimestampsAndWatermarksOperator(Operator):
         if not epoch.current and epoch.restore.state is not None:
             self.marker.restore(epoch.restore.state, starts=epoch.starts)
 
-    def process(self, batch: Batch, input_index: int) -> Iterable[Output]:
+    def process(self, batch: RowBatch, input_index: int) -> Iterable[Output]:
         stamped = self.marker.stamp(batch.records, self.iterate(batch.records), batch.timestamps)
         stamped.shape = batch.shape
         if batch.records:
@@ -196,7 +196,7 @@ class TimestampsAndWatermarksOperator(Operator):
 
     def on_processing_time(self, now_ms: int) -> Iterable[Output]:
         marks = self.marker.periodic()
-        return ((None, Batch([], None, marks)),) if marks else ()
+        return ((None, RowBatch([], None, marks)),) if marks else ()
 
     def output_watermark(self, input_watermark: int) -> int:
         return self.marker.watermark

@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from penstock._engine.operators.base import EpochContext, OperatorContext, Output
-    from penstock._engine.operators.batch import Batch
+    from penstock._engine.operators.batch import RowBatch
     from penstock._engine.operators.window_function import Entry
     from penstock._engine.protocol.keys import NormalKey
     from penstock._engine.state.table import Pane, Table
@@ -101,7 +101,7 @@ class WindowOperator(WindowedOperator):
         self.open_function(self.strategy.function, EngineRuntimeContext(self.context), epoch)
         super().open_functions(epoch)
 
-    def process(self, batch: Batch, input_index: int) -> Iterable[Output]:
+    def process(self, batch: RowBatch, input_index: int) -> Iterable[Output]:
         out = SideOutputs(with_timestamps=True, object_reuse=self.object_reuse)
         for start, stop, watermark in batch.segments():
             if start < stop:
@@ -113,7 +113,7 @@ class WindowOperator(WindowedOperator):
 
     # ------------------------------------------------------------------------------------------------- into the panes
 
-    def _add(self, batch: Batch, start: int, stop: int, out: SideOutputs) -> None:
+    def _add(self, batch: RowBatch, start: int, stop: int, out: SideOutputs) -> None:
         records, stamps = batch.records[start:stop], batch.stamps(start, stop)
         starts = self._starts(stamps)
         size, distinct = self.assigner.size_ms, set(starts)

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 import cloudpickle  # pyright: ignore[reportMissingTypeStubs]
 import msgspec
 
-from penstock._engine.operators.batch import Batch
+from penstock._engine.operators.batch import RowBatch
 from penstock._engine.protocol.rows import MAX_PAYLOAD_BYTES
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ _pack: Final = msgspec.msgpack.Encoder().encode
 _Content: TypeAlias = "tuple[list[Any], list[int] | None, list[tuple[int, int]]]"
 
 
-def encode_batch(batch: Batch) -> bytes:
+def encode_batch(batch: RowBatch) -> bytes:
     """Return a batch as the payload of a DATA row."""
     content = (batch.records, batch.timestamps, batch.watermarks)
     head = None if batch.shape is None else _head(batch.shape)
@@ -51,14 +51,14 @@ def encode_batch(batch: Batch) -> bytes:
         return _PICKLED + cloudpickle.dumps(content)  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
 
 
-def decode_batch(payload: bytes) -> Batch:
+def decode_batch(payload: bytes) -> RowBatch:
     """Return the batch of a payload; the payload comes from a task of the same job."""
     behind = 1 + payload[0]
     body = memoryview(payload)[behind:]
     if behind == 1:
-        return Batch(*pickle.loads(body))
+        return RowBatch(*pickle.loads(body))
     shape, decoder = _decoder(payload[1:behind])
-    return Batch(*decoder.decode(body), shape)
+    return RowBatch(*decoder.decode(body), shape)
 
 
 @lru_cache(_SHAPES)
@@ -81,7 +81,7 @@ def _decoder(letters: bytes) -> tuple[Shape, msgspec.msgpack.Decoder[_Content]]:
     return shape, msgspec.msgpack.Decoder(tuple[list[record], list[int] | None, list[tuple[int, int]]])
 
 
-def cut(batch: Batch) -> Iterator[bytes]:
+def cut(batch: RowBatch) -> Iterator[bytes]:
     """Yield the payloads of a batch, each within MAX_PAYLOAD_BYTES unless one record alone is larger."""
     payload = encode_batch(batch)
     if len(payload) <= MAX_PAYLOAD_BYTES or len(batch.records) <= 1:
@@ -98,7 +98,7 @@ def cut(batch: Batch) -> Iterator[bytes]:
             if start <= position < end or (position >= count <= end)
         ]
         yield from cut(
-            Batch(batch.records[start:end], None if stamps is None else stamps[start:end], watermarks, batch.shape)
+            RowBatch(batch.records[start:end], None if stamps is None else stamps[start:end], watermarks, batch.shape)
         )
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from penstock._engine.operators.batch import Batch
+from penstock._engine.operators.batch import RowBatch
 from penstock._engine.operators.opened import OpenedFunctions
 from penstock._engine.protocol.control import ChannelStatus
 from penstock._engine.protocol.rows import MAX_PAYLOAD_BYTES, MIN_WATERMARK, PayloadKind, channel_number, subtask_target
@@ -72,12 +72,12 @@ class EdgeWriter:
         self._stamped = None
         self.records_out = self.bytes_out = 0
 
-    def write(self, batch: Batch) -> None:
+    def write(self, batch: RowBatch) -> None:
         """Take a batch: records to their receivers, watermarks to all."""
         self.records_out += len(batch.records)
         if batch.records:
             self._be_stamped(batch.timestamps is not None)
-            self._record_bytes = self._record_bytes or len(encode_batch(Batch(batch.records[:1])))
+            self._record_bytes = self._record_bytes or len(encode_batch(RowBatch(batch.records[:1])))
             for outlet in self._outlets:
                 outlet.expect(batch.shape)
         stamps, start = batch.timestamps, 0

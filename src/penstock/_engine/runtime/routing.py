@@ -9,7 +9,7 @@ from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from penstock._engine.graph.job_graph import JobEdge, PartitionerKind
-from penstock._engine.operators.batch import Batch
+from penstock._engine.operators.batch import RowBatch
 from penstock._engine.protocol.key_groups import key_group, key_groups, subtask_of_key_group
 from penstock._engine.protocol.keys import equal_as_encoded, normal_key
 from penstock.common.copies import any_may_change, own
@@ -51,9 +51,9 @@ class OutputBuffer:
         """Put a watermark after the records so far; each one is sent, because timers see at which one they fire."""
         self.watermarks.append((len(self.records), watermark))
 
-    def take(self) -> Batch:
+    def take(self) -> RowBatch:
         """Return what waits, and be empty."""
-        batch = Batch(self.records, self.timestamps if self.records else None, self.watermarks, self.shape)
+        batch = RowBatch(self.records, self.timestamps if self.records else None, self.watermarks, self.shape)
         self.records, self.timestamps, self.watermarks = [], None, []
         return batch
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
 from penstock._engine.graph.job_graph import OperatorKind
 from penstock._engine.operators.accumulators import AccumulatorRegistry
 from penstock._engine.operators.base import EpochContext, Operator, OperatorContext, Output
-from penstock._engine.operators.batch import Batch, watermark_only
+from penstock._engine.operators.batch import RowBatch, watermark_only
 from penstock._engine.operators.clocks import InputClock, ProcessingClock
 from penstock._engine.operators.context import EngineRuntimeContext
 from penstock._engine.operators.side_outputs import parted
@@ -262,7 +262,7 @@ class SubtaskRuntime:
         """
         return sum(edge.bytes_taken for edge in self.edges)
 
-    def receive(self, channel: int, batch: Batch, size: int) -> Iterator[None]:
+    def receive(self, channel: int, batch: RowBatch, size: int) -> Iterator[None]:
         """Take a block of a channel that had so many bytes."""
         start = time.perf_counter()
         self._records_in += len(batch.records)
@@ -425,11 +425,11 @@ class SubtaskRuntime:
             for tag, batch in self._outputs(position, node.operator.on_processing_time, now_ms):
                 yield from self._forward(position, tag, batch)
 
-    def _push(self, position: int, batch: Batch, input_index: int) -> Iterator[None]:
+    def _push(self, position: int, batch: RowBatch, input_index: int) -> Iterator[None]:
         for tag, out in self._outputs(position, self._nodes[position].operator.process, batch, input_index):
             yield from self._forward(position, tag, out)
 
-    def _forward(self, position: int, tag: str | None, batch: Batch) -> Iterator[None]:
+    def _forward(self, position: int, tag: str | None, batch: RowBatch) -> Iterator[None]:
         """Hand a batch to all operators and edges that follow; yields so that the task can pass on finished rows."""
         if not batch.records and not batch.watermarks:
             return
@@ -449,11 +449,11 @@ class SubtaskRuntime:
         if tag is None and batch.watermarks:
             yield from self._watermark_sides(node, position, batch.watermarks[-1][1])
 
-    def _apart(self, batch: Batch) -> Batch:
+    def _apart(self, batch: RowBatch) -> RowBatch:
         """Return a batch for one of several that get it."""
         as_they_are = self._object_reuse or batch.shape is not None
         records = batch.records if as_they_are else own_all(batch.records)
-        return Batch(records, batch.timestamps, batch.watermarks, batch.shape)
+        return RowBatch(records, batch.timestamps, batch.watermarks, batch.shape)
 
     def _watermark_sides(self, node: _Node, position: int, watermark: int) -> Iterator[None]:
         """Let side outputs follow the main output's watermark."""
