@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from penstock._api.connectors.reader import ReaderOutput, SourceOutput
 from penstock._api.connectors.source import ReaderInfo, SplitsAssignment
+from penstock.common.columns import layout_of, records_of
 from penstock.common.configuration import Configuration
 from penstock.metrics.in_memory import InMemoryMetricGroup
 
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from penstock._api.connectors.split import SourceEvent
+    from penstock.common.typeinfo import TypeInformation
 
 __all__ = [
     "AsyncCall",
@@ -32,6 +34,8 @@ class RecordingOutput(ReaderOutput[Any]):
 
     Args:
         wanted: How many records the reader is told that there is room for, with each poll.
+        takes_batches: What the reader is told; records of batches are kept with the others in both cases.
+        type_info: The type of the source, for what the records of a batch are.
 
     Example:
         >>> output = RecordingOutput()
@@ -40,8 +44,12 @@ class RecordingOutput(ReaderOutput[Any]):
         ([1, 2], [10, 20], {'a'})
     """
 
-    def __init__(self, wanted: int = sys.maxsize) -> None:
-        self._wanted = wanted
+    def __init__(
+        self, wanted: int = sys.maxsize, *, takes_batches: bool = False, type_info: TypeInformation | None = None
+    ) -> None:
+        self._wanted, self._takes_batches = wanted, takes_batches
+        self._layout = layout_of(type_info)
+        self.batches: int = 0
         self.records: list[Any] = []
         self.timestamps: list[int | None] = []
         self.watermarks: list[int] = []
@@ -52,6 +60,20 @@ class RecordingOutput(ReaderOutput[Any]):
     def wanted(self) -> int:
         """How many records there is room for."""
         return self._wanted
+
+    @property
+    def takes_batches(self) -> bool:
+        """Whether batches are better than records."""
+        return self._takes_batches
+
+    def collect_batch(self, batch: Any, timestamps: Any = None) -> None:
+        """Count a batch, and keep its records."""
+        self.batches += 1
+        super().collect_batch(batch, timestamps)
+
+    def records_of(self, batch: Any) -> list[Any]:
+        """Return the records of a batch, as the engine makes them."""
+        return records_of(batch, self._layout)
 
     def collect(self, record: Any, timestamp: int | None = None) -> None:
         """Keep a record."""
