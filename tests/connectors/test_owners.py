@@ -33,7 +33,7 @@ from penstock._engine.graph.job_graph import OperatorKind
 from penstock._engine.graph.stream_graph import Chaining
 from penstock._engine.protocol.control import StopMode
 from penstock._engine.protocol.metadata import ChainEntryKind, decode_chain_entry
-from penstock._engine.protocol.paths import CLAIMS, MARK, shared_path
+from penstock._engine.protocol.paths import MARK, START_ORDER, shared_path
 from penstock._engine.runtime import subtask
 from penstock._engine.savepoints.disposal import dispose
 from penstock._engine.savepoints.leftovers import find_leftovers, remove_leftovers
@@ -70,7 +70,7 @@ def kind_of(place: Path, path: Path) -> str | None:
     """Return the row of the table that a file belongs to; None for what is no thing of a job's, such as locks."""
     found: str | None = None
     match path.relative_to(place).parts:
-        case ("checkpoints", name, *_) if name in {MARK, CLAIMS}:
+        case ("checkpoints", name, *_) if name in {MARK, START_ORDER}:
             found = "the mark, and the order of claims"
         case ("checkpoints", _, "shared", name):
             found = "results that the program has not got" if name.endswith(".out") else "state files"

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from penstock._engine.coordinator.epochs.reactions import EPOCHS
 from penstock._engine.coordinator.phases import RUNNING, STOPPING, Phase
-from penstock._engine.coordinator.reactions import CLAIMED, LIFE, LIVE
+from penstock._engine.coordinator.reactions import LIFE, LIVE, TAKEN_OVER
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 DOCUMENT = Path(__file__).parents[2] / "docs" / "coordinator.md"
 BEGIN, END = "<!-- made by tests/docs/reactions.py: begin -->\n", "<!-- end -->\n"
-SETS = {"all": LIVE, "*claimed*": CLAIMED, "*running*": RUNNING, "*stopping*": STOPPING}
+SETS = {"all": LIVE, "*taken over*": TAKEN_OVER, "*running*": RUNNING, "*stopping*": STOPPING}
 
 
 def phases(of: frozenset[Phase]) -> str:

@@ -13,7 +13,7 @@ from tests.services.proxy import UNAVAILABLE, Proxy
 
 from penstock._engine.coordinator import events as ev
 from penstock._engine.coordinator import instructions as do
-from penstock._engine.driver.checkpoints.records import CheckpointStore
+from penstock._engine.driver.checkpoints.checkpoint_store import CheckpointStore
 from penstock._engine.protocol.paths import MARK, is_mark, job_id_of_name
 from penstock._engine.storage.opening import open_storage
 from penstock.errors import CorruptCheckpointError

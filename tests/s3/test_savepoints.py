@@ -14,7 +14,7 @@ from tests.unit.cli.conftest import Command, Done
 from penstock._engine.cli.main import main
 from penstock._engine.protocol.control import StopMode
 from penstock._engine.protocol.metadata import ChainEntryKind
-from penstock._engine.protocol.paths import CLAIMS, MARK
+from penstock._engine.protocol.paths import MARK, START_ORDER
 from penstock._engine.savepoints.located import locate
 from penstock.common.job_status import JobStatus
 from penstock.savepoint import Savepoint, SavepointWriter
@@ -149,7 +149,7 @@ def test_clean_removes_what_a_dead_job_left(tmp_path: Path, server: S3Server, bu
     checkpoints = f"s3://{bucket}/checkpoints"
     with pytest.raises(CrashError):
         run_here(tmp_path, actions={"put_chain_entry-4-before": crash}, directory=checkpoints, **server.settings)
-    [job_id] = {key.split("/")[1] for key in server.keys(bucket)} - {MARK, CLAIMS}
+    [job_id] = {key.split("/")[1] for key in server.keys(bucket)} - {MARK, START_ORDER}
     where = ("--checkpoint-dir", checkpoints, "--no-local", "--min-age", "0 s", "--ended-job", job_id)
     listed = penstock("clean", *where)
     assert listed.code == 0, listed.err

@@ -33,7 +33,7 @@ STARTED: Final[tuple[ev.Event, ...]] = (
     ev.ChainEntriesListed(()),
     ev.ChainEntryStored(),
     ev.ChainEntriesListed((1,)),
-    ev.ClaimStored(),
+    ev.StartRecorded(),
     ev.EnumeratorsCalled({}),
 )
 

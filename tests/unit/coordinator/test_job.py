@@ -33,7 +33,7 @@ def test_a_start_claims_the_job_and_runs_its_first_epoch() -> None:
     assert names == [
         "PutChainEntry",
         "ListChainEntries",
-        "StoreClaim",
+        "RecordStart",
         "ChangeStatus ChangeStatus StartEnumerators",
         "SetAlarm RunEpoch",
     ]
@@ -175,7 +175,7 @@ def test_an_event_that_no_rule_expects_fails_the_job_and_tells_the_last_events()
         "STARTING: ChainEntriesListed()",
         "STARTING: ChainEntryStored()",
         "STARTING: ChainEntriesListed()",
-        "STARTING: ClaimStored()",
+        "STARTING: StartRecorded()",
         "OPENING: EnumeratorsCalled(backlog=False)",
         "EPOCH: StateStored()",
     ]

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock._builders.aggregations import Max, MaxBy, Min, MinBy, Sum
-from penstock._engine.protocol.lasting import is_lasting
+from penstock._engine.protocol.non_recoverable import is_non_recoverable
 from penstock.errors import AggregationError
 
 if TYPE_CHECKING:
@@ -55,7 +55,7 @@ def test_none_is_refused_by_every_aggregation(call: str, aggregate: Any, pair: t
     with pytest.raises(AggregationError) as caught:
         aggregate(1).reduce(("a", pair[0]), ("a", pair[1]))
     assert str(caught.value).startswith(f"{call}(1) cannot take ")
-    assert is_lasting(caught.value)
+    assert is_non_recoverable(caught.value)
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from tests.unit.operators.test_process import delete, keyed, register, register_processing
 from tests.unit.operators.test_watermarks import Itself, marking
 
-from penstock._engine.protocol.lasting import is_lasting
+from penstock._engine.protocol.non_recoverable import is_non_recoverable
 from penstock._engine.protocol.rows import MAX_WATERMARK, MIN_WATERMARK
 from penstock.common.watermark_strategy import WatermarkGenerator, WatermarkStrategy
 from penstock.datastream.functions import ProcessWindowFunction
@@ -136,7 +136,7 @@ def test_timestamp_that_is_no_time_is_refused_with_its_record(time: Any) -> None
     with pytest.raises(TimestampError) as caught:
         harness.process_elements([3, time])
     assert str(caught.value).startswith(f"The timestamp of {time!r} is {time!r}; ")
-    assert is_lasting(caught.value)
+    assert is_non_recoverable(caught.value)
 
 
 @pytest.mark.parametrize(("time", "plain"), ALIKE, ids=repr)

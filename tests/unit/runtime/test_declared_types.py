@@ -268,7 +268,7 @@ def test_a_value_that_does_not_fit_fails_the_job_and_names_operator_and_value(
         outcome(build, value, tmp_path)
     (failure,) = failed.value.failures
     assert failure.operator == operator
-    assert failure.lasting  # it would be the same after a restart
+    assert failure.non_recoverable  # it would be the same after a restart
     assert repr(value) in failure.error
     assert repr(operator) in failure.error
     assert "is declared as Integer" in failure.error

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from penstock._engine.cli.exit_codes import ExitCode, exit_code_of
 from penstock._engine.cli.output import say
-from penstock._engine.gateway.losses import take_given_up
+from penstock._engine.gateway.given_up import take_given_up
 from penstock._engine.protocol.tracebacks import without_library_lines
 from penstock.common.config_loading import OPTIONS_VARIABLE
 

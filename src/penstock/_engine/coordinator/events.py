@@ -37,7 +37,7 @@ class JobsListed:
 
     jobs: tuple[ListedJob, ...]
     #: The job of that name that was claimed last; the others are listed only where that is not known.
-    claimed_last: str | None = None
+    started_last: str | None = None
     #: The directories of jobs of which no entry can be read, so that their names are not known.
     nameless: tuple[str, ...] = ()
 
@@ -62,8 +62,8 @@ class LaterCheckpointFound:
 
 
 @dataclass(frozen=True, slots=True)
-class ClaimStored:
-    """Answers StoreClaim."""
+class StartRecorded:
+    """Answers RecordStart."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -263,7 +263,7 @@ class CancelRequested:
 Event: TypeAlias = (
     JobsListed
     | MarkRead
-    | ClaimStored
+    | StartRecorded
     | LaterCheckpointFound
     | ChainEntriesListed
     | ChainEntryRead

@@ -48,8 +48,8 @@ class FindLaterCheckpoint:
 
 
 @dataclass(frozen=True, slots=True)
-class StoreClaim:
-    """Store that of all jobs of its name this one was claimed last: ClaimStored or InstructionFailed."""
+class RecordStart:
+    """Store that of all jobs of its name this one was claimed last: StartRecorded or InstructionFailed."""
 
     job_name: str
     job_id: str
@@ -376,7 +376,7 @@ class EndDriver:
 Instruction: TypeAlias = (
     ListJobs
     | ReadMark
-    | StoreClaim
+    | RecordStart
     | FindLaterCheckpoint
     | ListChainEntries
     | ReadChainEntry
@@ -415,7 +415,7 @@ Instruction: TypeAlias = (
 ANSWERED: Final = (
     ListJobs,
     ReadMark,
-    StoreClaim,
+    RecordStart,
     FindLaterCheckpoint,
     ListChainEntries,
     ReadChainEntry,

@@ -14,17 +14,17 @@ from penstock._engine.coordinator import instructions as do
 from penstock._engine.coordinator.checkpoints.retention import CheckpointRetention
 from penstock._engine.coordinator.checkpoints.splits import unread_splits
 from penstock._engine.coordinator.commits.commits import CommitScheduler
-from penstock._engine.coordinator.commits.handover import OutputDelivery
+from penstock._engine.coordinator.commits.output_delivery import OutputDelivery
 from penstock._engine.coordinator.context import CoordinatorContext
 from penstock._engine.coordinator.epochs.job_state import JobState
 from penstock._engine.coordinator.history import EventHistory
-from penstock._engine.coordinator.life.breaking_off import ExecutionFailureHandler
-from penstock._engine.coordinator.life.ending import JobTermination
+from penstock._engine.coordinator.life.failure_handler import ExecutionFailureHandler
 from penstock._engine.coordinator.life.invariants import check
 from penstock._engine.coordinator.life.requests import PendingRequests
-from penstock._engine.coordinator.life.savepoints import SavepointCopies
-from penstock._engine.coordinator.life.start import StartMachine, StartPhase
+from penstock._engine.coordinator.life.savepoint_copies import SavepointCopies
+from penstock._engine.coordinator.life.start import JobStart, StartPhase
 from penstock._engine.coordinator.life.stop import StopWithSavepoint
+from penstock._engine.coordinator.life.termination import JobTermination
 from penstock._engine.coordinator.phases import Phase
 from penstock._engine.coordinator.reactions import CALL_ANSWERS, LIFE, bound
 from penstock._engine.coordinator.restore.origin import adopt_checkpoint
@@ -60,7 +60,7 @@ class JobCoordinator:
         self._identity = identity
         self._context = CoordinatorContext()
         self._history = EventHistory()
-        self._start = StartMachine(settings, identity, topology.graph)
+        self._start = JobStart(settings, identity, topology.graph)
         self._state = JobState(topology, settings, slots)
         self._requests = PendingRequests(self._context, cancel=self._cancel, is_decided=lambda: self._stop.is_decided)
         self._savepoints = SavepointCopies(self._context, self._state, self._requests)
@@ -253,7 +253,7 @@ class JobCoordinator:
         """Break off because of an instruction that could not be performed."""
         self.fail(event.failure if isinstance(event, ev.MergeFailed) else event.error)
 
-    def call_let_go(self, _: ev.Event) -> None:
+    def call_abandoned(self, _: ev.Event) -> None:
         """Note that an instruction is done of a job that breaks off."""
         self.check_stopped()
 

@@ -32,7 +32,7 @@ Table: TypeAlias = "Mapping[tuple[Phase, type[Any]], str]"
 
 #: The phases of a job that has not ended, and of those that are behind its claim.
 LIVE: Final = frozenset(Phase) - {Phase.ENDED}
-CLAIMED: Final = LIVE - {Phase.STARTING, Phase.CREATED}
+TAKEN_OVER: Final = LIVE - {Phase.STARTING, Phase.CREATED}
 #: The answers to calls (`Desk.call`).
 CALL_ANSWERS: Final = (
     ev.StateCopied,
@@ -53,7 +53,7 @@ LIFE: Final = (
             ev.JobsListed,
             ev.MarkRead,
             ev.LaterCheckpointFound,
-            ev.ClaimStored,
+            ev.StartRecorded,
             ev.ChainEntriesListed,
             ev.ChainEntryRead,
             *_RECORDS,
@@ -63,16 +63,16 @@ LIFE: Final = (
     ),
     Rule("state_copied", (ev.StateCopied,), frozenset({Phase.CREATED})),
     Rule("call_failed", (ev.InstructionFailed, ev.MergeFailed), RUNNING | {Phase.CREATED}),
-    Rule("call_let_go", CALL_ANSWERS, STOPPING),
+    Rule("call_abandoned", CALL_ANSWERS, STOPPING),
     Rule("entry_answered", _RECORDS, STOPPING | {Phase.RECORDING, Phase.RESUMING, Phase.CLOSING}),
     Rule("driver_failed", (ev.DriverFailed,), LIVE),
     Rule("cancel_requested", (ev.CancelRequested,), LIVE),
     Rule("checkpoint_requested", (ev.CheckpointRequested,), LIVE),
     Rule("savepoint_requested", (ev.SavepointRequested,), LIVE),
-    Rule("savepoint_answered", (ev.SavepointWritten, ev.SavepointFailed), CLAIMED),
-    Rule("outputs_delivered", (ev.OutputsDelivered,), CLAIMED),
-    Rule("commit_answered", (ev.Committed, ev.CommitFailed), CLAIMED),
-    Rule("alarm_fired", (ev.AlarmFired,), CLAIMED),
+    Rule("savepoint_answered", (ev.SavepointWritten, ev.SavepointFailed), TAKEN_OVER),
+    Rule("outputs_delivered", (ev.OutputsDelivered,), TAKEN_OVER),
+    Rule("commit_answered", (ev.Committed, ev.CommitFailed), TAKEN_OVER),
+    Rule("alarm_fired", (ev.AlarmFired,), TAKEN_OVER),
 )
 
 

@@ -14,17 +14,17 @@ from penstock._engine.coordinator.epochs.topology import topology_of
 from penstock._engine.coordinator.job import JobCoordinator
 from penstock._engine.coordinator.settings import LATEST, JobSettings
 from penstock._engine.driver.background import BackgroundThreads
-from penstock._engine.driver.checkpoints.records import CheckpointStore
+from penstock._engine.driver.checkpoints.checkpoint_store import CheckpointStore
 from penstock._engine.driver.checkpoints.requests import ClientRequests
-from penstock._engine.driver.checkpoints.savepoints import SavepointFiles
+from penstock._engine.driver.checkpoints.savepoint_files import SavepointFiles
 from penstock._engine.driver.client.results import Results
 from penstock._engine.driver.driver import JobDriver
 from penstock._engine.driver.epochs.accumulators import AccumulatorMerger
 from penstock._engine.driver.epochs.committers import Committers
+from penstock._engine.driver.epochs.driver_operators import DriverOperators
 from penstock._engine.driver.epochs.enumerators import Enumerators
 from penstock._engine.driver.epochs.execution import EpochPlanner, Epochs
 from penstock._engine.driver.epochs.local_state import LocalStateDirectory
-from penstock._engine.driver.epochs.program import DriverOperators
 from penstock._engine.driver.loop import JobLoop
 from penstock._engine.driver.mailbox import Mailbox, SystemClock
 from penstock._engine.driver.monitor.job_monitor import JobMonitor

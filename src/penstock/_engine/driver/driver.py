@@ -13,7 +13,7 @@ from penstock._engine.driver.client.signals import Interruption
 from penstock._engine.driver.epochs.accumulators import values
 from penstock._engine.driver.failures import job_error
 from penstock._engine.driver.loop import JobOutcome
-from penstock._engine.gateway.losses import note_given_up
+from penstock._engine.gateway.given_up import note_given_up
 from penstock._engine.protocol.control import StopMode
 from penstock.common.job_execution_result import GivenUpCommittables, JobExecutionResult
 from penstock.common.job_id import JobID

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from penstock._engine.coordinator import events as ev
 from penstock._engine.coordinator import instructions as do
 from penstock._engine.driver.failures import job_error
-from penstock._engine.driver.monitor.jumps import ClockJumpDetector
+from penstock._engine.driver.monitor.clock_jumps import ClockJumpDetector
 from penstock._engine.gateway.progress import JobFailure
 from penstock.common.job_status import JobStatus
 from penstock.errors import JobExecutionError
@@ -23,9 +23,9 @@ if TYPE_CHECKING:
 
     from penstock._engine.coordinator.job import JobCoordinator
     from penstock._engine.driver.background import BackgroundExecutor
-    from penstock._engine.driver.checkpoints.records import CheckpointStore
+    from penstock._engine.driver.checkpoints.checkpoint_store import CheckpointStore
     from penstock._engine.driver.checkpoints.requests import ClientRequests
-    from penstock._engine.driver.checkpoints.savepoints import SavepointFiles
+    from penstock._engine.driver.checkpoints.savepoint_files import SavepointFiles
     from penstock._engine.driver.client.results import Results
     from penstock._engine.driver.epochs.accumulators import AccumulatorMerger
     from penstock._engine.driver.epochs.committers import Committers
@@ -109,7 +109,7 @@ class JobLoop:
         self._handlers: dict[type[Any], Callable[[Any], ev.Event | None]] = {
             do.ListJobs: store.list_jobs,
             do.ReadMark: store.read_mark,
-            do.StoreClaim: store.store_claim,
+            do.RecordStart: store.record_start,
             do.FindLaterCheckpoint: store.find_later,
             do.ListChainEntries: store.list_entries,
             do.ReadChainEntry: store.read_entry,

@@ -12,9 +12,9 @@ from penstock._engine.operators.co_process import (
     CoProcessOperator,
     KeyedCoProcessOperator,
 )
-from penstock._engine.operators.output import CollectOperator, SinkWriterOperator
 from penstock._engine.operators.process import KeyedProcessOperator, ProcessOperator
 from penstock._engine.operators.reduce import ReduceOperator
+from penstock._engine.operators.sink import CollectOperator, SinkWriterOperator
 from penstock._engine.operators.source import SourceOperator
 from penstock._engine.operators.stateless import CastOperator, FilterOperator, FlatMapOperator, MapOperator
 from penstock._engine.operators.watermarks import TimestampsAndWatermarksOperator

@@ -227,7 +227,7 @@ class TaskFailure:
     #: The pickled exception, None when it does not pickle.
     exception: bytes | None
     #: Whether a restart would end the same way.
-    lasting: bool = False
+    non_recoverable: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,7 +2,7 @@
 
 ``<job id>/chk-7/_metadata`` is one entry of a job's chain, ``<job id>/shared/`` has its files of keyed state and large
 acks, which never change, and ``<job id>/blobs/<run id>`` a job program that is too large for a dispatch. ``.mark`` is a
-random name of the directory itself, and ``.claims/<name>/3`` says which job was the third of its name to be claimed.
+random name of the directory itself, and ``.starts/<name>/3`` says which job was the third of its name to be claimed.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ STAGED_METADATA: Final = "_metadata.staged"
 MARK: Final = ".mark"
 
 #: The directory with the order in which jobs of one name were claimed.
-CLAIMS: Final = ".claims"
+START_ORDER: Final = ".starts"
 
 _CHECKPOINT: Final = re.compile(r"chk-([1-9]\d*)")
 _JOB: Final = re.compile(r"[0-9a-f]{32}")
@@ -47,9 +47,9 @@ def job_id_of_name(job_name: str, mark: str) -> str:
     return hashlib.sha256(f"{mark}\n{job_name}".encode("utf-8", "surrogatepass")).hexdigest()[:32]
 
 
-def claims_directory(job_name: str) -> str:
+def start_order_directory(job_name: str) -> str:
     """Return the directory with the order in which jobs of a name were claimed."""
-    return f"{CLAIMS}/{hashlib.sha256(job_name.encode('utf-8', 'surrogatepass')).hexdigest()[:32]}"
+    return f"{START_ORDER}/{hashlib.sha256(job_name.encode('utf-8', 'surrogatepass')).hexdigest()[:32]}"
 
 
 def checkpoint_path(job_id: str, checkpoint_id: int) -> str:

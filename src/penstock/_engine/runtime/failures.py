@@ -15,7 +15,7 @@ import cloudpickle  # pyright: ignore[reportMissingTypeStubs]
 
 from penstock._engine.operators.factory import create_operator
 from penstock._engine.protocol.control import TaskFailure
-from penstock._engine.protocol.lasting import is_lasting
+from penstock._engine.protocol.non_recoverable import is_non_recoverable
 from penstock._engine.protocol.tracebacks import SerializedThrowable, linked, own_lines
 from penstock.common.short_repr import short_repr
 
@@ -60,7 +60,7 @@ def describe_failure(
         error=text,
         traceback="".join([*lines, text] if frames and node is not None else traceback.format_exception(error)),
         exception=_pickled(SerializedThrowable(error)) or _pickled(error),
-        lasting=is_lasting(error),
+        non_recoverable=is_non_recoverable(error),
     )
 
 

@@ -12,7 +12,7 @@ from penstock._engine.coordinator import events as ev
 from penstock._engine.coordinator import instructions as do
 from penstock._engine.coordinator.checkpoints.chain import ChainWriter
 from penstock._engine.coordinator.checkpoints.snapshots import fresh_snapshot
-from penstock._engine.coordinator.life.start import StartMachine, StartPhase
+from penstock._engine.coordinator.life.start import JobStart, StartPhase
 from penstock._engine.protocol.metadata import ChainEntryKind
 from penstock.errors import CheckpointStorageError, CorruptCheckpointError, FencedError, InternalError
 
@@ -25,7 +25,7 @@ LATEST = {"execution_state__recovery_path": "latest", "execution_checkpointing_d
 
 class Start:
     def __init__(self, **keys: str) -> None:
-        self.machine = StartMachine(settings(**keys), RUN, TOPOLOGY.graph)
+        self.machine = JobStart(settings(**keys), RUN, TOPOLOGY.graph)
         self.first = self.machine.begin()
 
     def tell(self, *events: ev.Event) -> list[do.Instruction]:
@@ -48,15 +48,15 @@ def test_a_fresh_start_has_an_id_of_its_own_and_claims_the_first_record() -> Non
     assert isinstance(claim, do.PutChainEntry)
     assert (claim.entry.kind, claim.entry.checkpoint_id, claim.entry.parent) == (ChainEntryKind.TAKEOVER, 1, None)
     assert start.tell(ev.ChainEntryStored()) == [do.ListChainEntries("b" * 32)]
-    assert start.tell(ev.ChainEntriesListed((1,))) == [do.StoreClaim("numbers", "b" * 32)]
-    assert start.tell(ev.ClaimStored()) == []
+    assert start.tell(ev.ChainEntriesListed((1,))) == [do.RecordStart("numbers", "b" * 32)]
+    assert start.tell(ev.StartRecorded()) == []
     assert start.machine.phase is StartPhase.DONE
 
 
 def test_latest_goes_on_with_the_newest_record_of_the_job_that_was_claimed_last() -> None:
     start = Start(**LATEST)
     assert start.first == [do.ListJobs("numbers")]
-    assert start.tell(ev.JobsListed((), claimed_last="d" * 32)) == [do.ListChainEntries("d" * 32)]
+    assert start.tell(ev.JobsListed((), started_last="d" * 32)) == [do.ListChainEntries("d" * 32)]
     [read] = start.tell(ev.ChainEntriesListed((1, 2)))
     assert isinstance(read, do.ReadChainEntry)
     [claim] = start.tell(ev.ChainEntryRead(record(2), read.path))
@@ -79,7 +79,7 @@ def test_a_job_that_has_finished_has_nothing_to_do() -> None:
     finished = record(2, ChainEntryKind.FINISHED)
     assert (
         start.tell(
-            ev.JobsListed((), claimed_last="d" * 32), ev.ChainEntriesListed((2,)), ev.ChainEntryRead(finished, "")
+            ev.JobsListed((), started_last="d" * 32), ev.ChainEntriesListed((2,)), ev.ChainEntryRead(finished, "")
         )
         == []
     )
@@ -141,7 +141,7 @@ def test_what_fails_ends_the_start_with_its_own_error(phase_events: tuple[ev.Eve
 def test_a_damaged_newest_record_stops_only_a_start_that_wants_it() -> None:
     damaged = CorruptCheckpointError("/c", "not a record")
     start = Start(**LATEST)
-    start.tell(ev.JobsListed((), claimed_last="d" * 32), ev.ChainEntriesListed((2,)))
+    start.tell(ev.JobsListed((), started_last="d" * 32), ev.ChainEntriesListed((2,)))
     with pytest.raises(CorruptCheckpointError):
         start.tell(ev.InstructionFailed(damaged))
     fresh = Start()

@@ -12,7 +12,7 @@ from tests.unit.driver.world import World, numbers_job
 from penstock._engine.driver.client import resumption
 from penstock._engine.driver.client.resumption import Resumption
 from penstock._engine.gateway.supervision import SupervisionNote
-from penstock._engine.protocol.lasting import is_lasting
+from penstock._engine.protocol.non_recoverable import is_non_recoverable
 from penstock.common.config_loading import RESUME_VARIABLE
 from penstock.common.configuration import Configuration
 from penstock.common.job_status import JobStatus
@@ -205,6 +205,6 @@ def test_job_that_cannot_be_noted_fails_at_its_start_for_good(note: SupervisionN
     driver.run(loop)
     error = driver.result.exception(0)
     assert isinstance(error, SupervisionNoteError)
-    assert is_lasting(error)
+    assert is_non_recoverable(error)
     assert driver.status is JobStatus.FAILED
     assert world.runs == 0

@@ -14,11 +14,11 @@ from tests.unit.driver.world import World, numbers_job, published
 
 from penstock._engine.coordinator import events as ev
 from penstock._engine.coordinator import instructions as do
-from penstock._engine.driver.checkpoints.records import CheckpointStore
+from penstock._engine.driver.checkpoints.checkpoint_store import CheckpointStore
 from penstock._engine.protocol.metadata import ChainEntry, ChainEntryKind, decode_chain_entry
 from penstock._engine.protocol.paths import (
-    CLAIMS,
     MARK,
+    START_ORDER,
     checkpoint_ids,
     is_job_directory,
     job_id_of_name,
@@ -153,7 +153,7 @@ def test_latest_does_not_begin_anew_beside_a_job_whose_name_cannot_be_read(name:
     claimed = run(name, recover="latest")[0].result.exception()
     assert isinstance(claimed, CorruptCheckpointError)
     assert claimed.path.startswith(f"memory://{name}/{JOB_ID}/chk-")
-    storage.delete(file.path for file in storage.files(CLAIMS))  # as in a directory of an older version
+    storage.delete(file.path for file in storage.files(START_ORDER))  # as in a directory of an older version
     driver, world = run(name, recover="latest")
     error = driver.result.exception()
     assert isinstance(error, CorruptCheckpointError)

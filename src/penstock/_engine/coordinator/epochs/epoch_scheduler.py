@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 from penstock._engine.coordinator import instructions as do
 from penstock._engine.coordinator.epochs.checkpoint_coordinator import CheckpointCoordinator
-from penstock._engine.coordinator.epochs.epoch_watch import EpochMonitor
+from penstock._engine.coordinator.epochs.epoch_monitor import EpochMonitor
 from penstock._engine.coordinator.phases import RUNNING, Phase
 from penstock._engine.coordinator.scheduler import Scheduler
 from penstock._engine.protocol.control import StopMode
@@ -22,12 +22,12 @@ if TYPE_CHECKING:
 
     from penstock._engine.coordinator import events as ev
     from penstock._engine.coordinator.commits.commits import CommitScheduler
-    from penstock._engine.coordinator.commits.handover import OutputDelivery
+    from penstock._engine.coordinator.commits.output_delivery import OutputDelivery
     from penstock._engine.coordinator.context import CoordinatorContext
     from penstock._engine.coordinator.epochs.acceptance import Subtask
     from penstock._engine.coordinator.epochs.job_state import JobState
     from penstock._engine.coordinator.life.requests import PendingRequests
-    from penstock._engine.coordinator.life.savepoints import SavepointCopies
+    from penstock._engine.coordinator.life.savepoint_copies import SavepointCopies
     from penstock._engine.coordinator.life.stop import StopWithSavepoint
     from penstock._engine.coordinator.scheduler import JobLife
     from penstock._engine.coordinator.settings import JobSettings
@@ -236,7 +236,7 @@ class EpochScheduler(Scheduler):
         self._context.epoch_running = False
         self._life.fail(event.error)
 
-    def epoch_let_go(self, _: ev.EpochEnded | ev.EpochLost | ev.EpochFailed) -> None:
+    def epoch_abandoned(self, _: ev.EpochEnded | ev.EpochLost | ev.EpochFailed) -> None:
         """Note that the epoch has ended of a job that breaks off."""
         self._context.epoch_running = False
         self._life.check_stopped()

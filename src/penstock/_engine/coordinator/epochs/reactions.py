@@ -6,7 +6,7 @@ from typing import Final
 
 from penstock._engine.coordinator import events as ev
 from penstock._engine.coordinator.phases import STOPPING, Phase
-from penstock._engine.coordinator.reactions import CLAIMED, Rule
+from penstock._engine.coordinator.reactions import TAKEN_OVER, Rule
 
 _OVER: Final = (ev.EpochEnded, ev.EpochLost, ev.EpochFailed)
 _RUNS: Final = frozenset({Phase.EPOCH, Phase.RELEASING})
@@ -18,12 +18,12 @@ EPOCHS: Final = (
         (ev.EnumeratorsCalled,),
         frozenset({Phase.OPENING, Phase.SETTLING, Phase.NOTIFYING}),
     ),
-    Rule("splits_assigned", (ev.SplitsAssigned,), CLAIMED),
-    Rule("observed", (ev.EpochObserved,), CLAIMED),
+    Rule("splits_assigned", (ev.SplitsAssigned,), TAKEN_OVER),
+    Rule("observed", (ev.EpochObserved,), TAKEN_OVER),
     Rule("epoch_ended", (ev.EpochEnded,), _RUNS),
     Rule("epoch_lost", (ev.EpochLost,), _RUNS),
     Rule("epoch_failed", (ev.EpochFailed,), _RUNS),
-    Rule("epoch_let_go", _OVER, STOPPING),
+    Rule("epoch_abandoned", _OVER, STOPPING),
     Rule("accumulators_merged", (ev.AccumulatorsMerged,), frozenset({Phase.SNAPSHOTTING})),
     Rule("enumerators_snapshotted", (ev.EnumeratorsSnapshotted,), frozenset({Phase.SNAPSHOTTING})),
     Rule("state_stored", (ev.StateStored,), frozenset({Phase.STORING})),

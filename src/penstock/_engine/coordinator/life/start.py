@@ -18,12 +18,12 @@ from penstock._engine.coordinator.events import (
     ChainEntryStored,
     ChainEntryTaken,
     ChainEntryUncertain,
-    ClaimStored,
     Event,
     InstructionFailed,
     JobsListed,
     LaterCheckpointFound,
     MarkRead,
+    StartRecorded,
 )
 from penstock._engine.coordinator.instructions import (
     FindLaterCheckpoint,
@@ -34,7 +34,7 @@ from penstock._engine.coordinator.instructions import (
     PutChainEntry,
     ReadChainEntry,
     ReadMark,
-    StoreClaim,
+    RecordStart,
 )
 from penstock._engine.coordinator.restore.origin import ownership
 from penstock._engine.coordinator.restore.reopening import ReopenedSources, reopen
@@ -105,14 +105,14 @@ class StartPhase(Enum):
     READING = auto()
     #: What its job has completed after the checkpoint that the user has named.
     COMPARING = auto()
-    CLAIMING = auto()
+    TAKING_OVER = auto()
     VERIFYING = auto()
     #: The claim gets its place behind those of other jobs of the name.
-    NOTING = auto()
+    RECORDING_START = auto()
     DONE = auto()
 
 
-class StartMachine:
+class JobStart:
     """Starts a driver: finds the job, reads the state to restore, and claims the next id.
 
     Args:
@@ -165,9 +165,9 @@ class StartMachine:
                 return self._looked(event, now_ms)
             case (StartPhase.READING, ChainEntryRead()) | (StartPhase.COMPARING, LaterCheckpointFound()):
                 return self._read(event, now_ms)
-            case StartPhase.CLAIMING, ChainEntryStored() | ChainEntryTaken() | ChainEntryUncertain():
+            case StartPhase.TAKING_OVER, ChainEntryStored() | ChainEntryTaken() | ChainEntryUncertain():
                 return self._answered(event, now_ms)
-            case (StartPhase.VERIFYING, ChainEntriesListed()) | (StartPhase.NOTING, ClaimStored()):
+            case (StartPhase.VERIFYING, ChainEntriesListed()) | (StartPhase.RECORDING_START, StartRecorded()):
                 return self._verify(event)
             case _, InstructionFailed(error):
                 raise error
@@ -178,8 +178,8 @@ class StartMachine:
         if isinstance(event, MarkRead):
             self.job_id = job_id_of_name(self._settings.job_name, event.mark)
             return self._list()
-        if event.claimed_last is not None:
-            self.job_id = event.claimed_last
+        if event.started_last is not None:
+            self.job_id = event.started_last
             return self._list()
         named = [job for job in event.jobs if job.job_name == self._settings.job_name]
         if named:
@@ -289,7 +289,7 @@ class StartMachine:
 
     def _claim(self, now_ms: int) -> list[Instruction]:
         """Claim the next id of the chain."""
-        self.phase = StartPhase.CLAIMING
+        self.phase = StartPhase.TAKING_OVER
         self._claims.clear()
         next_id = self._ids[-1] + 1 if self._ids else 1
         parent = self.restored and ParentCheckpoint(self.restored.entry.checkpoint_id, self.restored.path)
@@ -328,12 +328,12 @@ class StartMachine:
         self.phase = StartPhase.VERIFYING
         return [ListChainEntries(self.job_id)]
 
-    def _verify(self, event: ChainEntriesListed | ClaimStored) -> list[Instruction]:
+    def _verify(self, event: ChainEntriesListed | StartRecorded) -> list[Instruction]:
         """Check that no other driver has claimed an id beyond the first claim of this one.
 
         That can only be where one of them skipped ids, for a checkpoint from elsewhere; the one that skipped yields.
         """
-        if isinstance(event, ClaimStored):
+        if isinstance(event, StartRecorded):
             self.phase = StartPhase.DONE
             return []
         own = {entry.checkpoint_id for entry in self._claims}
@@ -342,8 +342,8 @@ class StartMachine:
             raise FencedError(self.job_id, others[-1], self._identity.run_id, "of a driver started at the same time")
         if others:
             return self._list()
-        self.phase = StartPhase.NOTING
-        return [StoreClaim(self._settings.job_name, self.job_id)]
+        self.phase = StartPhase.RECORDING_START
+        return [RecordStart(self._settings.job_name, self.job_id)]
 
     @property
     def remarks(self) -> tuple[LogMessage, ...]:

@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING, Final
 from penstock._engine.coordinator import events as ev
 from penstock._engine.coordinator import instructions as do
 from penstock._engine.coordinator.context import RECORD_PAUSE_MS
-from penstock._engine.coordinator.life.ending import text_of
-from penstock._engine.coordinator.life.savepoints import copies, with_own_names
+from penstock._engine.coordinator.life.savepoint_copies import copies, with_own_names
 from penstock._engine.coordinator.life.start import DRAINED
+from penstock._engine.coordinator.life.termination import text_of
 from penstock._engine.coordinator.phases import STOPPING, Phase
 from penstock._engine.protocol.control import StopMode
 from penstock._engine.protocol.metadata import ChainEntryKind
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from penstock._engine.coordinator.context import CoordinatorContext
     from penstock._engine.coordinator.epochs.job_state import JobState
     from penstock._engine.coordinator.life.requests import PendingRequests
-    from penstock._engine.coordinator.life.savepoints import SavepointCopies
+    from penstock._engine.coordinator.life.savepoint_copies import SavepointCopies
     from penstock._engine.coordinator.scheduler import JobLife, Scheduler
     from penstock._engine.protocol.metadata import ChainEntry, JobSnapshot
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from penstock._engine.coordinator import instructions as do
     from penstock._engine.driver.background import BackgroundExecutor
-    from penstock._engine.driver.checkpoints.savepoints import SavepointFiles
+    from penstock._engine.driver.checkpoints.savepoint_files import SavepointFiles
     from penstock._engine.driver.mailbox import Mailbox
 
 

@@ -15,7 +15,7 @@ from penstock._engine.coordinator import events as ev
 from penstock._engine.coordinator import instructions as do
 from penstock._engine.coordinator.checkpoints.splits import unread_splits
 from penstock._engine.driver.epochs.accumulators import totals
-from penstock._engine.driver.monitor.checkpoint_history import CheckpointStatsTracker
+from penstock._engine.driver.monitor.checkpoint_stats import CheckpointStatsTracker
 from penstock._engine.gateway.checkpoint_view import RestoredView
 from penstock._engine.gateway.job_view import JobView, SubtaskView
 from penstock._engine.gateway.progress import JobProgress

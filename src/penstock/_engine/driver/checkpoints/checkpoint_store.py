@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Final
 from penstock._engine.coordinator import events as ev
 from penstock._engine.coordinator.checkpoints.retention import ORPHAN_AGE_MS
 from penstock._engine.coordinator.checkpoints.snapshots import state_files
-from penstock._engine.driver.checkpoints.claim_order import claimed_jobs, store_claim
-from penstock._engine.driver.checkpoints.claimed import delete_claimed
+from penstock._engine.driver.checkpoints.claimed_checkpoints import delete_claimed
+from penstock._engine.driver.checkpoints.start_order import record_start, started_jobs
 from penstock._engine.driver.failures import metadata_damage, read, readable
 from penstock._engine.protocol.metadata import (
     ChainEntry,
@@ -74,7 +74,7 @@ class CheckpointStore:
 
     def list_jobs(self, instruction: do.ListJobs) -> ev.Event:
         """Look up the job of a name that was claimed last; all jobs by their newest readable entry without any."""
-        for job_id in claimed_jobs(self._storage, instruction.job_name):
+        for job_id in started_jobs(self._storage, instruction.job_name):
             newest = self._newest(job_id)
             if newest.job_name == instruction.job_name if newest is not None else self._has_entries(job_id):
                 return ev.JobsListed((), job_id)
@@ -83,10 +83,10 @@ class CheckpointStore:
         nameless = (name for name, entry in found.items() if entry is None and self._has_entries(name))
         return ev.JobsListed(tuple(jobs), nameless=tuple(map(self._storage.full_path, nameless)))
 
-    def store_claim(self, instruction: do.StoreClaim) -> ev.Event:
+    def record_start(self, instruction: do.RecordStart) -> ev.Event:
         """Write down which job of a name was claimed last."""
-        store_claim(self._storage, instruction.job_name, instruction.job_id)
-        return ev.ClaimStored()
+        record_start(self._storage, instruction.job_name, instruction.job_id)
+        return ev.StartRecorded()
 
     def _has_entries(self, job_id: str) -> bool:
         return any(METADATA in self._storage.names(checkpoint_path(job_id, number)) for number in self._ids(job_id))
@@ -161,7 +161,7 @@ class CheckpointStore:
         # A savepoint was made to start from; its job goes on with what is its own.
         first = [start.entry.job_id] if start.entry.kind is not ChainEntryKind.SAVEPOINT else []
         jobs = [job for job in first if job != own and self._goes_on(storage, job)]
-        for job in claimed_jobs(self._storage, start.job_name):
+        for job in started_jobs(self._storage, start.job_name):
             newest = None if job in {own, *first} else self._newest(job)
             if newest is None or newest.is_terminal:
                 continue

@@ -7,7 +7,7 @@ from typing import Any
 
 from penstock._engine.coordinator import events as ev
 from penstock._engine.coordinator.context import CoordinatorContext
-from penstock._engine.coordinator.epochs.epoch_watch import EpochMonitor
+from penstock._engine.coordinator.epochs.epoch_monitor import EpochMonitor
 from penstock._engine.protocol.clocks import Moment
 
 

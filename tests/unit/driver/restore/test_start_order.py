@@ -14,15 +14,15 @@ from tests.unit.driver.stories import Chapter, Sheet, Story
 
 from penstock._engine.coordinator import events as ev
 from penstock._engine.coordinator import instructions as do
-from penstock._engine.driver.checkpoints.claim_order import claimed_jobs, store_claim
-from penstock._engine.driver.checkpoints.records import CheckpointStore
+from penstock._engine.driver.checkpoints.checkpoint_store import CheckpointStore
+from penstock._engine.driver.checkpoints.start_order import record_start, started_jobs
 from penstock._engine.protocol.metadata import decode_chain_entry, encode_chain_entry
 from penstock._engine.protocol.paths import (
-    CLAIMS,
+    START_ORDER,
     checkpoint_ids,
-    claims_directory,
     is_job_directory,
     metadata_path,
+    start_order_directory,
 )
 from penstock._engine.storage.opening import open_storage
 from penstock.common.job_status import JobStatus
@@ -87,18 +87,18 @@ def test_where_the_last_job_was_removed_the_one_before_goes_on(tmp_path: Path) -
 def test_id_that_a_job_of_another_name_has_taken_over_is_not_gone_on_with(name: str) -> None:
     run(name, job_id=JOBS[1], cancel_after=2)
     storage = open_storage(f"memory://{name}")
-    store_claim(storage, "former name", JOBS[1])
+    record_start(storage, "former name", JOBS[1])
     keeper = CheckpointStore(storage, {}, cast("Any", None), cast("Any", None))
     former, now = (keeper.list_jobs(do.ListJobs(wanted)) for wanted in ("former name", "numbers"))
     assert isinstance(former, ev.JobsListed)
-    assert (former.claimed_last, [job.job_name for job in former.jobs]) == (None, ["numbers"])
+    assert (former.started_last, [job.job_name for job in former.jobs]) == (None, ["numbers"])
     assert now == ev.JobsListed((), JOBS[1])
 
 
 def test_directory_of_an_older_version_is_gone_by_the_times_of_checkpoints(tmp_path: Path) -> None:
     story = Story(tmp_path)
     first, second = (cancelled(story).driver.job_id for _ in range(2))
-    shutil.rmtree(tmp_path / "checkpoints" / CLAIMS)
+    shutil.rmtree(tmp_path / "checkpoints" / START_ORDER)
     move_clock(tmp_path, first, HOUR_MS)
     assert cancelled(story, recover="latest").driver.job_id == first
     move_clock(tmp_path, second, 2 * HOUR_MS)
@@ -108,10 +108,10 @@ def test_directory_of_an_older_version_is_gone_by_the_times_of_checkpoints(tmp_p
 def test_driver_that_is_killed_between_claim_and_list_has_done_nothing_to_go_on_from(tmp_path: Path) -> None:
     story = Story(tmp_path)
     first = cancelled(story).driver.job_id
-    shutil.copytree(tmp_path / "checkpoints" / CLAIMS, tmp_path / "before")
+    shutil.copytree(tmp_path / "checkpoints" / START_ORDER, tmp_path / "before")
     killed = cancelled(story).driver.job_id
-    shutil.rmtree(tmp_path / "checkpoints" / CLAIMS)
-    (tmp_path / "before").rename(tmp_path / "checkpoints" / CLAIMS)
+    shutil.rmtree(tmp_path / "checkpoints" / START_ORDER)
+    (tmp_path / "before").rename(tmp_path / "checkpoints" / START_ORDER)
     for record in sorted((tmp_path / "checkpoints" / killed).glob("chk-*"))[1:]:
         shutil.rmtree(record)
     again = story.run(program, recover="latest")
@@ -122,11 +122,11 @@ def test_driver_that_is_killed_between_claim_and_list_has_done_nothing_to_go_on_
 def test_list_that_is_damaged_is_an_error_that_names_the_file(tmp_path: Path, damage: bytes) -> None:
     story = Story(tmp_path)
     cancelled(story)
-    directory = tmp_path / "checkpoints" / claims_directory("story")
+    directory = tmp_path / "checkpoints" / start_order_directory("story")
     (directory / "1").write_bytes(damage)
     error = story.run(program, recover="latest").error
     assert isinstance(error, CorruptCheckpointError)
-    assert error.path.endswith(f"{claims_directory('story')}/1")
+    assert error.path.endswith(f"{start_order_directory('story')}/1")
     shutil.rmtree(directory)
     assert story.run(program, recover="latest").status is JobStatus.FINISHED
 
@@ -136,18 +136,18 @@ def test_drivers_that_claim_jobs_of_one_name_at_the_same_time_have_an_order(tmp_
 
     def note(job_id: str) -> None:
         together.wait()
-        store_claim(storage, "name", job_id)
+        record_start(storage, "name", job_id)
 
     with ThreadPoolExecutor(8) as pool:
         list(pool.map(note, JOBS[:8]))
-    assert sorted(claimed_jobs(storage, "name")) == JOBS[:8]
-    assert sorted(storage.names(claims_directory("name"))) == [str(number) for number in range(1, 9)]
-    assert list(claimed_jobs(storage, "another")) == []
+    assert sorted(started_jobs(storage, "name")) == JOBS[:8]
+    assert sorted(storage.names(start_order_directory("name"))) == [str(number) for number in range(1, 9)]
+    assert list(started_jobs(storage, "another")) == []
 
 
 def test_list_stays_short(tmp_path: Path) -> None:
     storage = open_storage(str(tmp_path))
     for job_id in itertools.chain(JOBS, JOBS[-1:] * 3):
-        store_claim(storage, "name", job_id)
-    assert list(claimed_jobs(storage, "name")) == JOBS[:-17:-1]
+        record_start(storage, "name", job_id)
+    assert list(started_jobs(storage, "name")) == JOBS[:-17:-1]
     assert not [found for found in storage.names("") if is_job_directory(found)]

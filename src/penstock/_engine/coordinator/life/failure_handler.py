@@ -10,20 +10,20 @@ from random import Random
 from typing import TYPE_CHECKING
 
 from penstock._engine.coordinator import instructions as do
-from penstock._engine.coordinator.life.ending import text_of
 from penstock._engine.coordinator.life.restarts import restart_strategy
+from penstock._engine.coordinator.life.termination import text_of
 from penstock._engine.coordinator.phases import RUNNING, STOPPING, Phase
 from penstock._engine.protocol.control import TaskFailure
-from penstock._engine.protocol.lasting import is_lasting
 from penstock._engine.protocol.metadata import ChainEntryKind
+from penstock._engine.protocol.non_recoverable import is_non_recoverable
 from penstock.common.job_status import JobStatus
 
 if TYPE_CHECKING:
     from penstock._engine.coordinator.commits.commits import CommitScheduler
     from penstock._engine.coordinator.context import CoordinatorContext
     from penstock._engine.coordinator.epochs.job_state import JobState
-    from penstock._engine.coordinator.life.ending import JobTermination
     from penstock._engine.coordinator.life.stop import StopWithSavepoint
+    from penstock._engine.coordinator.life.termination import JobTermination
     from penstock._engine.coordinator.scheduler import Cause, Scheduler
     from penstock._engine.coordinator.settings import RestartStrategySettings
 
@@ -88,7 +88,7 @@ class ExecutionFailureHandler:
         delay_ms = self._restarts.on_failure(self._context.now.passed_ms, self._random.random())
         self._stop.give_up(text_of(cause))
         self._scheduler.interrupt()
-        if _is_lasting(cause):
+        if _is_non_recoverable(cause):
             self._context.go(Phase.FAILING)
             return
         if delay_ms is None:
@@ -155,6 +155,6 @@ class ExecutionFailureHandler:
             self._scheduler.recover()
 
 
-def _is_lasting(cause: Cause) -> bool:
+def _is_non_recoverable(cause: Cause) -> bool:
     """Tell whether a restart would end the same way."""
-    return cause.lasting if isinstance(cause, TaskFailure) else is_lasting(cause)
+    return cause.non_recoverable if isinstance(cause, TaskFailure) else is_non_recoverable(cause)

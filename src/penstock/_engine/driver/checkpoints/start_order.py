@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from penstock._engine.protocol.paths import claims_directory, is_job_directory
+from penstock._engine.protocol.paths import is_job_directory, start_order_directory
 from penstock.errors import CorruptCheckpointError
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ _DAMAGED: Final = (
 )
 
 
-def store_claim(storage: CheckpointStorage, job_name: str, job_id: str) -> None:
+def record_start(storage: CheckpointStorage, job_name: str, job_id: str) -> None:
     """Write down that a job was claimed now, behind all claims of its name that are there.
 
     Args:
@@ -33,7 +33,7 @@ def store_claim(storage: CheckpointStorage, job_name: str, job_id: str) -> None:
         job_name: The job's name.
         job_id: Its id.
     """
-    directory = claims_directory(job_name)
+    directory = start_order_directory(job_name)
     numbers = _numbers(storage, directory)
     if numbers and _job(storage, directory, numbers[-1]) == job_id:
         return
@@ -43,13 +43,13 @@ def store_claim(storage: CheckpointStorage, job_name: str, job_id: str) -> None:
     storage.delete(f"{directory}/{old}" for old in numbers if old <= number - _KEPT)
 
 
-def claimed_jobs(storage: CheckpointStorage, job_name: str) -> Iterator[str]:
+def started_jobs(storage: CheckpointStorage, job_name: str) -> Iterator[str]:
     """Iterate the ids of the jobs of a name, the one that was claimed last first.
 
     Raises:
         CorruptCheckpointError: A file of the list is damaged.
     """
-    directory = claims_directory(job_name)
+    directory = start_order_directory(job_name)
     jobs = (_job(storage, directory, number) for number in reversed(_numbers(storage, directory)))
     yield from dict.fromkeys(job for job in jobs if job is not None)
 

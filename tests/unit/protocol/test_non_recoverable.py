@@ -8,7 +8,7 @@ import pytest
 
 from penstock import errors
 from penstock._engine.operators.context import EngineRuntimeContext
-from penstock._engine.protocol.lasting import is_lasting
+from penstock._engine.protocol.non_recoverable import is_non_recoverable
 from penstock.datastream import MapFunction
 
 
@@ -43,7 +43,7 @@ def sub_errors(cls: type[Any]) -> list[type[Any]]:
 
 @pytest.mark.parametrize("cls", sub_errors(errors.JobGraphError))
 def test_every_mistake_of_the_program_lasts(cls: type[errors.JobGraphError]) -> None:
-    assert is_lasting(cls.__new__(cls))
+    assert is_non_recoverable(cls.__new__(cls))
 
 
 LACKING = errors.UnsupportedOperationError("get_map_state", "it comes later")
@@ -65,7 +65,7 @@ LACKING = errors.UnsupportedOperationError("get_map_state", "it comes later")
     ids=repr,
 )
 def test_what_no_restart_heals_lasts(error: BaseException) -> None:
-    assert is_lasting(error)
+    assert is_non_recoverable(error)
 
 
 @pytest.mark.parametrize(
@@ -85,4 +85,4 @@ def test_what_no_restart_heals_lasts(error: BaseException) -> None:
     ids=repr,
 )
 def test_what_may_be_of_the_moment_is_left_to_the_restart_strategy(error: BaseException) -> None:
-    assert not is_lasting(error)
+    assert not is_non_recoverable(error)

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from penstock._engine.coordinator.context import CoordinatorContext
     from penstock._engine.coordinator.epochs.job_state import JobState
     from penstock._engine.coordinator.life.requests import PendingRequests
-    from penstock._engine.coordinator.life.start import StartMachine
+    from penstock._engine.coordinator.life.start import JobStart
     from penstock._engine.coordinator.scheduler import Cause
     from penstock._engine.coordinator.settings import RetentionSettings
 
@@ -45,7 +45,7 @@ class JobTermination:
     def __init__(
         self,
         context: CoordinatorContext,
-        start: StartMachine,
+        start: JobStart,
         *,
         requests: PendingRequests,
         retention: RetentionSettings,

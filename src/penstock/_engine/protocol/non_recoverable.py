@@ -41,7 +41,7 @@ from penstock.errors import (
     UnreadableOutputError,
 )
 
-_LASTING: Final = (
+_NON_RECOVERABLE: Final = (
     AccumulatorSizeError,
     AggregationError,
     CorruptCheckpointError,
@@ -61,21 +61,21 @@ _LASTING: Final = (
 )
 
 
-def is_lasting(error: BaseException) -> bool:
+def is_non_recoverable(error: BaseException) -> bool:
     """Tell whether a restart would end the same way.
 
     Args:
         error: What was raised; of errors that wrap others, what they were raised from counts.
     """
     if isinstance(error, (DriverCodeError, UnreadableOutputError)):
-        return error.__cause__ is not None and is_lasting(error.__cause__)
+        return error.__cause__ is not None and is_non_recoverable(error.__cause__)
     match error:
         case AttributeError():
             return _is_ours(type(error.obj).__module__)
         case ImportError():
             return _is_ours(error.name or "")
         case _:
-            return isinstance(error, _LASTING)
+            return isinstance(error, _NON_RECOVERABLE)
 
 
 def _is_ours(module: str) -> bool:
