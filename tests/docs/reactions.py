@@ -6,34 +6,39 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, cast
 
 from penstock._engine.coordinator.epochs.reactions import EPOCHS
-from penstock._engine.coordinator.phases import RUNNING, STOPPING, Phase
-from penstock._engine.coordinator.reactions import LIFE, LIVE, TAKEN_OVER
+from penstock._engine.coordinator.phases import RUNNING, STOPPING, Phase, StartPhase
+from penstock._engine.coordinator.reactions import LIFE, LIVE, START, TAKEN_OVER
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
+    from enum import Enum
 
     from penstock._engine.coordinator.reactions import Rule
 
 DOCUMENT = Path(__file__).parents[2] / "docs" / "coordinator.md"
 BEGIN, END = "<!-- made by tests/docs/reactions.py: begin -->\n", "<!-- end -->\n"
-SETS = {"all": LIVE, "*taken over*": TAKEN_OVER, "*running*": RUNNING, "*stopping*": STOPPING}
+SETS: dict[type[Enum], dict[str, frozenset[Any]]] = {
+    Phase: {"all": LIVE, "*taken over*": TAKEN_OVER, "*running*": RUNNING, "*stopping*": STOPPING},
+    StartPhase: {"all others": frozenset(StartPhase) - {StartPhase.LOOKING}},
+}
 
 
-def phases(of: frozenset[Phase]) -> str:
+def phases(of: frozenset[Any]) -> str:
     """Name phases, sets of them first."""
     names: list[str] = []
     left = of
-    for name, members in SETS.items():
+    kind = cast("type[Enum]", type(next(iter(of))))
+    for name, members in SETS[kind].items():
         if members <= of and members & left:
             names.append(name)
             left -= members
-    return ", ".join([*names, *(phase.name for phase in Phase if phase in left)])
+    return ", ".join([*names, *(phase.name for phase in kind if phase in left)])
 
 
-def rows(rules: Iterable[Rule], whose: str) -> Iterable[str]:
+def rows(rules: Iterable[Rule[Any]], whose: str) -> Iterable[str]:
     for rule in rules:
         events = ", ".join(event.__name__ for event in rule.events)
         yield f"| {events} | {phases(rule.phases)} | {whose} | `{rule.reaction}` |\n"
@@ -42,7 +47,7 @@ def rows(rules: Iterable[Rule], whose: str) -> Iterable[str]:
 def table() -> str:
     """Return the table as Markdown."""
     head = "| Events | Phases | Whose | Reaction |\n| --- | --- | --- | --- |\n"
-    return "".join(["\n", head, *rows(LIFE, "life"), *rows(EPOCHS, "epochs"), "\n"])
+    return "".join(["\n", head, *rows(START, "start"), *rows(LIFE, "life"), *rows(EPOCHS, "epochs"), "\n"])
 
 
 def main() -> None:

@@ -1,1 +1,1 @@
-"""The vocabulary: what programs and connectors name, and the engine knows. There is nothing behind it."""
+"""The vocabulary of programs, connectors and the engine: interfaces and plain types, with no engine behind them."""

@@ -1,7 +1,7 @@
-"""CheckpointConfig: the settings of checkpoints under names (``pyflink.datastream.checkpoint_config``).
+"""CheckpointConfig: named methods for the settings of checkpoints (``pyflink.datastream.checkpoint_config``).
 
 It is a view: every getter and setter reads and writes a key of one :class:`Configuration`, which the environment owns.
-What the keys mean is in :mod:`penstock.common.option_table`.
+:mod:`penstock.common.option_table` explains the keys.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ class CheckpointConfig:
         return self._set(option_table.CHECKPOINTING_INTERVAL, Duration.of_millis(checkpoint_interval))
 
     def get_checkpointing_mode(self) -> CheckpointingMode:
-        """Return the mode that was asked for; every checkpoint is exactly once."""
+        """Return the mode that was set; every checkpoint is exactly once."""
         return CheckpointingMode[self._configuration.get(option_table.CHECKPOINTING_MODE)]
 
     def set_checkpointing_mode(self, checkpointing_mode: CheckpointingMode) -> CheckpointConfig:
@@ -68,7 +68,7 @@ class CheckpointConfig:
         return self._set(option_table.CHECKPOINTING_MODE, checkpointing_mode.name)
 
     def get_checkpointing_consistency_mode(self) -> CheckpointingMode:
-        """Return the mode that was asked for; every checkpoint is exactly once."""
+        """Return the mode that was set; every checkpoint is exactly once."""
         return self.get_checkpointing_mode()
 
     def set_checkpointing_consistency_mode(self, checkpointing_mode: CheckpointingMode) -> CheckpointConfig:
@@ -92,11 +92,11 @@ class CheckpointConfig:
         return self._set(option_table.CHECKPOINTING_MIN_PAUSE, Duration.of_millis(min_pause_between_checkpoints))
 
     def get_max_concurrent_checkpoints(self) -> int:
-        """Return the number that was asked for; one checkpoint follows the other."""
+        """Return the number that was set; checkpoints run one at a time."""
         return self._configuration.get(option_table.CHECKPOINTING_MAX_CONCURRENT)
 
     def set_max_concurrent_checkpoints(self, max_concurrent_checkpoints: int) -> CheckpointConfig:
-        """Set how many checkpoints may be under way; without effect."""
+        """Set how many checkpoints may run at the same time; without effect."""
         return self._set(option_table.CHECKPOINTING_MAX_CONCURRENT, max_concurrent_checkpoints)
 
     def is_fail_on_checkpointing_errors(self) -> bool:
@@ -116,21 +116,21 @@ class CheckpointConfig:
         return self._set(option_table.CHECKPOINTING_TOLERABLE_FAILURES, tolerable_checkpoint_failure_number)
 
     def is_externalized_checkpoints_enabled(self) -> bool:
-        """Tell whether checkpoints outlive the job that fails."""
+        """Tell whether checkpoints are kept when the job fails."""
         retention = self.get_externalized_checkpoint_retention()
         return retention is not ExternalizedCheckpointRetention.NO_EXTERNALIZED_CHECKPOINTS
 
     def get_externalized_checkpoint_retention(self) -> ExternalizedCheckpointRetention:
-        """Return which ends of the job keep its checkpoints."""
+        """Return which checkpoints stay after the job's end."""
         return ExternalizedCheckpointRetention[self._configuration.get(option_table.CHECKPOINT_RETENTION)]
 
     def set_externalized_checkpoint_retention(
         self, retention_mode: ExternalizedCheckpointRetention
     ) -> CheckpointConfig:
-        """Set which ends of the job keep its checkpoints."""
+        """Set which checkpoints stay after the job's end."""
         return self._set(option_table.CHECKPOINT_RETENTION, retention_mode.name)
 
-    # What follows is accepted so that PyFlink programs run: there are no barriers that records could hold up.
+    # These are accepted so that PyFlink programs run: there are no barriers that records could delay.
 
     def is_unaligned_checkpoints_enabled(self) -> bool:
         """Return what was asked for."""

@@ -1,4 +1,4 @@
-"""CheckpointingMode: what a failure may do to state (``pyflink.datastream.checkpointing_mode``)."""
+"""CheckpointingMode: the guarantee of state after a failure (``pyflink.datastream.checkpointing_mode``)."""
 
 from __future__ import annotations
 

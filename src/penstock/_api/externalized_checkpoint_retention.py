@@ -1,4 +1,4 @@
-"""ExternalizedCheckpointRetention: which ends of a job keep its checkpoints (PyFlink's module of that name)."""
+"""ExternalizedCheckpointRetention: which checkpoints stay after a job's end (PyFlink's module of that name)."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ __all__ = ["ExternalizedCheckpointRetention"]
 
 
 class ExternalizedCheckpointRetention(Enum):
-    """Which ends of a job keep its checkpoints.
+    """Which checkpoints stay after a job's end.
 
     Source: org.apache.flink.configuration.ExternalizedCheckpointRetention.
     """

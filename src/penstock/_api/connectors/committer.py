@@ -16,14 +16,14 @@ CommittableT = TypeVar("CommittableT")
 
 
 class CommitterInitContext(Protocol):
-    """What a committer can see; given to it by the engine.
+    """The context of a committer, provided by the engine.
 
     Source: org.apache.flink.api.connector.sink2.CommitterInitContext.
     """
 
     @property
     def metric_group(self) -> MetricGroup:
-        """Where the committer's metrics go."""
+        """The group of the committer's metrics."""
         ...
 
     @property
@@ -33,32 +33,32 @@ class CommitterInitContext(Protocol):
 
     @property
     def run_id(self) -> str:
-        """This run of the job, which is one driver: what its writers stage has that name."""
+        """This run of the job, which is one driver; the names of staged data contain it."""
         ...
 
     @property
     def earlier_runs(self) -> tuple[str, ...]:
-        """The runs that this one goes on from, oldest first.
+        """The runs that this one continues, oldest first.
 
-        They commit nothing any more that this one does not commit, too. So a committer may remove what they, or this
-        run, have staged for a checkpoint that is committed, and that no committable of it needs. Anything else at the
-        target belongs to another job, perhaps to one of the same name or id that is running now.
+        They commit nothing any more that this run does not commit as well. So a committer may remove data that they or
+        this run have staged for a committed checkpoint, unless a committable of it needs the data. Anything else at the
+        target belongs to another job, perhaps to a running one of the same name or id.
         """
         ...
 
     @property
     def operator_uid(self) -> str:
-        """The sink's uid: with the job id, the name under which a target can keep a marker of what was committed."""
+        """The sink's uid; together with the job id a key for markers of committed checkpoints in the target."""
         ...
 
     @property
     def restored_checkpoint_id(self) -> int | None:
-        """The checkpoint that the job starts from; None when it started without one."""
+        """The checkpoint that the job started from; None if it started without one."""
         ...
 
 
 class CommitRequest(Protocol[CommittableT]):
-    """One committable, and what the committer may say about it; left alone it counts as committed.
+    """A committable that the committer has to publish; it counts as committed unless the committer signals otherwise.
 
     Source: org.apache.flink.api.connector.sink2.Committer.CommitRequest.
     """
@@ -76,39 +76,39 @@ class CommitRequest(Protocol[CommittableT]):
     def may_be_committed(self) -> bool:
         """Whether an earlier try may have committed it already.
 
-        True when it was put off, when its commit failed before, and when the job started from a checkpoint that lists
-        it. Where it is False this is the first try of all: what the committable names has to be there, and a committer
-        that misses any of it raises ``LostCommittableError``, which ends the job.
+        True after it was postponed, after its commit failed, and if the job started from a checkpoint that lists it.
+        False means that this is the very first try: the staged data has to exist, and a committer that misses any of it
+        raises ``LostCommittableError``, which ends the job.
         """
         ...
 
     def get_number_of_retries(self) -> int:
-        """Return how often it was put off, 0 at the first try."""
+        """Return how often it was postponed, 0 at the first try."""
         ...
 
     def signal_failed_with_known_reason(self, error: BaseException) -> None:
-        """Give it up: it is dropped with a log line and a metric, and the job keeps running."""
+        """Give the committable up: it is dropped with a log line and a metric, and the job keeps running."""
         ...
 
     def signal_failed_with_unknown_reason(self, error: BaseException) -> None:
-        """Fail the job; after the restart it is committed again."""
+        """Fail the job; the committable is committed again after the restart."""
         ...
 
     def retry_later(self) -> None:
-        """Put it off; the job fails after ``sink.committer.retries`` tries."""
+        """Postpone the committable; the job fails after ``sink.committer.retries`` tries."""
         ...
 
     def update_and_retry_later(self, committable: CommittableT) -> None:
-        """Put off the part of it that could not be committed."""
+        """Replace the committable by the part that could not be committed, and postpone that."""
         ...
 
     def signal_already_committed(self) -> None:
-        """Say that an earlier try had committed it; counts as success."""
+        """Count the committable as committed, because an earlier try has published it."""
         ...
 
 
 class Committer(ABC, Generic[CommittableT]):
-    """Publishes, after a checkpoint, what sink writers staged before it.
+    """Publishes, after a checkpoint, the data that sink writers staged before it.
 
     Source: org.apache.flink.api.connector.sink2.Committer.
     """
@@ -119,16 +119,15 @@ class Committer(ABC, Generic[CommittableT]):
 
         Runs on the driver once the checkpoint is durable, for the checkpoints of one sink in their order and never
         for two at the same time. After a crash between the two it runs again with the same committables, so
-        committing twice must equal committing once. What is missing may only count as committed where
-        ``may_be_committed`` says that there was an earlier try; else records are lost, and nobody hears of it. A
-        driver that was replaced may still be inside this method: looking whether something was committed and
-        committing it must be one step in the target.
+        committing twice must equal committing once. Missing staged data may count as committed only if
+        ``may_be_committed`` is true; else records would be lost silently. A replaced driver may still be inside this
+        method, so checking whether data is committed and committing it must be one atomic step in the target.
 
         Args:
             requests: The checkpoint's committables by subtask, each subtask's in the order of ``prepare_commit``.
 
         Raises:
-            LostCommittableError: What a committable names is gone before its first try; the job ends.
+            LostCommittableError: The staged data of a committable is missing at its first try; the job ends.
             Exception: Any other error fails the job; it restarts from this checkpoint and commits again.
 
         Example:
@@ -151,16 +150,16 @@ class Committer(ABC, Generic[CommittableT]):
 
 
 class GlobalCommitter(ABC, Generic[CommittableT]):
-    """Publishes something for a whole checkpoint after the committer has run, such as a table's new snapshot.
+    """Publishes a whole checkpoint after the committer has run, for example as a table's new snapshot.
 
-    There is one, on the driver; it sees the committables of all subtasks of a checkpoint in one call.
+    There is one, on the driver; it gets the committables of all subtasks of a checkpoint in one call.
 
     Source: item 4 of FLIP-143, the GlobalCommitter.
     """
 
     @abstractmethod
     def commit(self, requests: Collection[CommitRequest[CommittableT]]) -> None:
-        """Publish one checkpoint; the promises and duties are those of ``Committer.commit``."""
+        """Publish one checkpoint, under the same rules as ``Committer.commit``."""
 
     def close(self) -> None:
         """Let go of everything; may be called twice, and is not called when the driver is killed."""

@@ -1,6 +1,6 @@
-"""An enumerator that hands out splits from a queue: what most sources need.
+"""An enumerator that assigns splits from a queue, as most sources need.
 
-Ours; Flink has one such class for each source. The readers' side is :mod:`penstock.datastream.connectors.reader_base`.
+Flink has one such class for each source. The readers' side is :mod:`penstock.datastream.connectors.reader_base`.
 """
 
 from __future__ import annotations
@@ -27,14 +27,13 @@ class SplitQueueEnumerator(SplitEnumerator[SplitT, CheckpointT], Generic[SplitT,
     """Gives each reader the next split of the queue when it registers and for each of its requests.
 
     Assignments reach a reader with the next epoch, so waiting for its first request would cost an epoch. Once the queue
-    is empty and no split can come any more, all readers are told, so that they end in the epoch of their last split.
-
-    A subclass says what its checkpoint is (``snapshot_state``), and may add splits as it finds them (``add_splits``).
+    is empty and complete, all readers get the signal of no more splits and end in the epoch of their last split. A
+    subclass defines its checkpoint (``snapshot_state``), and may add splits as it finds them (``add_splits``).
 
     Args:
-        context: The enumerator's surroundings.
-        splits: The splits that nobody has, in the order to hand them out.
-        complete: Whether these are all. If not, ``add_splits`` brings more.
+        context: The enumerator's context.
+        splits: The unassigned splits, in the order of assignment.
+        complete: Whether these are all splits. If not, ``add_splits`` adds more.
     """
 
     def __init__(
@@ -54,7 +53,7 @@ class SplitQueueEnumerator(SplitEnumerator[SplitT, CheckpointT], Generic[SplitT,
         return list(self._queue)
 
     def add_splits(self, splits: Iterable[SplitT]) -> None:
-        """Add new splits, and give the readers that wait one each."""
+        """Add new splits, and assign one to each waiting reader."""
         self._queue.extend(splits)
         self._serve_waiting()
 

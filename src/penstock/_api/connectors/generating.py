@@ -1,4 +1,4 @@
-"""What a generating source is told: the function that makes a record, and how many it is to make."""
+"""The settings of a generating source: the function that makes a record, and the rate."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ T = TypeVar("T")
 
 
 class GeneratorFunction(ABC, Generic[T]):
-    """Makes a record of an index.
+    """Makes the record of an index.
 
-    The same index must give an equal record each time: after a failure, records are made again.
+    The same index must give an equal record each time, because records are made again after a failure.
 
     Source: org.apache.flink.connector.datagen.source.GeneratorFunction.
     """
@@ -31,11 +31,11 @@ class GeneratorFunction(ABC, Generic[T]):
         """Return the record of an index; 0 is the first."""
 
     def close(self) -> None:
-        """Let go of everything."""
+        """Release all resources."""
 
 
 class RateUnit(Enum):
-    """What a rate counts by."""
+    """The unit of a rate."""
 
     NO_OP = "no_op"
     SECOND = "second"
@@ -44,12 +44,12 @@ class RateUnit(Enum):
 
 @dataclass(frozen=True, slots=True)
 class RateLimiterStrategy:
-    """How many records a source makes; made by the static methods.
+    """The rate at which a source makes records; use the static methods to create one.
 
     Source: org.apache.flink.api.connector.source.util.ratelimit.RateLimiterStrategy.
 
     Args:
-        unit: What the rate counts by.
+        unit: The unit of the rate.
         rate: Records of all readers together in one unit.
 
     Example:
@@ -69,7 +69,7 @@ class RateLimiterStrategy:
     def per_second(records_per_second: float) -> RateLimiterStrategy:
         """Make a number of records per second, all readers together.
 
-        Time passes on the wall, also between two epochs and while the job is down: a reader that fell behind
+        The rate follows the time of day, also between two epochs and while the job is down: a reader that fell behind
         catches up, with at most the records of one minute.
 
         Raises:

@@ -1,4 +1,4 @@
-"""The half of a source that runs in tasks: the reader and what it puts its records into."""
+"""The half of a source that runs in tasks: the reader and its outputs."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ SplitT = TypeVar("SplitT", bound=SourceSplit)
 
 
 class InputStatus(Enum):
-    """What a reader answers to a poll.
+    """The answer of a reader to a poll.
 
     Source: org.apache.flink.core.io.InputStatus.
     """
@@ -41,14 +41,14 @@ class InputStatus(Enum):
 
 
 class SourceOutput(WatermarkOutput, Generic[T]):
-    """Takes the records of one split, or of a reader that does not tell its splits apart.
+    """The output for the records of one split, or of a reader that does not distinguish its splits.
 
     Source: org.apache.flink.api.connector.source.SourceOutput.
     """
 
     @property
     def wanted(self) -> int:
-        """How many records the running checkpoint has room for, at least 1; more only make it take longer."""
+        """The number of records that the running epoch still has room for, at least 1; more of them only prolong it."""
         return sys.maxsize
 
     @abstractmethod
@@ -57,15 +57,15 @@ class SourceOutput(WatermarkOutput, Generic[T]):
 
         Args:
             record: The record.
-            timestamp: Its time in milliseconds since the epoch; None when the source knows none.
+            timestamp: Its timestamp in milliseconds since the epoch; None without one.
         """
 
     def collect_all(self, records: list[T], timestamps: Sequence[int] | None = None) -> None:
-        """Emit a block of records: the same as one ``collect`` for each, and much faster.
+        """Emit a block of records, which is much faster than one ``collect`` for each.
 
         Args:
             records: The records in order. The list belongs to the output from now on.
-            timestamps: One for each record; None when the source knows none.
+            timestamps: One for each record; None without any.
         """
         if timestamps is None:
             for record in records:
@@ -126,10 +126,10 @@ def _as_list(timestamps: pa.Array[Any] | Sequence[int]) -> list[int]:
 
 
 class ReaderOutput(SourceOutput[T]):
-    """Takes the records of one reader.
+    """The output for the records of one reader.
 
-    A reader with several splits should emit through one output for each: only then is its watermark the smallest of
-    its splits'.
+    A reader with several splits should emit through one output for each: only then is its watermark the smallest of its
+    splits'.
 
     Source: org.apache.flink.api.connector.source.ReaderOutput.
     """
@@ -140,18 +140,18 @@ class ReaderOutput(SourceOutput[T]):
 
     @abstractmethod
     def release_output_for_split(self, split_id: str) -> None:
-        """Forget the output of a split that ended, so that it no longer holds the watermark back."""
+        """Release the output of a split that ended, so that it no longer holds the watermark back."""
 
 
 class SourceReaderContext(Protocol):
-    """What a reader can see and do; given to it by the engine.
+    """The context of a reader, provided by the engine.
 
     Source: org.apache.flink.api.connector.source.SourceReaderContext.
     """
 
     @property
     def metric_group(self) -> MetricGroup:
-        """Where the reader's metrics go."""
+        """The group of the reader's metrics."""
         ...
 
     @property
@@ -170,7 +170,7 @@ class SourceReaderContext(Protocol):
         ...
 
     def send_split_request(self) -> None:
-        """Ask the enumerator for a split; the answer comes with a later epoch."""
+        """Request a split from the enumerator; it arrives with a later epoch."""
         ...
 
     def send_source_event_to_coordinator(self, source_event: SourceEvent) -> None:
@@ -178,7 +178,7 @@ class SourceReaderContext(Protocol):
         ...
 
     def end_job_input(self) -> None:
-        """End the input of the whole job, as a message that says so may want it; ours.
+        """End the input of the whole job, for example after a message that asks for it; not in Flink.
 
         This reader is not polled again. Once the epoch's checkpoint is durable all other readers of the job end, too,
         in the next epoch: windows and timers fire, everything is committed, and the job is FINISHED.
@@ -187,17 +187,17 @@ class SourceReaderContext(Protocol):
 
 
 class SourceReader(ABC, Generic[T, SplitT]):
-    """Reads the splits that its subtask was given.
+    """Reads the splits that are assigned to its subtask.
 
     Runs in a task, on one thread. The engine makes a reader, gives it its splits with ``add_splits``, calls ``start``
     and then polls. It may keep the reader from epoch to epoch or make a new one in another process at any epoch from
-    the last snapshot, so **the snapshot is the only memory that lasts**. What a reader emitted after its last
-    checkpoint is forgotten when the job fails, and read again.
+    the last snapshot, so **only the snapshot is lasting memory**. Records that a reader emitted after its last
+    checkpoint are undone if the job fails, and read again.
 
     Attributes:
-        emits_new_records: True where a reader makes each record anew, and neither keeps nor changes it afterwards. Its
-            records are then handed on as they are; those of other readers are copied when they are emitted.
-        record_type: The type of all records, where that is one of Python's own that nothing can change, such as int.
+        emits_new_records: True if the reader makes each record anew, and neither keeps nor changes it afterwards. Its
+            records are then passed on without a copy; records of other readers are copied when they are emitted.
+        record_type: The type of all records, if that is an immutable built-in type such as int.
 
     Source: org.apache.flink.api.connector.source.SourceReader.
     """
@@ -226,17 +226,18 @@ class SourceReader(ABC, Generic[T, SplitT]):
     def snapshot_state(self, checkpoint_id: int) -> list[SplitT]:
         """Return the splits still to be read, each with the position after the last emitted record.
 
-        Runs at the end of each epoch. The reader goes on afterwards, so later reads must not change what it returned.
+        Runs at the end of each epoch. The reader continues afterwards, so later reads must not change the returned
+        splits.
         """
 
     def is_available(self, timeout_ms: int = 0) -> bool:
-        """Wait until a poll may give something, at most for a time.
+        """Wait until a poll may return records, at most for a time.
 
-        Asked after NOTHING_AVAILABLE; the answer False ends the subtask's share of the epoch. This stands in for
-        Flink's future of that name; False is right for a reader that only a new split can wake.
+        Called after NOTHING_AVAILABLE; False ends the subtask's part of the epoch. It replaces Flink's future of that
+        name; a reader that only a new split can wake returns False.
 
         Args:
-            timeout_ms: How long to wait at most.
+            timeout_ms: The longest wait in milliseconds.
 
         Returns:
             Whether to poll again.
@@ -250,20 +251,20 @@ class SourceReader(ABC, Generic[T, SplitT]):
 
     @abstractmethod
     def notify_no_more_splits(self) -> None:
-        """Note that no split will be added any more; a recreated reader is told again, before ``start``."""
+        """Note that no split will be added any more; called again for a recreated reader, before ``start``."""
 
     def handle_source_events(self, source_event: SourceEvent) -> None:
         """Take an event from the enumerator."""
 
     def pause_or_resume_splits(self, splits_to_pause: list[str], splits_to_resume: list[str]) -> None:
-        """Stop reading some splits, whose watermark is too far ahead, and go on with others.
+        """Pause some splits, whose watermark is too far ahead, and resume others.
 
         Args:
             splits_to_pause: Ids of splits.
             splits_to_resume: Ids of splits that were paused.
 
         Raises:
-            UnsupportedOperationError: This reader cannot tell its splits apart.
+            UnsupportedOperationError: This reader cannot distinguish its splits.
         """
         del splits_to_pause, splits_to_resume
         raise UnsupportedOperationError(
@@ -274,14 +275,14 @@ class SourceReader(ABC, Generic[T, SplitT]):
     def notify_checkpoint_complete(self, checkpoint_id: int) -> None:
         """Note that a checkpoint is durable, for example to acknowledge messages.
 
-        Comes with the next epoch, perhaps to a recreated reader, and perhaps only for the newest of several.
+        Runs with the next epoch, perhaps in a recreated reader, and perhaps only for the newest of several.
         """
 
     def notify_checkpoint_aborted(self, checkpoint_id: int) -> None:
         """Note that a checkpoint will not complete."""
 
     def close(self) -> None:
-        """Let go of everything; may be called twice, and is not called when the process is killed."""
+        """Release all resources; may be called twice, and is not called when the process is killed."""
 
 
 show("penstock.datastream.connectors.base", InputStatus, ReaderOutput, SourceOutput, SourceReader, SourceReaderContext)

@@ -1,4 +1,4 @@
-"""Versioned bytes for what a connector puts into checkpoints; without a serializer of the connector's own, pickles."""
+"""Serializers of the objects that connectors put into checkpoints: versioned bytes, by default pickles."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ T = TypeVar("T")
 class SimpleVersionedSerializer(ABC, Generic[T]):
     r"""Turns splits, enumerator checkpoints, writer states or committables into bytes that later versions still read.
 
-    The version is kept beside the bytes. A serializer that changes its format counts its version up and keeps reading
-    the older ones.
+    The version is stored beside the bytes. A serializer with a new format increases its version and still reads the
+    older ones.
 
     Source: org.apache.flink.core.io.SimpleVersionedSerializer.
 
@@ -45,19 +45,19 @@ class SimpleVersionedSerializer(ABC, Generic[T]):
 
     @abstractmethod
     def deserialize(self, version: int, serialized: bytes) -> T:
-        """Return the object of bytes that this serializer, or an older one, made.
+        """Return the object from bytes that this serializer, or an older version of it, made.
 
         Args:
-            version: What ``get_version()`` said when the bytes were made.
+            version: The version of the bytes.
             serialized: The bytes.
         """
 
 
 class PickleSerializer(SimpleVersionedSerializer[Any]):
-    """Pickles any object, by value where its class was defined in the main script.
+    """Pickles any object; classes of the main script are pickled by value.
 
-    What connectors get when they bring no serializer. A renamed class or module makes old bytes unreadable: a connector
-    whose checkpoints should outlive that brings its own.
+    It is the default of connectors without a serializer. A renamed class or module makes old bytes unreadable, so a
+    connector whose checkpoints should outlive that needs its own serializer.
 
     Example:
         >>> PickleSerializer().deserialize(1, PickleSerializer().serialize({"offset": 7}))

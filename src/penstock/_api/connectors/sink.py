@@ -36,17 +36,17 @@ class DeliveryGuarantee(Enum):
 
 
 class WriterInitContext(Protocol):
-    """What a writer can see; given to it by the engine.
+    """The context of a writer, provided by the engine.
 
     The engine may keep a writer for many epochs, and ``checkpoint_id`` and ``attempt_token`` change with each one: a
-    writer reads them when it stages something and does not keep them.
+    writer reads them when it stages data and does not keep them.
 
     Source: org.apache.flink.api.connector.sink2.WriterInitContext.
     """
 
     @property
     def metric_group(self) -> MetricGroup:
-        """Where the writer's metrics go."""
+        """The group of the writer's metrics."""
         ...
 
     @property
@@ -56,27 +56,27 @@ class WriterInitContext(Protocol):
 
     @property
     def run_id(self) -> str:
-        """This run of the job, 32 hexadecimal digits, unlike that of any other run of any job.
+        """This run of the job: 32 hexadecimal digits, unique among all runs of all jobs.
 
-        Job ids may be equal where users set them, or where a checkpoint directory was copied. So names of what is
-        staged contain the job and the run, and a committer knows by the run what is its own to remove
+        Two jobs have the same id if users set it, or if a checkpoint directory was copied. So the names of staged data
+        contain the job and the run, and a committer removes only data of its own runs
         (``CommitterInitContext.earlier_runs``).
         """
         ...
 
     @property
     def earlier_runs(self) -> tuple[str, ...]:
-        """The runs that this one goes on from, oldest first; the same that the committer sees.
+        """The runs that this one continues, oldest first; the same as in the committer's context.
 
-        A job may start from a checkpoint of another job, or of a run that it does not go on from. What the state names
-        that such a run has staged is not this job's: the other one may publish and remove it at any time, and several
-        jobs may start from there. A writer that is to go on with it takes a copy under a name of its own.
+        A job may start from a checkpoint of another job, or of a run that it does not continue. Data that such a run
+        has staged does not belong to this job: the other job may publish and remove it at any time, and several jobs
+        may start from that checkpoint. A writer whose state names such data copies it under a name of its own.
         """
         ...
 
     @property
     def operator_uid(self) -> str:
-        """The sink's uid, the same that its committer sees."""
+        """The sink's uid, the same as in the committer's context."""
         ...
 
     @property
@@ -96,7 +96,7 @@ class WriterInitContext(Protocol):
 
     @property
     def restored_checkpoint_id(self) -> int | None:
-        """The checkpoint that the writer starts from; None when the job started without one."""
+        """The checkpoint that the writer starts from; None if the job started without one."""
         ...
 
     @property
@@ -106,27 +106,27 @@ class WriterInitContext(Protocol):
 
     @property
     def for_savepoint(self) -> bool:
-        """Whether a savepoint is made of that checkpoint.
+        """Whether that checkpoint becomes a savepoint.
 
         Jobs may start from a savepoint at any time, several from the same one, and while the job that made it keeps
-        running. So a writer then leaves nothing staged that it would continue later: all of it becomes committables.
+        running. So a writer leaves no unfinished data in it: all staged data becomes committables.
         """
         ...
 
     @property
     def attempt_token(self) -> str:
-        """The name of this try at this epoch, unlike any other's; names of what is staged contain it.
+        """The unique name of this attempt at this epoch; the names of staged data contain it.
 
-        Made of letters, digits and hyphens, so that it can be a part of a file's or a table's name.
+        It consists of letters, digits and hyphens, so that it can be a part of a file's or a table's name.
 
-        Several attempts of one epoch may run, even at the same time. Only one is accepted; what the others staged is
-        never committed, and the token in its name tells it from the rest.
+        Several attempts of one epoch may run, even at the same time. Only one is accepted; the data of the others is
+        never committed, and is known by the token in its name.
         """
         ...
 
 
 class SinkWriterContext(Protocol):
-    """What a writer is told about one record.
+    """The context of one record in a writer.
 
     Source: org.apache.flink.api.connector.sink2.SinkWriter.Context.
     """
@@ -159,7 +159,7 @@ class BatchContext(Protocol):
 
 
 class _BlockContext:
-    """The context of the records of a block, moved from one to the next; knows no watermark."""
+    """The context of the records of a block, moved from one to the next; it has no watermark."""
 
     __slots__ = ("_timestamp",)
 
@@ -181,11 +181,11 @@ class SinkWriter(ABC, Generic[T]):
     """Writes the records of one subtask.
 
     Runs in a task, on one thread. For each checkpoint the engine calls ``flush(False)``, then ``prepare_commit`` and
-    ``snapshot_state`` where the writer has them, with no write between. The writer goes on with the next epoch in the
-    same process, or another one is made from its state anywhere, so anything worth keeping is flushed, staged or in the
-    state by then. Connections may last; nothing that is staged lasts from one epoch to the next but through the state,
-    and a name that only one may hold, such as a transactional id, is the committer's. An epoch that fails is written
-    again by a new writer; what this one wrote must then be invisible (two-phase commit) or harmless (at least once).
+    ``snapshot_state`` where the writer has them, with no write between. The writer continues with the next epoch in the
+    same process, or another one is made from its state anywhere, so all data has to be flushed, staged or in the state
+    by then. Connections may outlive an epoch. Staged data outlives it only through the state, and exclusive names such
+    as transactional ids belong to the committer. A new writer repeats a failed epoch; the output of the failed one must
+    then be invisible (two-phase commit) or harmless (at least once).
 
     Source: org.apache.flink.api.connector.sink2.SinkWriter.
 
@@ -216,11 +216,11 @@ class SinkWriter(ABC, Generic[T]):
         """Write one record."""
 
     def write_all(self, elements: list[T], timestamps: Sequence[int | None] | None = None) -> None:
-        """Write a block of records; what the engine calls. Overridden by writers that are faster this way.
+        """Write a block of records; the engine calls this method. Faster writers override it.
 
         Args:
-            elements: The records in order. They are shared with other consumers: read them, change nothing.
-            timestamps: One for each record; None when they have none.
+            elements: The records in order. They are shared with other consumers and must not be changed.
+            timestamps: One for each record; None without any.
         """
         context = _BlockContext()
         if timestamps is None:
@@ -258,33 +258,35 @@ class SinkWriter(ABC, Generic[T]):
 
     @abstractmethod
     def flush(self, end_of_input: bool) -> None:
-        """Send what is held back to the target or its staging area, and wait for it.
+        """Send buffered records to the target or its staging area, and wait until they are there.
 
         Args:
-            end_of_input: Nothing will be written any more: nothing may stay open. Comes once, at a normal end only.
+            end_of_input: Whether no more records follow, so that nothing may stay open. True once, at a normal end
+                only.
         """
 
     def write_watermark(self, watermark: int) -> None:
-        """Take a watermark, in milliseconds since the epoch; they only grow."""
+        """Take a watermark, in milliseconds since the epoch; watermarks only grow."""
 
     def close(self) -> None:
-        """Let go of everything; may be called twice, and is not called when the process is killed.
+        """Release all resources; may be called twice, and is not called when the process is killed.
 
-        It may come late, when another writer has begun with the next epoch: it leaves alone what that one has staged.
+        It may be called late, when another writer has begun the next epoch, and must not touch that writer's staged
+        data.
         """
 
 
 class CommittingSinkWriter(SinkWriter[T], Generic[T, CommittableT]):
-    """A writer that stages, so that a committer publishes.
+    """A writer that stages data for a committer to publish.
 
     Source: org.apache.flink.api.connector.sink2.CommittingSinkWriter.
     """
 
     @abstractmethod
     def prepare_commit(self) -> Collection[CommittableT]:
-        """Return what the committer needs to publish all that is finished, in the order to publish it.
+        """Return the committables of all finished data, in the order of publication.
 
-        Runs once for each checkpoint, after ``flush``. What the committables name must be durable by now.
+        Runs once for each checkpoint, after ``flush``. The staged data of the committables must be durable by now.
         """
 
 
@@ -296,18 +298,18 @@ class StatefulSinkWriter(SinkWriter[T], Generic[T, WriterStateT]):
 
     @abstractmethod
     def snapshot_state(self, checkpoint_id: int) -> list[WriterStateT]:
-        """Return the state; at another parallelism its items are shared out among the writers.
+        """Return the state; at another parallelism its items are redistributed among the writers.
 
-        Runs once for each checkpoint, after ``prepare_commit``. What a writer returns after its last ``flush`` is kept
-        as long as other writers of the sink go on: they get it where the job starts at another parallelism. What is to
-        be seen in any case has to be committed by then.
+        Runs once for each checkpoint, after ``prepare_commit``. The state after the last ``flush`` is kept as long as
+        other writers of the sink continue, which get it if the job starts at another parallelism. Data that has to be
+        visible in any case must be committed by then.
         """
 
 
 class Sink(ABC, Generic[T]):
-    """Where records go: makes the writers in the tasks.
+    """The target of records: makes the writers in the tasks.
 
-    A sink that publishes by checkpoint also implements :class:`SupportsCommitter`, one that keeps something open
+    A sink that publishes by checkpoint also implements :class:`SupportsCommitter`, and a sink with unfinished data
     between checkpoints :class:`SupportsWriterState`. The sink is pickled with the job and holds its description only.
     In PyFlink this class wraps a Java object; here it is the interface itself, and sinks are written in Python.
 
@@ -319,10 +321,10 @@ class Sink(ABC, Generic[T]):
         """Make a writer without state; runs in a task, at any epoch and in any process."""
 
     def for_type(self, type_info: TypeInformation | None) -> Sink[T]:
-        """Return the sink for a stream of a type; ``sink_to`` asks once, this one takes any type.
+        """Return the sink for a stream of a type; ``sink_to`` calls it once. By default a sink takes any type.
 
         Args:
-            type_info: The type of the stream, None for a stream without one.
+            type_info: The type of the stream; None for a stream without one.
         """
         del type_info
         return self
@@ -339,7 +341,7 @@ class SupportsCommitter(ABC, Generic[CommittableT]):
         """Make the committer; runs on the driver, once for each start of the job."""
 
     def get_committable_serializer(self) -> SimpleVersionedSerializer[CommittableT]:
-        """Return what turns committables into bytes; pickle, unless a sink overrides this."""
+        """Return the serializer of committables; pickle, unless a sink overrides this."""
         return PickleSerializer()
 
 
@@ -356,36 +358,36 @@ class SupportsWriterState(ABC, Generic[T, WriterStateT]):
         """Make a writer that continues from a state; runs in a task, at any epoch and in any process.
 
         Args:
-            context: The writer's surroundings.
-            recovered_state: What one writer returned from its last accepted snapshot; parts of several writers', or
-                nothing, when the parallelism changed.
+            context: The writer's context.
+            recovered_state: The state that one writer returned at its last accepted snapshot; after a change of the
+                parallelism parts of several writers' states, or nothing.
         """
 
     def get_writer_state_serializer(self) -> SimpleVersionedSerializer[WriterStateT]:
-        """Return what turns an item of state into bytes; pickle, unless a sink overrides this."""
+        """Return the serializer of state items; pickle, unless a sink overrides this."""
         return PickleSerializer()
 
 
 class StreamTransformer(ABC):
-    """Rebuilds the stream in front of a sink's writers.
+    """Transforms the stream before a sink's writers.
 
     Source: ``pyflink.datastream.connectors.base.StreamTransformer``.
     """
 
     @abstractmethod
     def apply(self, ds: Any) -> Any:
-        """Return the DataStream that the writers shall read in place of ``ds``."""
+        """Return the DataStream that the writers read in place of ``ds``."""
 
 
 class SupportsPreprocessing(ABC):
-    """A sink that wants its input rebuilt first.
+    """A sink whose input is transformed first.
 
     Source: ``pyflink.datastream.connectors.base.SupportsPreprocessing``.
     """
 
     @abstractmethod
     def get_transformer(self) -> StreamTransformer | None:
-        """Return what rebuilds the input; None leaves it as it is."""
+        """Return the transformer of the input; None leaves the input as it is."""
 
 
 show(

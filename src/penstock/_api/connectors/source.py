@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class Boundedness(Enum):
-    """Whether a source comes to an end by itself.
+    """Whether a source ends by itself.
 
     Source: org.apache.flink.api.connector.source.Boundedness.
     """
@@ -44,7 +44,7 @@ class ReaderInfo:
 
     Args:
         subtask_id: The subtask that the reader belongs to, from 0.
-        location: The host that it runs on, empty when it may run anywhere.
+        location: The host that it runs on; empty if it may run anywhere.
     """
 
     subtask_id: int
@@ -53,7 +53,7 @@ class ReaderInfo:
 
 @dataclass(frozen=True)  # no slots: with them Python 3.11 cannot make a subscripted generic class
 class SplitsAssignment(Generic[SplitT]):
-    """Which splits go to which reader.
+    """An assignment of splits to readers.
 
     Source: org.apache.flink.api.connector.source.SplitsAssignment.
 
@@ -65,14 +65,14 @@ class SplitsAssignment(Generic[SplitT]):
 
 
 class SplitEnumeratorContext(Protocol[SplitT]):
-    """What an enumerator can see and do; given to it by the engine, used on the enumerator's thread only.
+    """The context of an enumerator, provided by the engine; to be used on the enumerator's thread only.
 
     Source: org.apache.flink.api.connector.source.SplitEnumeratorContext.
     """
 
     @property
     def metric_group(self) -> MetricGroup:
-        """Where the enumerator's metrics go."""
+        """The group of the enumerator's metrics."""
         ...
 
     @property
@@ -106,7 +106,7 @@ class SplitEnumeratorContext(Protocol[SplitT]):
         ...
 
     def signal_no_more_splits(self, subtask: int) -> None:
-        """Tell one reader that nothing follows the splits that were assigned to it so far."""
+        """Tell one reader that no split follows those that are assigned to it."""
         ...
 
     def call_async(
@@ -116,29 +116,29 @@ class SplitEnumeratorContext(Protocol[SplitT]):
         initial_delay_ms: int = 0,
         period_ms: int | None = None,
     ) -> None:
-        """Run something slow on another thread and take its result on the enumerator's own.
+        """Run a slow function on another thread, and a handler of its result on the enumerator's own.
 
-        An exception out of the handler fails the job. Nothing runs after the enumerator's ``close()``.
+        An exception of the handler fails the job. Nothing runs after the enumerator's ``close()``.
 
         Args:
-            callable: The slow part; it must not touch the enumerator.
+            callable: The slow function; it must not touch the enumerator.
             handler: Gets the result and None, or None and the exception.
-            initial_delay_ms: How long to wait before the first run.
-            period_ms: How long to wait between two runs; None runs it once.
+            initial_delay_ms: The delay before the first run.
+            period_ms: The pause between two runs; None runs it once.
         """
         ...
 
     def set_is_processing_backlog(self, is_processing_backlog: bool) -> None:
-        """Say whether the source reads old records, so that throughput matters more than delay."""
+        """Say whether the source reads a backlog, so that throughput matters more than latency."""
         ...
 
 
 class SplitEnumerator(ABC, Generic[SplitT, CheckpointT]):
-    """Finds the splits of a source and hands them to its readers.
+    """Finds the splits of a source and assigns them to its readers.
 
-    One runs for each source, on the driver. Its methods run one after the other on one thread. What readers ask for
-    or report arrives after the checkpoint of the epoch in which they did. An exception out of any method fails the
-    job, which restarts from its last checkpoint.
+    Each source has one, on the driver. Its methods run one after the other on one thread. Requests and events of
+    readers arrive after the checkpoint of their epoch. An exception of any method fails the job, which restarts from
+    its last checkpoint.
 
     Source: org.apache.flink.api.connector.source.SplitEnumerator.
     """
@@ -149,11 +149,11 @@ class SplitEnumerator(ABC, Generic[SplitT, CheckpointT]):
 
     @abstractmethod
     def handle_split_request(self, subtask_id: int, requester_hostname: str | None) -> None:
-        """Answer a reader that asked for a split, by assigning one, by ``signal_no_more_splits`` or later.
+        """Answer a reader's request by assigning a split or by ``signal_no_more_splits``, now or later.
 
         Args:
-            subtask_id: The reader that asks.
-            requester_hostname: The host that it runs on, None when unknown.
+            subtask_id: The reader.
+            requester_hostname: The host that it runs on; None if unknown.
         """
 
     @abstractmethod
@@ -167,24 +167,26 @@ class SplitEnumerator(ABC, Generic[SplitT, CheckpointT]):
 
     @abstractmethod
     def add_reader(self, subtask_id: int) -> None:
-        """Note a reader that registered; runs once for each start of a reader, not when it moves."""
+        """Note a newly registered reader; runs once for each start of a reader, not when it moves."""
 
     @abstractmethod
     def snapshot_state(self, checkpoint_id: int) -> CheckpointT:
-        """Return what ``restore_enumerator`` needs: above all, the splits that no reader has.
+        """Return the state for ``restore_enumerator``: above all the unassigned splits.
 
-        Runs once for each checkpoint. Splits assigned before belong to the readers, also while they are on the way.
+        Runs once for each checkpoint. Splits that were assigned before belong to the readers, also while they are on
+        the way.
         """
 
     def find_new_splits(self) -> None:
-        """Look once for splits that were not there before; ours.
+        """Look once for new splits; not in Flink.
 
-        Runs right after ``start``, and only where the job was started with ``penstock.restart-finished-sources`` from
-        a checkpoint in which this source had finished. The default is for enumerators that look by themselves.
+        Runs right after ``start``, and only if the job was started with ``penstock.restart-finished-sources`` from a
+        checkpoint in which this source had finished. Enumerators that look by themselves keep the default, which does
+        nothing.
         """
 
     def notify_checkpoint_complete(self, checkpoint_id: int) -> None:
-        """Note that a checkpoint is durable; it may never come, or come late and for the newest one only."""
+        """Note that a checkpoint is durable; may be called late, for the newest of several only, or never."""
 
     def notify_checkpoint_aborted(self, checkpoint_id: int) -> None:
         """Note that a checkpoint will not complete."""
@@ -193,14 +195,14 @@ class SplitEnumerator(ABC, Generic[SplitT, CheckpointT]):
         """Take an event from a reader; events of one reader arrive in order."""
 
     def close(self) -> None:
-        """Let go of everything; runs once at the job's end or failure, but not when the driver is killed."""
+        """Release all resources; runs once at the job's end or failure, but not when the driver is killed."""
 
 
 class Source(ABC, Generic[T, SplitT, CheckpointT]):
-    """Where records come from: makes the enumerator on the driver and the readers in the tasks.
+    """The origin of records: makes the enumerator on the driver and the readers in the tasks.
 
-    The source is pickled with the job and holds its description only, no connection. In PyFlink this class wraps a
-    Java object; here it is the interface itself, and sources are written in Python.
+    The source is pickled with the job and holds its description only, no connection. In PyFlink this class wraps a Java
+    object; here it is the interface itself, and sources are written in Python.
 
     Source: org.apache.flink.api.connector.source.Source, FLIP-27.
 
@@ -212,7 +214,7 @@ class Source(ABC, Generic[T, SplitT, CheckpointT]):
 
     @abstractmethod
     def get_boundedness(self) -> Boundedness:
-        """Return whether the source comes to an end by itself."""
+        """Return whether the source ends by itself."""
 
     @abstractmethod
     def create_enumerator(self, enum_context: SplitEnumeratorContext[SplitT]) -> SplitEnumerator[SplitT, CheckpointT]:
@@ -229,20 +231,20 @@ class Source(ABC, Generic[T, SplitT, CheckpointT]):
         """Make the reader of a subtask; runs in a task, at any epoch and in any process."""
 
     def get_split_serializer(self) -> SimpleVersionedSerializer[SplitT]:
-        """Return what turns splits into bytes; pickle, unless a source overrides this."""
+        """Return the serializer of splits; pickle, unless a source overrides this."""
         return PickleSerializer()
 
     def get_enumerator_checkpoint_serializer(self) -> SimpleVersionedSerializer[CheckpointT]:
-        """Return what turns an enumerator's snapshot into bytes; pickle, unless a source overrides this."""
+        """Return the serializer of the enumerator's snapshots; pickle, unless a source overrides this."""
         return PickleSerializer()
 
     def get_produced_type(self) -> Any:
-        """Return the TypeInformation that the records are held to, or None when the source does not know it."""
+        """Return the TypeInformation of the records; None if the source does not know it."""
         return None
 
     @property
     def holds_produced_type(self) -> bool:
-        """Whether the source makes each record by that type, so that no record has to be held to it once more."""
+        """Whether all records already have the representation of that type, so that none has to be converted."""
         return False
 
 

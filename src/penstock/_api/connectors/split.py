@@ -1,4 +1,4 @@
-"""What the two halves of a source send each other: splits and events."""
+"""The objects that the two halves of a source send each other: splits and events."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Functions of one record or of two, and the context that every function is opened with."""
+"""Functions of one or two records, and the context that every function is opened with."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ KEY = TypeVar("KEY")
 
 
 class KeyedStateStore(ABC):
-    """Where a function gets its keyed state: one value per key of the current record.
+    """Gives access to keyed state, which belongs to the key of the current record.
 
     Source: org.apache.flink.api.common.state.KeyedStateStore.
     """
@@ -48,19 +48,19 @@ class KeyedStateStore(ABC):
 
     @abstractmethod
     def get_reducing_state(self, state_descriptor: ReducingStateDescriptor) -> ReducingState[Any]:
-        """Return a state that folds what is added to it into one value of the same kind."""
+        """Return a state that reduces added values to one value of the same type."""
 
     @abstractmethod
     def get_aggregating_state(self, state_descriptor: AggregatingStateDescriptor) -> AggregatingState[Any, Any]:
-        """Return a state that folds what is added to it into an accumulator."""
+        """Return a state that aggregates added values in an accumulator."""
 
 
 class RuntimeContext(KeyedStateStore):
-    """What a function is opened with: where it runs, its state, its metrics and its accumulators.
+    """The context that a function is opened with: its subtask, state, metrics and accumulators.
 
-    Keyed state needs a keyed stream; elsewhere the state methods raise. Accumulators, of Flink's Java API, are what the
-    job's result has: each belongs to the operator and is added up over its subtasks, and over all operators that have
-    one of that name. What an epoch adds counts when its checkpoint has completed.
+    Keyed state needs a keyed stream; elsewhere the state methods raise. Accumulators, as in Flink's Java API, appear in
+    the job's result: each belongs to an operator, and is merged over its subtasks and over all operators that have one
+    of that name. An epoch's additions count once its checkpoint has completed.
 
     Source: org.apache.flink.api.common.functions.RuntimeContext.
     """
@@ -79,7 +79,7 @@ class RuntimeContext(KeyedStateStore):
 
     @abstractmethod
     def get_index_of_this_subtask(self) -> int:
-        """Return which subtask this is, from 0."""
+        """Return the index of the subtask, from 0."""
 
     @abstractmethod
     def get_attempt_number(self) -> int:
@@ -95,15 +95,15 @@ class RuntimeContext(KeyedStateStore):
 
     @abstractmethod
     def get_metrics_group(self) -> MetricGroup:
-        """Return the group that the function's own metrics belong to."""
+        """Return the group of the function's own metrics."""
 
     @abstractmethod
     def add_accumulator(self, name: str, accumulator: Accumulator[Any, Any]) -> None:
-        """Have an accumulator added up; it begins empty.
+        """Register an accumulator, which begins empty.
 
         Args:
             name: Its name in the job's result.
-            accumulator: A new one; the function keeps it and adds to it.
+            accumulator: A new accumulator, which the function keeps and adds to.
 
         Raises:
             UnsupportedOperationError: The operator has an accumulator of that name, or this is the context of a key
@@ -112,48 +112,48 @@ class RuntimeContext(KeyedStateStore):
 
     @abstractmethod
     def get_accumulator(self, name: str) -> Accumulator[Any, Any] | None:
-        """Return an accumulator of the operator; None when it has none of that name."""
+        """Return an accumulator of the operator; None if it has none of that name."""
 
     @abstractmethod
     def get_int_counter(self, name: str) -> IntCounter:
-        """Return a sum of integers, a new one when the operator has none of that name.
+        """Return a counter of integers; a new one if the operator has none of that name.
 
         Raises:
-            AccumulatorTypeError: It has another kind of accumulator of that name.
+            AccumulatorTypeError: The operator has another kind of accumulator of that name.
         """
 
     @abstractmethod
     def get_double_counter(self, name: str) -> DoubleCounter:
-        """Return a sum of floats, as ``get_int_counter`` does."""
+        """Return a counter of floats, as ``get_int_counter`` does."""
 
     @abstractmethod
     def get_histogram(self, name: str) -> Histogram[Any]:
-        """Return the counts of values, as ``get_int_counter`` does."""
+        """Return a histogram, as ``get_int_counter`` does."""
 
 
 class Function(ABC):  # noqa: B024 - its methods are there to be overridden, none has to be
     """A function object: opened before its first record and closed after its last.
 
-    A job runs in epochs, and any of them may run in another process: ``open`` may run again at each, and every opened
-    function is closed. What has to outlive an epoch belongs into state, not into attributes.
+    A job runs in epochs, and each may run in another process: ``open`` may run again at each, and every opened function
+    is closed. Data that has to outlive an epoch belongs into state, not into attributes.
 
     Source: org.apache.flink.api.common.functions.RichFunction.
     """
 
     def open(self, runtime_context: RuntimeContext) -> None:  # noqa: B027
-        """Get ready: take state and metrics, open connections, load models.
+        """Prepare the function: get state and metrics, open connections, load models.
 
         Args:
-            runtime_context: Where the function runs, and where its state and metrics come from.
+            runtime_context: The function's subtask, state and metrics.
         """
 
     def finish(self) -> Iterable[Any] | None:
-        """See the end of all input, and yield what is left where the class yields records; PyFlink has no such method.
+        """Handle the end of all input, and yield remaining records if the class yields records; not in PyFlink.
 
-        Runs once all input has ended or the job is drained, behind the last watermark and the last timers, and before
-        the last checkpoint, which covers what it yields; never when a job is suspended, cancelled or fails. It runs
-        again in another object where that checkpoint does not complete. What it yields has no timestamp; no key is at
-        hand. Only a method without parameters counts.
+        Runs once all input has ended or the job is drained, after the last watermark and the last timers, and before
+        the last checkpoint, which covers the yielded records. It does not run if a job is suspended, cancelled or
+        fails, and runs again in another object if that checkpoint does not complete. Yielded records have no timestamp,
+        and there is no current key. Only a method without parameters is called.
 
         Source: FLIP-147, org.apache.flink.streaming.api.operators.StreamOperator.finish.
 
@@ -181,20 +181,20 @@ class Function(ABC):  # noqa: B024 - its methods are there to be overridden, non
         return None
 
     def close(self) -> None:  # noqa: B027
-        """Release what ``open`` took; it cannot yield records."""
+        """Release the resources of ``open``; it cannot yield records."""
 
 
 class TwoInputFunction(Function):
-    """What functions of two inputs have beside."""
+    """The base of functions of two inputs."""
 
     def end_input(self, input_index: int) -> Iterable[Any] | None:
-        """See the end of one input, and yield records where the class yields them; PyFlink has no such method.
+        """Handle the end of one input, and yield records if the class yields records; not in PyFlink.
 
         Runs once for each input, at the end of the epoch in which it ended, and before ``finish``. Only a method with
-        one parameter counts.
+        one parameter is called.
 
         Args:
-            input_index: 0 for the first input, 1 for the second, which is the broadcast one where there is one.
+            input_index: 0 for the first input, 1 for the second, which is the broadcast one if there is one.
 
         Source: org.apache.flink.streaming.api.operators.BoundedMultiInput.
         """
@@ -202,7 +202,7 @@ class TwoInputFunction(Function):
 
 
 class MapFunction(Function, Generic[IN, OUT]):
-    """One record out for each record in.
+    """Maps each record to one record.
 
     Source: org.apache.flink.api.common.functions.MapFunction.
 
@@ -216,11 +216,11 @@ class MapFunction(Function, Generic[IN, OUT]):
 
     @abstractmethod
     def map(self, value: IN) -> OUT:
-        """Return what becomes of a record."""
+        """Return the result of a record."""
 
 
 class FlatMapFunction(Function, Generic[IN, OUT]):
-    """Any number of records out for each record in.
+    """Maps each record to any number of records.
 
     Source: org.apache.flink.api.common.functions.FlatMapFunction.
 
@@ -234,11 +234,11 @@ class FlatMapFunction(Function, Generic[IN, OUT]):
 
     @abstractmethod
     def flat_map(self, value: IN) -> Iterable[OUT] | None:
-        """Return, or yield, what becomes of a record; None stands for nothing."""
+        """Return or yield the results of a record; None means none."""
 
 
 class FilterFunction(Function, Generic[T]):
-    """Which records stay in the stream.
+    """Selects the records that stay in the stream.
 
     Source: org.apache.flink.api.common.functions.FilterFunction.
 
@@ -256,7 +256,7 @@ class FilterFunction(Function, Generic[T]):
 
 
 class ReduceFunction(Function, Generic[T]):
-    """Two records of one key into one of the same kind.
+    """Combines two records of one key into one of the same type.
 
     Source: org.apache.flink.api.common.functions.ReduceFunction.
 
@@ -270,16 +270,16 @@ class ReduceFunction(Function, Generic[T]):
 
     @abstractmethod
     def reduce(self, value1: T, value2: T) -> T:
-        """Return what two records become together.
+        """Return the combination of two records.
 
         Args:
-            value1: What the records so far have become.
+            value1: The combination of the records so far.
             value2: The next record.
         """
 
 
 class AggregateFunction(Function, Generic[IN, ACC, OUT]):
-    """Records of one key into an accumulator of another kind, and that into a result.
+    """Aggregates the records of one key in an accumulator, and makes a result of it.
 
     Source: org.apache.flink.api.common.functions.AggregateFunction.
 
@@ -303,26 +303,26 @@ class AggregateFunction(Function, Generic[IN, ACC, OUT]):
 
     @abstractmethod
     def create_accumulator(self) -> ACC:
-        """Return an accumulator that has seen no record."""
+        """Return an empty accumulator."""
 
     @abstractmethod
     def add(self, value: IN, accumulator: ACC) -> ACC:
-        """Return the accumulator with one more record; it may be the one that was given, changed."""
+        """Return the accumulator with one more record; it may be the given one, changed."""
 
     @abstractmethod
     def get_result(self, accumulator: ACC) -> OUT:
-        """Return the result of what the accumulator has seen."""
+        """Return the result of an accumulator."""
 
     @abstractmethod
     def merge(self, acc_a: ACC, acc_b: ACC) -> ACC:
-        """Return one accumulator for what two have seen; only windows that merge need it."""
+        """Return the accumulator of the records of two; only merging windows need it."""
 
 
 class KeySelector(Function, Generic[IN, KEY]):
-    """Which key a record has.
+    """Extracts the key of a record.
 
-    Keys are compared by value: equal keys meet in one place. A selector runs where records are sent and again where
-    they arrive; it is opened in both, and must return the same key for the same record wherever it runs.
+    Keys are compared by value: records with equal keys meet in one subtask. A selector runs both in the sending and in
+    the receiving tasks and is opened in both; it must return the same key for the same record everywhere.
 
     Source: org.apache.flink.api.java.functions.KeySelector.
 
@@ -340,7 +340,7 @@ class KeySelector(Function, Generic[IN, KEY]):
 
 
 class Partitioner(Function, Generic[KEY]):
-    """Which subtask gets the records of a key.
+    """Selects the subtask that gets the records of a key.
 
     Source: org.apache.flink.api.common.functions.Partitioner.
 

@@ -1,1 +1,1 @@
-"""What the job does next: pure state machines on the driver, events in, instructions out."""
+"""Decides what a job does next: pure state machines on the driver, which take events and return instructions."""

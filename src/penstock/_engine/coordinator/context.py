@@ -1,4 +1,4 @@
-"""The phase of a job, the instructions that its coordinator has given, and the answers that are still to come."""
+"""The phase of a job, the instructions that its coordinator has given, and the answers that are still due."""
 
 from __future__ import annotations
 
@@ -26,30 +26,30 @@ if TYPE_CHECKING:
     from penstock._engine.protocol.metadata import ChainEntry
     from penstock.common.job_status import JobStatus
 
-#: An entry whose outcome is unknown is put again this often, each time after twice the pause.
+#: A chain entry whose outcome is unknown is put again this often, each time after twice the pause.
 MAX_RECORD_TRIES: Final = 5
 RECORD_PAUSE_MS: Final = 200
 
 
 class CoordinatorContext:
-    """What the parts of a job's coordinator share: phase, outgoing instructions, alarms, unanswered calls.
+    """The state that the parts of a job's coordinator share: phase, outgoing instructions, alarms, unanswered calls.
 
-    The unanswered is at most one *call* (an instruction that the driver answers before it takes the next event), one
-    epoch, one entry, and the name of one savepoint.
+    At most one *call* (an instruction that the driver answers before it takes the next event), one epoch, one chain
+    entry and the naming of one savepoint are unanswered at a time.
     """
 
-    #: Set once the job is claimed.
+    #: Set by the takeover.
     chain: ChainWriter
     retention: CheckpointRetention
 
     def __init__(self) -> None:
         self.phase = Phase.STARTING
         self.status: JobStatus = STATUS[Phase.STARTING]
-        #: When the current event came.
+        #: The time of the current event.
         self.now = Moment(0, 0)
-        #: Times that the job was restarted.
+        #: The number of restarts.
         self.job_attempt = 0
-        #: Why the job is failing or restarting, None while it is not.
+        #: Why the job fails or restarts; None while it runs.
         self.error: TaskFailure | Exception | None = None
         self._instructions: list[Instruction] = []
         self._alarms: dict[int, Callable[[], None]] = {}
@@ -57,22 +57,22 @@ class CoordinatorContext:
         #: An instruction that the driver answers before it takes the next event.
         self.calling = False
         self.epoch_running = False
-        #: The savepoint that the job stops into is getting its name.
+        #: Whether the savepoint that the job stops into is being named.
         self.saving = False
         #: The entry between `put` and its answer.
         self.entry: ChainEntry | None = None
-        #: The last entry that was given up because no answer came; it may be found to have arrived.
+        #: The last chain entry without a known outcome; it may turn out to be stored.
         self.lost: ChainEntry | None = None
         self._entry_tries = 0
 
     @property
     def awaiting(self) -> bool:
-        """Whether an answer is still to come."""
+        """Whether an answer is still due."""
         return self.calling or self.epoch_running or self.saving or self.entry is not None
 
     @property
     def is_stopping(self) -> bool:
-        """Whether what runs is being ended, and no new work begins."""
+        """Whether the job is being torn down and starts no new work."""
         return self.phase in STOPPING
 
     def go(self, phase: Phase) -> None:
@@ -109,34 +109,34 @@ class CoordinatorContext:
         self.emit(SweepOrphans(chain.job_id, before, retention.checkpoints, retention.files, chain.begins))
 
     def call(self, instruction: Instruction) -> None:
-        """Give an instruction whose answer the job waits for."""
+        """Give an instruction, and wait for its answer."""
         self.calling = True
         self._instructions.append(instruction)
 
     def taken(self) -> list[Instruction]:
-        """Return the instructions since the last call."""
+        """Return the instructions that were given since the last call."""
         taken, self._instructions = self._instructions, []
         return taken
 
     def alarm(self, delay_ms: int, react: Callable[[], None]) -> None:
-        """Call a function after a time."""
+        """Call a function after a delay."""
         self._alarms[self._next_alarm] = react
         self._instructions.append(SetAlarm(self._next_alarm, delay_ms))
         self._next_alarm += 1
 
     def ring(self, alarm: int) -> None:
-        """Call what an alarm was set for."""
+        """Call the function of an alarm."""
         self._alarms.pop(alarm)()
 
     def put(self, entry: ChainEntry) -> None:
-        """Put an entry."""
+        """Put a chain entry."""
         self.entry, self._entry_tries = entry, 1
         self._instructions.append(PutChainEntry(entry))
 
     def put_again(self) -> bool:
-        """Put the entry again after a pause, and tell whether that was to be tried once more.
+        """Put the chain entry again after a pause; tell whether a try was left.
 
-        It keeps its mark: if it had arrived after all, it is found there and known.
+        It keeps its nonce, so it is recognized if an earlier try has stored it after all.
         """
         if self._entry_tries == MAX_RECORD_TRIES:
             self.lost, self.entry = self.entry, None

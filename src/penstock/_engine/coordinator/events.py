@@ -1,7 +1,7 @@
 """The events that a job's coordinator handles.
 
-Most events answer one instruction, which their docstrings name; the driver adds the moment when it hands them in, by
-both of its clocks (`protocol.clocks.Moment`).
+Most events answer one instruction, which their docstrings name. The driver passes the current moment of both clocks
+(`protocol.clocks.Moment`) with each event.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ Assigned: TypeAlias = "Mapping[str, Mapping[int, tuple[bytes, ...]]]"
 
 @dataclass(frozen=True, slots=True)
 class ListedJob:
-    """A job below the checkpoint directory, by its newest entry."""
+    """A job in the checkpoint directory, by its newest chain entry."""
 
     job_id: str
     job_name: str
@@ -36,9 +36,9 @@ class JobsListed:
     """Answers ListJobs."""
 
     jobs: tuple[ListedJob, ...]
-    #: The job of that name that was claimed last; the others are listed only where that is not known.
+    #: The job of that name that was started last; None if the start order does not say it, and then `jobs` lists all.
     started_last: str | None = None
-    #: The directories of jobs of which no entry can be read, so that their names are not known.
+    #: The directories of jobs without a readable entry, so that their names are unknown.
     nameless: tuple[str, ...] = ()
 
 
@@ -53,11 +53,11 @@ class MarkRead:
 class LaterCheckpointFound:
     """Answers FindLaterCheckpoint."""
 
-    #: The last checkpoint that its job has completed behind it; None where there is none, or it cannot be told.
+    #: The last checkpoint that its job has completed after it; None if there is none, or if it is unknown.
     checkpoint_id: int | None
-    #: The checkpoint or savepoint as a person would name it.
+    #: The checkpoint or savepoint, as shown to users.
     path: str
-    #: Other jobs that go on from there, as far as their records say.
+    #: Other live jobs that continue from it, as far as their chain entries say.
     others: tuple[str, ...] = ()
 
 
@@ -75,28 +75,28 @@ class ChainEntriesListed:
 
 @dataclass(frozen=True, slots=True)
 class ChainEntryRead:
-    """Answers ReadChainEntry; None when there is no such entry."""
+    """Answers ReadChainEntry; the entry is None if there is none."""
 
     entry: ChainEntry | None
-    #: The checkpoint as a person would give it.
+    #: The checkpoint, as shown to users.
     path: str
 
 
 @dataclass(frozen=True, slots=True)
 class ChainEntryStored:
-    """Answers PutChainEntry: it is there, and durable."""
+    """Answers PutChainEntry: the entry is durable."""
 
 
 @dataclass(frozen=True, slots=True)
 class ChainEntryTaken:
-    """Answers PutChainEntry: the id was taken already, by this entry."""
+    """Answers PutChainEntry: this entry has taken the id already."""
 
     existing: ChainEntry
 
 
 @dataclass(frozen=True, slots=True)
 class ChainEntryUncertain:
-    """Answers PutChainEntry: it may or may not be there."""
+    """Answers PutChainEntry: the entry may or may not be stored."""
 
     error: Exception
 
@@ -113,16 +113,16 @@ class StateStored:
 
 @dataclass(frozen=True, slots=True)
 class EnumeratorsCalled:
-    """Answers StartEnumerators and CallEnumerators with what they assigned."""
+    """Answers StartEnumerators and CallEnumerators with the assigned splits."""
 
     assigned: Assigned
-    #: Whether one of them reads old records, so that throughput matters more than delay.
+    #: Whether one of them reports a backlog, so that throughput matters more than latency.
     backlog: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class SplitsAssigned:
-    """Enumerators assigned something in answer to a call of their own (``call_async``)."""
+    """Enumerators assigned splits in a handler of ``call_async``."""
 
     assigned: Assigned
 
@@ -132,36 +132,36 @@ class EnumeratorsSnapshotted:
     """Answers SnapshotEnumerators; sources whose readers have all finished are left out."""
 
     snapshots: Mapping[str, EnumeratorSnapshot]
-    #: What was decided before or during the snapshots: it is in none of them as something that is still to be done.
+    #: Splits assigned before or during the snapshots; no snapshot has them as unassigned.
     assigned: Assigned = field(default_factory=dict[str, dict[int, tuple[bytes, ...]]])
 
 
 @dataclass(frozen=True, slots=True)
 class AccumulatorsMerged:
-    """Answers MergeAccumulators: all that has been counted, by the uids of the operators that have counted."""
+    """Answers MergeAccumulators: all accumulators so far, by operator uid."""
 
     accumulators: Mapping[str, dict[str, StoredAccumulator]]
 
 
 @dataclass(frozen=True, slots=True)
 class MergeFailed:
-    """Answers MergeAccumulators: an accumulator of a user's function raised, or does not fit the others."""
+    """Answers MergeAccumulators: a user's accumulator raised, or does not fit the others of its name."""
 
     failure: TaskFailure
 
 
 @dataclass(frozen=True, slots=True)
 class EpochEnded:
-    """Answers RunEpoch and NotifyListeners: Spark ran it to its end."""
+    """Answers RunEpoch and NotifyListeners: the Spark job ran to its end."""
 
     outcome: EpochOutcome
-    #: How long it took.
+    #: Its duration in milliseconds.
     wall_ms: int
 
 
 @dataclass(frozen=True, slots=True)
 class EpochLost:
-    """Answers RunEpoch: it ended early for a reason that is not the user's, or because of CancelEpoch."""
+    """Answers RunEpoch: the Spark job ended early, because of CancelEpoch or for a reason outside of user code."""
 
     error: Exception
 
@@ -171,20 +171,20 @@ class EpochObserved:
     """Answers ObserveEpoch."""
 
     tasks_done: int
-    #: The subtasks whose tasks run, as a person would name them.
+    #: The subtasks whose tasks run, as shown to users.
     running: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class EpochFailed:
-    """Answers RunEpoch: it failed for a reason that running it again does not heal."""
+    """Answers RunEpoch: the epoch failed for a reason that another attempt does not mend."""
 
     error: Exception
 
 
 @dataclass(frozen=True, slots=True)
 class Committed:
-    """Answers Commit: what is not in `retry` is published, but for what the committer has given up."""
+    """Answers Commit: all committables are published, except those in `retry` and those that the committer gave up."""
 
     uid: str
     retry: tuple[Committable, ...] = ()
@@ -193,12 +193,12 @@ class Committed:
 
 @dataclass(frozen=True, slots=True)
 class OutputsDelivered:
-    """Answers DeliverOutputs: the program has all of it."""
+    """Answers DeliverOutputs: the program has all of the output."""
 
 
 @dataclass(frozen=True, slots=True)
 class CommitFailed:
-    """Answers Commit: the committer raised, or gave a committable up for a reason that it does not know."""
+    """Answers Commit: the committer raised, or gave a committable up for an unknown reason."""
 
     uid: str
     error: Exception
@@ -213,14 +213,14 @@ class AlarmFired:
 
 @dataclass(frozen=True, slots=True)
 class InstructionFailed:
-    """Answers an instruction that could not be performed: storage failed, or an enumerator raised."""
+    """Answers an instruction that failed: storage failed, or an enumerator raised."""
 
     error: Exception
 
 
 @dataclass(frozen=True, slots=True)
 class DriverFailed:
-    """Something on the driver failed that answers no instruction: a handler of an enumerator, or a full pipe."""
+    """Something failed on the driver outside of an instruction, such as a handler of an enumerator."""
 
     error: Exception
 

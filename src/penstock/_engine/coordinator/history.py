@@ -1,4 +1,4 @@
-"""The last events of a job, for the text of an error that is a bug of ours."""
+"""The last events of a job, for the text of an `InternalError`."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ if TYPE_CHECKING:
     from penstock._engine.coordinator.phases import Phase
     from penstock._engine.protocol.clocks import Moment
 
-#: Events that are told.
+#: The number of events that are kept.
 LENGTH: Final = 50
-#: Most characters of a value that are told with its event.
+#: The longest text of a value, in characters.
 _WIDTH: Final = 60
 
 
 class EventHistory:
-    """Keeps the last events: when each one came, in which phase, and what of it is short and no user's data."""
+    """Keeps the last events: time, phase, and those fields that are short and no user data."""
 
     def __init__(self) -> None:
         self._entries: deque[tuple[int, str, str]] = deque(maxlen=LENGTH)
@@ -27,7 +27,7 @@ class EventHistory:
         self._entries.append((now.passed_ms, phase.name, _told(event)))
 
     def __str__(self) -> str:
-        """Tell the events, oldest first, each with the milliseconds between it and the last one."""
+        """List the events, oldest first, each with the milliseconds between it and the last one."""
         if not self._entries:
             return ""
         last_ms = self._entries[-1][0]
@@ -36,7 +36,7 @@ class EventHistory:
 
 
 def _told(event: Any) -> str:
-    """Tell an event by its type, and by its fields that are numbers and texts; of an error, by its type."""
+    """Return the text of an event: its type, its numbers and texts, and the types of errors."""
     shown: list[str] = []
     for field in fields(event):
         value = getattr(event, field.name)

@@ -1,7 +1,7 @@
 """The instructions that a coordinator gives the driver.
 
-Each instruction is one step in the world, and fault tests stop between any two.
-An instruction that is answered names its events; the others have no answer.
+Each instruction is one action with an effect outside, and fault tests stop between any two. The docstring of an
+answered instruction names its events; the others have no answer.
 """
 
 from __future__ import annotations
@@ -29,15 +29,15 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class ListJobs:
-    """Look up the jobs below the checkpoint directory: JobsListed or InstructionFailed."""
+    """Look up the jobs in the checkpoint directory: JobsListed or InstructionFailed."""
 
-    #: The name that one is looked for by.
+    #: The name of the job to find.
     job_name: str
 
 
 @dataclass(frozen=True, slots=True)
 class FindLaterCheckpoint:
-    """Look up who has gone on behind a checkpoint or savepoint: LaterCheckpointFound."""
+    """Look up which jobs have continued from a checkpoint or savepoint: LaterCheckpointFound."""
 
     #: The checkpoint or savepoint, as in `ReadChainEntry`.
     path: str
@@ -49,7 +49,7 @@ class FindLaterCheckpoint:
 
 @dataclass(frozen=True, slots=True)
 class RecordStart:
-    """Store that of all jobs of its name this one was claimed last: StartRecorded or InstructionFailed."""
+    """Record that this job was started last of all jobs of its name: StartRecorded or InstructionFailed."""
 
     job_name: str
     job_id: str
@@ -57,15 +57,15 @@ class RecordStart:
 
 @dataclass(frozen=True, slots=True)
 class ReadMark:
-    """Read the mark of the checkpoint directory, or give it one: MarkRead or InstructionFailed."""
+    """Read the mark of the checkpoint directory, or make it: MarkRead or InstructionFailed."""
 
-    #: The mark that it gets where it has none.
+    #: The mark that a directory without one gets.
     fresh: str
 
 
 @dataclass(frozen=True, slots=True)
 class ListChainEntries:
-    """Look up the ids of a job's chain: ChainEntriesListed or InstructionFailed."""
+    """List the ids of a job's chain: ChainEntriesListed or InstructionFailed."""
 
     job_id: str
 
@@ -79,23 +79,23 @@ class ReadChainEntry:
 
 @dataclass(frozen=True, slots=True)
 class PutChainEntry:
-    """Put an entry where its id says, unless there is one: ChainEntryStored, ChainEntryTaken or ChainEntryUncertain."""
+    """Put an entry under its id if that is free: ChainEntryStored, ChainEntryTaken or ChainEntryUncertain."""
 
     entry: ChainEntry
 
 
 @dataclass(frozen=True, slots=True)
 class AdoptGraph:
-    """Run the job in this form from now on: with the max parallelism of the state that it starts from."""
+    """Run the job with this graph from now on, which has the max parallelism of the restored state."""
 
     graph: JobGraph
 
 
 @dataclass(frozen=True, slots=True)
 class CopyState:
-    """Copy files of another job's or directory's checkpoint, for this job: StateCopied or InstructionFailed."""
+    """Copy state files of another job's checkpoint for this job: StateCopied or InstructionFailed."""
 
-    #: The checkpoint that names them, as it was read.
+    #: The path of the checkpoint that names them.
     checkpoint: str
     #: Their paths below its directory, each with the path of the copy.
     files: tuple[tuple[str, str], ...]
@@ -103,37 +103,37 @@ class CopyState:
 
 @dataclass(frozen=True, slots=True)
 class StoreState:
-    """Write small state that the metadata has no room for to files: StateStored or InstructionFailed."""
+    """Write state to files that the metadata has no room for: StateStored or InstructionFailed."""
 
     files: tuple[tuple[str, bytes], ...]
 
 
 @dataclass(frozen=True, slots=True)
 class StartEnumerators:
-    """Make and start the enumerators of a job's start, by source uid: EnumeratorsCalled or InstructionFailed."""
+    """Make and start the enumerators of a job, by source uid: EnumeratorsCalled or InstructionFailed."""
 
     sources: Mapping[str, EnumeratorStart]
 
 
 @dataclass(frozen=True, slots=True)
 class CallEnumerators:
-    """Tell enumerators of a checkpoint and what readers sent: EnumeratorsCalled or InstructionFailed."""
+    """Notify enumerators of a checkpoint and deliver their readers' events: EnumeratorsCalled or InstructionFailed."""
 
-    #: 0 when none has completed since they started.
+    #: 0 if none has completed since they started.
     completed_checkpoint: int
     deliveries: Mapping[str, EnumeratorDelivery]
 
 
 @dataclass(frozen=True, slots=True)
 class SnapshotEnumerators:
-    """Take the snapshots of all enumerators that run: EnumeratorsSnapshotted or InstructionFailed."""
+    """Take a snapshot of each running enumerator: EnumeratorsSnapshotted or InstructionFailed."""
 
     checkpoint_id: int
 
 
 @dataclass(frozen=True, slots=True)
 class AccumulatorUpdate:
-    """What one operator subtask has added to its accumulators in an epoch."""
+    """The accumulators of one operator subtask in an epoch."""
 
     uid: str
     subtask: int
@@ -143,9 +143,9 @@ class AccumulatorUpdate:
 
 @dataclass(frozen=True, slots=True)
 class MergeAccumulators:
-    """Add up what an epoch has counted: AccumulatorsMerged, MergeFailed or InstructionFailed."""
+    """Merge the accumulators of an epoch into the job's: AccumulatorsMerged, MergeFailed or InstructionFailed."""
 
-    #: What was counted before, by operator uid and name.
+    #: The accumulators before the epoch, by operator uid and name.
     before: Mapping[str, Mapping[str, StoredAccumulator]]
     #: In the order of the vertices and their subtasks.
     added: tuple[AccumulatorUpdate, ...]
@@ -158,13 +158,13 @@ class CloseEnumerators:
 
 @dataclass(frozen=True, slots=True)
 class RunEpoch:
-    """Begin an epoch on Spark: later EpochEnded, EpochLost or EpochFailed."""
+    """Start an epoch on Spark: later EpochEnded, EpochLost or EpochFailed."""
 
     checkpoint_id: int
-    #: Which try of this checkpoint it is, from 1.
+    #: The number of the attempt at this checkpoint, from 1.
     attempt: int
     job_attempt: int
-    #: Differs from epoch to epoch, so that no slot always has the same subtasks.
+    #: Differs from epoch to epoch, so that slots do not always have the same subtasks.
     rotation: int
     #: Whether the job stops with it.
     stop: StopMode
@@ -175,13 +175,13 @@ class RunEpoch:
 class NotifyListeners:
     """Notify the checkpoint listeners, then close all functions: later EpochEnded, EpochLost or EpochFailed."""
 
-    #: Has notices alone, and makes no checkpoint.
+    #: Holds only notifications, and makes no checkpoint.
     epoch: RunEpoch
 
 
 @dataclass(frozen=True, slots=True)
 class ObserveEpoch:
-    """See how far the running epoch has come: EpochObserved."""
+    """Observe the progress of the running epoch: EpochObserved."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -198,7 +198,7 @@ class WriteSavepoint:
     files: tuple[tuple[str, str], ...]
     #: Written last.
     entry: ChainEntry
-    #: The entry gets its name later, by CompleteSavepoint: until then there is no savepoint.
+    #: Whether CompleteSavepoint names the entry later; until then the savepoint does not exist.
     is_staged: bool = False
 
 
@@ -206,7 +206,8 @@ class WriteSavepoint:
 class CompleteSavepoint:
     """Give the entry of a staged savepoint its name in the background: later SavepointWritten or SavepointFailed.
 
-    What was staged may be gone, or be of another attempt at the same checkpoint. Then all of it is written anew.
+    Staged files may have been deleted, or belong to another attempt at the checkpoint. Then all of them are written
+    again.
     """
 
     path: str
@@ -217,7 +218,7 @@ class CompleteSavepoint:
 
 @dataclass(frozen=True, slots=True)
 class DiscardSavepoint:
-    """Delete in the background what there is of a savepoint that will not be."""
+    """Delete the files of an abandoned savepoint in the background."""
 
     path: str
 
@@ -229,15 +230,15 @@ class SavepointRequest:
     id: int
     #: The savepoint's own directory.
     path: str
-    #: Whether, and how, the job stops with it.
+    #: Whether and how the job stops with it.
     stop: StopMode
-    #: Milliseconds after which a job that has not stopped is cancelled; None to wait as long as it takes.
+    #: Milliseconds after which a job that has not stopped is cancelled; None to wait without limit.
     timeout_ms: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class AnswerSavepoint:
-    """Answer a request for a savepoint: it is complete, or why there is none."""
+    """Answer a request for a savepoint with its completion, or with the reason why there is none."""
 
     request: SavepointRequest
     error: Exception | None
@@ -245,7 +246,7 @@ class AnswerSavepoint:
 
 @dataclass(frozen=True, slots=True)
 class AnswerCheckpoint:
-    """Answer a request for a checkpoint: its id, or why there is none."""
+    """Answer a request for a checkpoint with its id, or with the reason why there is none."""
 
     request_id: int
     checkpoint_id: int
@@ -257,13 +258,13 @@ class Commit:
     """Have a sink's committer publish in the background: later Committed or CommitFailed."""
 
     commit: OutstandingCommit
-    #: Whether an earlier try, in this driver or one before it, may have done it.
+    #: Whether an earlier try, of this or an earlier driver, may have committed it.
     may_be_done: bool
 
 
 @dataclass(frozen=True, slots=True)
 class OperatorOutput:
-    """What one operator printed or collected in an epoch."""
+    """The records that one operator subtask printed or collected in an epoch."""
 
     uid: str
     subtask: int
@@ -276,7 +277,7 @@ class OperatorOutput:
 class DeliverOutputs:
     """Hand outputs to the program: their epoch's checkpoint has completed. OutputsDelivered, or DriverFailed.
 
-    The same instruction again goes on where the try before broke off.
+    A repeated instruction continues where the last try failed.
     """
 
     outputs: tuple[OperatorOutput, ...]
@@ -284,7 +285,7 @@ class DeliverOutputs:
 
 @dataclass(frozen=True, slots=True)
 class SetAlarm:
-    """Set an alarm: AlarmFired after so many milliseconds."""
+    """Set an alarm: AlarmFired after a delay in milliseconds."""
 
     alarm: int
     delay_ms: int
@@ -296,23 +297,23 @@ class DeleteFiles:
 
     job_id: str
     garbage: Garbage
-    #: Checkpoints below this id are not the job's own: they stay, with what they name.
+    #: Checkpoints below this id are not the job's own: they stay, with their files.
     begins: int
 
 
 @dataclass(frozen=True, slots=True)
 class SweepOrphans:
-    """Delete in the background what no kept checkpoint needs and no running epoch can.
+    """Delete orphans in the background: what no kept checkpoint and no running epoch can need.
 
-    That is: checkpoints from `begins` on and older than `before` that are not in `checkpoints`, and shared files that
-    were written for a checkpoint from `begins` up to `before`, are older than a minute and not in `files`.
+    These are checkpoints from `begins` up to `before` that are not in `checkpoints`, and shared files of such
+    checkpoints that are older than a minute and not in `files`.
     """
 
     job_id: str
     before: int
     checkpoints: frozenset[int]
     files: frozenset[str]
-    #: What is below this id is not the job's own.
+    #: Checkpoints below this id are not the job's own.
     begins: int
 
 
@@ -325,7 +326,7 @@ class ChangeStatus:
 
 @dataclass(frozen=True, slots=True)
 class PublishProgress:
-    """Show the job's figures after an epoch, and the epoch itself: its acks, and the state of its checkpoint."""
+    """Publish the job's figures after an epoch, the epoch's acks and the state of its checkpoint."""
 
     progress: JobProgress
     acks: tuple[SubtaskAck, ...]
@@ -334,7 +335,7 @@ class PublishProgress:
 
 @dataclass(frozen=True, slots=True)
 class PublishGivenUp:
-    """Show all that the job's committers have given up, and its figures with that."""
+    """Publish the committables that the job's committers gave up, and the job's figures."""
 
     given_up: tuple[GivenUp, ...]
     progress: JobProgress
@@ -353,12 +354,12 @@ class ReportFailure:
 
 @dataclass(frozen=True, slots=True)
 class LogMessage:
-    """Write a line to the log that a person following the job wants to read."""
+    """Write a line to the log for the users of the job."""
 
     text: str
-    #: What went wrong, when something did.
+    #: The error that it is about, if there is one.
     error: TaskFailure | Exception | None = None
-    #: Shown also where no log was asked for: the job did not do what a start promises.
+    #: Whether it is shown even without a log, because the job differs from what its user expects.
     unexpected: bool = False
 
 
@@ -367,9 +368,9 @@ class EndDriver:
     """End the driver of this job: nothing follows."""
 
     status: JobStatus
-    #: Why a job failed or was given up.
+    #: Why the job failed or its driver gave it up.
     error: TaskFailure | Exception | None
-    #: The newest checkpoint that was kept, as a path below the checkpoint directory.
+    #: The newest retained checkpoint, as a path below the checkpoint directory.
     checkpoint: str | None
 
 
@@ -411,7 +412,7 @@ Instruction: TypeAlias = (
     | EndDriver
 )
 
-#: Calls: the coordinator waits for the answer, which is InstructionFailed when they fail.
+#: Calls: the coordinator waits for their answer, which is InstructionFailed after an error.
 ANSWERED: Final = (
     ListJobs,
     ReadMark,

@@ -1,8 +1,8 @@
 """The coordinator of one job: its life from start to end, one event at a time.
 
-The driver hands in what happened and does what comes back. Nothing here waits, reads a clock or touches the world, so
-any order of events can be tried in a test; `validate` says what must hold after each of them. What a job does while it
-runs is its scheduler's (`scheduler`); which of the two reacts to an event, and how, stands in a table (`reactions`).
+The driver passes events in and performs the returned instructions. The coordinator does no I/O, reads no clock and
+never waits, so tests can try any order of events; `validate` checks the invariants after each. Its scheduler
+(`scheduler`) drives the job while it runs; a table says which of the two reacts to an event, and how (`reactions`).
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ from penstock._engine.coordinator.life.failure_handler import ExecutionFailureHa
 from penstock._engine.coordinator.life.invariants import check
 from penstock._engine.coordinator.life.requests import PendingRequests
 from penstock._engine.coordinator.life.savepoint_copies import SavepointCopies
-from penstock._engine.coordinator.life.start import JobStart, StartPhase
+from penstock._engine.coordinator.life.start import JobStart
 from penstock._engine.coordinator.life.stop import StopWithSavepoint
 from penstock._engine.coordinator.life.termination import JobTermination
-from penstock._engine.coordinator.phases import Phase
+from penstock._engine.coordinator.phases import Phase, StartPhase
 from penstock._engine.coordinator.reactions import CALL_ANSWERS, LIFE, bound
 from penstock._engine.coordinator.restore.origin import adopt_checkpoint
 from penstock._engine.coordinator.schedulers import scheduler_factory
@@ -110,14 +110,14 @@ class JobCoordinator:
         return self._context.taken()
 
     def handle(self, event: ev.Event, now: Moment) -> list[do.Instruction]:
-        """Return what to do after an event.
+        """Return the instructions that follow from an event.
 
         Args:
-            event: What happened.
-            now: When it did.
+            event: The event.
+            now: The time of the event.
 
         Raises:
-            InternalError: A bug of Penstock, behind which the job cannot go on.
+            InternalError: Penstock has a bug, and the job cannot continue.
         """
         context = self._context
         context.now = now
@@ -148,53 +148,53 @@ class JobCoordinator:
 
     @property
     def phase(self) -> Phase:
-        """What the coordinator is doing."""
+        """The coordinator's phase."""
         return self._context.phase
 
     @property
     def state(self) -> JobState:
-        """The state that epochs work on."""
+        """The job's state."""
         return self._state
 
     @property
     def job_id(self) -> str:
-        """The job's id; empty while it is being looked for."""
+        """The job's id; empty while it is unknown."""
         return self._start.job_id
 
     @property
     def chain(self) -> ChainWriter:
-        """The writer of the job's chain, once its next id is claimed."""
+        """The writer of the job's chain, after the takeover."""
         return self._context.chain
 
     @property
     def accumulators(self) -> Mapping[str, Mapping[str, StoredAccumulator]]:
-        """What the job has counted up to its last completed checkpoint, by operator uid and name."""
+        """The accumulators at the last completed checkpoint, by operator uid and name."""
         ended = self._start.already_ended
         return self._state.snapshot.all_accumulators if ended is None else ended.all_accumulators
 
     @property
     def given_up(self) -> tuple[GivenUp, ...]:
-        """What its sinks' committers have given up, oldest first."""
+        """The committables that the sinks' committers gave up, oldest first."""
         ended = self._start.already_ended
         return self._state.given_up if ended is None else ended.given_up or ()
 
     @property
     def unread_splits(self) -> Mapping[str, int]:
-        """How many splits readers have left that have finished, by the uid of the source."""
+        """The number of splits that finished readers left unread, by the uid of the source."""
         return unread_splits(self._state.snapshot)
 
     @property
     def restored(self) -> RestoredCheckpoint | None:
-        """What this driver started from, None without a checkpoint."""
+        """The checkpoint that this driver started from with its state; None without one."""
         return self._start.restored
 
     @property
     def restored_checkpoint_id(self) -> int | None:
-        """The checkpoint that this driver started from, None without one."""
+        """The id of the checkpoint that this driver started from; None without one."""
         return self.restored and self.restored.entry.checkpoint_id
 
     def validate(self) -> None:
-        """Check what must hold between two events; raises InternalError."""
+        """Check the invariants between two events; raise InternalError if one is broken."""
         finished = self._context.status is JobStatus.FINISHED and self._start.already_ended is None
         check(
             self._context,
@@ -207,13 +207,13 @@ class JobCoordinator:
     # ----------------------------------------------------------------------------------------------------- the start
 
     def start_answered(self, event: ev.Event) -> None:
-        """Go on with the start."""
+        """Continue with the start."""
         self._context.emit(*self._start.handle(event, self._context.now.now_ms))
         if self._start.phase is StartPhase.DONE:
             self._started()
 
     def _started(self) -> None:
-        """Go on after the claim."""
+        """Continue after the takeover."""
         ended = self._start.already_ended
         if ended is not None:
             text = f"Job {ended.job_name!r} has {ended.kind.value} already; there is nothing to run"
@@ -244,56 +244,56 @@ class JobCoordinator:
             self._scheduler.recover()
 
     def state_copied(self, _: ev.StateCopied) -> None:
-        """Run the job: what it starts from is its own."""
+        """Run the job: its state files are its own now."""
         self._scheduler.recover()
 
     # --------------------------------------------------------------------------------------- what runs, and its answers
 
     def call_failed(self, event: ev.InstructionFailed | ev.MergeFailed) -> None:
-        """Break off because of an instruction that could not be performed."""
+        """Fail the job because of an instruction that failed."""
         self.fail(event.failure if isinstance(event, ev.MergeFailed) else event.error)
 
     def call_abandoned(self, _: ev.Event) -> None:
-        """Note that an instruction is done of a job that breaks off."""
+        """Note the answer to a call of a job that is being torn down."""
         self.check_stopped()
 
     def driver_failed(self, event: ev.DriverFailed) -> None:
-        """Break off because of what failed on the driver."""
+        """Fail the job because of an error on the driver."""
         self.fail(event.error)
 
     def alarm_fired(self, event: ev.AlarmFired) -> None:
-        """Do what an alarm was set for."""
+        """Call the function of an alarm."""
         self._context.ring(event.alarm)
 
     def commit_answered(self, event: ev.Committed | ev.CommitFailed) -> None:
-        """Go on after a commit."""
+        """Continue after a commit."""
         if self._commits.answered(event):
             self._scheduler.commits_moved()
 
     def outputs_delivered(self, _: ev.OutputsDelivered) -> None:
-        """Go on once the program has its output."""
+        """Continue once the program has its output."""
         self._output.done()
         self._scheduler.check_finished()
 
     # ---------------------------------------------------------------------------------------------- what is asked of it
 
     def cancel_requested(self, _: ev.CancelRequested) -> None:
-        """Break off because the job was cancelled."""
+        """Cancel the job."""
         self._cancel()
 
     def checkpoint_requested(self, event: ev.CheckpointRequested) -> None:
-        """Take up, or refuse, a request for a checkpoint."""
+        """Accept or refuse a request for a checkpoint."""
         self._requests.request_checkpoint(event.id)
         self._scheduler.hurry()
 
     def savepoint_requested(self, event: ev.SavepointRequested) -> None:
-        """Take up, or refuse, a request for a savepoint or a stop."""
+        """Accept or refuse a request for a savepoint or a stop."""
         self._requests.request_savepoint(event.request)
         if self._requests.waiting:
             self._scheduler.hurry()
 
     def savepoint_answered(self, event: ev.SavepointWritten | ev.SavepointFailed) -> None:
-        """Go on after a savepoint was written, or could not be."""
+        """Continue after a savepoint was written or has failed."""
         self._stop.heard(event)
         self.check_stopped()
         self._scheduler.check_finished()
@@ -301,10 +301,10 @@ class JobCoordinator:
     # -------------------------------------------------------------------------------------------------------- entries
 
     def entry_answered(self, event: ev.ChainEntryStored | ev.ChainEntryTaken | ev.ChainEntryUncertain) -> None:
-        """Go on after an entry was put: a checkpoint, that the job goes on, or its end."""
+        """Continue after a chain entry was put: of a checkpoint, of a stop that was given up, or of the job's end."""
         entry = self._context.entry
         if entry is None:
-            raise InternalError(f"A job in phase {self._context.phase.name} has put no record.")
+            raise InternalError(f"A job in phase {self._context.phase.name} has put no chain entry.")
         match event:
             case ev.ChainEntryUncertain(error):
                 self._entry_uncertain(error)
@@ -337,7 +337,7 @@ class JobCoordinator:
             self.fail(error)
 
     def _other_entry(self, existing: ChainEntry) -> None:
-        """React to another entry in the place of ours."""
+        """React to another chain entry under the id of ours."""
         if existing.run_id != self._identity.run_id:
             error = FencedError(
                 self._context.chain.job_id, existing.checkpoint_id, self._identity.run_id, existing.run_id
@@ -346,7 +346,7 @@ class JobCoordinator:
             self._scheduler.reset()
             self._termination.end(JobStatus.SUSPENDED, error)
             return
-        # A write of our own that was given up as uncertain had arrived: that one is the checkpoint.
+        # An earlier write of this driver with an unknown outcome was stored: its entry is the checkpoint.
         self._context.chain.stored(existing)
         self._scheduler.entry_found(existing)
         if self._context.phase is Phase.CLOSING:
@@ -356,25 +356,25 @@ class JobCoordinator:
         else:
             self.go_back()
 
-    # ------------------------------------------------------------------------------- breaking off, the end (`JobLife`)
+    # ------------------------------------------------------------------------------- failures, the end (`JobLife`)
 
     def fail(self, cause: Cause) -> None:
-        """Break off because of an error."""
+        """Fail the job because of an error: it restarts or ends."""
         self._failure_handler.fail(cause)
 
     def _cancel(self) -> None:
         self._failure_handler.cancel()
 
     def go_back(self) -> None:
-        """Go on from the last completed checkpoint at once, though nothing has failed."""
+        """Restart from the last completed checkpoint at once, without a failure."""
         self._failure_handler.go_back()
 
     def check_stopped(self) -> None:
-        """Go on with breaking off, if the job does and nothing is on its way any more."""
+        """Continue the teardown, if the job is being torn down and no answer is due any more."""
         self._failure_handler.check()
 
     def leave(self) -> None:
-        """End the job: all is committed and handed over, and functions that listen have heard of it."""
+        """End the job: everything is committed and delivered, and checkpoint listeners are notified."""
         stop = self._stop
         if stop.checkpoint is None:
             self._termination.close(ChainEntryKind.FINISHED)

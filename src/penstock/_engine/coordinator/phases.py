@@ -19,57 +19,79 @@ from penstock.common.job_status import JobStatus
 
 
 class Phase(Enum):
-    """What a job's coordinator is doing."""
+    """A phase of a job's coordinator."""
 
-    #: Finding the job, choosing what to restore, claiming the next id.
+    #: The driver finds the job, chooses what to restore, and takes the job over.
     STARTING = auto()
-    #: The job is ours; files of a checkpoint from elsewhere are being copied.
+    #: The takeover is stored; files of a checkpoint from elsewhere are being copied.
     CREATED = auto()
     #: The outstanding commits of the checkpoint are being done, before anything new is read.
     RECOVERING = auto()
     #: Enumerators start and readers register.
     OPENING = auto()
-    #: A checkpoint has completed: enumerators hear of it, and what their readers sent.
+    #: A checkpoint has completed: enumerators are notified and get their readers' events.
     SETTLING = auto()
-    #: Nothing to do before a moment in time.
+    #: The next epoch waits for its time.
     PAUSED = auto()
     #: An epoch runs on Spark.
     EPOCH = auto()
     #: The epoch counts; accumulators are added up, enumerators take their snapshots.
     SNAPSHOTTING = auto()
-    #: State that is too much for the metadata goes to files.
+    #: State that the metadata has no room for is being written to files.
     STORING = auto()
-    #: The job stops with this epoch: the savepoint is written, all but the name of its entry.
+    #: The job stops with this epoch: its savepoint is being written, except for the name of its metadata.
     EXPORTING = auto()
-    #: The epoch's entry waits until a sink has committed the checkpoint before the last.
+    #: The chain entry waits until each sink has committed the checkpoint before the last.
     AWAITING_ROOM = auto()
-    #: The entry is on its way: the commit point.
+    #: The chain entry is being stored: the commit point.
     RECORDING = auto()
-    #: The job stops with the checkpoint that has completed: the savepoint's own entry gets its name.
+    #: The job stops with the completed checkpoint: its savepoint is being named.
     SAVING = auto()
-    #: That savepoint cannot be: the entry is on its way which says that the job goes on.
+    #: The savepoint could not be named: the chain entry that lets the job continue is being stored.
     RESUMING = auto()
-    #: The savepoint is there: enumerators hear of the checkpoint that the job stops with.
+    #: The savepoint exists: enumerators are notified of the checkpoint that the job stops with.
     NOTIFYING = auto()
-    #: All subtasks have finished, or the savepoint is there; the last commits are being done.
+    #: All subtasks have finished, or the savepoint exists; the last commits are being done.
     FINISHING = auto()
-    #: All is committed: functions that listen hear of the last checkpoint, and all are closed.
+    #: Everything is committed: checkpoint listeners are notified of the last checkpoint, and functions are closed.
     RELEASING = auto()
-    #: The job has failed and will start again; what runs is being ended.
+    #: The job has failed and will restart; it is being torn down.
     TEARDOWN = auto()
     #: The job waits for its restart.
     BACKING_OFF = auto()
-    #: The job has failed for good; what runs is being ended.
+    #: The job has failed for good; it is being torn down.
     FAILING = auto()
-    #: The job was cancelled; what runs is being ended.
+    #: The job was cancelled; it is being torn down.
     CANCELLING = auto()
-    #: The terminal entry is on its way.
+    #: The terminal entry is being stored.
     CLOSING = auto()
     #: Nothing follows.
     ENDED = auto()
 
 
-#: The phases of a job that runs: each of them can break off.
+class StartPhase(Enum):
+    """A phase of the start of a job: what the driver waits for."""
+
+    NEW = auto()
+    FINDING_JOB = auto()
+    #: There is no job of that name yet: its id will come from the name and the mark of the directory.
+    NAMING_JOB = auto()
+    LISTING = auto()
+    #: The newest entry of the chain, which says what the job owns.
+    LOOKING = auto()
+    #: The entry of the checkpoint to restore.
+    READING = auto()
+    #: The later checkpoints of the job whose checkpoint the user has named.
+    COMPARING = auto()
+    TAKING_OVER = auto()
+    #: Whether another driver has taken the job over at the same time.
+    VERIFYING = auto()
+    #: The job's new place in the start order of its name.
+    RECORDING_START = auto()
+    DONE = auto()
+
+
+#: The phases of a running job, each of which can fail.
 RUNNING: Final = frozenset(
     {
         Phase.RECOVERING,
@@ -90,7 +112,7 @@ RUNNING: Final = frozenset(
     }
 )
 
-#: The phases in which what runs is being ended, and no new work begins.
+#: The phases of a teardown, in which no new work begins.
 STOPPING: Final = frozenset({Phase.TEARDOWN, Phase.FAILING, Phase.CANCELLING})
 
 #: The phases of an epoch between its end and its commit point.
@@ -127,7 +149,7 @@ MOVES: Final[dict[Phase, frozenset[Phase]]] = {
     phase: onward | (STOPPING if phase in RUNNING else frozenset()) for phase, onward in _ONWARD.items()
 }
 
-#: The status that a phase shows; a phase that is not named keeps the one before.
+#: The status that a phase shows; other phases keep the one before.
 STATUS: Final[dict[Phase, JobStatus]] = {
     Phase.STARTING: JobStatus.INITIALIZING,
     Phase.CREATED: JobStatus.CREATED,

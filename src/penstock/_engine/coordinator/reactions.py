@@ -1,39 +1,40 @@
-"""What a job's coordinator does in which phase about which event: a table, and the making of it.
+"""The table of reactions: the method of a job's coordinator that handles an event in a phase.
 
-The rules of a job's life are here. Those of its progress are its scheduler's (`epochs.reactions`). An event that no
-rule expects in the phase of the job is refused: something has gone wrong inside of Penstock.
+The rules of a job's start and of its life are here, those of its progress in its scheduler's package
+(`epochs.reactions`). An event without a rule in the job's phase is a bug of Penstock, and is refused.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from enum import Enum
+from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
 
 from penstock._engine.coordinator import events as ev
-from penstock._engine.coordinator.phases import RUNNING, STOPPING, Phase
+from penstock._engine.coordinator.phases import RUNNING, STOPPING, Phase, StartPhase
 from penstock.errors import InternalError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Callable, Iterable
+
+
+PhaseT = TypeVar("PhaseT", bound=Enum)
 
 
 @dataclass(frozen=True, slots=True)
-class Rule:
-    """In some phases, some events have one reaction."""
+class Rule(Generic[PhaseT]):
+    """One reaction to some events in some phases."""
 
     #: The name of a method, which takes the event.
     reaction: str
     events: tuple[type[Any], ...]
-    phases: frozenset[Phase]
+    phases: frozenset[PhaseT]
 
 
-#: By phase and type of event: the name of the reaction.
-Table: TypeAlias = "Mapping[tuple[Phase, type[Any]], str]"
-
-#: The phases of a job that has not ended, and of those that are behind its claim.
+#: The phases of a job that has not ended, and those after its takeover.
 LIVE: Final = frozenset(Phase) - {Phase.ENDED}
 TAKEN_OVER: Final = LIVE - {Phase.STARTING, Phase.CREATED}
-#: The answers to calls (`Desk.call`).
+#: The answers to calls (`CoordinatorContext.call`).
 CALL_ANSWERS: Final = (
     ev.StateCopied,
     ev.StateStored,
@@ -43,28 +44,34 @@ CALL_ANSWERS: Final = (
     ev.MergeFailed,
     ev.InstructionFailed,
 )
-_RECORDS: Final = (ev.ChainEntryStored, ev.ChainEntryTaken, ev.ChainEntryUncertain)
+_ENTRY_ANSWERS: Final = (ev.ChainEntryStored, ev.ChainEntryTaken, ev.ChainEntryUncertain)
+
+#: The start of a job.
+START: Final = (
+    Rule("jobs_listed", (ev.JobsListed,), frozenset({StartPhase.FINDING_JOB})),
+    Rule("mark_read", (ev.MarkRead,), frozenset({StartPhase.NAMING_JOB})),
+    Rule("entries_listed", (ev.ChainEntriesListed,), frozenset({StartPhase.LISTING})),
+    Rule("newest_read", (ev.ChainEntryRead,), frozenset({StartPhase.LOOKING})),
+    Rule("newest_failed", (ev.InstructionFailed,), frozenset({StartPhase.LOOKING})),
+    Rule("entry_read", (ev.ChainEntryRead,), frozenset({StartPhase.READING})),
+    Rule("later_checkpoint_found", (ev.LaterCheckpointFound,), frozenset({StartPhase.COMPARING})),
+    Rule("takeover_answered", _ENTRY_ANSWERS, frozenset({StartPhase.TAKING_OVER})),
+    Rule("takeover_verified", (ev.ChainEntriesListed,), frozenset({StartPhase.VERIFYING})),
+    Rule("start_recorded", (ev.StartRecorded,), frozenset({StartPhase.RECORDING_START})),
+    Rule("failed", (ev.InstructionFailed,), frozenset(StartPhase) - {StartPhase.LOOKING}),
+)
 
 #: The life of a job.
 LIFE: Final = (
     Rule(
         "start_answered",
-        (
-            ev.JobsListed,
-            ev.MarkRead,
-            ev.LaterCheckpointFound,
-            ev.StartRecorded,
-            ev.ChainEntriesListed,
-            ev.ChainEntryRead,
-            *_RECORDS,
-            ev.InstructionFailed,
-        ),
+        tuple(dict.fromkeys(event for rule in START for event in rule.events)),
         frozenset({Phase.STARTING}),
     ),
     Rule("state_copied", (ev.StateCopied,), frozenset({Phase.CREATED})),
     Rule("call_failed", (ev.InstructionFailed, ev.MergeFailed), RUNNING | {Phase.CREATED}),
     Rule("call_abandoned", CALL_ANSWERS, STOPPING),
-    Rule("entry_answered", _RECORDS, STOPPING | {Phase.RECORDING, Phase.RESUMING, Phase.CLOSING}),
+    Rule("entry_answered", _ENTRY_ANSWERS, STOPPING | {Phase.RECORDING, Phase.RESUMING, Phase.CLOSING}),
     Rule("driver_failed", (ev.DriverFailed,), LIVE),
     Rule("cancel_requested", (ev.CancelRequested,), LIVE),
     Rule("checkpoint_requested", (ev.CheckpointRequested,), LIVE),
@@ -76,13 +83,13 @@ LIFE: Final = (
 )
 
 
-def table_of(*rules: Iterable[Rule]) -> dict[tuple[Phase, type[Any]], str]:
-    """Return the table of all rules.
+def table_of(*rules: Iterable[Rule[PhaseT]]) -> dict[tuple[PhaseT, type[Any]], str]:
+    """Return the name of the reaction by phase and type of event.
 
     Raises:
-        InternalError: Two of them are about the same event in the same phase.
+        InternalError: Two rules are about the same event in the same phase.
     """
-    table: dict[tuple[Phase, type[Any]], str] = {}
+    table: dict[tuple[PhaseT, type[Any]], str] = {}
     for rule in (rule for group in rules for rule in group):
         for phase in rule.phases:
             for event in rule.events:
@@ -92,6 +99,6 @@ def table_of(*rules: Iterable[Rule]) -> dict[tuple[Phase, type[Any]], str]:
     return table
 
 
-def bound(rules: Iterable[Rule], target: object) -> dict[str, Callable[[Any], None]]:
+def bound(rules: Iterable[Rule[Any]], target: object) -> dict[str, Callable[[Any], Any]]:
     """Return the reactions of an object, by name."""
     return {rule.reaction: getattr(target, rule.reaction) for rule in rules}

@@ -1,4 +1,4 @@
-"""How a job makes progress, apart from its life: the interface between the two.
+"""The interface between the life of a job and its way of progress.
 
 The life of a job is its start, its failures, its savepoints and its end. Progress is what a running job does in
 between. Source: Flink's ``SchedulerNG``, which a ``JobMaster`` drives without knowing whether the job is a stream.
@@ -19,81 +19,81 @@ Cause: TypeAlias = TaskFailure | Exception
 
 
 class JobLife(Protocol):
-    """What progress asks of the life of its job."""
+    """The calls from a scheduler to the life of its job."""
 
     def fail(self, cause: Cause) -> None:
-        """Break off because of an error."""
+        """Fail the job because of an error: it restarts or ends."""
 
     def go_back(self) -> None:
-        """Go on from the last completed checkpoint at once, though nothing has failed."""
+        """Restart from the last completed checkpoint at once, without a failure."""
 
     def check_stopped(self) -> None:
-        """Go on with breaking off, if the job does and nothing is on its way any more."""
+        """Continue the teardown, if the job is being torn down and no answer is due any more."""
 
     def leave(self) -> None:
-        """End the job: all is committed and handed over, and functions that listen have heard of it."""
+        """End the job: everything is committed and delivered, and checkpoint listeners are notified."""
 
 
 class Scheduler(ABC):
-    """The way in which one job makes progress.
+    """Makes the progress of one job.
 
-    Each implementation brings a table of the events that it takes (`reactions`); here is what the life of the job asks
-    of it.
+    Each implementation has a table of the events that it handles (`reactions`); these methods are the calls from the
+    life of the job.
     """
 
     @abstractmethod
     def recover(self) -> None:
-        """Take up the last completed checkpoint, and go on from there."""
+        """Continue from the last completed checkpoint."""
 
     @abstractmethod
     def hurry(self) -> None:
-        """Make the next checkpoint without a pause: it was asked for."""
+        """Make the next checkpoint without a pause, because it was requested."""
 
     @abstractmethod
     def interrupt(self) -> None:
-        """Let go of what is under way; a checkpoint whose record is on its way may still complete."""
+        """Abandon what is under way; a checkpoint whose chain entry is being stored may still complete."""
 
     @abstractmethod
     def reset(self) -> None:
-        """Forget what is under way: nothing of it is on its way any more."""
+        """Forget what was under way; no answer of it is due any more."""
 
     @property
     @abstractmethod
     def has_pending_checkpoint(self) -> bool:
         """Whether a checkpoint is between its last input and its commit point."""
 
-    # -------------------------------------------------------------------------------- the records of its checkpoints
+    # -------------------------------------------------------------------------------- the entries of its checkpoints
 
     @abstractmethod
     def entry_stored(self, entry: ChainEntry) -> None:
-        """Go on after the commit point of a checkpoint."""
+        """Continue after the commit point of a checkpoint."""
 
     @abstractmethod
     def entry_lost(self) -> None:
-        """Let go of a checkpoint whose record was given up as uncertain; it may be found to have arrived."""
+        """Abandon a checkpoint whose chain entry has no known outcome; it may turn out to be stored."""
 
     @abstractmethod
     def entry_found(self, entry: ChainEntry) -> None:
-        """Note that a record of this driver was in the place of the one that was put."""
+        """Complete the abandoned checkpoint if this entry of this driver, which was found on the chain, is its own."""
 
     @abstractmethod
     def commits_moved(self) -> None:
-        """Go on with what waited for a commit."""
+        """Continue with what waited for a commit."""
 
     # ------------------------------------------------------------------------------------------------ a stop, the end
 
     @abstractmethod
     def exported(self) -> None:
-        """Put the record of the checkpoint that the job stops with: its savepoint is safe, but for its name."""
+        """Put the chain entry of the checkpoint that the job stops with: its savepoint is written, but not named."""
 
     @abstractmethod
     def go_on(self) -> None:
-        """Make a normal checkpoint of the one that the job was to stop with."""
+        """Complete the checkpoint of the stop as a normal one, because the stop was given up."""
 
     @abstractmethod
     def saved(self) -> None:
-        """Go on to the end: the savepoint that the job stops with is there."""
+        """Continue to the end: the savepoint that the job stops with exists."""
 
     @abstractmethod
     def check_finished(self) -> None:
-        """Go on with the end once all that the job has made is where it belongs."""
+        """End the job once everything is committed and delivered."""

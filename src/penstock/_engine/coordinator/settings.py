@@ -1,4 +1,4 @@
-"""The settings that decisions depend on, read from the job's configuration once."""
+"""The settings that the coordinator's decisions depend on, read once from the job's configuration."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ LATEST: Final = option_table.LATEST
 
 @dataclass(frozen=True, slots=True)
 class RetentionSettings:
-    """Which checkpoints stay."""
+    """The settings of the retention of checkpoints."""
 
-    #: Newest checkpoints that are kept while the job runs.
+    #: The number of checkpoints that are kept while the job runs.
     retained: int
     on_cancel: bool
     on_failure: bool
-    #: Only where a later start can go on from there.
+    #: Only if a later start can continue from them.
     on_finish: bool = False
 
 
@@ -69,36 +69,36 @@ class JobSettings:
     """The settings of one job that the coordinator's decisions depend on."""
 
     job_name: str
-    #: None: found by the job's name, or random.
+    #: None to find it by the job's name, or to make a random one.
     job_id: str | None
     #: A checkpoint, LATEST, or None for a fresh start.
     recovery_path: str | None
     ignore_unclaimed_state: bool
-    #: The job owns the checkpoint that it is started from, and deletes it when newer ones are there.
+    #: Whether claim mode is CLAIM: the job owns the checkpoint that it starts from, and deletes it after newer ones.
     claim: bool
-    #: Milliseconds that an epoch is to take: the checkpoint interval, or the least pause between two checkpoints where
-    #: that is longer (records flow during the pause). None without checkpointing.
+    #: The intended length of an epoch in milliseconds: the checkpoint interval, or the minimum pause between two
+    #: checkpoints if that is longer (records flow during the pause). None without checkpointing.
     epoch_ms: int | None
     #: The same while a source reports a backlog.
     backlog_epoch_ms: int | None
-    #: An epoch expires when none of its tasks comes to an end for so long.
+    #: An epoch expires when none of its tasks has ended for this long.
     timeout_ms: int
-    #: Epochs in a row that may expire without failing the job.
+    #: The number of epochs in a row that may expire without failing the job.
     tolerable_failures: int
     committer_retries: int
     retention: RetentionSettings
     restart: RestartStrategySettings
-    #: The uids of sources that read what is new when they had finished in what the job starts from.
+    #: The uids of sources that read new input although they had finished in the restored checkpoint.
     reopened_sources: tuple[str, ...] = ()
 
     @property
     def latest(self) -> bool:
-        """Whether the job goes on from its own newest checkpoint."""
+        """Whether the job continues from its own newest checkpoint."""
         return self.recovery_path == LATEST
 
     @classmethod
     def read(cls, configuration: Configuration, job_name: str) -> JobSettings:
-        """Read the settings of a job; raises ConfigurationError for a value that cannot be."""
+        """Read the settings of a job; raise ConfigurationError for an invalid value."""
         interval = configuration.get(option_table.CHECKPOINTING_INTERVAL)
         backlog = configuration.get(option_table.CHECKPOINTING_INTERVAL_DURING_BACKLOG)
         pause = configuration.get(option_table.CHECKPOINTING_MIN_PAUSE)
@@ -127,7 +127,7 @@ class JobSettings:
 
 
 def _epoch_ms(interval: Duration | None, pause: Duration) -> int | None:
-    """Return the length of an epoch; an interval of 0 is none."""
+    """Return the length of an epoch; an interval of 0 means no checkpointing."""
     if interval is None or not interval.to_millis():
         return None
     return max(interval.to_millis(), pause.to_millis())

@@ -1,6 +1,6 @@
 """Makes the error that the program gets from the failure of a task or of the driver.
 
-Of a damaged file the error says which checkpoint can be restored in place of its own.
+The error about a damaged file names an older checkpoint that can be restored instead.
 """
 
 from __future__ import annotations
@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, cast
 
 from penstock._engine.coordinator.checkpoints.snapshots import state_files
 from penstock._engine.protocol.control import TaskFailure
-from penstock._engine.protocol.metadata import ChainEntryKind, decode_chain_entry
-from penstock._engine.protocol.paths import METADATA, checkpoint_ids, checkpoint_path
+from penstock._engine.protocol.metadata import ChainEntryKind
+from penstock._engine.protocol.paths import checkpoint_ids, checkpoint_path
+from penstock._engine.savepoints.chains import readable_entry
 from penstock.errors import (
     CorruptCheckpointError,
     DriverCodeError,
@@ -25,12 +26,11 @@ from penstock.errors import (
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from penstock._engine.protocol.metadata import ChainEntry
     from penstock._engine.storage.checkpoint_storage import CheckpointStorage
 
 
 def driver_code_error(where: str, cause: Exception) -> DriverCodeError:
-    """Wrap an exception out of user code on the driver."""
+    """Wrap an exception of user code that runs on the driver."""
     error = DriverCodeError(where, _one_line(cause))
     error.__cause__ = cause
     return error
@@ -69,7 +69,7 @@ def _from_task(failure: TaskFailure, job_id: str, job_name: str) -> JobExecution
 
 
 def exception_of(failure: TaskFailure) -> BaseException | None:
-    """Return what a task raised; None when this process cannot make it again."""
+    """Return the exception of a task; None if this process cannot unpickle it."""
     if failure.exception is None:
         return None
     try:
@@ -83,36 +83,17 @@ def _one_line(error: Exception) -> str:
     return f"{type(error).__name__}: {error}"
 
 
-def read(storage: CheckpointStorage, checkpoint: str) -> ChainEntry | None:
-    """Read the record of a checkpoint; None when there is none.
-
-    Raises:
-        CorruptCheckpointError: It is damaged.
-    """
-    path = f"{checkpoint}/{METADATA}"
-    data = storage.find(path)
-    return None if data is None else decode_chain_entry(data, storage.full_path(path))
-
-
-def readable(storage: CheckpointStorage, checkpoint: str) -> ChainEntry | None:
-    """Read the record of a checkpoint; None when there is none, or a damaged one."""
-    try:
-        return read(storage, checkpoint)
-    except CorruptCheckpointError:
-        return None
-
-
 def metadata_damage(error: CorruptCheckpointError, storage: CheckpointStorage, checkpoint: str) -> Exception:
-    """Return what to say of a checkpoint whose metadata is damaged."""
+    """Return the error about a checkpoint with damaged metadata."""
     chain = _chain(storage, checkpoint.rpartition("/")[0])
     return _offer(error.path, error.reason, storage, chain[: chain.index(checkpoint)] if checkpoint in chain else [])
 
 
 def state_damage(failures: Iterable[TaskFailure], storage: CheckpointStorage, job_id: str) -> Exception | None:
-    """Return what to say of a damaged state file that a task found; None when it is not for that that they failed.
+    """Return the error about a damaged state file that a task has found; None if the tasks failed for other reasons.
 
     Args:
-        failures: Of an epoch.
+        failures: The failures of an epoch.
         storage: The checkpoint directory.
         job_id: The job.
     """
@@ -131,11 +112,11 @@ def _chain(storage: CheckpointStorage, job: str) -> list[str]:
 def _offer(
     path: str, reason: str, storage: CheckpointStorage, chain: list[str], state_file: str | None = None
 ) -> CorruptCheckpointError:
-    """Name the newest checkpoint of a chain that can be read and does not need a certain file, if there is one."""
+    """Return the error; it names the newest readable checkpoint of a chain that does not need the damaged file."""
     for checkpoint in reversed(chain):
-        record = readable(storage, checkpoint)
-        if record is None or record.kind is not ChainEntryKind.CHECKPOINT or record.snapshot is None:
+        entry = readable_entry(storage, checkpoint)
+        if entry is None or entry.kind is not ChainEntryKind.CHECKPOINT or entry.snapshot is None:
             continue
-        if state_file not in state_files(record.snapshot):
+        if state_file not in state_files(entry.snapshot):
             return CorruptCheckpointError(path, f"{reason}; the one before it is {storage.full_path(checkpoint)}")
     return CorruptCheckpointError(path, reason)

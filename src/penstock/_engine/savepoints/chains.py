@@ -1,4 +1,4 @@
-"""The chain entries of a checkpoint directory's jobs, as they are read from outside of these jobs."""
+"""Reads the chain entries of a checkpoint directory: single ones, and whole chains of jobs."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from penstock._engine.coordinator.checkpoints.snapshots import state_files
 from penstock._engine.protocol.metadata import ChainEntry, ChainEntryKind, decode_chain_entry
-from penstock._engine.protocol.paths import METADATA, checkpoint_ids, checkpoint_path, is_job_directory, metadata_path
+from penstock._engine.protocol.paths import METADATA, checkpoint_ids, checkpoint_path, is_job_directory
 from penstock._engine.storage.opening import local_path
 from penstock.common.paths import real_path
 from penstock.errors import CorruptCheckpointError
@@ -17,9 +17,9 @@ if TYPE_CHECKING:
 
     from penstock._engine.storage.checkpoint_storage import CheckpointStorage
 
-#: Records that, where they name a savepoint, lead to it: the job stops into it, or goes on from it.
+#: Entries that lead to the savepoint that they name: the job stops into it, or continues from it.
 _INTO_SAVEPOINT: Final = frozenset({ChainEntryKind.CHECKPOINT, ChainEntryKind.SUSPENDED, ChainEntryKind.CANCELED})
-#: Records after which there is nothing left to do.
+#: Entries after which the job has nothing left to do.
 _DONE: Final = frozenset({ChainEntryKind.FINISHED, ChainEntryKind.DRAINED})
 
 
@@ -31,7 +31,7 @@ class JobChain:
     job_id: str
     #: By checkpoint id, rising.
     entries: dict[int, ChainEntry]
-    #: Metadata files that are damaged or of another format: what they name is not known.
+    #: Metadata files that are damaged or of an unknown format, so that their state files are unknown.
     unreadable: tuple[str, ...]
 
     @property
@@ -46,12 +46,12 @@ class JobChain:
 
     @property
     def runs(self) -> frozenset[str]:
-        """The runs of the job, all of them: the entries of their starts stay for good."""
+        """All runs of the job: takeover entries are never deleted."""
         return frozenset(run for entry in self.entries.values() for run in (entry.run_id, *entry.runs))
 
     @property
     def doomed(self) -> frozenset[int]:
-        """The checkpoints that the job was about to delete at its end when its process died."""
+        """The checkpoints that the job would have deleted at its end, had its process not died."""
         last = self.newest
         if last is None or not last.is_terminal or last.keeps_checkpoints:
             return frozenset()
@@ -60,7 +60,7 @@ class JobChain:
 
     @property
     def abandoned(self) -> frozenset[int]:
-        """The checkpoints of earlier runs that the last one did not go on from; `latest` needs none of them."""
+        """The checkpoints of earlier runs that the last run did not continue from; `latest` needs none of them."""
         last = self.newest
         if last is None or self.unreadable:
             return frozenset()
@@ -81,29 +81,29 @@ class JobChain:
 
     @property
     def state_files(self) -> frozenset[str]:
-        """The files of state that its checkpoints name."""
+        """The state files that its checkpoints name."""
         return self.files_of(self.living)
 
     @staticmethod
     def files_of(entries: Iterable[ChainEntry]) -> frozenset[str]:
-        """Return the files of state that some entries name."""
+        """Return the state files that some entries name."""
         snapshots = (entry.snapshot for entry in entries if entry.snapshot is not None)
         return frozenset[str]().union(*map(state_files, snapshots))
 
     def start(self) -> tuple[str, ...]:
         """Return the savepoints and checkpoints elsewhere that a start from the newest entry needs.
 
-        That is the savepoint that the job was suspended into or stops into, or what it was started from as long as it
-        has no checkpoint of its own.
+        This is the savepoint that the job was suspended into or stops into. A job without a checkpoint of its own needs
+        the one that it was started from.
         """
         entry, needed, stops = self.newest, list[str](), True
         if entry is not None and entry.kind in _DONE and not entry.keeps_checkpoints:
-            return ()  # nothing starts from there any more, also where a crash has left a checkpoint that was to go
+            return ()  # nothing starts from there any more, even if a crash has kept a checkpoint from its deletion
         while entry is not None:
             if entry.savepoint is not None and entry.kind in _INTO_SAVEPOINT and stops:
                 needed.append(entry.savepoint)
                 break
-            stops = stops and entry.kind is not ChainEntryKind.CANCELED and not entry.resumes  # else it goes on
+            stops = stops and entry.kind is not ChainEntryKind.CANCELED and not entry.resumes  # else the job continues
             if entry.kind is ChainEntryKind.CHECKPOINT or entry.parent is None:
                 break
             above, _, _ = entry.parent.path.rpartition("/")
@@ -119,39 +119,58 @@ def read_chains(storage: CheckpointStorage) -> list[JobChain]:
     return [read_chain(storage, name) for name in storage.names("") if is_job_directory(name)]
 
 
+def read_entry(storage: CheckpointStorage, checkpoint: str) -> ChainEntry | None:
+    """Read the chain entry of a checkpoint; None if there is none.
+
+    Args:
+        storage: The checkpoint directory.
+        checkpoint: The checkpoint's directory, below that one.
+
+    Raises:
+        CorruptCheckpointError: The entry is damaged.
+    """
+    path = f"{checkpoint}/{METADATA}"
+    data = storage.find(path)
+    return None if data is None else decode_chain_entry(data, storage.full_path(path))
+
+
+def readable_entry(storage: CheckpointStorage, checkpoint: str) -> ChainEntry | None:
+    """Read the chain entry of a checkpoint; None if there is none, or a damaged one."""
+    try:
+        return read_entry(storage, checkpoint)
+    except CorruptCheckpointError:
+        return None
+
+
 def read_chain(storage: CheckpointStorage, job_id: str) -> JobChain:
     """Return the chain of one job."""
     entries: dict[int, ChainEntry] = {}
     unreadable: list[str] = []
     for number in checkpoint_ids(storage.names(job_id)):
-        path = metadata_path(job_id, number)
-        data = storage.find(path)
-        if data is None:  # a driver died before its commit point
-            continue
+        checkpoint = checkpoint_path(job_id, number)
         try:
-            entries[number] = decode_chain_entry(data, storage.full_path(path))
+            entry = read_entry(storage, checkpoint)
         except CorruptCheckpointError:
-            unreadable.append(storage.full_path(path))
+            unreadable.append(storage.full_path(f"{checkpoint}/{METADATA}"))
+            continue
+        if entry is not None:  # else a driver died before its commit point
+            entries[number] = entry
     return JobChain(storage, job_id, entries, tuple(unreadable))
 
 
 def last_checkpoint(storage: CheckpointStorage, job_id: str, behind: int) -> int | None:
-    """Return the id of the last checkpoint that a job has completed, None where none is above an id.
+    """Return the id of the last checkpoint that a job has completed after a given one; None if there is none.
 
-    It is told also where that is deleted by now: the entries of starts and ends stay, and name what they follow.
+    The checkpoint may be deleted by now: takeover and terminal entries stay, and name their parent.
 
     Args:
         storage: The checkpoint directory.
         job_id: The job.
-        behind: The id.
+        behind: The id of the given checkpoint.
     """
     for number in reversed([number for number in checkpoint_ids(storage.names(job_id)) if number > behind]):
-        data = storage.find(metadata_path(job_id, number))
-        if data is None:
-            continue
-        try:
-            entry = decode_chain_entry(data, "")
-        except CorruptCheckpointError:
+        entry = readable_entry(storage, checkpoint_path(job_id, number))
+        if entry is None:
             continue
         if entry.kind is ChainEntryKind.CHECKPOINT:
             return number
@@ -162,7 +181,7 @@ def last_checkpoint(storage: CheckpointStorage, job_id: str, behind: int) -> int
 
 
 def same_place(left: str, right: str) -> bool:
-    """Tell whether two paths of savepoints or checkpoints mean the same one once links are resolved."""
+    """Tell whether two paths name the same savepoint or checkpoint once links are resolved."""
     return _bare(left) == _bare(right)
 
 

@@ -12,7 +12,8 @@ from penstock._engine.coordinator import events as ev
 from penstock._engine.coordinator import instructions as do
 from penstock._engine.coordinator.checkpoints.chain import ChainWriter
 from penstock._engine.coordinator.checkpoints.snapshots import fresh_snapshot
-from penstock._engine.coordinator.life.start import JobStart, StartPhase
+from penstock._engine.coordinator.life.start import JobStart
+from penstock._engine.coordinator.phases import StartPhase
 from penstock._engine.protocol.metadata import ChainEntryKind
 from penstock.errors import CheckpointStorageError, CorruptCheckpointError, FencedError, InternalError
 

@@ -29,13 +29,13 @@ SplitT = TypeVar("SplitT", bound=SourceSplit)
 
 @dataclass(frozen=True)  # no slots: with them Python 3.11 cannot make a subscripted generic class
 class RecordsWithSplitIds(Generic[E]):
-    """What one fetch brought.
+    """The result of one fetch.
 
     Source: org.apache.flink.connector.base.source.reader.RecordsWithSplitIds, with lists in place of an iterator.
 
     Args:
         records: The fetched elements by split, in order.
-        finished_splits: Splits that have nothing after these elements.
+        finished_splits: The splits that end after these elements.
     """
 
     records: Mapping[str, list[E]] = field(default_factory=dict[str, "list[E]"])
@@ -50,28 +50,28 @@ class SplitReader(ABC, Generic[E, SplitT]):
 
     @abstractmethod
     def fetch(self) -> RecordsWithSplitIds[E]:
-        """Wait for elements of the added splits and return them; returns early, maybe with nothing, when woken."""
+        """Wait for elements of the added splits and return them; return early, perhaps without any, when woken."""
 
     @abstractmethod
     def add_splits(self, splits: Sequence[SplitT]) -> None:
-        """Fetch these splits too from now on."""
+        """Start fetching these splits."""
 
     def remove_splits(self, split_ids: Sequence[str]) -> None:
-        """Fetch these splits no more; what still comes of them is thrown away."""
+        """Stop fetching these splits; elements that still arrive are dropped."""
 
     def pause_or_resume_splits(self, splits_to_pause: Sequence[str], splits_to_resume: Sequence[str]) -> None:
-        """Stop fetching some splits for now, and go on with others; by default nothing changes."""
+        """Pause some splits and resume others; does nothing by default."""
 
     @abstractmethod
     def wake_up(self) -> None:
         """Make the running ``fetch`` return, or the next one when none is running."""
 
     def close(self) -> None:
-        """Let go of the connection."""
+        """Close the connection."""
 
 
 class SplitFetcher(Generic[E, SplitT]):
-    """One thread with one split reader; ends when it has no splits left."""
+    """One thread with one split reader; it ends when it has no splits left."""
 
     def __init__(self, manager: SplitFetcherManager[E, SplitT], reader: SplitReader[E, SplitT], name: str) -> None:
         self._manager, self._reader = manager, reader
@@ -82,7 +82,7 @@ class SplitFetcher(Generic[E, SplitT]):
         self.fetching = False
 
     def wake_up(self) -> None:
-        """Make the thread look at its commands and at the gate."""
+        """Make the thread check its commands and the gate."""
         self._reader.wake_up()
 
     def _run(self) -> None:
@@ -111,14 +111,14 @@ class SplitFetcher(Generic[E, SplitT]):
 
 
 class SplitFetcherManager(Generic[E, SplitT]):
-    """Starts and stops the fetchers of one reader and holds the queue of what they fetched.
+    """Starts and stops the fetchers of one reader and holds the queue of their results.
 
     Source: org.apache.flink.connector.base.source.reader.fetcher.SplitFetcherManager.
 
     Args:
         split_reader_supplier: Makes the split reader of a fetcher.
-        configuration: The job's; says how many batches may wait and how long closing may take.
-        fetcher_per_split: Give each split a thread of its own; else one thread fetches all splits.
+        configuration: The job's configuration, with the size of the queue and the timeout of closing.
+        fetcher_per_split: Whether each split gets its own thread; else one thread fetches all splits.
     """
 
     def __init__(
@@ -141,7 +141,7 @@ class SplitFetcherManager(Generic[E, SplitT]):
     # ------------------------------------------------------------------------------------- the reader's own thread
 
     def add_splits(self, splits: Sequence[SplitT]) -> None:
-        """Have splits fetched, by running fetchers or by new ones."""
+        """Fetch splits, by running fetchers or by new ones."""
         groups = [[split] for split in splits] if self._fetcher_per_split else [list(splits)]
         for group in groups:
             with self._changed:
@@ -167,14 +167,14 @@ class SplitFetcherManager(Generic[E, SplitT]):
         self._changed.notify_all()
 
     def remove_splits(self, split_ids: Sequence[str]) -> None:
-        """Have splits fetched no more."""
+        """Stop fetching splits."""
         self._command(split_ids, lambda mine: lambda reader: reader.remove_splits(mine))
         with self._changed:
             for fetcher in self._fetchers:
                 fetcher.splits.difference_update(split_ids)
 
     def pause_or_resume_splits(self, splits_to_pause: Sequence[str], splits_to_resume: Sequence[str]) -> None:
-        """Have some splits rest and others go on."""
+        """Pause some splits and resume others."""
         self._command(splits_to_pause, lambda mine: lambda reader: reader.pause_or_resume_splits(mine, []))
         self._command(splits_to_resume, lambda mine: lambda reader: reader.pause_or_resume_splits([], mine))
 
@@ -212,7 +212,7 @@ class SplitFetcherManager(Generic[E, SplitT]):
             return self._changed.wait_for(lambda: bool(self._queue) or self._error is not None, timeout_ms / 1000)
 
     def hold(self) -> None:
-        """Keep all fetchers from fetching, and return when none is in a fetch any more."""
+        """Hold all fetchers, and return when none is in a fetch any more."""
         with self._changed:
             self._held = True
             busy = [fetcher for fetcher in self._fetchers if fetcher.fetching]

@@ -1,10 +1,9 @@
 """A reader without threads, for sources that never keep it waiting: files, sequences, generators.
 
-How far ahead it asks for splits decides two things. An answer takes an epoch, so a reader that finds too few splits at
-hand stands still for the rest of the epoch. And where splits are in the order of time, readers that hold many of them
-are far apart, and windows downstream stay open for all that lies between. So a reader tells at the end of each epoch
-how many splits the next one may take: as many as it has just finished, or twice as many if it had none left then, and
-always one after the current one.
+The number of splits that it requests ahead is a compromise. An answer takes an epoch, so a reader with too few splits
+idles for the rest of the epoch. If splits are in the order of time, readers that hold many of them are far apart, and
+windows downstream stay open for everything between. So a reader requests, at the end of each epoch, as many splits as
+it has just finished, or twice as many if it had none left, and always one after the current one.
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ SplitT = TypeVar("SplitT", bound=SourceSplit)
 
 
 class SplitCursor(ABC, Generic[T, SplitT]):
-    """One open split: a reader of its records that knows how far it has come."""
+    """One open split: it reads the split's records and knows its position."""
 
     @abstractmethod
     def poll_next(self, output: SourceOutput[T]) -> InputStatus:
@@ -36,21 +35,21 @@ class SplitCursor(ABC, Generic[T, SplitT]):
         """Return the split with the position after the last emitted record; later polls must not change it."""
 
     def is_available(self, timeout_ms: int) -> bool:
-        """Wait until a poll may give something; see ``SourceReader.is_available``."""
+        """Wait until a poll may return records; see ``SourceReader.is_available``."""
         del timeout_ms
         return False
 
     def close(self) -> None:
-        """Let go of everything."""
+        """Release all resources."""
 
 
 class SequentialSourceReader(SourceReader[T, SplitT]):
-    """Reads its splits one after the other on the engine's thread; a subclass says how to open one.
+    """Reads its splits one after the other on the engine's thread; a subclass opens them.
 
-    It asks for more splits with each snapshot, as many as the next epoch may take.
+    It requests more splits with each snapshot, as many as the next epoch may need.
 
     Args:
-        context: The reader's surroundings.
+        context: The reader's context.
 
     Example:
         >>> class Letters(SplitCursor[str, "Word"]):
@@ -76,7 +75,7 @@ class SequentialSourceReader(SourceReader[T, SplitT]):
         self._waiting: deque[SplitT] = deque()
         self._cursor: SplitCursor[T, SplitT] | None = None
         self._split_id = ""
-        #: Since the last snapshot.
+        #: The number of splits finished since the last snapshot.
         self._finished = 0
         self._requested = False
         self._no_more_splits = False
@@ -86,7 +85,7 @@ class SequentialSourceReader(SourceReader[T, SplitT]):
         """Open a split at the position that it holds; runs right before its first poll."""
 
     def poll_next(self, output: ReaderOutput[T]) -> InputStatus:
-        """Emit one block of the current split, or go on to the next one."""
+        """Emit one block of the current split, or continue with the next one."""
         if self._cursor is None:
             if not self._waiting:
                 return self._out_of_splits()
@@ -105,13 +104,13 @@ class SequentialSourceReader(SourceReader[T, SplitT]):
         return InputStatus.END_OF_INPUT if self._no_more_splits else InputStatus.NOTHING_AVAILABLE
 
     def is_available(self, timeout_ms: int = 0) -> bool:
-        """Wait for the current split; new splits come with the next epoch only."""
+        """Wait for the current split; new splits arrive only with the next epoch."""
         if self._cursor is not None:
             return self._cursor.is_available(timeout_ms)
         return bool(self._waiting)
 
     def snapshot_state(self, checkpoint_id: int) -> list[SplitT]:
-        """Return the current split and those after it; ask for what the next epoch may take."""
+        """Return the current split and those after it; request splits for the next epoch."""
         del checkpoint_id
         self._request_splits()
         current = [] if self._cursor is None else [self._cursor.snapshot()]
@@ -128,7 +127,7 @@ class SequentialSourceReader(SourceReader[T, SplitT]):
             self._context.send_split_request()
 
     def add_splits(self, splits: list[SplitT]) -> None:
-        """Append splits to the others."""
+        """Append splits to the queue."""
         self._waiting.extend(splits)
         self._requested = False
 

@@ -1,4 +1,4 @@
-"""The reader that lets threads fetch, and emits what they fetched on the engine's thread."""
+"""A reader whose threads fetch elements; it emits them as records on the engine's thread."""
 
 from __future__ import annotations
 
@@ -32,27 +32,27 @@ class RecordEmitter(ABC, Generic[E, T, SplitStateT]):
 
     @abstractmethod
     def emit_record(self, element: E, output: SourceOutput[T], split_state: SplitStateT) -> None:
-        """Emit what one element holds, then move the split's state past it."""
+        """Emit the records of one element, then move the split's state past it."""
 
     def emit_records(self, elements: list[E], output: SourceOutput[T], split_state: SplitStateT) -> None:
-        """Emit a block of elements; overridden by emitters that are faster this way."""
+        """Emit a block of elements; faster emitters override it."""
         for element in elements:
             self.emit_record(element, output, split_state)
 
 
 class RecordEvaluator(ABC, Generic[T]):
-    """Decides on a record whether its split ends there, before its own end.
+    """Decides whether a split ends early, at a certain record.
 
     Source: org.apache.flink.connector.base.source.reader.RecordEvaluator.
     """
 
     @abstractmethod
     def is_end_of_stream(self, record: T) -> bool:
-        """Tell whether the split ends at this record, which is not emitted any more."""
+        """Tell whether the split ends at this record, which is then not emitted."""
 
 
 class _EvaluatedOutput(SourceOutput[Any]):
-    """Passes records on up to the one at which their split ends."""
+    """Passes records on until their split ends."""
 
     def __init__(self, output: SourceOutput[Any], evaluator: RecordEvaluator[Any]) -> None:
         self._output, self._evaluator = output, evaluator
@@ -88,19 +88,19 @@ class _EvaluatedOutput(SourceOutput[Any]):
 
 
 class SourceReaderBase(SourceReader[T, SplitT], Generic[E, T, SplitT, SplitStateT]):
-    """A reader for systems that keep it waiting: threads fetch batches, this emits them.
+    """A reader for systems that keep it waiting: threads fetch batches, and the reader emits them.
 
-    A subclass says how a split becomes a state that can move, and back. The state moves with each emitted element, so a
-    snapshot in the middle of a fetched batch neither repeats nor skips anything. Fetchers are held from a snapshot
-    until the next poll: between epochs nothing is read.
+    A subclass converts a split into a mutable state and back. The state moves with each emitted element, so a snapshot
+    in the middle of a fetched batch neither repeats nor skips anything. Fetchers are held from a snapshot until the
+    next poll: between epochs nothing is read.
 
     Source: org.apache.flink.connector.base.source.reader.SourceReaderBase, FLIP-27.
 
     Args:
         split_fetcher_manager: Runs the fetchers.
         record_emitter: Emits the fetched elements.
-        context: The reader's surroundings.
-        record_evaluator: Ends splits early; None lets each end by itself.
+        context: The reader's context.
+        record_evaluator: Ends splits early; None lets each split end by itself.
     """
 
     def __init__(
@@ -126,7 +126,7 @@ class SourceReaderBase(SourceReader[T, SplitT], Generic[E, T, SplitT, SplitState
 
     @abstractmethod
     def to_split_type(self, split_id: str, split_state: SplitStateT) -> SplitT:
-        """Return the split at the position that its state has come to."""
+        """Return the split at the position of its state."""
 
     @abstractmethod
     def on_split_finished(self, finished_split_ids: dict[str, SplitStateT]) -> None:
@@ -210,7 +210,7 @@ class SourceReaderBase(SourceReader[T, SplitT], Generic[E, T, SplitT, SplitState
         self._no_more_splits = True
 
     def pause_or_resume_splits(self, splits_to_pause: list[str], splits_to_resume: list[str]) -> None:
-        """Have the fetchers leave out some splits."""
+        """Pause some splits and resume others in the fetchers."""
         self._manager.pause_or_resume_splits(splits_to_pause, splits_to_resume)
 
     def close(self) -> None:

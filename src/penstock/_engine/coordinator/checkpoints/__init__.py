@@ -1,1 +1,1 @@
-"""What a checkpoint holds of a job, how an epoch moves it on, and how long it is kept."""
+"""The content of a checkpoint, how an epoch changes it, and how long it is kept."""

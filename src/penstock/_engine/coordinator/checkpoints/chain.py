@@ -1,4 +1,4 @@
-"""Writes a job's chain of entries: the next id, the parent, and the driver that writes."""
+"""Makes the entries of a job's chain: each has the next id, the parent checkpoint and the driver that writes it."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class DriverIdentity:
-    """Who this driver is; the random parts come from outside."""
+    """The identity of this driver; its random parts come from outside."""
 
     #: One start of the job in one driver.
     run_id: str
-    #: The job's id when nothing else gives it one, and the mark of a checkpoint directory that has none.
+    #: The job's id if neither a setting nor its name gives one, and the mark of a checkpoint directory without a mark.
     fresh_job_id: str
     penstock_version: str
 
@@ -38,7 +38,7 @@ class ChainWriter:
     claimed: tuple[str, ...] = ()
     begins: int = 1
     runs: tuple[str, ...] = ()
-    #: Whether the job goes on from the parent although that was to be the last checkpoint before a stop.
+    #: Whether the job continues from the parent although that was to be the last checkpoint before a stop.
     resumes: bool = False
     _writes: Iterator[int] = field(default_factory=lambda: count(1))
 
@@ -52,7 +52,7 @@ class ChainWriter:
         savepoint: str | None = None,
         keeps_checkpoints: bool = True,
     ) -> ChainEntry:
-        """Make the entry with the next id; making it again gives it another nonce."""
+        """Make the entry with the next id; each call gives it another nonce."""
         return ChainEntry(
             kind=kind,
             job_id=self.job_id,
@@ -74,7 +74,7 @@ class ChainWriter:
         )
 
     def savepoint(self, snapshot: JobSnapshot, now_ms: int, *, of: int) -> ChainEntry:
-        """Make the entry of a savepoint of a checkpoint: of the last one, or of the one that comes next."""
+        """Make the entry of a savepoint, which is a copy of the last checkpoint or of the next one."""
         is_last = self.parent is not None and self.parent.checkpoint_id == of
         parent = self.parent if is_last else ParentCheckpoint(of, checkpoint_path(self.job_id, of))
         entry = self.make(ChainEntryKind.SAVEPOINT, now_ms, snapshot)

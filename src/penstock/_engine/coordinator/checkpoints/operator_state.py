@@ -1,6 +1,6 @@
-"""Sharing out operator state: who reads what of it in an epoch, and who has it when the number of subtasks changes.
+"""Shares operator state out: which subtask reads which files in an epoch, and which one owns them after rescaling.
 
-By the handles alone; no file is looked into.
+It works on state handles alone and reads no file.
 """
 
 from __future__ import annotations
@@ -37,9 +37,9 @@ def visible_state(subtasks: Sequence[OperatorSubtaskState], index: int) -> Linea
 def redistribute(subtasks: Sequence[OperatorSubtaskState], parallelism: int) -> list[Lineage]:
     """Return the operator state of each of `parallelism` new subtasks.
 
-    List items go round, and union items get one owner each, for all to see. Those of subtasks that had finished are
-    among them: what is in a list at the end has not been used. A broadcast map comes from a subtask that still runs,
-    if one does.
+    List items are dealt round-robin. Each item of a union list gets one owner, and all subtasks see it. Lists of
+    finished subtasks take part, because items left in a list at the end have not been used. A broadcast map is copied
+    from a running subtask, or from a finished one if none runs.
 
     Args:
         subtasks: All old subtasks of the operator.
@@ -68,7 +68,7 @@ def redistribute(subtasks: Sequence[OperatorSubtaskState], parallelism: int) -> 
 
 
 def _models(subtasks: Sequence[OperatorSubtaskState]) -> list[int]:
-    """Return the subtasks whose broadcast maps are copied: those that run, else all that have any."""
+    """Return the subtasks whose broadcast maps are copied: running ones, or else all that have any."""
     having = [
         index
         for index, subtask in enumerate(subtasks)

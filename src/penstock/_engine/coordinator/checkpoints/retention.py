@@ -1,6 +1,6 @@
-"""Which files of a job may be deleted: old checkpoints, state that no retained checkpoint names, orphans.
+"""Decides which files of a job may be deleted: old checkpoints, state files that no retained checkpoint names, orphans.
 
-Takeover and terminal entries stay for good: an older driver that wakes up must find the id taken that it wants.
+Takeover and terminal entries are never deleted: an older driver that wakes up must find its next id taken.
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ from penstock._engine.coordinator.checkpoints.snapshots import state_files
 if TYPE_CHECKING:
     from penstock._engine.protocol.metadata import ChainEntry, JobSnapshot
 
-#: A losing attempt may still be writing for seconds; what it wrote is removed after this time.
+#: An abandoned attempt may write for some more seconds; its files are removed after this time.
 ORPHAN_AGE_MS: Final = 60_000
 
 
 @dataclass(frozen=True, slots=True)
 class Garbage:
-    """What may be deleted."""
+    """Files that may be deleted."""
 
     #: Ids of checkpoints of this job.
     checkpoints: tuple[int, ...] = ()
@@ -30,7 +30,7 @@ class Garbage:
     claimed: tuple[str, ...] = ()
 
     def __bool__(self) -> bool:
-        """Tell whether there is anything."""
+        """Tell whether there is anything to delete."""
         return bool(self.checkpoints or self.files or self.claimed)
 
 
@@ -38,10 +38,10 @@ class Garbage:
 class RetainedCheckpoint:
     """A checkpoint that stays, and the files that it names."""
 
-    #: None for one that is not on the chain as a checkpoint that the job owns.
+    #: None for a checkpoint that the job does not own, or that is not on its chain.
     checkpoint_id: int | None
     files: frozenset[str]
-    #: Where one from elsewhere is that the job has claimed.
+    #: The path of a checkpoint from elsewhere that the job has claimed.
     claimed: str | None = None
 
 
@@ -49,8 +49,8 @@ class CheckpointRetention:
     """Keeps the newest checkpoints of one job.
 
     Args:
-        retained: How many.
-        passed_ms: When the job started, by the time that passes: drivers before this one may have left something.
+        retained: The number of checkpoints to keep.
+        passed_ms: When the job started, by the monotonic clock; earlier drivers may have left orphans.
         claimed: What the job has claimed from elsewhere.
     """
 
@@ -58,9 +58,9 @@ class CheckpointRetention:
         self._retained = retained
         #: Oldest first.
         self._kept = [RetainedCheckpoint(None, frozenset(), path) for path in claimed]
-        #: What is being copied or handed over.
+        #: Checkpoints that are being copied, or whose output is being delivered.
         self._pinned: list[RetainedCheckpoint] = []
-        #: When orphans are to be looked for, rising.
+        #: The times of the next sweeps for orphans, rising.
         self._sweeps_ms = deque([passed_ms, passed_ms + ORPHAN_AGE_MS])
 
     @property
@@ -79,7 +79,7 @@ class CheckpointRetention:
         self._kept.append(_kept(entry))
 
     def keep_origin(self, snapshot: JobSnapshot) -> None:
-        """Keep the files that a job begins with whose checkpoint is not its own, until newer ones are there."""
+        """Keep the files of the checkpoint that the job starts from, until newer checkpoints replace them."""
         self._kept.append(RetainedCheckpoint(None, state_files(snapshot)))
 
     def pin(self, checkpoint_id: int, files: frozenset[str]) -> RetainedCheckpoint:
@@ -88,12 +88,12 @@ class CheckpointRetention:
         return self._pinned[-1]
 
     def unpin(self, pinned: RetainedCheckpoint) -> Garbage:
-        """Unpin a checkpoint, and return the files that only it still named."""
+        """Unpin a checkpoint, and return the files that no other kept checkpoint names."""
         self._pinned.remove(pinned)
         return Garbage((), tuple(sorted(pinned.files - self.files)))
 
     def drop(self) -> Garbage:
-        """Drop all checkpoints but the newest ones, and return the files that are not needed any more."""
+        """Drop all but the newest checkpoints, and return the files that no kept checkpoint names."""
         own = [place for place, kept in enumerate(self._kept) if kept.checkpoint_id is not None]
         return self._let_go(own[-self._retained] if len(own) >= self._retained else 0)
 
@@ -111,12 +111,12 @@ class CheckpointRetention:
         )
 
     def orphans_possible(self, passed_ms: int) -> None:
-        """Note that an attempt was given up, which may have left files behind and still write some."""
+        """Note an abandoned attempt, which may have left files and may still write some."""
         if not self._sweeps_ms or self._sweeps_ms[-1] < passed_ms + ORPHAN_AGE_MS // 2:
             self._sweeps_ms.append(passed_ms + ORPHAN_AGE_MS)
 
     def sweep_due(self, passed_ms: int) -> bool:
-        """Tell whether orphans are to be looked for now, and count them as looked for."""
+        """Tell whether a sweep for orphans is due, and count it as done."""
         due = bool(self._sweeps_ms) and passed_ms >= self._sweeps_ms[0]
         while self._sweeps_ms and passed_ms >= self._sweeps_ms[0]:
             self._sweeps_ms.popleft()

@@ -1,6 +1,6 @@
-"""The state of a job between two epochs: the fresh state, the state after an epoch, and the dispatch made of it.
+"""The state of a job between two epochs: the initial state, the state after an epoch, and the next dispatch from it.
 
-A checkpoint holds exactly this state, so a restart is nothing but taking the last one up again.
+A checkpoint holds exactly this state, so a restart only has to load the last checkpoint.
 """
 
 from __future__ import annotations
@@ -31,12 +31,12 @@ if TYPE_CHECKING:
     from penstock._engine.protocol.control import SubtaskAck
     from penstock._engine.protocol.state_handle import Lineage, StateHandle
 
-#: A chain of deltas is cut by a snapshot at this length, or once it has half the snapshot's bytes.
+#: A snapshot replaces a chain of deltas of this length, or one with half the bytes of its snapshot.
 MAX_DELTAS: Final = 16
-#: Chains with fewer bytes of deltas are cut by their length alone.
+#: Chains with fewer bytes of deltas are replaced by their length alone.
 _SMALL_CHAIN: Final = 1 << 20
 
-#: What is kept of the state of a subtask that has finished.
+#: Returns the part of a finished subtask's state that a checkpoint keeps.
 _Left: TypeAlias = Callable[[bytes | None], bytes | None]
 #: Events for the reader of (source uid, subtask).
 ReaderEvents: TypeAlias = Callable[[str, int], tuple[bytes, ...]]
@@ -107,11 +107,11 @@ def advance(
 
     Args:
         snapshot: The state before it.
-        acks: One ack of each subtask that it ran.
-        enumerators: By source uid: its coordination after the epoch.
-        outstanding: All commits that are not known to be done, those of this epoch last.
-        drain: What finished in the epoch did so because the job was drained.
-        kept: The uids of operators that keep their state when they have finished.
+        acks: One ack of each subtask that the epoch ran.
+        enumerators: By source uid: the coordinator's state after the epoch.
+        outstanding: All commits that are not known to be done, this epoch's last.
+        drain: The job is being drained, and subtasks that finished in the epoch did so for that reason.
+        kept: The uids of operators that keep their state after they have finished.
         writers: The uids of sinks.
         accumulators: By operator uid: accumulators that have changed in the epoch.
     """
@@ -151,14 +151,14 @@ def advance(
 
 
 def _without_needless(operator: OperatorMetadata, *, keep: bool) -> OperatorMetadata:
-    """Drop the state of an operator that will never run again; one that was drained goes on from a savepoint.
+    """Drop the state of an operator that will never run again, unless it was drained and may continue from a savepoint.
 
-    Splits that were not read stay: a start may let the source go on.
+    Unread splits stay, because a later start may let the source continue.
 
     Args:
         operator: The operator.
-        keep: It may run again, or its functions are still to hear of this checkpoint, perhaps as objects that start
-            from that state.
+        keep: Whether it may run again, or its checkpoint listeners still await this checkpoint and may be made anew
+            from the state.
     """
     if keep or not operator.finished or operator.drained:
         return operator
@@ -168,7 +168,7 @@ def _without_needless(operator: OperatorMetadata, *, keep: bool) -> OperatorMeta
 
 
 def _nothing(state: bytes | None) -> None:
-    """Leave nothing of a state."""
+    """Keep nothing of a state."""
     del state
 
 
@@ -179,7 +179,7 @@ def _advance_operator(
     if part is None:
         return replace(before, finished=ack.finished, drained=drained)
     operator_state = () if part.operator_state is None else (part.operator_state,)
-    if ack.finished and not (drained or keep):  # what others may still need of it
+    if ack.finished and not (drained or keep):  # others may still need a part of it
         return OperatorSubtaskState(state=left(part.state), finished=True, operator_state=operator_state)
     lineage = _extend(before.lineage, part.keyed_state)
     return OperatorSubtaskState(lineage, part.state, ack.finished, drained, operator_state)
@@ -192,7 +192,7 @@ def _extend(lineage: Lineage, handle: StateHandle | None) -> Lineage:
 
 
 def needs_snapshot(lineage: Lineage) -> bool:
-    """Tell whether a chain has grown so long that a new snapshot is cheaper than reading it."""
+    """Tell whether a chain of deltas is so long that a new snapshot is cheaper than reading it."""
     deltas = [handle.size for handle in lineage if handle.kind == "delta"]
     base = sum(handle.size for handle in lineage if handle.kind == "snapshot")
     return len(deltas) >= MAX_DELTAS or (base > 0 and sum(deltas) > max(base // 2, _SMALL_CHAIN))
@@ -210,10 +210,10 @@ def dispatch(
     """Return one subtask's part of the next epoch, without a budget.
 
     Args:
-        snapshot: The state that the epoch starts from.
+        snapshot: The state at the start of the epoch.
         subtask: The subtask.
         inputs: Its channels.
-        events: Gives the events for a source reader.
+        events: Returns the events for a source reader.
         history: Accepted (checkpoint id, token) pairs of this run.
         completed_checkpoint: The job's last checkpoint, 0 at a fresh start.
     """
@@ -251,7 +251,7 @@ def notification(
     """Return the dispatch that notifies the checkpoint listeners of a subtask which runs no further epoch.
 
     Args:
-        snapshot: The state of the checkpoint that they hear of.
+        snapshot: The state of that checkpoint.
         ack: The subtask's part in it.
         history: Accepted (checkpoint id, token) pairs of this run.
         completed_checkpoint: The checkpoint.
@@ -272,7 +272,7 @@ def notification(
 
 
 def resumable(snapshot: JobSnapshot) -> JobSnapshot:
-    """Return a state in which what was drained goes on from where it stood, with new watermarks."""
+    """Return the state in which drained operators continue where they were, with new watermarks."""
     return replace(
         snapshot,
         vertices=tuple(
@@ -307,7 +307,7 @@ def state_files(snapshot: JobSnapshot) -> frozenset[str]:
 
 
 def map_handles(snapshot: JobSnapshot, change: Callable[[StateHandle], StateHandle]) -> JobSnapshot:
-    """Return the state with every handle replaced by what a function makes of it."""
+    """Return the state with a function applied to every handle."""
     return replace(
         snapshot,
         operators={

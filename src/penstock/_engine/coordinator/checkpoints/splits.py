@@ -1,7 +1,7 @@
-"""What finished readers and writers leave: splits return to the enumerator, which assigns them again.
+"""Finds the splits that finished readers left unread; they return to the enumerator, which assigns them again.
 
-A reader has its splits in its state, also when it has finished without having read them to their end. Splits that were
-on the way to it are among the events that were not delivered.
+A reader's state holds its splits, also after it finished without reading them to their end. Splits on the way to it are
+among the undelivered events.
 """
 
 from __future__ import annotations
@@ -19,19 +19,19 @@ if TYPE_CHECKING:
 
 
 def left_unread(state: bytes | None) -> bytes | None:
-    """Return what a checkpoint keeps of the state of a reader that has finished: nothing where it has read it all."""
+    """Return the part of a finished reader's state that a checkpoint keeps: None if it read all its splits."""
     return state if state is not None and decode(state, ReaderState).splits else None
 
 
 def left_by_writer(state: bytes | None) -> bytes | None:
-    """Return what a checkpoint keeps of the state of a writer that has finished: what others are to go on with."""
+    """Return the part of a finished writer's state that a checkpoint keeps, for other writers to continue with."""
     return state if state is not None and decode(state, list[bytes]) else None
 
 
 def unread_splits(snapshot: JobSnapshot) -> dict[str, int]:
-    """Return how many splits readers have left that have finished, by the uid of the source.
+    """Return the number of splits that finished readers left unread, by the uid of the source.
 
-    They are read only if a start lets the source go on. What was drained does, so it has left none.
+    They are read only if a later start lets the source continue. A drained source continues, so it counts none.
     """
     counts = {
         uid: sum(map(_count_left, operator.subtasks))
@@ -48,13 +48,13 @@ def _count_left(reader: OperatorSubtaskState) -> int:
 
 
 def on_the_way(subtask: int, events: Iterable[bytes]) -> tuple[ReturnedSplits, ...]:
-    """Return the splits in events that their reader does not get any more."""
+    """Return the splits in events that will not be delivered to their reader."""
     decoded = map(decode_event, events)
     return tuple(ReturnedSplits(subtask, one.splits, one.version) for one in decoded if isinstance(one, AddSplitsEvent))
 
 
 def splits_of(source: OperatorMetadata) -> tuple[ReturnedSplits, ...]:
-    """Return the splits that the readers of a source have, and those that are on the way to them."""
+    """Return the splits that the readers of a source hold, and the ones on the way to them."""
     undelivered = source.enumerator.undelivered if source.enumerator else {}
     returned: list[ReturnedSplits] = []
     for index, part in enumerate(source.subtasks):

@@ -1,1 +1,1 @@
-"""What follows from a completed checkpoint: sinks commit, and the program gets its output."""
+"""The steps after a completed checkpoint: sinks commit, and the program gets its output."""

@@ -1,7 +1,7 @@
-"""Which committables are outstanding, which may be committed now, and what follows from each try.
+"""Keeps the outstanding commits of sinks, and decides which may start and how each outcome is handled.
 
-A sink's checkpoints are committed in their order and one at a time. A commit may overlap the next epoch, but not two of
-them: the record of checkpoint N + 2 waits until N is committed.
+A sink's checkpoints are committed in their order and one at a time. A commit may overlap the next epoch, but not the
+one after: the chain entry of checkpoint N + 2 waits until N is committed.
 """
 
 from __future__ import annotations
@@ -27,34 +27,35 @@ if TYPE_CHECKING:
     from penstock._engine.protocol.control import SubtaskAck
     from penstock._engine.protocol.metadata import GivenUp, GivenUps
 
-#: Entries about what a sink has lost: beyond that the oldest ones are put together, because every checkpoint has them.
+#: Entries about lost committables of a sink; beyond this number the oldest are merged, because every checkpoint has
+#: them.
 MAX_GIVEN_UP: Final = 16
-#: A committable that was put off is tried again after this time.
+#: A postponed committable is tried again after this time.
 _PAUSE_MS: Final = 1_000
 
 
 class CommitLedger:
-    """The commits that are not known to be done, and what committers have given up.
+    """The commits that are not known to be done, and the committables that committers have given up.
 
     Args:
-        outstanding: Those of the checkpoint that a job starts from; the driver before may have done them.
-        given_up: What had been given up by that checkpoint.
+        outstanding: The commits of the checkpoint that the job starts from; an earlier driver may have done them.
+        given_up: The committables that had been given up by that checkpoint.
     """
 
     def __init__(self, outstanding: Iterable[OutstandingCommit] = (), given_up: GivenUps = UNSET) -> None:
         #: By sink uid, oldest first.
         self._queues: dict[str, list[OutstandingCommit]] = {}
-        #: Those that no committer has had: completed by this driver, and not begun since. All others may be done.
+        #: Commits of checkpoints of this driver that no committer has had yet. All others may be done already.
         self._untried: set[tuple[str, int]] = set()
-        #: Sinks whose oldest commit is in the committer's hands, and those where it waits for its next try.
+        #: Sinks whose committer runs, and sinks whose oldest commit waits for its next try.
         self._running: set[str] = set()
         self._waiting: set[str] = set()
-        #: Together with `outstanding` it is true at each moment: what is in neither is published.
+        #: At each moment a committable is in here, in `outstanding`, or published.
         self.given_up = given_up
         self._append(outstanding)
 
     def add(self, commits: Iterable[OutstandingCommit]) -> None:
-        """Append the commits of a checkpoint that this driver has completed; none of them was tried."""
+        """Append the commits of a checkpoint that this driver completed; none was tried yet."""
         added = tuple(commits)
         self._untried.update((commit.uid, commit.checkpoint_id) for commit in added)
         self._append(added)
@@ -64,7 +65,7 @@ class CommitLedger:
             self._queues.setdefault(commit.uid, []).append(commit)
 
     def start(self) -> list[tuple[OutstandingCommit, bool]]:
-        """Return the commits that may begin now, and count them as running; each with whether it may be done."""
+        """Return the commits that may start, each with whether it may be done already, and count them as running."""
         ready = [queue[0] for uid, queue in self._queues.items() if uid not in self._running | self._waiting]
         self._running.update(commit.uid for commit in ready)
         begun = [(commit, (commit.uid, commit.checkpoint_id) not in self._untried) for commit in ready]
@@ -80,14 +81,14 @@ class CommitLedger:
             del self._queues[uid]
 
     def put_off(self, uid: str, committables: tuple[Committable, ...]) -> None:
-        """Note that a part of a sink's oldest commit is to be tried again, after `retry`."""
+        """Note that some committables of a sink's oldest commit are tried again after `retry`."""
         self._running.remove(uid)
         self._waiting.add(uid)
         queue = self._queues[uid]
         queue[0] = replace(queue[0], committables=committables)
 
     def lost(self, given_up: Iterable[GivenUp]) -> None:
-        """Note what the committer has given up of a sink's oldest commit, before `done` or `put_off`."""
+        """Note what a committer gave up of a sink's oldest commit; call it before `done` or `put_off`."""
         known = () if self.given_up is UNSET else self.given_up
         for new in given_up:
             known = _with(known, new)
@@ -99,25 +100,25 @@ class CommitLedger:
         return 0 if self.given_up is UNSET else sum(entry.count for entry in self.given_up)
 
     def retry(self, uid: str) -> None:
-        """Let `start` return a commit that was put off."""
+        """Let `start` return a postponed commit."""
         self._waiting.discard(uid)
 
     def retry_all(self) -> None:
-        """Let `start` return all commits that were put off."""
+        """Let `start` return all postponed commits."""
         self._waiting.clear()
 
     def give_up(self, uid: str) -> None:
-        """Note that a sink's oldest commit failed and is not to be tried again in this run."""
+        """Note that a sink's oldest commit failed, and do not try it again in this run."""
         self._running.remove(uid)
         self._waiting.add(uid)
 
     def failed(self, uid: str) -> None:
-        """Note that a sink's oldest commit failed; it is still the next one."""
+        """Note that a sink's oldest commit failed; it stays the next one."""
         self._running.remove(uid)
 
     @property
     def running(self) -> bool:
-        """Whether a commit is in a committer's hands."""
+        """Whether a committer runs."""
         return bool(self._running)
 
     @property
@@ -128,7 +129,7 @@ class CommitLedger:
 
     @property
     def has_room(self) -> bool:
-        """Whether one more checkpoint may complete: no sink has more than one outstanding."""
+        """Whether one more checkpoint may complete, because no sink has more than one outstanding commit."""
         return all(len(queue) <= 1 for queue in self._queues.values())
 
     def __bool__(self) -> bool:
@@ -137,13 +138,13 @@ class CommitLedger:
 
 
 class CommitScheduler:
-    """Starts the commits of one job, those of each sink in their order.
+    """Starts the commits of one job, in order within each sink.
 
     Args:
         context: The coordinator's context.
         state: Holds the ledger.
-        retries: How often a committable may be put off.
-        fail: Called when the job has to break off.
+        retries: How often a committable may be postponed.
+        fail: Called when the job has to fail.
     """
 
     def __init__(
@@ -155,12 +156,12 @@ class CommitScheduler:
         self._fail = fail
 
     def start(self) -> None:
-        """Start the commits that may run now; a failed job leaves them to its next start."""
+        """Start the commits that may run now; a failed job leaves them for its next start."""
         if self._context.phase not in {Phase.TEARDOWN, Phase.FAILING}:
             self._context.emit(*(Commit(*begun) for begun in self._state.ledger.start()))
 
     def answered(self, event: ev.Committed | ev.CommitFailed) -> bool:
-        """Go on after a commit, and tell whether it was done or put off."""
+        """Handle the outcome of a commit, and tell whether it was done or postponed."""
         ledger = self._state.ledger
         match event:
             case ev.CommitFailed(uid, error):
@@ -180,7 +181,7 @@ class CommitScheduler:
         return True
 
     def _lost(self, event: ev.Committed) -> None:
-        """Show what a committer has given up; the next record has it, together with what is still to do."""
+        """Publish the committables that a committer gave up; the next chain entry has them as well."""
         if event.given_up:
             self._state.lost(event.given_up)
             self._context.emit(PublishGivenUp(self._state.given_up, self._state.progress))
@@ -191,7 +192,7 @@ class CommitScheduler:
             self.start()
 
     def _failed(self, uid: str, error: Exception) -> None:
-        if self._context.phase is Phase.CANCELLING:  # it stands in the last checkpoint, for the next start from there
+        if self._context.phase is Phase.CANCELLING:  # the last checkpoint has it, for the next start from there
             self._state.ledger.give_up(uid)
         else:
             self._state.ledger.failed(uid)
@@ -205,7 +206,7 @@ class CommitScheduler:
 
 
 def commits_of(checkpoint_id: int, acks: Sequence[SubtaskAck]) -> tuple[OutstandingCommit, ...]:
-    """Collect the committables of an epoch by sink, in subtask order and each subtask's in its own."""
+    """Collect the committables of an epoch by sink, in the order of subtasks and within each subtask."""
     by_sink: dict[str, list[Committable]] = {}
     for ack in sorted(acks, key=lambda ack: (ack.vertex, ack.subtask)):
         for uid, operator in ack.operators.items():
@@ -216,7 +217,7 @@ def commits_of(checkpoint_id: int, acks: Sequence[SubtaskAck]) -> tuple[Outstand
 
 
 def _with(known: tuple[GivenUp, ...], new: GivenUp) -> tuple[GivenUp, ...]:
-    """Add an entry: one for each checkpoint of a sink, as long as these are few."""
+    """Add an entry for a checkpoint of a sink; merge the oldest entries when there are too many."""
     others = [entry for entry in known if entry.uid != new.uid]
     own = [*(entry for entry in known if entry.uid == new.uid), new]
     close = next((at for at, (a, b) in enumerate(pairwise(own)) if a.last_checkpoint_id == b.last_checkpoint_id), None)

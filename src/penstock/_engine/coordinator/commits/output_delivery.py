@@ -1,4 +1,4 @@
-"""The output of print and collect, between the checkpoint that makes it final and the program."""
+"""Delivers the output of print and collect to the program, once its checkpoint has completed."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ if TYPE_CHECKING:
 
 
 class OutputDelivery:
-    """Has the output of each checkpoint delivered to the program exactly once, with retries.
+    """Delivers the output of each checkpoint to the program exactly once, with retries.
 
-    No epoch makes it again once its checkpoint is there. So its files stay until the program has it, and a restart
-    begins with what the program has not got.
+    No epoch produces the output again once its checkpoint has completed. So its files stay until the program has it,
+    and a restart first delivers what is still owed.
 
     Args:
         context: The coordinator's context.

@@ -1,1 +1,1 @@
-"""Progress by epochs: each one is a job of Spark and a checkpoint."""
+"""Progress by epochs: each epoch is one Spark job and one checkpoint."""

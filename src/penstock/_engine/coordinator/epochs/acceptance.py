@@ -1,7 +1,7 @@
-"""Whether the acks of an epoch are accepted.
+"""Decides whether the acks of an epoch are accepted.
 
-Spark may run a task twice, and the second run need not give the same records. Each attempt stamps its rows with a token
-of its own and reports the tokens that it read, so the acks tell whether all of them saw one and the same epoch.
+Spark may run a task twice, and the second attempt need not produce the same records. Each attempt stamps its rows with
+its own token and reports the tokens that it read, so the acks show whether all subtasks read the same attempts.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 #: A subtask: position of its vertex, and its index.
 Subtask: TypeAlias = tuple[int, int]
 
-#: By channel number: the subtask that sends.
+#: By channel number: the sending subtask.
 Inputs: TypeAlias = Mapping[int, Subtask]
 
 
@@ -24,11 +24,11 @@ def void_reason(
     acks: Iterable[SubtaskAck],
     expected: Mapping[Subtask, Inputs],
 ) -> str | None:
-    """Say why an epoch is void, None when it counts.
+    """Say why an epoch is void; return None if it counts.
 
     Args:
-        checkpoint_id: The checkpoint that the epoch was to complete.
-        acks: What the tasks answered.
+        checkpoint_id: The checkpoint of the epoch.
+        acks: The answers of the tasks.
         expected: The subtasks of the dispatch, each with its channels.
     """
     tokens: dict[Subtask, int] = {}
@@ -49,7 +49,7 @@ def void_reason(
 
 
 def _misread(ack: SubtaskAck, inputs: Inputs, tokens: Mapping[Subtask, int]) -> str | None:
-    """Say which channel a subtask did not read from the attempt that counts; senders that ended before are left out."""
+    """Name a channel that a subtask read from a void attempt; senders that ended earlier do not count."""
     for channel, sender in inputs.items():
         token = tokens.get(sender)
         if token is not None and ack.reads.get(channel) != token:

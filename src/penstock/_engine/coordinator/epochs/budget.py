@@ -1,7 +1,7 @@
-"""How much each source may read in the next epoch, and when that epoch begins.
+"""Decides how much each source may read in the next epoch, and when that epoch begins.
 
-An epoch has to end: what it reads must fit through the slowest level in about the time that an epoch shall take. So the
-limits come from the time that all levels took for the last records, start small, and grow by measurement.
+An epoch has to end: its input must fit through the slowest level in about the intended length of an epoch. So the
+limits start small and follow the measured time of all levels.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ _LONGEST_MS: Final = 5_000
 _SHORTEST_MS: Final = 50
 #: No epoch reads more than this in one subtask, whatever the rates say.
 _MOST_BYTES: Final = 1 << 30
-#: A measured rate stands for a little more, so that an epoch that reads faster than before is not cut short.
+#: A measured rate is raised by this factor, so that an epoch which reads faster than before is not cut short.
 _HEADROOM: Final = 1.25
 
-#: An idle job looks for input after this time, doubled with each look up to the longest.
+#: An idle job looks for input after this time, which doubles with each look up to a maximum.
 _FIRST_LOOK_MS: Final = 200
 _LONGEST_LOOK_MS: Final = 1_000
 
@@ -38,17 +38,17 @@ class ReadBudget:
 
     records: int = FIRST_RECORDS
     bytes: int = FIRST_BYTES
-    #: Of the slot: the plan divides it among the subtasks that a slot reads with one after the other.
+    #: For the whole slot: the plan divides it among the subtasks that read in the slot one after the other.
     time_ms: int = FIRST_MS
 
     def shortened(self) -> ReadBudget:
-        """Return the budget of an epoch that a request waits for: at most that of the first epoch."""
+        """Return the budget of an epoch that a request waits for: at most the first epoch's."""
         return ReadBudget(min(self.records, FIRST_RECORDS), min(self.bytes, FIRST_BYTES), min(self.time_ms, FIRST_MS))
 
 
 @dataclass(frozen=True, slots=True)
 class EpochCost:
-    """Where the time of an epoch went."""
+    """How the time of an epoch was spent."""
 
     wall_ms: int
     #: By level: the time of its subtasks, shared out over the slots.
@@ -56,12 +56,12 @@ class EpochCost:
 
     @property
     def work_ms(self) -> float:
-        """The time that was spent on records, of all levels one after the other."""
+        """The time that was spent on records, added up over all levels."""
         return sum(self.levels_ms)
 
     @property
     def fixed_ms(self) -> float:
-        """The rest: planning, scheduling, shuffling."""
+        """The remaining time: planning, scheduling, shuffling."""
         return max(0.0, self.wall_ms - self.work_ms)
 
 
@@ -70,7 +70,7 @@ def epoch_cost(acks: Iterable[SubtaskAck], wall_ms: int, levels: Mapping[int, in
 
     Args:
         acks: Its acks.
-        wall_ms: From dispatch to the last ack.
+        wall_ms: Milliseconds from the dispatch to the last ack.
         levels: By vertex: its level.
         slots: Tasks that run at the same time.
     """
@@ -93,7 +93,7 @@ class BudgetPlanner:
         #: May change from one epoch to the next.
         self.interval_ms = interval_ms
         self._budgets = {vertex: ReadBudget() for vertex in sources}
-        #: Time on records that the next epoch is to take, and the share of it that reading has.
+        #: The intended time on records in the next epoch, and the share of it that reading gets.
         self._work_ms = float(FIRST_MS)
         self._reading_share = 1.0
         self._look_ms = _FIRST_LOOK_MS
@@ -139,7 +139,7 @@ class BudgetPlanner:
     def _grown(self, before: ReadBudget, acks: list[SubtaskAck], growth: float) -> ReadBudget:
         """Return the budget that fits the time, by what the busiest subtask read.
 
-        An epoch that read less than it might have tells little about the rate, so it takes nothing away.
+        An epoch that read less than its budget says little about the rate, so it never lowers the budget.
         """
         records = max(ack.records_in for ack in acks)
         size = max(ack.bytes_out for ack in acks)

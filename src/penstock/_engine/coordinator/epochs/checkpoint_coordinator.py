@@ -1,6 +1,7 @@
-"""From an epoch that counts to its checkpoint, and what follows from that.
+"""Makes the checkpoint of an accepted epoch, and does what follows from it.
 
-cut → state in files, where it is too much for the metadata → savepoint of a stop → room → record: the commit point.
+Pending checkpoint → state in files, if the metadata has no room → savepoint of a stop → room for commits → chain entry,
+which is the commit point.
 """
 
 from __future__ import annotations
@@ -31,12 +32,12 @@ class CheckpointCoordinator:
 
     Args:
         context: The coordinator's context.
-        state: What epochs work on.
-        requests: Who waits for a checkpoint, and whether the job stops with it.
-        savepoints: Copies of it.
+        state: The job's state.
+        requests: The requests for checkpoints, savepoints and a stop.
+        savepoints: The savepoints that are copies of checkpoints.
         stop: The stop of the job.
-        commits: Begin once it has completed.
-        output: Is handed over then.
+        commits: Start once a checkpoint has completed.
+        output: Is delivered then.
     """
 
     def __init__(
@@ -59,7 +60,7 @@ class CheckpointCoordinator:
         self._output = output
         #: The epoch between its end and its commit point.
         self.pending: PendingCheckpoint | None = None
-        #: The epoch of a record that got lost, which may be found to have arrived.
+        #: The pending checkpoint whose chain entry has no known outcome; the entry may turn out to be stored.
         self._lost_pending: PendingCheckpoint | None = None
 
     def reset(self) -> None:
@@ -69,7 +70,7 @@ class CheckpointCoordinator:
     # ---------------------------------------------------------------------------------------- up to the commit point
 
     def begin(self, acks: tuple[SubtaskAck, ...], wall_ms: int, stop: StopMode) -> None:
-        """Begin with the checkpoint of an epoch that counts."""
+        """Begin the checkpoint of an accepted epoch."""
         self.pending = self._state.accept(acks, wall_ms, stop)
         self._context.go(Phase.SNAPSHOTTING)
         if added := self._state.contributions(acks):
@@ -78,13 +79,13 @@ class CheckpointCoordinator:
             self._context.call(do.SnapshotEnumerators(self._context.chain.next_id))
 
     def merged(self, event: ev.AccumulatorsMerged) -> None:
-        """Go on with the merged accumulators."""
+        """Continue with the merged accumulators."""
         assert self.pending is not None
         self.pending = replace(self.pending, accumulators=event.accumulators)
         self._context.call(do.SnapshotEnumerators(self._context.chain.next_id))
 
     def snapshotted(self, event: ev.EnumeratorsSnapshotted) -> None:
-        """Go on with the enumerators' snapshots."""
+        """Continue with the enumerators' snapshots."""
         assert self.pending is not None
         chain = self._context.chain
         self.pending, files = self._state.snapshotted(self.pending, chain.job_id, chain.next_id, event.snapshots)
@@ -95,7 +96,7 @@ class CheckpointCoordinator:
             self.stored()
 
     def stored(self) -> None:
-        """Go on once all state of the epoch is in files or in the metadata to be."""
+        """Continue once all state of the epoch is stored in files or prepared for the metadata."""
         assert self.pending is not None
         assert self.pending.snapshot is not None
         if self.pending.stop is StopMode.NO:
@@ -105,13 +106,13 @@ class CheckpointCoordinator:
             self._stop.export(self._state.document(self.pending))
 
     def go_on(self) -> None:
-        """Make a normal checkpoint of the epoch that the job was to stop with."""
+        """Complete the epoch as a normal checkpoint, because the stop was given up."""
         assert self.pending is not None
         self.pending = replace(self.pending, stop=StopMode.NO)
         self.put_entry()
 
     def put_entry(self) -> None:
-        """Put the record, once no sink has more than one checkpoint outstanding."""
+        """Put the chain entry, once no sink has more than one outstanding commit."""
         ledger = self._state.ledger
         if (self._requests.wait_for_commits and ledger) or not ledger.has_room:
             if self._context.phase is not Phase.AWAITING_ROOM:
@@ -129,7 +130,7 @@ class CheckpointCoordinator:
     # --------------------------------------------------------------------------------------------------- behind it
 
     def completed(self, entry: ChainEntry) -> None:
-        """Do what follows from the checkpoint at hand, which is there."""
+        """Complete the pending checkpoint, whose chain entry is stored."""
         pending = self.pending
         assert pending is not None
         self.pending = None
@@ -137,18 +138,18 @@ class CheckpointCoordinator:
         self._requests.answer_checkpoints(entry.checkpoint_id)
 
     def lost(self) -> None:
-        """Let go of the checkpoint at hand, whose record may or may not have arrived."""
+        """Abandon the pending checkpoint, whose chain entry may or may not be stored."""
         self._lost_pending, self.pending = self.pending, None
 
     def found(self, entry: ChainEntry) -> None:
-        """Do what follows from a checkpoint whose record was lost, if it is this one that has arrived."""
+        """Complete the abandoned checkpoint if this entry, which was found on the chain, is its own."""
         lost, pending = self._context.lost, self._lost_pending
         self.pending = None
         if lost is not None and pending is not None and lost.same_write(entry):
             self._complete(lost, pending)
 
     def _complete(self, entry: ChainEntry, pending: PendingCheckpoint) -> None:
-        """Do what follows from a checkpoint that is there: commit, hand over, tidy up."""
+        """Start commits, deliver output and delete old checkpoints."""
         assert entry.snapshot is not None
         self._state.completed(pending, entry.snapshot, entry.checkpoint_id)
         self._context.retention.keep(entry)

@@ -1,7 +1,7 @@
-"""The timeout of an epoch: without progress for that long, it expires.
+"""Watches the timeout of an epoch, which expires when no task has ended for that long.
 
-Source: Flink's ``CheckpointFailureManager`` for what is tolerated. The timeout counts time without progress here: an
-epoch that expires is read again, which must not happen to a slow but healthy one.
+Source: Flink's ``CheckpointFailureManager`` for tolerable failures. Unlike Flink's, the timeout counts time without
+    progress: an expired epoch reads its input again, which must not happen to a slow but healthy one.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from penstock._engine.coordinator.events import EpochObserved
     from penstock._engine.coordinator.settings import JobSettings
 
-#: Looks at an epoch within the time in which it would expire.
+#: The number of looks at an epoch within the timeout.
 _LOOKS: Final = 5
 
 
@@ -27,7 +27,7 @@ class EpochMonitor:
 
     Args:
         context: The coordinator's context.
-        settings: Have the timeout, and how many epochs in a row may expire.
+        settings: Hold the timeout, and how many epochs in a row may expire.
         expire: Called when the epoch has expired.
     """
 
@@ -36,7 +36,7 @@ class EpochMonitor:
         self._timeout_ms = settings.timeout_ms
         self._tolerable = settings.tolerable_failures
         self._expire = expire
-        #: Why the running epoch was given up, None when it was not.
+        #: Why the running epoch was given up; None if it was not.
         self.expired: CheckpointExpiredError | None = None
         self._in_a_row = 0
         self._tasks_done = 0
@@ -45,11 +45,11 @@ class EpochMonitor:
 
     @property
     def is_tolerable(self) -> bool:
-        """Whether the job goes on although its last epochs expired."""
+        """Whether the job continues although its last epochs expired."""
         return self._in_a_row <= self._tolerable
 
     def begin(self) -> None:
-        """Watch over a new epoch."""
+        """Start watching a new epoch."""
         self.expired = None
         self._tasks_done, self._progress_ms = 0, self._context.now.passed_ms
         if not self._alarm_is_set:  # one alarm for all epochs: most are over long before it rings

@@ -1,8 +1,7 @@
-"""Epoch after epoch: how a stream makes progress between two breaks.
+"""Runs a job epoch after epoch, from a start or restart to the next.
 
-recover → open → settle → run → accept, a checkpoint (`checkpoint_coordinator`), and settle again. What became of a
-checkpoint is told with the next epoch; after the last one follows an epoch that does nothing else, where functions
-listen.
+Recover → open → settle → run → accept, a checkpoint (`checkpoint_coordinator`), and settle again. Each epoch notifies
+checkpoint listeners of the checkpoint before it; for the last checkpoint a Spark job of its own does so.
 """
 
 from __future__ import annotations
@@ -34,7 +33,7 @@ if TYPE_CHECKING:
     from penstock._engine.protocol.control import SubtaskDispatch
     from penstock._engine.protocol.metadata import ChainEntry
 
-#: An epoch that is void or lost is run again at once, this often in a row; then it counts as a failure of the job.
+#: A void or lost epoch runs again at once, this often in a row; after that it is a failure of the job.
 MAX_EPOCH_ATTEMPTS: Final = 10
 
 
@@ -43,14 +42,14 @@ class EpochScheduler(Scheduler):
 
     Args:
         context: The coordinator's context.
-        state: What epochs work on.
-        settings: Say when an epoch expires.
+        state: The job's state.
+        settings: Hold the timeout of an epoch.
         life: The life of the job.
-        requests: Say whether the job stops, and who waits for a checkpoint.
-        savepoints: Copies of checkpoints.
+        requests: The requests for checkpoints, savepoints and a stop.
+        savepoints: The savepoints that are copies of checkpoints.
         stop: The stop of the job.
         commits: The commits.
-        output: What the program has not got yet.
+        output: Delivers printed and collected records to the program.
     """
 
     def __init__(
@@ -94,7 +93,7 @@ class EpochScheduler(Scheduler):
         self._attempt = 1
 
     def interrupt(self) -> None:
-        """Cancel the running epoch; a checkpoint whose entry is being written may still complete."""
+        """Cancel the running epoch; a checkpoint whose chain entry is being written may still complete."""
         if self._context.epoch_running:
             self._context.emit(do.CancelEpoch())
         if self._context.entry is None:
@@ -103,7 +102,7 @@ class EpochScheduler(Scheduler):
     # --------------------------------------------------------------------------------------------------- the beginning
 
     def recover(self) -> None:
-        """Take up the last completed checkpoint: first its output and commits, then its sources."""
+        """Continue from the last completed checkpoint: first its output and commits, then its sources."""
         self._context.go(Phase.RECOVERING)
         self._state.reset()
         self._output.again()
@@ -132,11 +131,11 @@ class EpochScheduler(Scheduler):
             self._run()
 
     def splits_assigned(self, event: ev.SplitsAssigned) -> None:
-        """Take what an enumerator assigned of its own accord."""
+        """Note the splits that an enumerator assigned outside of a call."""
         self.assigned(event.assigned)
 
     def _settle(self, completed: int) -> None:
-        """Notify the enumerators of a completed checkpoint, 0 for none, and deliver what their readers sent."""
+        """Notify the enumerators of a completed checkpoint, 0 for none, and deliver their readers' events."""
         self._context.go(Phase.SETTLING)
         deliveries = {uid: source.deliver() for uid, source in self._state.sources.items()}
         heard = {uid: delivery for uid, delivery in deliveries.items() if delivery is not None}
@@ -146,7 +145,7 @@ class EpochScheduler(Scheduler):
             self._next_epoch()
 
     def enumerators_called(self, event: ev.EnumeratorsCalled) -> None:
-        """Go on once the enumerators have started, or were notified."""
+        """Continue once the enumerators have started or were notified."""
         self._state.pace(backlog=event.backlog)
         self.assigned(event.assigned)
         match self._context.phase:
@@ -158,7 +157,7 @@ class EpochScheduler(Scheduler):
                 self._finish()
 
     def _next_epoch(self) -> None:
-        """Begin the next epoch, now or when there is something to do, or find that there is none."""
+        """Begin the next epoch, now or when there is work, or find that the job has finished."""
         if self._state.snapshot.finished:
             self._finish()
             return
@@ -170,7 +169,7 @@ class EpochScheduler(Scheduler):
             self._run()
 
     def hurry(self) -> None:
-        """Run the next epoch now, unless splits have come in between or the job has failed."""
+        """Run the next epoch now, unless splits have arrived meanwhile or the job has failed."""
         if self._context.phase is Phase.PAUSED:
             self._run()
 
@@ -197,18 +196,18 @@ class EpochScheduler(Scheduler):
         return parent.checkpoint_id if parent else 0
 
     def observed(self, event: ev.EpochObserved) -> None:
-        """Note how far the epoch has come."""
+        """Note the progress of the epoch."""
         if self._context.phase in {Phase.EPOCH, Phase.RELEASING}:
             self._watch.observed(event)
         self._requests.observed(event.running)
 
     def _expire(self) -> None:
-        """Cancel the running epoch; what follows is decided once Spark has ended it."""
+        """Cancel the running epoch; its end decides what follows."""
         self._state.expired()
         self._context.emit(do.CancelEpoch())
 
     def epoch_ended(self, event: ev.EpochEnded) -> None:
-        """Go on after an epoch that came to its end: it counts, or is run again, or fails the job."""
+        """Handle the end of an epoch: it is accepted, runs again, or fails the job."""
         self._context.epoch_running = False
         outcome, checkpoint_id = event.outcome, self._context.chain.next_id
         if outcome.failures:
@@ -223,7 +222,7 @@ class EpochScheduler(Scheduler):
             self._checkpoints.begin(outcome.acks, event.wall_ms, self._stops)
 
     def epoch_lost(self, event: ev.EpochLost) -> None:
-        """Run an epoch again that broke off, unless too many have expired."""
+        """Run a lost epoch again, unless too many in a row have expired."""
         self._context.epoch_running = False
         expired = self._watch.expired
         if expired is None or self._watch.is_tolerable:
@@ -232,17 +231,17 @@ class EpochScheduler(Scheduler):
             self._life.fail(expired)
 
     def epoch_failed(self, event: ev.EpochFailed) -> None:
-        """Break off because of an epoch that would not go better a second time."""
+        """Fail the job, because another attempt at the epoch would fail as well."""
         self._context.epoch_running = False
         self._life.fail(event.error)
 
     def epoch_abandoned(self, _: ev.EpochEnded | ev.EpochLost | ev.EpochFailed) -> None:
-        """Note that the epoch has ended of a job that breaks off."""
+        """Note the end of the epoch of a job that is being torn down."""
         self._context.epoch_running = False
         self._life.check_stopped()
 
     def _run_again(self, error: Exception) -> None:
-        """Run an epoch again that Spark lost, or whose tasks disagree; it counts as no restart."""
+        """Run an epoch again that was lost or is void; it does not count as a restart."""
         self._context.retention.orphans_possible(self._context.now.passed_ms)
         self._attempt += 1
         if self._attempt > MAX_EPOCH_ATTEMPTS:
@@ -260,28 +259,28 @@ class EpochScheduler(Scheduler):
     # -------------------------------------------------------------------------------------------------- its checkpoint
 
     def accumulators_merged(self, event: ev.AccumulatorsMerged) -> None:
-        """Go on with the merged accumulators."""
+        """Continue with the merged accumulators."""
         self._checkpoints.merged(event)
 
     def enumerators_snapshotted(self, event: ev.EnumeratorsSnapshotted) -> None:
-        """Go on with the enumerators' snapshots."""
+        """Continue with the enumerators' snapshots."""
         self.assigned(event.assigned)
         self._checkpoints.snapshotted(event)
 
     def state_stored(self, _: ev.StateStored) -> None:
-        """Go on once all state of the epoch is in files or in the metadata to be."""
+        """Continue once all state of the epoch is stored in files or prepared for the metadata."""
         self._checkpoints.stored()
 
     def exported(self) -> None:
-        """Put the record of the checkpoint that the job stops with."""
+        """Put the chain entry of the checkpoint that the job stops with."""
         self._checkpoints.put_entry()
 
     def go_on(self) -> None:
-        """Make a normal checkpoint of the epoch that the job was to stop with."""
+        """Complete the epoch as a normal checkpoint, because the stop was given up."""
         self._checkpoints.go_on()
 
     def entry_stored(self, entry: ChainEntry) -> None:
-        """Go on after the commit point of an epoch."""
+        """Continue after the commit point of an epoch."""
         self._checkpoints.completed(entry)
         if self._context.is_stopping:
             self._life.check_stopped()
@@ -291,17 +290,17 @@ class EpochScheduler(Scheduler):
             self._settle(entry.checkpoint_id)
 
     def entry_lost(self) -> None:
-        """Let go of the epoch whose record may or may not have arrived."""
+        """Abandon the epoch, whose chain entry may or may not be stored."""
         self._checkpoints.lost()
         self._attempt = 1
 
     def entry_found(self, entry: ChainEntry) -> None:
-        """Take up the checkpoint that is in the place of the record which was put, if it is the lost one."""
+        """Complete the abandoned checkpoint if this entry, which was found on the chain, is its own."""
         self._checkpoints.found(entry)
         self._attempt = 1
 
     def commits_moved(self) -> None:
-        """Go on with what waited for a commit."""
+        """Continue with what waited for a commit."""
         if self._requests.wait_for_commits:
             self._savepoints.copy()
         match self._context.phase:
@@ -335,7 +334,7 @@ class EpochScheduler(Scheduler):
         self.check_finished()
 
     def check_finished(self) -> None:
-        """Go on with the end once all that the job has made is where it belongs."""
+        """End the job once everything is committed and delivered."""
         if self._context.phase is not Phase.FINISHING:
             return
         if not (self._state.ledger or self._savepoints.copying or self._output.is_due):

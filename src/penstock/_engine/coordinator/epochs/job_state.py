@@ -1,6 +1,6 @@
-"""The state of a job in its driver: that of the last checkpoint, and what has happened since.
+"""The state of a job in its driver: the last checkpoint's, and the changes since.
 
-Everything beyond the last completed checkpoint is dropped by `reset`: a restart needs no undoing.
+`reset` drops everything after the last completed checkpoint, so a restart undoes nothing.
 """
 
 from __future__ import annotations
@@ -41,26 +41,26 @@ if TYPE_CHECKING:
     from penstock._engine.protocol.metadata import GivenUp, JobSnapshot, OutstandingCommit, StoredAccumulator
     from penstock._engine.protocol.state_handle import StateHandle
 
-#: Most bytes of keyed state that are stored in the metadata of one checkpoint.
+#: The limit in bytes of keyed state inside the metadata of one checkpoint.
 _MAX_INLINE: Final = 1 << 20
-#: Accepted attempts of a subtask that a dispatch names: a Python process that has not had the subtask for longer
-#: has nothing left of it.
+#: The number of accepted attempts of a subtask that a dispatch names. A Python process that has not run the subtask for
+#: longer has kept nothing of it.
 _HISTORY: Final = 16
 
 
 @dataclass(frozen=True, slots=True)
 class PendingCheckpoint:
-    """An accepted epoch whose checkpoint is not written yet."""
+    """An accepted epoch whose chain entry is not stored yet."""
 
     acks: tuple[SubtaskAck, ...]
     wall_ms: int
     #: Whether the job stops with it.
     stop: StopMode = StopMode.NO
-    #: By operator uid: accumulators, with what the epoch has added.
+    #: By operator uid: the accumulators, including this epoch's updates.
     accumulators: Mapping[str, dict[str, StoredAccumulator]] | None = None
-    #: The state after it, without the commits that are outstanding.
+    #: The state after the epoch, without outstanding commits.
     snapshot: JobSnapshot | None = None
-    #: Its own commits.
+    #: The commits of this epoch.
     commits: tuple[OutstandingCommit, ...] = ()
 
 
@@ -81,7 +81,7 @@ class JobState:
         self._ends = topology.ends
         self._source_vertices = frozenset(self._sources_by_uid.values())
         self._settings = settings
-        #: The operators that keep their state when they have finished.
+        #: The operators that keep their state after they have finished.
         self._kept = at_and_behind(topology.graph, settings.reopened_sources)
         operators = topology.graph.operators.items()
         self._writers = frozenset(uid for uid, node in operators if node.kind is OperatorKind.SINK_WRITER)
@@ -103,7 +103,8 @@ class JobState:
 
         Args:
             snapshot: The state.
-            write_all: The next checkpoint is to name none of its files.
+            write_all: Whether subtasks write all of their state anew, so that the next checkpoint names none of its
+                files.
         """
         self.snapshot = snapshot
         self._write_all = write_all
@@ -111,13 +112,13 @@ class JobState:
         self.progress = replace(self.progress, given_up=self.ledger.lost_count)
 
     def reset(self) -> None:
-        """Go back to the last completed checkpoint; commits that are done since then stay done."""
+        """Go back to the last completed checkpoint; commits that were done since then stay done."""
         self._history.clear()
         self._last = ()
         self._sources = {uid: self._source(uid) for uid in self._sources_by_uid}
 
     def resume(self) -> bool:
-        """Go on from a checkpoint that was to be the last before a stop, and tell whether that was a drain."""
+        """Continue from a checkpoint that was to be the last before a stop; tell whether that stop was a drain."""
         drained = any(operator.drained for operator in self.snapshot.operators.values())
         self.snapshot = resumable(self.snapshot)
         return drained
@@ -137,7 +138,7 @@ class JobState:
     def dispatches(
         self, completed_checkpoint: int, passed_ms: int, *, for_savepoint: bool
     ) -> dict[Subtask, SubtaskDispatch]:
-        """Return what each subtask of the next epoch gets, which begins when so many milliseconds have passed."""
+        """Return the dispatch of each subtask for an epoch that begins at this monotonic time in milliseconds."""
         self._started_ms = passed_ms
 
         def events(uid: str, index: int) -> tuple[bytes, ...]:
@@ -167,7 +168,7 @@ class JobState:
 
         Args:
             completed_checkpoint: The checkpoint.
-            going_on: An epoch follows, so only those are meant that have finished.
+            going_on: Whether an epoch follows; then only finished subtasks are notified here.
         """
         return {
             (ack.vertex, ack.subtask): notification(
@@ -179,15 +180,15 @@ class JobState:
 
     @property
     def has_advanced(self) -> bool:
-        """Whether a checkpoint has completed since the job was started or restarted."""
+        """Whether a checkpoint has completed since the last start or restart."""
         return bool(self._last)
 
     def expired(self) -> None:
-        """Note an epoch that took too long: the next one reads less."""
+        """Note an expired epoch, so that the next one reads less."""
         self._planner.expired()
 
     def void_reason(self, checkpoint_id: int, acks: tuple[SubtaskAck, ...]) -> str | None:
-        """Say why an epoch does not count, None when it does."""
+        """Say why an epoch is void; return None if it counts."""
         expected = {subtask: self._topology.inputs.get(subtask, {}) for subtask in unfinished(self.snapshot)}
         return void_reason(checkpoint_id, acks, expected)
 
@@ -210,7 +211,7 @@ class JobState:
         """Add the enumerators' snapshots.
 
         Returns:
-            The cut with its state, and the files that have to be written because it is too much for the metadata.
+            The pending checkpoint with its state, and the files to write because the metadata has no room for them.
         """
         states = {uid: source.state(enumerators.get(uid)) for uid, source in self._sources.items()}
         known = {uid: state for uid, state in states.items() if state is not None}
@@ -229,19 +230,19 @@ class JobState:
         return replace(pending, snapshot=state, commits=commits_of(checkpoint_id, pending.acks)), files
 
     def document(self, pending: PendingCheckpoint) -> JobSnapshot:
-        """Return what the metadata is to hold: the state, and all commits that are not known to be done."""
+        """Return the content of the metadata: the state, and all commits that are not known to be done."""
         assert pending.snapshot is not None
         outstanding = (*self.ledger.outstanding, *pending.commits)
         return replace(pending.snapshot, outstanding=outstanding, given_up=self.ledger.given_up)
 
     def lost(self, given_up: tuple[GivenUp, ...]) -> None:
-        """Note what a committer has given up."""
+        """Note the committables that a committer gave up."""
         self.ledger.lost(given_up)
         self.progress = replace(self.progress, given_up=self.ledger.lost_count)
 
     @property
     def given_up(self) -> tuple[GivenUp, ...]:
-        """What committers have given up, of all runs that led here."""
+        """The committables that committers gave up, in all runs of the job."""
         return () if self.ledger.given_up is UNSET else self.ledger.given_up
 
     def completed(self, pending: PendingCheckpoint, document: JobSnapshot, checkpoint_id: int) -> None:
@@ -265,7 +266,7 @@ class JobState:
         )
 
     def outputs(self, acks: tuple[SubtaskAck, ...]) -> tuple[OperatorOutput, ...]:
-        """Return what an epoch printed and collected, by operator and subtask."""
+        """Return the printed and collected output of an epoch, by operator and subtask."""
         found: list[OperatorOutput] = []
         for uid in self._collectors:
             for ack in sorted(acks, key=lambda ack: ack.subtask):
@@ -278,15 +279,15 @@ class JobState:
 
     @property
     def epoch_ms(self) -> int | None:
-        """The length that epochs are to have in milliseconds; None where it follows from their cost."""
+        """The intended length of epochs in milliseconds; None if it follows from their cost."""
         return self._planner.interval_ms
 
     def pace(self, *, backlog: bool) -> None:
-        """Set the length that epochs are to have from the next one on."""
+        """Set the intended length of the next epochs."""
         self._planner.interval_ms = self._settings.backlog_epoch_ms if backlog else self._settings.epoch_ms
 
     def pause_ms(self, now: Moment) -> int:
-        """Return how long to wait with the next epoch, in milliseconds: 0 as long as there is work."""
+        """Return the pause before the next epoch in milliseconds: 0 as long as there is work."""
         reading = [ack for ack in self._last if ack.vertex in self._source_vertices]
         if self._work_at_hand(reading):
             return 0
@@ -327,7 +328,7 @@ class JobState:
 
 
 def _spill(snapshot: JobSnapshot, job_id: str, checkpoint_id: int) -> tuple[JobSnapshot, tuple[tuple[str, bytes], ...]]:
-    """Move inline state to files, largest first, until what is left fits the metadata."""
+    """Move inline state to files, largest first, until the rest fits into the metadata."""
     inline = [
         (handle, uid, index)
         for uid, operator in snapshot.operators.items()

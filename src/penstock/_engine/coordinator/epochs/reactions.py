@@ -1,4 +1,4 @@
-"""What `EpochScheduler` does in which phase about which event."""
+"""The reactions of `EpochScheduler`: which phase and event lead to which method."""
 
 from __future__ import annotations
 

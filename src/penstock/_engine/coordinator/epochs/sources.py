@@ -1,9 +1,9 @@
-"""The exchange between each source's enumerator and its readers (FLIP-27), without the enumerator itself.
+"""Keeps the events on their way between each source's enumerator and its readers (FLIP-27).
 
-The enumerator is user code that the driver runs; here stands what must be in a checkpoint beside its own snapshot.
-Assignments travel with the next dispatch and stay here until the epoch that delivered them counts. What readers sent
-waits here until its epoch's checkpoint has completed, and then goes to the enumerator. So do splits that were assigned
-to a reader which had finished meanwhile.
+The enumerator itself is user code that the driver runs; this state is in a checkpoint beside the enumerator's snapshot.
+Assignments travel with the next dispatch and stay here until the epoch that delivered them is accepted. Events of
+readers wait here until the checkpoint of their epoch has completed, and then go to the enumerator. So do splits that
+were assigned to a reader which had finished meanwhile.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _MAX_GRANT: Final = 4096
 
 @dataclass(frozen=True, slots=True)
 class EnumeratorSnapshot:
-    """An enumerator's snapshot as its serializer wrote it."""
+    """An enumerator's snapshot, as its serializer wrote it."""
 
     state: bytes
     version: int = 0
@@ -37,23 +37,23 @@ class EnumeratorStart:
     """How to start the enumerator of one source."""
 
     parallelism: int
-    #: Subtasks whose readers register.
+    #: The subtasks whose readers register.
     readers: tuple[int, ...]
-    #: None for a source that starts without a checkpoint.
+    #: None if the source starts without a checkpoint.
     snapshot: EnumeratorSnapshot | None = None
     returned: tuple[ReturnedSplits, ...] = ()
-    #: The source had finished; the enumerator is to look for new splits.
+    #: Whether the source had finished, so that the enumerator looks for new splits.
     reopened: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class EnumeratorDelivery:
-    """What an enumerator gets between two epochs."""
+    """The input of an enumerator between two epochs."""
 
     messages: tuple[ReaderMessages, ...]
-    #: By subtask: how many split requests to answer while the enumerator has splits, at least the reader's own.
+    #: By subtask: the number of split requests to answer, at least the reader's own.
     grants: Mapping[int, int] = field(default_factory=dict[int, int])
-    #: Splits that come back, because their reader had finished when they were on the way to it.
+    #: Splits that come back, because their reader finished while they were on the way to it.
     returned: tuple[ReturnedSplits, ...] = ()
 
 
@@ -62,8 +62,8 @@ class SourceCoordinator:
 
     Args:
         parallelism: Number of subtasks.
-        state: What the checkpoint says that the job starts from, None for a fresh start.
-        finished: Subtasks that have finished; their readers do not come back.
+        state: The source's state in the checkpoint that the job starts from; None without one.
+        finished: The subtasks that have finished; their readers do not come back.
     """
 
     def __init__(
@@ -75,20 +75,20 @@ class SourceCoordinator:
         self._parallelism = parallelism
         self._finished = set(finished)
         self._readers = tuple(sorted(set(range(parallelism)).difference(self._finished)))
-        #: By subtask: events that the enumerator decided on, oldest first.
+        #: By subtask: events for its reader, oldest first.
         self._pending = {subtask: list(events) for subtask, events in state.undelivered.items()} if state else {}
-        #: By subtask: how many of them the running epoch delivers.
+        #: By subtask: the number of them that the running epoch delivers.
         self._dispatched: dict[int, int] = {}
         self._unseen = state.unseen if state else ()
         self._returned: list[ReturnedSplits] = []
         self._take_back(self._finished)
         self._state = state and replace(state, returned=(*state.returned, *self._returned))
-        self._returned.clear()  # the enumerator gets these when it starts
+        self._returned.clear()  # the enumerator gets these at its start
         self._grants: dict[int, int] = {}
 
     @property
     def opening(self) -> EnumeratorStart | None:
-        """How to start the enumerator; None when all readers have finished."""
+        """How to start the enumerator; None if all readers have finished."""
         if not self._readers:
             return None
         if self._state is None:
@@ -104,35 +104,35 @@ class SourceCoordinator:
         return any(self._pending.values())
 
     def assigned(self, events: Mapping[int, tuple[bytes, ...]]) -> None:
-        """Note what the enumerator decided for its readers."""
+        """Note the events of the enumerator for its readers."""
         for subtask, added in events.items():
             self._pending.setdefault(subtask, []).extend(added)
         self._take_back(self._finished.intersection(events))
 
     def _take_back(self, subtasks: Iterable[int]) -> None:
-        """Return the splits that are on their way to finished readers to the enumerator; other events are dropped."""
+        """Return splits on their way to finished readers to the enumerator; drop other events."""
         for subtask in sorted(subtasks):
             self._returned += on_the_way(subtask, self._pending.pop(subtask, ()))
 
     def dispatch(self, subtask: int) -> tuple[bytes, ...]:
-        """Return the events that a reader gets with this epoch."""
+        """Return the events for a reader in this epoch."""
         events = tuple(self._pending.get(subtask, ()))
         self._dispatched[subtask] = len(events)
         return events
 
     def accepted(self, acks: Mapping[int, OperatorAck], finished: Iterable[int] = ()) -> None:
-        """Note that an epoch counts: the readers have its events, and the enumerator is to get theirs.
+        """Note an accepted epoch: the readers have its events, and the enumerator will get theirs.
 
         Args:
-            acks: By subtask: what its reader answered.
-            finished: The subtasks that have finished in the epoch.
+            acks: By subtask: the ack of its reader.
+            finished: The subtasks that finished in the epoch.
         """
         for subtask, count in self._dispatched.items():
             del self._pending.get(subtask, [])[:count]
         self._dispatched.clear()
         self._finished.update(finished)
         self._take_back(self._finished)
-        # A reader that has finished may have asked for more before.
+        # A reader may have asked for splits before it finished.
         asked = {subtask: 0 if subtask in self._finished else ack.split_requests for subtask, ack in acks.items()}
         self._unseen = tuple(
             ReaderMessages(subtask, ack.events, asked[subtask])
@@ -149,10 +149,10 @@ class SourceCoordinator:
             self._pending.setdefault(subtask, []).append(encode_event(EndOfInputEvent()))
 
     def state(self, snapshot: EnumeratorSnapshot | None) -> SourceCoordinatorState | None:
-        """Return what a checkpoint keeps of this source.
+        """Return the state of this source for a checkpoint.
 
         Args:
-            snapshot: What the enumerator returned; None when it does not run, because all its readers have finished.
+            snapshot: The enumerator's snapshot; None if it does not run, because all its readers have finished.
         """
         if snapshot is None:
             return self._state
@@ -162,7 +162,7 @@ class SourceCoordinator:
         )
 
     def deliver(self) -> EnumeratorDelivery | None:
-        """Return what the enumerator gets now and count it as delivered; None when there is nothing."""
+        """Return the enumerator's input and count it as delivered; None if there is nothing to deliver."""
         unseen, self._unseen = self._unseen, ()
         returned, self._returned = tuple(self._returned), []
         if not (unseen or returned):

@@ -1,4 +1,4 @@
-"""What the coordinator knows of a job's plan."""
+"""The part of a job's plan that the coordinator's decisions need."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Topology:
     graph: JobGraph
     #: By vertex.
     levels: Mapping[int, int]
-    #: By receiving subtask; those without inputs may be left out.
+    #: By receiving subtask; subtasks without inputs may be left out.
     inputs: Mapping[Subtask, Inputs]
 
     @property
@@ -39,13 +39,13 @@ class Topology:
 
     @property
     def ends(self) -> list[int]:
-        """The vertices that feed no other one."""
+        """The vertices without a downstream vertex."""
         feeding = {edge.source for edge in self.graph.edges}
         return [vertex.id for vertex in self.graph.vertices if vertex.id not in feeding]
 
 
 def topology_of(plan: ExecutionPlan) -> Topology:
-    """Return what decisions need to know of a plan."""
+    """Return the topology of a plan."""
     inputs = {
         (vertex.id, subtask): {
             channel_number(edge.id, sender): (edge.source, sender)

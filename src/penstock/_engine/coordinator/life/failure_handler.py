@@ -1,6 +1,6 @@
-"""Failures and cancels of a job: what runs is ended, and a restart or the job's end follows.
+"""Handles failures and cancels of a job: tears down what runs, then restarts or ends the job.
 
-A job that breaks off waits for all that is on its way: then nothing of it can come late.
+A teardown waits for all answers that are due, so none of them can arrive late.
 """
 
 from __future__ import annotations
@@ -29,17 +29,17 @@ if TYPE_CHECKING:
 
 
 class ExecutionFailureHandler:
-    """Ends what runs of one job, then restarts or ends the job.
+    """Tears down what runs of one job, then restarts or ends the job.
 
     Args:
         context: The coordinator's context.
-        state: What epochs work on.
-        settings: Say which failures a restart follows.
-        run_id: This driver; its restarts are spread over time by it.
-        scheduler: What is under way.
+        state: The job's state.
+        settings: Hold the restart strategy.
+        run_id: The run, which seeds the jitter of restart delays.
+        scheduler: Drives the job while it runs.
         commits: The commits.
         stop: The stop of the job.
-        ending: What follows where no restart does.
+        ending: Ends the job if it does not restart.
     """
 
     def __init__(
@@ -62,13 +62,13 @@ class ExecutionFailureHandler:
         self._termination = ending
         self._restarts = restart_strategy(settings)
         self._random = Random(run_id)  # noqa: S311 - jitter of a delay
-        #: The time until the restart.
+        #: The delay of the restart in milliseconds.
         self._backoff_ms = 0
-        #: The savepoint that a job which ends as cancelled has stopped into.
+        #: The savepoint of a job that was cancelled with one.
         self._stopped_into: str | None = None
 
     def fail(self, cause: Cause) -> None:
-        """Break off because of an error: the restart strategy says what follows."""
+        """Tear the job down because of an error; the restart strategy decides whether it restarts."""
         match self._context.phase:
             case Phase.STARTING:
                 self._termination.end(JobStatus.FAILED, cause)
@@ -100,14 +100,14 @@ class ExecutionFailureHandler:
         self._context.go(Phase.TEARDOWN)
 
     def go_back(self) -> None:
-        """Go on from the last completed checkpoint at once, though nothing has failed."""
+        """Restart from the last completed checkpoint at once, without a failure."""
         self._backoff_ms = 0
         self._scheduler.interrupt()
         self._context.go(Phase.TEARDOWN)
         self.check()
 
     def cancel(self) -> None:
-        """Break off because the job was cancelled."""
+        """Tear the job down because it was cancelled."""
         match self._context.phase:
             case Phase.STARTING:
                 self._termination.end(JobStatus.CANCELED)
@@ -122,13 +122,13 @@ class ExecutionFailureHandler:
                 self.check()
 
     def cancelled_into(self, savepoint: str | None) -> None:
-        """End a job as cancelled that has stopped into a savepoint, and has done all that belongs to it."""
+        """End a job as cancelled after its stop with a savepoint is complete."""
         self._stopped_into = savepoint
         self._context.go(Phase.CANCELLING)
         self.check()
 
     def check(self) -> None:
-        """Go on with breaking off once nothing is on its way any more."""
+        """Continue the teardown once no answer is due any more."""
         if self._context.phase not in STOPPING or self._context.awaiting or self._state.ledger.running:
             return
         match self._context.phase:
@@ -142,7 +142,7 @@ class ExecutionFailureHandler:
     def _restart(self) -> None:
         self._context.emit(do.CloseEnumerators())
         self._context.go(Phase.BACKING_OFF)
-        if self._context.error is not None:  # else the job goes back, and nothing has failed
+        if self._context.error is not None:  # else it restarts without a failure
             self._state.progress = replace(self._state.progress, restarts=self._state.progress.restarts + 1)
         self._context.error = None
         self._scheduler.reset()
@@ -156,5 +156,5 @@ class ExecutionFailureHandler:
 
 
 def _is_non_recoverable(cause: Cause) -> bool:
-    """Tell whether a restart would end the same way."""
+    """Tell whether the same error would follow a restart."""
     return cause.non_recoverable if isinstance(cause, TaskFailure) else is_non_recoverable(cause)

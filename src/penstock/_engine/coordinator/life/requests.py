@@ -1,7 +1,7 @@
-"""The book of what is asked of a running job: checkpoints, savepoints, and a stop; which epoch answers which request.
+"""The open requests to a running job: for checkpoints, savepoints and a stop; and which epoch answers which request.
 
-A running epoch answers a request for a checkpoint that comes before it has ended: its checkpoint covers that moment.
-All else is for the next epoch, which then begins without a pause.
+A running epoch answers requests for a checkpoint that arrive before its end, because its checkpoint covers that moment.
+All other requests are for the next epoch, which then begins without a pause.
 """
 
 from __future__ import annotations
@@ -22,17 +22,17 @@ if TYPE_CHECKING:
 
 #: The phases in which a job ends, with or without a stop.
 _ENDING: Final = frozenset({Phase.NOTIFYING, Phase.FINISHING, Phase.RELEASING, Phase.CLOSING, Phase.ENDED})
-#: Those in which no checkpoint follows that a request could be answered with.
+#: The phases after which no checkpoint follows to answer a request with.
 _NO_MORE: Final = _ENDING | {Phase.SAVING, Phase.RESUMING}
 
 
 class PendingRequests:
-    """The requests that are not answered yet.
+    """The open requests of one job.
 
     Args:
         context: The coordinator's context.
-        cancel: Called when the job has not stopped in the time that it was given.
-        is_decided: Tells whether the stop has had its commit point, or may have had it.
+        cancel: Called if the job has not stopped within its timeout.
+        is_decided: Tells whether the stop has, or may have, passed its commit point.
     """
 
     def __init__(
@@ -41,31 +41,31 @@ class PendingRequests:
         self._context = context
         self._cancel = cancel
         self._is_decided = is_decided
-        #: How the job is to stop, None while it is not.
+        #: The request that stops the job; None without one.
         self.stop: SavepointRequest | None = None
-        #: A stop whose time is over; the running epoch is being looked at for what it waits for.
+        #: A stop after its timeout, while the running epoch is observed to say what it waits for.
         self._late: SavepointRequest | None = None
-        #: Checkpoints: those that the next epoch answers, and those that the one at hand does.
+        #: Requests for checkpoints that the next epoch answers, and those that the running epoch answers.
         self._waiting: list[int] = []
         self._answered_by_epoch: list[int] = []
-        #: Savepoints of a job that goes on: those that the next epoch is for, those that the one at hand is for, and
-        #: those that are to be copied as soon as all is committed.
+        #: Requests for savepoints of a job that continues: those of the next epoch, those of the running epoch, and
+        #: those to be copied as soon as all is committed.
         self._asked: list[SavepointRequest] = []
         self._covered: list[SavepointRequest] = []
         self._completed: list[SavepointRequest] = []
 
     @property
     def waiting(self) -> bool:
-        """Whether the next epoch is to begin at once."""
+        """Whether the next epoch begins without a pause."""
         return bool(self._waiting or self._asked) or self.stop is not None
 
     @property
     def wait_for_commits(self) -> bool:
-        """Whether the next checkpoint is to wait until nothing of the last one is outstanding."""
+        """Whether the next checkpoint waits until all commits of the last one are done."""
         return bool(self._completed)
 
     def request_checkpoint(self, request_id: int) -> None:
-        """Take up a request for a checkpoint, or refuse it."""
+        """Accept or refuse a request for a checkpoint."""
         match self._context.phase:
             case Phase.EPOCH:
                 self._answered_by_epoch.append(request_id)
@@ -75,7 +75,7 @@ class PendingRequests:
                 self._refuse_checkpoint(request_id, self._why_not(phase, RUNNING))
 
     def request_savepoint(self, request: SavepointRequest) -> None:
-        """Take up a request for a savepoint, or refuse it."""
+        """Accept or refuse a request for a savepoint."""
         phase = self._context.phase
         if phase in _NO_MORE or phase not in RUNNING:
             self.answer(request, self._why_not(phase, _NO_MORE))
@@ -103,18 +103,18 @@ class PendingRequests:
             self._give_up_late(())
 
     def _is_beyond(self, request: SavepointRequest) -> bool:
-        """Tell whether a stop can no longer be given up, or is none any more."""
+        """Tell whether a stop can no longer be given up, or is not open any more."""
         return self.stop is not request or self._context.phase in _ENDING or self._is_decided()
 
     def observed(self, running: tuple[str, ...]) -> None:
-        """Note which subtasks run: a stop whose time is over waits for them."""
+        """Note the running subtasks, for which a stop after its timeout still waits."""
         if self._late is not None:
             self._give_up_late(running)
 
     def _give_up_late(self, running: tuple[str, ...]) -> None:
         request, self._late = self._late, None
         if request is None or self._is_beyond(request):
-            return  # it has come so far meanwhile, or was given up
+            return  # it was decided or given up meanwhile
         self.stop = None
         self._refuse(request, StopTimeoutError(request.path, request.timeout_ms or 0, running))
         self._cancel()
@@ -122,7 +122,7 @@ class PendingRequests:
     # ------------------------------------------------------------------------------------------------------- epochs
 
     def begun(self) -> bool:
-        """Note that an epoch begins, and tell whether a savepoint is to be made of its checkpoint."""
+        """Note the beginning of an epoch; tell whether its checkpoint becomes a savepoint."""
         self._answered_by_epoch += self._waiting
         self._waiting.clear()
         self._covered += self._asked
@@ -130,17 +130,17 @@ class PendingRequests:
         return bool(self._covered) or self.stop is not None
 
     def completed(self) -> None:
-        """Note that the checkpoint of the running epoch has completed: savepoints are to be copies of it."""
+        """Note the completed checkpoint of the running epoch, which its savepoints are copies of."""
         self._completed += self._covered
         self._covered.clear()
 
     def answer_checkpoints(self, checkpoint_id: int) -> None:
-        """Answer all that the running epoch covers, whose checkpoint has completed."""
+        """Answer the requests for a checkpoint that the completed checkpoint covers."""
         self._context.emit(*(do.AnswerCheckpoint(request_id, checkpoint_id) for request_id in self._answered_by_epoch))
         self._answered_by_epoch.clear()
 
     def finish(self) -> None:
-        """Let a job end that was to stop, but came to its own end first: a copy of its last checkpoint will do."""
+        """Let a job end by itself that was to stop: a copy of its last checkpoint is the savepoint."""
         self._completed += self._asked
         self._asked.clear()
         if self.stop is not None and self.stop.stop is not StopMode.CANCEL:
@@ -148,19 +148,19 @@ class PendingRequests:
             self.stop = None
 
     def take_completed(self) -> list[SavepointRequest]:
-        """Return the savepoints that are to be copies of the last checkpoint, and leave them to the caller."""
+        """Hand the caller the requests for savepoints that are copies of the last checkpoint."""
         taken, self._completed = self._completed, []
         return taken
 
     # ------------------------------------------------------------------------------------------------------ answers
 
     def give_up(self, reason: str, *, complete: bool = False, is_open: bool = False) -> None:
-        """Answer all that has not begun; what is being copied is completed.
+        """Refuse all requests that are not under way; savepoints that are being copied complete.
 
         Args:
-            reason: Why the job breaks off, or that it has ended.
-            complete: The savepoint of a stop is there, and only what follows it failed.
-            is_open: Whether there will be a savepoint of a stop is not known yet: the answer waits until it is.
+            reason: Why the job is torn down, or that it has ended.
+            complete: Whether the savepoint of a stop exists, and only a later step failed.
+            is_open: Whether the outcome of a stop is still unknown, so that its answer waits.
         """
         if not is_open:
             self.give_up_stop(reason, complete=complete)
@@ -174,16 +174,16 @@ class PendingRequests:
             self._refuse_checkpoint(request_id, reason)
 
     def give_up_stop(self, reason: Exception | str, *, complete: bool = False) -> None:
-        """Let the job go on, and say why it does not stop."""
+        """Let the job continue, and say why it does not stop."""
         if self.stop is not None:
             request, self.stop = self.stop, None
             self.answer(request, reason, complete=complete)
 
     def leave_stop(self) -> None:
-        """Leave a stop to the driver that has the job now, with what there is of its savepoint."""
+        """Leave a stop and the files of its savepoint to the driver that has taken the job over."""
         if self.stop is not None:
             request, self.stop = self.stop, None
-            reason = "another driver has taken the job over, and brings to its end what has had its commit point"
+            reason = "another driver has taken the job over, and completes the stop if that is committed"
             self._context.emit(do.AnswerSavepoint(request, SavepointError(request.path, reason)))
 
     def stopped(self) -> None:
@@ -196,9 +196,9 @@ class PendingRequests:
         """Answer a request for a savepoint.
 
         Args:
-            request: What was asked.
-            reason: Why there is no savepoint, or why the job has not stopped; None where all is well.
-            complete: The savepoint is there all the same.
+            request: The request.
+            reason: Why there is no savepoint, or why the job has not stopped; None after a success.
+            complete: Whether the savepoint exists all the same.
         """
         if reason is None:
             self._context.emit(do.AnswerSavepoint(request, None))
@@ -210,7 +210,7 @@ class PendingRequests:
             self._refuse(request, SavepointError(request.path, text))
 
     def _refuse(self, request: SavepointRequest, error: SavepointError) -> None:
-        """Answer that there is no savepoint, and leave nothing of it."""
+        """Answer that there is no savepoint, and delete its files."""
         self._context.emit(do.AnswerSavepoint(request, error), do.DiscardSavepoint(request.path))
 
     def _refuse_checkpoint(self, request_id: int, reason: str) -> None:

@@ -21,7 +21,8 @@ class RestartStrategy(ABC):
         """Note a failure.
 
         Args:
-            passed_ms: When it was, by the time that passes: a clock that is set neither uses up nor renews attempts.
+            passed_ms: When it was, by the monotonic clock, so that setting the time of day neither uses up nor renews
+                attempts.
             chance: A random number from 0 up to 1, for a delay with jitter.
 
         Returns:
@@ -31,7 +32,7 @@ class RestartStrategy(ABC):
     @property
     @abstractmethod
     def description(self) -> str:
-        """What the strategy is, for the message that it gave up."""
+        """The strategy's text in the message about its last restart."""
 
 
 class NoRestart(RestartStrategy):
@@ -49,7 +50,7 @@ class NoRestart(RestartStrategy):
 
 
 class FixedDelay(RestartStrategy):
-    """So many restarts in all, each after the same time."""
+    """Allows a number of restarts in all, each after the same delay."""
 
     def __init__(self, attempts: int, delay_ms: int) -> None:
         self._attempts, self._delay_ms, self._failures = attempts, delay_ms, 0
@@ -60,14 +61,14 @@ class FixedDelay(RestartStrategy):
         return f"fixed delay, {self._attempts} restarts"
 
     def on_failure(self, passed_ms: int, chance: float) -> int | None:
-        """Restart unless all attempts are used up."""
+        """Restart until all attempts are used up."""
         del passed_ms, chance
         self._failures += 1
         return self._delay_ms if self._failures <= self._attempts else None
 
 
 class FailureRate(RestartStrategy):
-    """Restarts as long as a sliding interval has no more than so many failures."""
+    """Allows a number of failures in a sliding interval."""
 
     def __init__(self, max_failures: int, interval_ms: int, delay_ms: int) -> None:
         self._max_failures, self._interval_ms, self._delay_ms = max_failures, interval_ms, delay_ms
@@ -88,13 +89,13 @@ class FailureRate(RestartStrategy):
 
 
 class ExponentialDelay(RestartStrategy):
-    """Each restart waits longer than the one before, until the job has run well for a while."""
+    """Waits longer before each restart, until the job has run without a failure for a while."""
 
     def __init__(self, settings: RestartStrategySettings) -> None:
         self._settings = settings
         self._backoff_ms = float(settings.initial_backoff_ms)
         self._attempts = 0
-        #: The last failure, and the delay that it was answered with.
+        #: The time of the last failure, and the delay after it.
         self._last_ms: int | None = None
         self._last_backoff_ms = 0.0
 
@@ -120,7 +121,7 @@ class ExponentialDelay(RestartStrategy):
 
 
 def restart_strategy(settings: RestartStrategySettings) -> RestartStrategy:
-    """Make the strategy that the settings name."""
+    """Make the strategy of the settings."""
     match settings.strategy:
         case "fixed-delay":
             return FixedDelay(settings.fixed_attempts, settings.fixed_delay_ms)

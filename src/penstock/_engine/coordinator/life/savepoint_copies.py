@@ -1,7 +1,7 @@
-"""Savepoints as copies of a checkpoint, written while the job goes on.
+"""Makes savepoints of a running job, which are copies of a checkpoint.
 
-A savepoint of a running job is a copy of the next checkpoint that begins, taken when all of that is committed. The
-savepoint that a job stops with is written by `stop`, with the same names for its files.
+The copy is of the next checkpoint that begins, and is made once all its commits are done. `stop` writes the savepoint
+that a job stops with, with the same names for its files.
 """
 
 from __future__ import annotations
@@ -23,32 +23,32 @@ if TYPE_CHECKING:
 
 
 class SavepointCopies:
-    """The copies that are being written.
+    """The savepoints of a running job that are being written.
 
     Args:
         context: The coordinator's context.
         state: The state of the last checkpoint.
-        requests: Who has asked.
+        requests: The open requests.
     """
 
     def __init__(self, context: CoordinatorContext, state: JobState, requests: PendingRequests) -> None:
         self._context = context
         self._state = state
         self._requests = requests
-        #: By path: the request, and what stays for it meanwhile.
+        #: By path: the request, and the checkpoint that is kept for it meanwhile.
         self._copying: dict[str, tuple[SavepointRequest, RetainedCheckpoint]] = {}
 
     @property
     def copying(self) -> bool:
-        """Whether a savepoint of a job that goes on is being made, or will be as soon as all is committed."""
+        """Whether such a savepoint is being written, or will be once all is committed."""
         return bool(self._copying) or self._requests.wait_for_commits
 
     def copy(self) -> None:
-        """Copy the last checkpoint for those it was made for, as soon as nothing of it is outstanding."""
+        """Copy the last checkpoint for its requests, once all its commits are done."""
         chain = self._context.chain
         if self._state.ledger or chain.parent is None:
             return
-        # What its committers have given up since the checkpoint is outstanding no more, and lost here as well.
+        # Committables that were given up since the checkpoint are not outstanding, and are lost in the copy as well.
         snapshot = replace(self._state.snapshot, outstanding=(), given_up=self._state.ledger.given_up)
         of = chain.parent.checkpoint_id
         entry = chain.savepoint(with_own_names(snapshot), self._context.now.now_ms, of=of)
@@ -58,21 +58,21 @@ class SavepointCopies:
             self._context.emit(do.WriteSavepoint(request.path, copies(snapshot), entry))
 
     def copied(self, path: str, error: Exception | None) -> None:
-        """Note that a copy is complete, or has failed; the job goes on."""
+        """Note that a copy is complete or has failed; the job continues."""
         if path not in self._copying:
-            return  # it is of a stop that was given up: the driver discards it
+            return  # of a stop that was given up: the driver discards it
         request, pinned = self._copying.pop(path)
         self._context.delete(self._context.retention.unpin(pinned))
         self._requests.answer(request, error)
 
 
 def copies(snapshot: JobSnapshot) -> tuple[tuple[str, str], ...]:
-    """Return the files of a state, each with its name in the directory of a savepoint."""
+    """Return the files of a state, each with its name in a savepoint's directory."""
     return tuple((path, _own_name(path)) for path in sorted(state_files(snapshot)))
 
 
 def with_own_names(snapshot: JobSnapshot) -> JobSnapshot:
-    """Return the state with the names that its files have in the directory of the savepoint."""
+    """Return the state with the names of its files in a savepoint's directory."""
 
     def change(handle: StateHandle) -> StateHandle:
         return handle if handle.path is None else replace(handle, path=_own_name(handle.path))

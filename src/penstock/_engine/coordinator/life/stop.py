@@ -1,10 +1,10 @@
-"""The stop of a job with a savepoint (FLIP-34): the savepoint is written, and gets its name behind the commit point.
+"""Stops a job with a savepoint (FLIP-34): the savepoint is written before the commit point and named after it.
 
-A job that stops runs one epoch more, in which nothing is read, and stops with its checkpoint. Before the entry of
-that, which names the savepoint, all bytes of the savepoint are safe; behind it the savepoint only gets its name. That
-entry is the commit point of the stop: a driver that finds it brings the stop to its end. Where the name cannot be
-given, another entry says that the job goes on from the checkpoint, which has all that it needs for that (decision 7).
-Until one of the two is there, a request for the stop gets no answer: there may be a savepoint yet.
+A stopping job runs one more epoch, in which nothing is read, and stops with its checkpoint. All bytes of the savepoint
+are durable before the chain entry of that checkpoint, which names the savepoint and is the commit point of the stop: a
+driver that finds it completes the stop. If the savepoint cannot be named then, another chain entry says that the job
+continues from the checkpoint, which has all of its state (decision 7). The request is answered after one of the two
+entries, because until then the savepoint may still come to exist.
 """
 
 from __future__ import annotations
@@ -35,20 +35,20 @@ if TYPE_CHECKING:
 
 #: The phases of a stop whose savepoint is complete.
 _SAVED: Final = frozenset({Phase.NOTIFYING, Phase.FINISHING, Phase.RELEASING})
-#: A savepoint that does not get its name is tried again this often, each time after twice the pause.
+#: The naming of a savepoint is tried this often, each time after twice the pause.
 _MAX_TRIES: Final = 5
 
 
 class StopWithSavepoint:
-    """Brings the stop of one job to its end.
+    """Performs the stop of one job.
 
     Args:
         context: The coordinator's context.
-        state: What epochs work on.
+        state: The job's state.
         requests: Hold the request.
-        savepoints: Those of a job that goes on.
+        savepoints: The savepoints of a job that continues.
         life: The life of the job.
-        scheduler: Returns what puts the entry of the checkpoint, and goes on once the savepoint is there.
+        scheduler: Puts the chain entry of the checkpoint, and ends the job once the savepoint exists.
     """
 
     def __init__(
@@ -67,11 +67,11 @@ class StopWithSavepoint:
         self._savepoints = savepoints
         self._life = life
         self._scheduler = scheduler
-        #: Times that the savepoint was to get its name.
+        #: The number of tries to name the savepoint.
         self._tries = 0
-        #: The last completed checkpoint, when the job stops with it; from then on nothing else happens.
+        #: The completed checkpoint that the job stops with; None before.
         self.checkpoint: ChainEntry | None = None
-        #: Why the savepoint is not there.
+        #: Why the savepoint does not exist.
         self._not_saved = SavepointError("", "")
 
     @property
@@ -81,7 +81,7 @@ class StopWithSavepoint:
 
     @property
     def is_decided(self) -> bool:
-        """Whether the chain entry that the job stops with is stored, or may be: its answer is open, or got lost."""
+        """Whether the chain entry that the job stops with is stored or, without a known outcome, may be."""
         if self.checkpoint is not None:
             return True
         entry = self._context.entry or self._context.lost
@@ -98,19 +98,19 @@ class StopWithSavepoint:
         self.checkpoint = entry
 
     def give_up(self, reason: str) -> None:
-        """Answer all that savepoints were asked for, because the job breaks off.
+        """Refuse all requests for savepoints, because the job is torn down.
 
         Args:
-            reason: Why it does.
+            reason: Why it is.
         """
         saved = self._is_saved
         self._requests.give_up(reason, complete=saved, is_open=self.is_decided and not saved)
 
     def export(self, document: JobSnapshot) -> None:
-        """Write the savepoint, all but the name of its entry.
+        """Write the savepoint except for the name of its metadata.
 
         Args:
-            document: What the next checkpoint holds: the state, and what is outstanding.
+            document: The content of the next checkpoint: the state and the outstanding commits.
         """
         assert self._requests.stop is not None
         chain = self._context.chain
@@ -118,7 +118,7 @@ class StopWithSavepoint:
         self._context.emit(do.WriteSavepoint(self._requests.stop.path, copies(document), entry, is_staged=True))
 
     def save(self) -> None:
-        """Give the savepoint its name."""
+        """Name the savepoint."""
         assert self.path is not None
         self._context.go(Phase.SAVING)
         self._tries = 0
@@ -133,18 +133,18 @@ class StopWithSavepoint:
         self._context.emit(do.CompleteSavepoint(path, copies(snapshot), entry))
 
     def _save_again(self, path: str) -> bool:
-        """Give the savepoint its name after a pause, and tell whether that was to be tried once more."""
+        """Name the savepoint after a pause; tell whether a try was left."""
         if self._tries == _MAX_TRIES:
             return False
         self._context.alarm(RECORD_PAUSE_MS << (self._tries - 1), partial(self._repeat, path))
         return True
 
     def _repeat(self, path: str) -> None:
-        if self._context.phase is Phase.SAVING and not self._context.saving:  # else the job has broken off
+        if self._context.phase is Phase.SAVING and not self._context.saving:  # else the job is being torn down
             self._save(path)
 
     def heard(self, event: ev.SavepointWritten | ev.SavepointFailed) -> None:
-        """Go on after a savepoint was written, or could not be: that of the stop, or one of a job that goes on."""
+        """Continue after a savepoint was written or has failed: the stop's, or one of a job that continues."""
         request, path = self._requests.stop, event.path
         if path == self.path:
             self._context.saving = False
@@ -156,7 +156,7 @@ class StopWithSavepoint:
             case _, ev.SavepointWritten() if self._context.phase in STOPPING and path == self.path:
                 self._requests.give_up_stop(text_of(self._context.error or "the job was cancelled"), complete=True)
             case _ if self._context.phase in STOPPING and path == self.path:
-                pass  # the job goes on with the stop when it starts again
+                pass  # the next start continues with the stop
             case _, ev.SavepointFailed(_, error):
                 self._savepoints.copied(path, error)
             case _:
@@ -167,7 +167,7 @@ class StopWithSavepoint:
             self._scheduler().exported()
             return
         self._requests.give_up_stop(event.error)
-        if stop is StopMode.DRAIN:  # timers have fired and functions have finished: that epoch must not have been
+        if stop is StopMode.DRAIN:  # timers have fired and functions have finished: the epoch has to be undone
             self._life.go_back()
         else:
             self._scheduler().go_on()
@@ -180,7 +180,7 @@ class StopWithSavepoint:
             self._resume(event.path, event.error)
 
     def _resume(self, path: str, error: Exception) -> None:
-        """Put the chain entry which says that the job goes on from the checkpoint that it was to stop with."""
+        """Put the chain entry that says that the job continues from the checkpoint of the stop."""
         self._not_saved = SavepointError(path, text_of(error))
         self._context.go(Phase.RESUMING)
         chain = self._context.chain
@@ -188,7 +188,7 @@ class StopWithSavepoint:
         self._context.put(chain.make(ChainEntryKind.TAKEOVER, self._context.now.now_ms))
 
     def resumed(self) -> None:
-        """Go on from the checkpoint with which the job was to stop: what its savepoint lacks is all there."""
+        """Continue from the checkpoint of the stop, which has all state that the savepoint was to have."""
         assert self.checkpoint is not None
         checkpoint, drained = self._context.chain.parent, self._state.resume()
         path = "" if checkpoint is None else checkpoint.path

@@ -1,4 +1,4 @@
-"""The last steps of a job: its terminal chain entry, the deletions after it, the answers to open requests."""
+"""Ends a job: its terminal chain entry, the deletions after it, and the answers to open requests."""
 
 from __future__ import annotations
 
@@ -36,10 +36,10 @@ class JobTermination:
 
     Args:
         context: The coordinator's context.
-        start: Knows the chain, once there is one.
-        requests: Answered with the end.
-        state: Knows what the job has counted, and lost.
-        retention: Says which ends keep checkpoints.
+        start: The start of the job, which holds its chain.
+        requests: The open requests, which are answered.
+        state: Holds accumulators and losses.
+        retention: Says which kinds of end keep checkpoints.
     """
 
     def __init__(
@@ -61,12 +61,12 @@ class JobTermination:
         self._savepoint: str | None = None
 
     def close(self, kind: ChainEntryKind, error: Cause | None = None, savepoint: str | None = None) -> None:
-        """Begin with the end.
+        """Begin the end of the job.
 
         Args:
             kind: How the job ends.
             error: Why it failed.
-            savepoint: What it has stopped into.
+            savepoint: The savepoint that it has stopped into.
         """
         self._kind, self._error, self._savepoint = kind, error, savepoint
         self._context.emit(do.CloseEnumerators())
@@ -76,7 +76,7 @@ class JobTermination:
     def put_entry(self) -> None:
         """Put the terminal entry with the next id of the chain."""
         reason, savepoint = text_of(self._error or ""), self._savepoint
-        if savepoint is None and self._requests.stop is not None:  # the answer will be that there is no savepoint
+        if savepoint is None and self._requests.stop is not None:  # the request will be refused
             self._context.chain.resumes = True
         entry = self._context.chain.make(
             self._kind,
@@ -86,16 +86,16 @@ class JobTermination:
             keeps_checkpoints=self._keeps_checkpoints,
         )
         if self._kind in {ChainEntryKind.FINISHED, ChainEntryKind.DRAINED}:
-            # Its checkpoints may be gone when a later start asks again.
+            # A later start must not depend on its checkpoints, which may be deleted.
             entry = replace(entry, accumulators=self._state.snapshot.all_accumulators or UNSET)
             entry = replace(entry, given_up=self._state.ledger.given_up)
         self._context.put(entry)
 
     def closed(self, *, is_stored: bool = True) -> None:
-        """Go on after the terminal record: drop what is not to be kept.
+        """Continue after the terminal entry: delete checkpoints that are not retained.
 
         Args:
-            is_stored: The entry is there; else another driver may have taken the job over and need it all.
+            is_stored: Whether the entry is stored; else another driver may have taken the job over and need the files.
         """
         if is_stored and not self._keeps_checkpoints:
             self._context.delete(self._context.retention.drop_all())
@@ -114,12 +114,12 @@ class JobTermination:
         return on_end.get(self._kind, False)
 
     def end(self, status: JobStatus, error: Cause | None = None, *, checkpoint: bool = True) -> None:
-        """End the driver of the job, which need not be the end of the job itself.
+        """End the driver of the job, which is not always the end of the job itself.
 
         Args:
-            status: The last one that it shows.
-            error: What the program is told.
-            checkpoint: Whether there is a checkpoint to go on from.
+            status: The last status that it shows.
+            error: The error for the program.
+            checkpoint: Whether a checkpoint to continue from exists.
         """
         if isinstance(error, FencedError):
             self._requests.leave_stop()

@@ -1,1 +1,1 @@
-"""How the state of a checkpoint becomes the state of the job that starts from it."""
+"""Turns the state of a checkpoint into the state of the job that starts from it."""

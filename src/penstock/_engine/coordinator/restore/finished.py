@@ -1,7 +1,7 @@
-"""What a job may look like that starts from a checkpoint in which operators have finished (FLIP-147).
+"""Checks a job that starts from a checkpoint in which operators have finished (FLIP-147).
 
-The rules are Flink's (VertexFinishedStateChecker): what has finished is never given a record again, so nothing that may
-still send one can stand before it.
+The rules are Flink's (VertexFinishedStateChecker): a finished operator gets no records again, so no operator before it
+may still send any.
 """
 
 from __future__ import annotations
@@ -31,13 +31,13 @@ def extents(stored: JobSnapshot, graph: JobGraph, path: str) -> list[Extent]:
     """Return how much of each vertex of a job has finished.
 
     Args:
-        stored: What the checkpoint holds.
+        stored: The state of the checkpoint.
         graph: The job.
         path: The checkpoint, for messages.
 
     Raises:
         MixedChainError: Operators of one vertex have finished to different extents.
-        FinishedOperatorError: Something that may still send records stands before what has finished.
+        FinishedOperatorError: An operator before a finished one may still send records.
     """
     found = [_of_vertex(vertex, stored, path) for vertex in graph.vertices]
     for edge in graph.edges:
@@ -65,7 +65,7 @@ def _of_operator(operator: OperatorMetadata | None) -> Extent:
 
 
 def _objection(edge: JobEdge, before: Extent, behind: Extent) -> str | None:
-    """Say why an edge cannot be, None when it can."""
+    """Say why an edge is not allowed; return None if it is."""
     if behind is Extent.FINISHED and before is not Extent.FINISHED:
         return "all of it has to have finished, too"
     if behind is Extent.PARTLY and before is not Extent.FINISHED:

@@ -1,4 +1,4 @@
-"""The number of key groups of a job that starts from a checkpoint: state keeps the one that it was written with."""
+"""Keeps the number of key groups of keyed state when a job starts from a checkpoint."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ if TYPE_CHECKING:
 
 
 def take_over_max_parallelism(stored: JobSnapshot, graph: JobGraph, path: str) -> JobGraph:
-    """Return the job with the max parallelism of its state, wherever the program has not set one.
+    """Return the job graph with the max parallelism of its state, wherever the program has not set one.
 
     Args:
-        stored: What the checkpoint holds.
+        stored: The state of the checkpoint.
         graph: The job.
         path: The checkpoint, for messages.
 
     Raises:
-        MaxParallelismError: The program has set another one than keyed state was written with.
+        MaxParallelismError: The program has set another max parallelism than keyed state was written with.
         ParallelismLimitError: The job wants more subtasks than its keyed state has key groups.
     """
     return replace(graph, vertices=tuple(_settled(vertex, stored, path) for vertex in graph.vertices))

@@ -1,4 +1,4 @@
-"""The checkpoint that a job starts from: whose it is from then on, and which of its files the job needs as its own."""
+"""Decides who owns the checkpoint that a job starts from, and which of its files the job copies."""
 
 from __future__ import annotations
 
@@ -20,24 +20,24 @@ if TYPE_CHECKING:
     from penstock._engine.protocol.state_handle import StateHandle
 
 
-#: Runs that an entry names: those before them have been cleared away, or are left to `penstock clean`.
+#: The number of runs in a chain entry; files of older runs are deleted already, or left to `penstock clean`.
 _MOST_RUNS: Final = 16
 
 
 @dataclass(frozen=True, slots=True)
 class InitialState:
-    """What a job begins with."""
+    """The state that a job begins with."""
 
     snapshot: JobSnapshot
-    #: Files to be copied first, from and to.
+    #: The files to copy first: pairs of path and new path.
     copies: tuple[tuple[str, str], ...]
-    #: The first checkpoint is to name none of the files that are there: subtasks write all of their state anew.
+    #: Whether subtasks write all of their state anew, so that the first checkpoint names none of these files.
     write_all: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class Ownership:
-    """What a job owns of what it finds; all entries of its chain say so, for later starts with `latest`."""
+    """The checkpoints that a job owns; all entries of its chain repeat it, for later starts with `latest`."""
 
     claimed: tuple[str, ...]
     begins: int
@@ -47,17 +47,17 @@ class Ownership:
 def ownership(
     newest: ChainEntry | None, restored: RestoredCheckpoint | None, settings: JobSettings, chain_id: int, run_id: str
 ) -> Ownership:
-    """Return what a job owns that starts now.
+    """Return the ownership of a job that starts now.
 
-    With `latest` it goes on from the runs before it, and owns what they owned. Any other start owns what it claims and
-    what comes: checkpoints that an earlier run of the same id has left are the user's.
+    With `latest` the job continues earlier runs and owns what they owned. Any other start owns the checkpoint that it
+    claims and its later ones: checkpoints of an earlier run with the same id are the user's.
 
     Args:
         newest: The newest entry of the chain.
         restored: What the job starts from.
-        settings: Say whether the job owns that.
-        chain_id: The id that the job claims.
-        run_id: The run that claims it.
+        settings: Hold the claim mode.
+        chain_id: The id of the takeover.
+        run_id: The run that takes the job over.
     """
     if settings.latest and newest is not None:
         return Ownership(newest.claimed, newest.begins, (*newest.runs, run_id)[-_MOST_RUNS:])
@@ -66,15 +66,16 @@ def ownership(
 
 
 def adopt_checkpoint(restored: RestoredCheckpoint, chain: ChainWriter, retention: CheckpointRetention) -> InitialState:
-    """Return the state of a checkpoint with files of this job, and have kept what it needs until there are others.
+    """Return the state of a checkpoint as this job's own, and retain the files that it needs.
 
-    What this job does not own is left alone, and later checkpoints need nothing of it. One from elsewhere is copied. Of
-    one of its own the files are read where they are, until the first checkpoint has all of the state anew.
+    A checkpoint that this job does not own is not changed, and later checkpoints do not need its files. Files of a
+    checkpoint from elsewhere are copied. Files of a checkpoint in this job's directory are read in place, until the
+    first checkpoint has all of the state anew.
 
     Args:
         restored: The checkpoint.
-        chain: Of this job; says whether it owns the checkpoint.
-        retention: Of this job.
+        chain: The job's chain, which says whether it owns the checkpoint.
+        retention: The job's retention.
     """
     entry, job_id = restored.entry, chain.job_id
     snapshot, copies = own_files(restored.assignment.snapshot, job_id, inside=_is_inside(restored))
@@ -103,7 +104,7 @@ def _is_own(restored: RestoredCheckpoint, job_id: str) -> bool:
 def _copies_of_what_nobody_writes(
     snapshot: JobSnapshot, job_id: str, next_id: int
 ) -> tuple[JobSnapshot, tuple[tuple[str, str], ...]]:
-    """Give the files of finished subtasks, which run in no epoch, new names."""
+    """Give new names to the files of finished subtasks, which run in no epoch."""
     copies: dict[str, str] = {}
 
     def change(handle: StateHandle) -> StateHandle:
@@ -125,12 +126,12 @@ def _copies_of_what_nobody_writes(
 
 
 def own_files(snapshot: JobSnapshot, job_id: str, *, inside: bool) -> tuple[JobSnapshot, tuple[tuple[str, str], ...]]:
-    """Give files of another job or directory names below this job's directory.
+    """Rename the files of another job's or directory's checkpoint to paths below this job's directory.
 
     Args:
         snapshot: The state, which names the files.
         job_id: This job.
-        inside: Whether the checkpoint is in this job's checkpoint directory; else all its files are elsewhere.
+        inside: Whether the checkpoint is in this job's checkpoint directory; else all its files are copied.
 
     Returns:
         The state with the new names, and the (old, new) paths.

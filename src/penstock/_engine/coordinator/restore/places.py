@@ -1,17 +1,17 @@
-"""Whether operators without a uid of their own stand where they stood when a checkpoint was taken.
+"""Tells whether operators without a uid are still at the place that they had when a checkpoint was taken.
 
-Such an operator is found by its place alone: its kind, what it reads, and its rank among operators of which these are
-equal. An operator that is put before another, or between it and its input, would take its place and with it its state.
-So a start compares the program around each of them with what the checkpoint says of it:
+Such an operator is identified by its place alone: its kind, its inputs, and its rank among operators in which both are
+equal. An operator that is inserted before another, or between it and its input, would take its place and with it its
+state. So a start compares the program around each of them with the program in the checkpoint:
 
-- all that it reads, up to the sources: the kinds of the operators, and which output leads to which input;
-- the operators of equal kind and input beside it, and beside each operator before it that has no uid either: how many
-  there are, and in which order;
-- what its functions do and its name, where an operator at another place did that before, or does it now: then they
-  have changed places.
+- everything upstream of it: the kinds of the operators, and which output leads to which input;
+- the number and the order of the operators with equal kind and input beside it, and beside each operator before it that
+  has no uid either;
+- its name and the digest of its functions, if an operator at another place had them before, or has them now: then the
+  two have changed places.
 
-What comes after it, or stands on another input, does not count; nor do parallelism, chaining, how edges distribute
-records, and functions and names that have changed in their place.
+Not compared are operators after it or on another input, parallelism, chaining, the partitioning of edges, and functions
+and names that have changed in place.
 """
 
 from __future__ import annotations
@@ -32,11 +32,11 @@ _BEFORE: Final = "before it, "
 
 
 def differences(before: Mapping[str, OperatorPlace], after: Mapping[str, OperatorPlace]) -> dict[str, str]:
-    """Return the generated uids whose operators are not known to be the same, each with the reason, a clause.
+    """Return the generated uids whose operators may not be the same, each with the reason as a clause.
 
     Args:
-        before: The places of a checkpoint, inputs first. A uid that it does not place is taken as it is.
-        after: Those of the program.
+        before: The places of a checkpoint, inputs first. A uid without a place is accepted.
+        after: The places of the program.
     """
     then, now = _ProgramPlaces(before), _ProgramPlaces(after)
     near: dict[str, str | None] = {}
@@ -47,13 +47,13 @@ def differences(before: Mapping[str, OperatorPlace], after: Mapping[str, Operato
     for uid, reason in near.items():
         if reason is not None:
             found[uid] = reason
-        elif then.shapes[uid] != now.shapes[uid]:  # only beyond operators with uids of their own
+        elif then.shapes[uid] != now.shapes[uid]:  # they differ only upstream of operators with uids
             found[uid] = f"{_BEFORE}there were {then.before(uid)}, and there are {now.before(uid)}"
     return found
 
 
 def renamed(places: OperatorPlaces, uid: str, new_uid: str) -> OperatorPlaces:
-    """Return places in which an operator has got a uid of its own."""
+    """Return the places after an operator has been given a uid."""
     if places is UNSET:
         return places
     return {
@@ -67,7 +67,7 @@ def renamed(places: OperatorPlaces, uid: str, new_uid: str) -> OperatorPlaces:
 
 
 def _difference(uid: str, then: _ProgramPlaces, now: _ProgramPlaces) -> str | None:
-    """Say what is different at an operator itself."""
+    """Say what differs at an operator itself."""
     before, after = then.places[uid], now.places[uid]
     if before.has_own_uid:
         return f"the program gave the uid {uid!r} itself, and does so no more"
@@ -82,9 +82,9 @@ def _difference(uid: str, then: _ProgramPlaces, now: _ProgramPlaces) -> str | No
 
 
 def _is_elsewhere(uid: str, here: _ProgramPlaces, there: _ProgramPlaces) -> bool:
-    """Tell whether one program's operator of a uid is in the other at another uid, by what it does or by its name.
+    """Tell whether an operator of one program has another uid in the other, by its functions' digest or its name.
 
-    An operator that is there in both of them is not the one that has moved.
+    An operator that both programs have at the same uid has not moved.
     """
     place, other = here.places[uid], there.places[uid]
     does = place.kind, place.likeness
@@ -95,17 +95,17 @@ def _is_elsewhere(uid: str, here: _ProgramPlaces, there: _ProgramPlaces) -> bool
 
 
 def _inherited(place: OperatorPlace, near: Mapping[str, str | None]) -> str | None:
-    """Say what is different at an operator before this one, if that counts for the uid of this one."""
+    """Say what differs at an operator upstream of this one, if this one's uid depends on it."""
     reason = next((reason for edge in place.inputs if (reason := near.get(edge.sender))), None)
     return None if reason is None else _BEFORE + reason.removeprefix(_BEFORE)
 
 
 class _ProgramPlaces:
-    """One program by its places."""
+    """The places of one program."""
 
     def __init__(self, places: Mapping[str, OperatorPlace]) -> None:
         self.places = places
-        #: By uid: a digest of the kinds of all that it reads, and the edges between them.
+        #: By uid: a digest of the kinds of all operators upstream, and the edges between them.
         self.shapes: dict[str, str] = {}
         self._beside: defaultdict[object, list[str]] = defaultdict(list)
         self.by_likeness: defaultdict[object, set[str]] = defaultdict(set)
@@ -119,12 +119,12 @@ class _ProgramPlaces:
                 self._beside[place.kind, place.inputs].append(uid)
 
     def beside(self, uid: str) -> list[str]:
-        """Return the uids of the operators of equal kind and input that have none of their own, in order."""
+        """Return the generated uids of the operators of equal kind and input, in order."""
         place = self.places[uid]
         return self._beside[place.kind, place.inputs]
 
     def before(self, uid: str) -> str:
-        """Return the kinds of all that an operator reads, in the order of the program."""
+        """Return the kinds of all operators upstream, in the order of the program."""
         reached = {uid}
         for other in reversed(tuple(self.places)):
             if other in reached:

@@ -1,7 +1,7 @@
-"""Sources that had finished and are to read what is new (``penstock.restart-finished-sources``).
+"""Lets finished sources read new input (``penstock.restart-finished-sources``).
 
-Nothing before a finished operator may run, so with such a source everything after it runs again. As long as the
-key names the source, what finishes there keeps its state, so that sums and open sets go on where they were.
+No operator before a finished one may run, so everything downstream of such a source runs again. As long as the option
+names the source, its downstream operators keep their state when they finish, so that aggregates continue.
 """
 
 from __future__ import annotations
@@ -21,16 +21,16 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class ReopenedSources:
-    """A checkpoint's state in which sources go on that had finished."""
+    """A checkpoint's state in which finished sources continue."""
 
     snapshot: JobSnapshot
-    #: The uids of these sources, and of those that were named but had not finished.
+    #: The uids of these sources, and below of the sources that were named but had not finished.
     sources: tuple[str, ...]
     unfinished: tuple[str, ...]
 
 
 def at_and_behind(graph: JobGraph, sources: Iterable[str]) -> frozenset[str]:
-    """Return the uids of all operators that get records of these sources, and of the operators chained to them."""
+    """Return the uids of these sources, of all operators downstream, and of the operators chained to them."""
     wanted = set(sources)
     reached = {vertex.id for vertex in graph.vertices if wanted & {operator.uid for operator in vertex.operators}}
     waiting = list(reached)
@@ -43,12 +43,12 @@ def at_and_behind(graph: JobGraph, sources: Iterable[str]) -> frozenset[str]:
 
 
 def reopen(stored: JobSnapshot, graph: JobGraph, sources: Iterable[str]) -> ReopenedSources:
-    """Return a checkpoint's state in which finished sources, and all operators after them, go on with new watermarks.
+    """Return a checkpoint's state in which finished sources and all operators downstream continue with new watermarks.
 
     Args:
-        stored: What the checkpoint holds.
+        stored: The state of the checkpoint.
         graph: The job.
-        sources: The uids of sources of the job that are to go on if they have finished.
+        sources: The uids of sources that continue if they have finished.
     """
     named = tuple(sources)
     finished = tuple(uid for uid in named if uid in stored.operators and stored.operators[uid].finished)
@@ -72,9 +72,9 @@ def _going_on(operator: OperatorMetadata) -> OperatorMetadata:
 
 
 def _reading_on(source: OperatorMetadata) -> OperatorMetadata:
-    """Begin with new readers: the old ones were told that no split would follow.
+    """Begin with new readers, because the old ones were told that no more splits would follow.
 
-    What they have not read is handed out again.
+    Their unread splits are assigned again.
     """
     enumerator = source.enumerator and _looking(source.enumerator, splits_of(source))
     return replace(source, subtasks=(OperatorSubtaskState(),) * source.parallelism, enumerator=enumerator)

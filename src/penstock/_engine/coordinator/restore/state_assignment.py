@@ -1,9 +1,9 @@
 """Assigns the state of a checkpoint to the operators and subtasks of the job that starts from it.
 
 Operators are matched by uid. Keyed state follows its key groups to any parallelism, operator state and the states of
-writers are shared out anew, splits go back to the enumerator, and watermarks begin anew. What has finished stays so; of
-an operator that has finished in part all subtasks run again. They share what those that had finished have left unused:
-list items, and splits that were not read to their end.
+writers are redistributed, splits go back to the enumerator, and watermarks begin anew. A finished operator stays
+finished. If only some subtasks of an operator have finished, all of them run again and share what the finished ones
+left unused: list items, and splits that were not read to their end.
 """
 
 from __future__ import annotations
@@ -49,33 +49,33 @@ class StateAssignment:
     """A checkpoint's state, assigned to the operators and subtasks of a job."""
 
     snapshot: JobSnapshot
-    #: The job, with the max parallelism of the state where the program has set none.
+    #: The job graph, with the max parallelism of the state where the program sets none.
     graph: JobGraph
     #: The operators whose state was dropped, by name and uid.
     dropped: tuple[str, ...] = ()
-    #: Operators without a uid that took state by their rank alone, as the checkpoint does not say where they stood.
+    #: Operators without a uid that got state by their rank alone, because the checkpoint has no places.
     by_rank: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class RestoredCheckpoint:
-    """The checkpoint that a job goes on from."""
+    """The checkpoint that a job continues from."""
 
     entry: ChainEntry
-    #: Below the checkpoint directory, or a URL when it is outside of it.
+    #: A path below the checkpoint directory, or a URL outside of it.
     path: str
-    #: Its state, fitted to the job.
+    #: Its state, assigned to the job.
     assignment: StateAssignment
-    #: The savepoint that the job was stopping into when its driver ended; what is left of that is to be done first.
+    #: The savepoint that the job was stopping into when its driver ended; the rest of that stop is done first.
     stopping: str | None = None
     #: Remarks for the user who starts the job.
     remarks: tuple[LogMessage, ...] = ()
-    #: The last checkpoint that its job has completed behind it: what is published up to there is published again.
+    #: The last checkpoint that its job has completed after it: output between the two is published again.
     later: int | None = None
 
     @property
     def resumes(self) -> bool:
-        """Whether the job was to stop with this checkpoint, and goes on from it instead."""
+        """Whether the job was to stop with this checkpoint, and continues from it instead."""
         return (
             self.stopping is None and self.entry.kind is ChainEntryKind.CHECKPOINT and self.entry.savepoint is not None
         )
@@ -87,15 +87,15 @@ def assign_state(
     """Return a checkpoint's state as the state of a job.
 
     Args:
-        stored: What the checkpoint holds.
+        stored: The state of the checkpoint.
         graph: The job.
         path: The checkpoint, for messages.
-        ignore_unclaimed: Drop the state of operators that the job does not have.
-        stops: The job was stopping with this checkpoint: only what is left of that is to be done.
+        ignore_unclaimed: Whether to drop the state of operators that the job does not have.
+        stops: Whether the job was stopping with this checkpoint, so that it only completes the stop.
 
     Raises:
-        MovedOperatorError: An operator without a uid of its own is not where the one was whose state is there.
-        UnclaimedStateError: The job lacks an operator whose state is there.
+        MovedOperatorError: An operator without a uid may not be the one whose state the checkpoint has.
+        UnclaimedStateError: The checkpoint has state of an operator that the job lacks.
         RestoreError: The job has changed in a way that the state does not fit.
     """
     nodes = graph.operators
@@ -129,14 +129,14 @@ def assign_state(
 
 
 def _shape(snapshot: JobSnapshot) -> object:
-    """Return what must be equal for channels and subtasks to keep their meaning."""
+    """Return the part of a snapshot that must be equal for the state to fit unchanged."""
     ordered = [snapshot.operators[uid] for vertex in snapshot.vertices for uid in vertex.operators]
     sizes = [(operator.vertex, operator.parallelism, operator.max_parallelism) for operator in ordered]
     return [(vertex.operators, vertex.inputs) for vertex in snapshot.vertices], sizes
 
 
 def _unclaimed(stored: JobSnapshot, graph: JobGraph) -> dict[str, str]:
-    """Return the uids of the operators whose state no operator of the job may have, each with the reason."""
+    """Return the uids of the operators whose state no operator of the job may get, each with the reason."""
     nodes = graph.operators
     moved = {} if stored.places is UNSET else differences(stored.places, graph.places)
     outstanding = {commit.uid for commit in stored.outstanding}
@@ -169,7 +169,7 @@ def _without(stored: JobSnapshot, uids: Collection[str]) -> JobSnapshot:
 
 
 def _by_rank(stored: JobSnapshot, graph: JobGraph) -> tuple[str, ...]:
-    """Return the operators that are known by their rank alone, as the checkpoint does not say where they stood."""
+    """Return the operators that are identified by their rank alone, because the checkpoint has no places."""
     placed = {} if stored.places is UNSET else stored.places
     return tuple(
         str(node)
@@ -186,7 +186,7 @@ def _has_state(operator: OperatorMetadata) -> bool:
 
 
 def _placed(vertex: VertexMetadata, extent: Extent) -> VertexMetadata:
-    """Return where the subtasks of a vertex stand: at their beginning, or at their end."""
+    """Return the subtasks of a vertex, all at their beginning or all finished."""
     if extent is not Extent.FINISHED:
         return vertex
     return replace(vertex, subtasks=(VertexSubtaskState(MAX_WATERMARK, finished=True),) * len(vertex.subtasks))
@@ -195,19 +195,19 @@ def _placed(vertex: VertexMetadata, extent: Extent) -> VertexMetadata:
 def _fit(
     node: OperatorNode, found: OperatorMetadata | None, wanted: OperatorMetadata, extent: Extent
 ) -> OperatorMetadata:
-    """Return one operator's state at the parallelism that the job has now."""
+    """Return one operator's state at the new parallelism."""
     if found is None:
         return wanted
     wanted = replace(wanted, accumulators=found.accumulators)
     enumerator = found.enumerator and _for_readers_anew(found, found.enumerator, wanted.parallelism)
-    if extent is Extent.FINISHED:  # no reader is left for an event
+    if extent is Extent.FINISHED:  # no reader is left to get an event
         enumerator = enumerator and replace(enumerator, undelivered={}, unseen=())
         return replace(
             wanted, subtasks=(OperatorSubtaskState(finished=True),) * wanted.parallelism, enumerator=enumerator
         )
     if extent is Extent.RUNNING and found.parallelism == wanted.parallelism:
         return replace(wanted, subtasks=found.subtasks, enumerator=found.enumerator)
-    # A reader's splits go back to the enumerator, and watermarks begin anew; what is left are writers.
+    # A reader's splits go back to the enumerator, and watermarks begin anew; only states of writers are left.
     states = _deal(found, wanted.parallelism) if node.kind is OperatorKind.SINK_WRITER else [None] * wanted.parallelism
     lineages = [part.lineage for part in found.subtasks]
     subtasks = tuple(
@@ -226,8 +226,8 @@ def _for_readers_anew(
 ) -> SourceCoordinatorState:
     """Return the state of an enumerator whose readers all start anew; they get the end of the input again.
 
-    Splits of readers, and on the way to them, go back to the enumerator, and readers ask for splits anew. Source events
-    on the way are kept, in their order: those from and to a subtask that is no more are from and to its heir.
+    Splits of readers and on the way to them go back to the enumerator, and readers request splits anew. Source events
+    on the way are kept in order; the heir of a subtask that no longer exists takes over its events.
     """
     end = encode_event(EndOfInputEvent())
     ends = any(end in events for events in enumerator.undelivered.values())
@@ -249,12 +249,12 @@ def _for_readers_anew(
 
 
 def _heir(subtask: int, parallelism: int) -> int:
-    """Return who takes the place of a subtask: itself where it is still there."""
+    """Return the subtask that takes the place of an old one: the same if it still exists."""
     return subtask % parallelism
 
 
 def _deal(found: OperatorMetadata, parallelism: int) -> list[bytes | None]:
-    """Return the states of writers for each new subtask, dealt in turn (FLIP-143); None where nothing is left."""
+    """Return the states of writers for each new subtask, dealt round-robin (FLIP-143); None without any."""
     states = [part.state for part in found.subtasks if part.state is not None]
     items = [item for state in states for item in decode(state, list[bytes])]
     return [encode(items[index::parallelism]) if items[index:] else None for index in range(parallelism)]

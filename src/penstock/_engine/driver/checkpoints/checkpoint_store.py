@@ -12,7 +12,7 @@ from penstock._engine.coordinator.checkpoints.retention import ORPHAN_AGE_MS
 from penstock._engine.coordinator.checkpoints.snapshots import state_files
 from penstock._engine.driver.checkpoints.claimed_checkpoints import delete_claimed
 from penstock._engine.driver.checkpoints.start_order import record_start, started_jobs
-from penstock._engine.driver.failures import metadata_damage, read, readable
+from penstock._engine.driver.failures import metadata_damage
 from penstock._engine.protocol.metadata import (
     ChainEntry,
     ChainEntryKind,
@@ -31,7 +31,7 @@ from penstock._engine.protocol.paths import (
     metadata_path,
     shared_directory,
 )
-from penstock._engine.savepoints.chains import last_checkpoint
+from penstock._engine.savepoints.chains import last_checkpoint, read_entry, readable_entry
 from penstock._engine.savepoints.located import rebased
 from penstock._engine.storage.copying import copy_files
 from penstock._engine.storage.opening import above, open_storage
@@ -107,7 +107,9 @@ class CheckpointStore:
         return ev.MarkRead(text[:-1])
 
     def _newest(self, job_id: str) -> ChainEntry | None:
-        entries = (readable(self._storage, checkpoint_path(job_id, number)) for number in reversed(self._ids(job_id)))
+        entries = (
+            readable_entry(self._storage, checkpoint_path(job_id, number)) for number in reversed(self._ids(job_id))
+        )
         # A damaged one is left out: its job is known by an older entry, and a restore of this one raises.
         return next(filter(None, entries), None)
 
@@ -128,7 +130,7 @@ class CheckpointStore:
         storage, inner = self._locate(path)
         shown = inner if storage is self._storage else storage.full_path(inner)
         try:
-            entry = read(storage, inner)
+            entry = read_entry(storage, inner)
         except UnsupportedFormatError:
             raise
         except CorruptCheckpointError as error:
@@ -165,14 +167,14 @@ class CheckpointStore:
             newest = None if job in {own, *first} else self._newest(job)
             if newest is None or newest.is_terminal:
                 continue
-            begun = readable(self._storage, checkpoint_path(job, newest.begins))
+            begun = readable_entry(self._storage, checkpoint_path(job, newest.begins))
             if begun is not None and begun.parent is not None and begun.parent.path == start.path:
                 jobs.append(job)
         return tuple(jobs)
 
     def _goes_on(self, storage: CheckpointStorage, job_id: str) -> bool:
         for number in reversed(checkpoint_ids(storage.names(job_id))):
-            entry = readable(storage, checkpoint_path(job_id, number))
+            entry = readable_entry(storage, checkpoint_path(job_id, number))
             if entry is not None:
                 return not entry.is_terminal
         return False
@@ -264,7 +266,7 @@ class CheckpointStore:
         others = (checkpoint_path(job_id, number) for number in self._ids(job_id) if number < begins)
         for path in (path for path in others if path not in garbage.claimed):
             try:
-                entry = read(self._storage, path)
+                entry = read_entry(self._storage, path)
             except CorruptCheckpointError as error:
                 _log.warning("Keeping files that checkpoint %s, which belongs to you, may need: %s", path, error)
                 needed.update(older)

@@ -6,9 +6,9 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from penstock._engine.coordinator.checkpoints.snapshots import state_files
-from penstock._engine.driver.failures import readable
 from penstock._engine.protocol.metadata import ChainEntryKind, encode_chain_entry
 from penstock._engine.protocol.paths import METADATA, checkpoint_ids, checkpoint_path, metadata_path
+from penstock._engine.savepoints.chains import readable_entry
 from penstock._engine.savepoints.disposal import belongs
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ def delete_claimed(storage: CheckpointStorage, path: str, owner: str) -> None:
         path: Its path there.
         owner: The id of the job that has claimed it.
     """
-    entry = readable(storage, path)
+    entry = readable_entry(storage, path)
     if entry is None:  # it has gone already, or is damaged: then a person may want to look at it
         return
     if entry.kind is ChainEntryKind.SAVEPOINT:
@@ -43,7 +43,7 @@ def _files_of_its_own(storage: CheckpointStorage, entry: ChainEntry) -> list[str
     others = [number for number in checkpoint_ids(storage.names(entry.job_id)) if number != entry.checkpoint_id]
     needed: set[str] = set()
     for number in others:
-        other = readable(storage, checkpoint_path(entry.job_id, number))
+        other = readable_entry(storage, checkpoint_path(entry.job_id, number))
         if other is None:
             return []
         needed |= state_files(other.snapshot) if other.snapshot is not None else set()
