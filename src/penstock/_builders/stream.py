@@ -13,6 +13,7 @@ from penstock._api.functions.basic import (
     Partitioner,
     ReduceFunction,
 )
+from penstock._api.functions.field_key import FieldKey
 from penstock._api.functions.process import KeyedProcessFunction, ProcessFunction
 from penstock._api.output_tag import OutputTag
 from penstock._builders.aggregations import Projection
@@ -227,19 +228,22 @@ class DataStream(StreamOutputs[T]):
     # -------------------------------------------------------------------------------------------------- partitioning
 
     def key_by(
-        self, key_selector: KeySelector[T, K] | Callable[[T], K], key_type: TypeInformation | None = None
+        self, key_selector: KeySelector[T, K] | Callable[[T], K] | str, key_type: TypeInformation | None = None
     ) -> KeyedStream[T, K]:
         """Bring the records of each key together; functions after it may keep state by key.
 
         Args:
             key_selector: Returns a record's key: None, numbers, str, bytes, dates and times, tuples, Rows, frozen
-                dataclasses, enums and more; keys that are equal in Python are one key.
+                dataclasses, enums and more; keys that are equal in Python are one key. A text is the name of a field,
+                in dicts and in Rows; batches of columns are then spread by that column as they are. Ours.
             key_type: The type that the keys are held to.
 
         Raises:
             TypeError: The selector is neither a KeySelector nor a callable.
             UnpicklableFunctionError: The selector captured something that cannot be pickled.
         """
+        if isinstance(key_selector, str):
+            key_selector = FieldKey(key_selector)
         check_function("key_selector", key_selector, KeySelector)
         key_selector = held_key(key_selector, key_type)
         payload = dumps_members("KeyBy", {"key_selector": key_selector})

@@ -4,23 +4,28 @@ from __future__ import annotations
 
 import sys
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from itertools import groupby
+from typing import TYPE_CHECKING, Any, cast
+
+import pyarrow as pa
 
 from penstock._api.connectors.reader import ReaderOutput, SourceOutput
 from penstock._api.connectors.source import ReaderInfo, SplitsAssignment
-from penstock.common.columns import layout_of, records_of
+from penstock.common.columns import RecordLayout, int64_column, layout_of, records_of
 from penstock.common.configuration import Configuration
 from penstock.metrics.in_memory import InMemoryMetricGroup
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from penstock._api.connectors.sink import SinkWriter
     from penstock._api.connectors.split import SourceEvent
     from penstock.common.typeinfo import TypeInformation
 
 __all__ = [
     "AsyncCall",
     "RecordingOutput",
+    "TestBatchContext",
     "TestCommitRequest",
     "TestCommitterContext",
     "TestEnumeratorContext",
@@ -47,7 +52,8 @@ class RecordingOutput(ReaderOutput[Any]):
     def __init__(
         self, wanted: int = sys.maxsize, *, takes_batches: bool = False, type_info: TypeInformation | None = None
     ) -> None:
-        self._wanted, self._takes_batches = wanted, takes_batches
+        self._wanted = wanted
+        self.takes_batches: bool = takes_batches
         self._layout = layout_of(type_info)
         self.batches: int = 0
         self.records: list[Any] = []
@@ -60,11 +66,6 @@ class RecordingOutput(ReaderOutput[Any]):
     def wanted(self) -> int:
         """How many records there is room for."""
         return self._wanted
-
-    @property
-    def takes_batches(self) -> bool:
-        """Whether batches are better than records."""
-        return self._takes_batches
 
     def collect_batch(self, batch: Any, timestamps: Any = None) -> None:
         """Count a batch, and keep its records."""
@@ -233,6 +234,34 @@ class TestWriterContext:
     metric_group: InMemoryMetricGroup = field(default_factory=InMemoryMetricGroup)
 
 
+class TestBatchContext:
+    """What a writer is told about a batch of columns.
+
+    Args:
+        batch: The batch.
+        timestamps: The times of its records, in milliseconds.
+        type_info: The type of the stream, for what its records are.
+
+    Example:
+        >>> import pyarrow as pa
+        >>> TestBatchContext(pa.RecordBatch.from_pydict({"id": [1]})).records()
+        [{'id': 1}]
+    """
+
+    __test__ = False
+
+    def __init__(
+        self, batch: Any, timestamps: Sequence[int] | None = None, type_info: TypeInformation | None = None
+    ) -> None:
+        self._batch, self._layout = batch, layout_of(type_info)
+        self.timestamps: Any = None if timestamps is None else int64_column(timestamps)
+        self.has_names: bool = self._layout in {RecordLayout.DICTS, RecordLayout.ROWS}
+
+    def records(self) -> list[Any]:
+        """Return the records."""
+        return records_of(self._batch, self._layout)
+
+
 @dataclass
 class TestCommitterContext:
     """A committer's surroundings."""
@@ -298,3 +327,18 @@ def requests_for(
     return [
         TestCommitRequest(committable, checkpoint_id, may_be_committed=may_be_committed) for committable in committables
     ]
+
+
+def columns_of(records: Sequence[dict[str, Any]]) -> Any:
+    """Return dicts as a batch of columns."""
+    return cast("Any", pa.RecordBatch).from_pylist(list(records))
+
+
+def write_items(writer: SinkWriter[Any], items: Sequence[Any]) -> None:
+    """Write records in blocks, and batches of columns where they stand among them."""
+    for is_batch, group in groupby(items, lambda item: isinstance(item, pa.RecordBatch)):
+        if not is_batch:
+            writer.write_all(list(group))
+            continue
+        for batch in group:
+            writer.write_batch(batch, TestBatchContext(batch))
