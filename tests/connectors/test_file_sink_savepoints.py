@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from tests.unit.driver.stories import Sheet, Story
+from tests.kit.stories import Sheet, Story
 
 from penstock._connectors.files.staging import list_segments
 from penstock._engine.protocol.control import StopMode

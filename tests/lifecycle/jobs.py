@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from tests.lifecycle.harness import CrashError, Ending, Run
+from tests.kit.diaries import CrashError, Ending, Run
 from tests.lifecycle.subjects import SUBJECTS, Place, published_in
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from tests.lifecycle.harness import Ending, Run
+from tests.kit.diaries import Ending, Run
 from tests.lifecycle.jobs import RESTARTS, UNCHAINED, Jobs, crash_when
 from tests.lifecycle.subjects import GATE, NUMBERS, RECORDS, Place
 

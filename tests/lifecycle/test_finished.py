@@ -6,7 +6,8 @@ from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from tests.lifecycle.harness import CrashError, Ending, Run, finished_in
+from tests.kit.by_hand import CLOCK
+from tests.kit.diaries import CrashError, Ending, Run, finished_in
 from tests.lifecycle.jobs import RESTARTS, TRUTH, UNCHAINED, Jobs, crash_when
 from tests.lifecycle.subjects import (
     GATE,
@@ -25,7 +26,6 @@ from tests.lifecycle.subjects import (
     two_inputs,
     windows,
 )
-from tests.unit.driver.by_hand import CLOCK
 
 from penstock._engine.cli.main import main
 from penstock._engine.coordinator import instructions as do

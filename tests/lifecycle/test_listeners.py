@@ -6,7 +6,7 @@ from collections import defaultdict
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from tests.lifecycle.harness import Ending, Run
+from tests.kit.diaries import Ending, Run
 from tests.lifecycle.jobs import RESTARTS, Jobs
 from tests.lifecycle.subjects import GATE, NUMBERS, RECORDS, SHORT, GatedSource, Place, one_input
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
-from tests.lifecycle.harness import Ending, Run
+from tests.kit.diaries import Ending, Run
 from tests.lifecycle.subjects import GATE, Place, windows
 
 if TYPE_CHECKING:

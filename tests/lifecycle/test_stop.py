@@ -10,7 +10,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from tests.lifecycle.harness import Ending, Run
+from tests.kit.by_hand import CLOCK
+from tests.kit.diaries import Ending, Run
 from tests.lifecycle.jobs import TRUTH, Jobs, crash_when
 from tests.lifecycle.subjects import (
     GATE,
@@ -27,7 +28,6 @@ from tests.lifecycle.subjects import (
     processing_timers,
     union_list,
 )
-from tests.unit.driver.by_hand import CLOCK
 
 from penstock._engine.coordinator import events as ev
 from penstock._engine.coordinator import instructions as do

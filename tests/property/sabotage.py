@@ -9,7 +9,7 @@ from pathlib import Path
 from random import Random
 from typing import TYPE_CHECKING, Any, Final
 
-from tests.unit.driver.world import TARGETS, TargetCommitter, TargetSink
+from tests.kit.world import TARGETS, TargetCommitter, TargetSink
 
 from penstock._engine.coordinator import events as ev
 from penstock._engine.coordinator import instructions as do

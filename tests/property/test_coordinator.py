@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING
 import pytest
 from hypothesis import given, note, settings
 from hypothesis import strategies as st
+from tests.kit.world import World, numbers_job, published
 from tests.property.sabotage import CrashError, Lines, Saboteur, UnreliableSink, doubled, failed, lost, missing, torn
-from tests.unit.driver.world import World, numbers_job, published
 
 from penstock._engine.coordinator import instructions as do
 from penstock._engine.coordinator.checkpoints.snapshots import state_files

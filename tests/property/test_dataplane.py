@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from hypothesis import HealthCheck, given, note, settings
 from hypothesis import strategies as st
-from tests.unit.runtime.jobs import Job, Program, in_order
+from tests.kit.epochs import Job, Program, in_order
 
 from penstock.datastream.functions import ProcessFunction
 from penstock.datastream.output_tag import OutputTag

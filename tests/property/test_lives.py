@@ -18,8 +18,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from hypothesis import given, note, settings
 from hypothesis import strategies as st
-from tests.unit.driver.by_hand import CLOCK
-from tests.unit.driver.stories import Sheet, Story
+from tests.kit.by_hand import CLOCK
+from tests.kit.stories import Sheet, Story
 
 from penstock._connectors.files.staging import FinishedPart
 from penstock._engine.coordinator import instructions as do

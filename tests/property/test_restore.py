@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from hypothesis import given, note, settings
 from hypothesis import strategies as st
-from tests.unit.driver.stories import EndlessSource, Sheet, Story
+from tests.kit.stories import EndlessSource, Sheet, Story
 
 from penstock._engine.protocol.control import StopMode
 from penstock.common.job_status import JobStatus

@@ -7,10 +7,10 @@ import random
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from tests.lifecycle import harness
-from tests.lifecycle.harness import CrashError, Ending, Run
+from tests.kit import diaries as harness
+from tests.kit.by_hand import CLOCK
+from tests.kit.diaries import CrashError, Ending, Run
 from tests.property.starved_job import check, program
-from tests.unit.driver.by_hand import CLOCK
 
 from penstock.common.job_status import JobStatus
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 from tests.fault.support import SHARD
-from tests.lifecycle.harness import Ending
+from tests.kit.diaries import Ending
 from tests.lifecycle.subjects import GRIDS, SUBJECTS, Place, Subject, flat, published_in
 
 from penstock.common import Configuration, JobStatus

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from tests.unit.driver.world import World, numbers_job
+from tests.kit.world import World, numbers_job
 from tests.unit.rest.test_real_driver import Steered
 
 import penstock

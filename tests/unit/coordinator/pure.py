@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
+from tests.kit.world import numbers_job
 from tests.unit.coordinator.acks import ack
-from tests.unit.driver.world import numbers_job
 
 from penstock._engine.coordinator import events as ev
 from penstock._engine.coordinator import instructions as do

@@ -6,7 +6,7 @@ import itertools
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from tests.unit.driver.world import World, numbers_job
+from tests.kit.world import World, numbers_job
 
 from penstock._engine.coordinator import events as ev
 from penstock._engine.coordinator import instructions as do

@@ -7,7 +7,7 @@ import json
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from tests.unit.driver.world import World, numbers_job, published
+from tests.kit.world import World, numbers_job, published
 from tests.unit.rest.fakes import Api
 
 from penstock._engine.coordinator import instructions as do

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from tests.unit.runtime.jobs import Job, Program
+from tests.kit.epochs import Job, Program
 
 from penstock.common.time import Duration
 from penstock.common.watermark_strategy import TimestampAssigner, WatermarkStrategy

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from tests.unit.runtime.jobs import Job, Program
+from tests.kit.epochs import Job, Program
 
 from penstock.datastream.functions import CheckpointListener, CoProcessFunction, ProcessFunction
 

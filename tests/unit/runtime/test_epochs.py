@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from tests.unit.runtime.jobs import Job, Program, in_order, run
+from tests.kit.epochs import Job, Program, in_order, run
 
 from penstock.datastream.functions import AggregateFunction, KeyedProcessFunction, ProcessFunction
 from penstock.datastream.output_tag import OutputTag

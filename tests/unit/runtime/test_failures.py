@@ -10,7 +10,7 @@ import threading
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from tests.unit.runtime.jobs import Job, Program
+from tests.kit.epochs import Job, Program
 
 from penstock.datastream.functions import KeyedProcessFunction, MapFunction
 from penstock.errors import KeyEncodingError

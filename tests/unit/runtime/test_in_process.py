@@ -6,7 +6,7 @@ import gc
 from typing import TYPE_CHECKING
 
 import pytest
-from tests.unit.runtime.jobs import EpochFailedError, Job, Program
+from tests.kit.epochs import EpochFailedError, Job, Program
 
 from penstock._engine.protocol.rows import PayloadKind
 from penstock.errors import EpochCancelledError, EpochInfrastructureError

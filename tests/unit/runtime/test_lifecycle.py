@@ -7,7 +7,7 @@ from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from tests.unit.runtime.jobs import Job, Program, in_order
+from tests.kit.epochs import Job, Program, in_order
 
 from penstock._engine.runtime.worker_cache import WorkerCache
 from penstock.datastream.connectors.base import Sink, SinkWriter

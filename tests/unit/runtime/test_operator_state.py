@@ -6,7 +6,7 @@ from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from tests.unit.runtime.jobs import Job, Program, run
+from tests.kit.epochs import Job, Program, run
 
 from penstock._engine.coordinator.checkpoints.snapshots import state_files
 from penstock._engine.coordinator.restore.state_assignment import assign_state

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from tests.unit.runtime.jobs import Job, Program, in_order, same
+from tests.kit.epochs import Job, Program, in_order, same
 
 from penstock.common.time import Time
 from penstock.common.types import Row

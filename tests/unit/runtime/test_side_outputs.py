@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from tests.unit.runtime.jobs import Program, in_order, run, same
+from tests.kit.epochs import Program, in_order, run, same
 
 from penstock.common.typeinfo import Types
 from penstock.datastream.functions import (

@@ -6,7 +6,7 @@ import random
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from tests.unit.runtime.jobs import Job, Program
+from tests.kit.epochs import Job, Program
 
 from penstock._engine.protocol.versioned import unpack
 from penstock._engine.runtime.worker_cache import WorkerCache

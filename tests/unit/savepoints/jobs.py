@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from tests.unit.driver.by_hand import Threads
+from tests.kit.by_hand import Threads
 
 from penstock._engine.coordinator import instructions as do
 from penstock._engine.driver.assembly import RuntimeEnvironment, assemble

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from tests.unit.driver.by_hand import CLOCK
-from tests.unit.driver.world import World, numbers_job
+from tests.kit.by_hand import CLOCK
+from tests.kit.world import World, numbers_job
 from tests.unit.savepoints.jobs import cancelled_job, savepoint_of
 
 from penstock._engine.coordinator import instructions as do

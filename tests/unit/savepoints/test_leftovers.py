@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from tests.unit.driver.stories import Sheet, Story
+from tests.kit.stories import Sheet, Story
 from tests.unit.savepoints.jobs import cancelled_job, environment, run, savepoint_of
 
 from penstock._connectors.files.staging import segment_name

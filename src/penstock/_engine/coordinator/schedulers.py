@@ -25,7 +25,7 @@ class SchedulerFactory:
 
     #: Takes what `EpochScheduler` does.
     make: Callable[..., Scheduler]
-    rules: Iterable[Rule]
+    rules: Iterable[Rule[Phase]]
     #: All reactions of a job that makes progress in this way: those of its life, too.
     reactions: Mapping[tuple[Phase, type[Any]], str] = field(init=False)
 

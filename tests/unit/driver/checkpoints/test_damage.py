@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
-from tests.unit.driver.world import World, numbers_job
+from tests.kit.world import World, numbers_job
 
 from penstock._engine.protocol.control import TaskFailure
 from penstock._engine.protocol.paths import checkpoint_ids

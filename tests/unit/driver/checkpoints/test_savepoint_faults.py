@@ -9,10 +9,10 @@ from random import Random
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from tests.kit.stories import Story
+from tests.kit.world import TARGETS, TargetCommitter, TargetSink, World, numbers_job, published
 from tests.unit.driver.asked import ALL, STOPS, Asked, Unwritable, new_name, resumed
 from tests.unit.driver.restore.test_finished_operators import EXPECTED, two_pipelines
-from tests.unit.driver.stories import Story
-from tests.unit.driver.world import TARGETS, TargetCommitter, TargetSink, World, numbers_job, published
 
 from penstock._engine.coordinator import instructions as do
 from penstock._engine.coordinator.checkpoints.snapshots import state_files

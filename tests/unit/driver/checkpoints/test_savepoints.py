@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.kit.world import TARGETS, TargetCommitter, TargetSink, World, numbers_job, published
 from tests.unit.driver.asked import ALL, STOPS, Asked, Unwritable, new_name, resumed
-from tests.unit.driver.world import TARGETS, TargetCommitter, TargetSink, World, numbers_job, published
 
 from penstock._engine.coordinator import instructions as do
 from penstock._engine.protocol.control import StopMode

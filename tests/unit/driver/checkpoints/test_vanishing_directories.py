@@ -10,7 +10,7 @@ from contextlib import closing
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from tests.unit.driver.stories import Sheet, Story, shortened
+from tests.kit.stories import Sheet, Story, shortened
 
 from penstock._engine.coordinator import instructions as do
 from penstock._engine.driver.assembly import RuntimeEnvironment, assemble

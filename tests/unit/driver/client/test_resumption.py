@@ -7,7 +7,7 @@ from itertools import permutations
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from tests.unit.driver.world import World, numbers_job
+from tests.kit.world import World, numbers_job
 
 from penstock._engine.driver.client import resumption
 from penstock._engine.driver.client.resumption import Resumption

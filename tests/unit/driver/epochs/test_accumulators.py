@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 import pytest
-from tests.unit.driver.stories import Chapter, Runner, Sheet, Story
+from tests.kit.stories import Chapter, Runner, Sheet, Story
 
 from penstock._engine.coordinator import instructions as do
 from penstock._engine.driver.client.job_client import DriverJobClient
@@ -183,7 +183,7 @@ class Unruly(Runner):
 def test_tasks_that_run_twice_count_once(tmp_path: Path, seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     story = Story(tmp_path, workers=3, seed=seed)
     chaos = Chaos(retries=0.3, mixtures=0.1, losses=0.1)
-    monkeypatch.setattr("tests.unit.driver.stories.Runner", partial(Unruly, chaos))
+    monkeypatch.setattr("tests.kit.stories.Runner", partial(Unruly, chaos))
     chapter = story.run(program(maps=2, keyed=2))
     assert chapter.status is JobStatus.FINISHED
     assert isinstance(chapter.runner, Unruly)

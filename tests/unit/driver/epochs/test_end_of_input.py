@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from tests.unit.driver.stories import EndlessSource, Sheet, Story
+from tests.kit.stories import EndlessSource, Sheet, Story
 
 from penstock.common.job_status import JobStatus
 from penstock.common.time import Time

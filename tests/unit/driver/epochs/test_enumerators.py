@@ -8,7 +8,7 @@ from random import Random
 from typing import Any, ClassVar
 
 import pytest
-from tests.unit.driver.world import Numbers, NumbersEnumerator, World, numbers_job, published
+from tests.kit.world import Numbers, NumbersEnumerator, World, numbers_job, published
 
 from penstock._engine.coordinator import instructions as do
 from penstock._engine.coordinator.epochs.sources import EnumeratorDelivery, EnumeratorStart

@@ -7,8 +7,8 @@ import threading
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import pytest
+from tests.kit.world import NumbersEnumerator, World, numbers_job, published
 from tests.unit.driver.epochs.test_enumerators import Scripted, decided, opened
-from tests.unit.driver.world import NumbersEnumerator, World, numbers_job, published
 
 from penstock._engine.coordinator import instructions as do
 from penstock.common.job_status import JobStatus

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from tests.kit.world import World, numbers_job, published
 from tests.unit.driver.asked import ALL, STOPS, Asked, new_name, resumed
-from tests.unit.driver.world import World, numbers_job, published
 
 from penstock._engine.coordinator import events as ev
 from penstock._engine.coordinator import instructions as do

@@ -6,9 +6,9 @@ import itertools
 from typing import Any
 
 import pytest
+from tests.kit.stories import Sheet, Story
+from tests.kit.world import Numbers, World, numbers_job
 from tests.unit.driver.life.test_jobs import start
-from tests.unit.driver.stories import Sheet, Story
-from tests.unit.driver.world import Numbers, World, numbers_job
 
 from penstock._engine.coordinator.epochs.budget import FIRST_MS
 from penstock._engine.protocol.control import StopMode

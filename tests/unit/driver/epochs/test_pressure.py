@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
-from tests.unit.driver.by_hand import CLOCK, Runner, run
+from tests.kit.by_hand import CLOCK, Runner, run
 
 from penstock.common.configuration import Configuration
 from penstock.common.watermark_strategy import WatermarkStrategy

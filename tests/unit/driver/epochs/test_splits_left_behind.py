@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.kit.stories import Chapter, Sheet, Story
+from tests.kit.world import NumbersEnumerator
 from tests.unit.driver.epochs.test_enumerators import decided, opened
 from tests.unit.driver.restore.test_finished_operators import Counts
-from tests.unit.driver.stories import Chapter, Sheet, Story
-from tests.unit.driver.world import NumbersEnumerator
 
 from penstock._engine.coordinator import instructions as do
 from penstock._engine.coordinator.epochs.sources import EnumeratorDelivery, EnumeratorSnapshot, SourceCoordinator

@@ -7,8 +7,8 @@ import logging
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from tests.kit.world import Numbers, NumbersEnumerator, TargetSink, World, numbers_job
 from tests.unit.driver.life.test_jobs import failing
-from tests.unit.driver.world import Numbers, NumbersEnumerator, TargetSink, World, numbers_job
 
 from penstock._engine.coordinator import events as ev
 from penstock._engine.coordinator import instructions as do

@@ -8,7 +8,7 @@ from itertools import count
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from tests.unit.driver.world import World, numbers_job, published
+from tests.kit.world import World, numbers_job, published
 
 from penstock._engine.coordinator import instructions as do
 from penstock.common.job_status import JobStatus

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import pytest
-from tests.unit.driver.world import TARGETS, TargetCommitter, TargetSink, World, numbers_job, published
+from tests.kit.world import TARGETS, TargetCommitter, TargetSink, World, numbers_job, published
 
 from penstock._engine.coordinator import events as ev
 from penstock._engine.coordinator import instructions as do

@@ -6,7 +6,7 @@ import threading
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from tests.unit.driver.stories import Sheet, Story
+from tests.kit.stories import Sheet, Story
 
 from penstock._engine.coordinator import instructions as do
 from penstock.common.job_status import JobStatus

@@ -6,7 +6,7 @@ import logging
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from tests.unit.driver.stories import Chapter, Sheet, Story
+from tests.kit.stories import Chapter, Sheet, Story
 
 from penstock._engine.coordinator import instructions as do
 from penstock._engine.driver.client.job_client import DriverJobClient

@@ -8,8 +8,8 @@ import types
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from tests.kit.stories import Sheet, Story
 from tests.unit.driver.restore.test_finished_operators import Counts
-from tests.unit.driver.stories import Sheet, Story
 
 from penstock._engine.coordinator import instructions as do
 from penstock._engine.protocol.control import StopMode

@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from tests.unit.driver.by_hand import CLOCK
+from tests.kit.by_hand import CLOCK
+from tests.kit.stories import Chapter, Sheet, Story
 from tests.unit.driver.restore.test_finished_operators import Counts, Remembers
-from tests.unit.driver.stories import Chapter, Sheet, Story
 
 from penstock._engine.coordinator.checkpoints.snapshots import state_files
 from penstock._engine.protocol.control import StopMode

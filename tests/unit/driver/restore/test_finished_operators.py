@@ -6,7 +6,7 @@ import ast
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from tests.unit.driver.stories import Chapter, Sheet, Story
+from tests.kit.stories import Chapter, Sheet, Story
 
 from penstock._engine.protocol.control import StopMode
 from penstock.common.job_status import JobStatus

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from msgspec import UNSET
-from tests.unit.driver.stories import EndlessSource, Sheet, Story
+from tests.kit.stories import EndlessSource, Sheet, Story
 
 from penstock._engine.coordinator import instructions as do
 from penstock._engine.protocol.control import StopMode

@@ -6,7 +6,7 @@ import shutil
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from tests.unit.driver.stories import Chapter, Sheet, Story
+from tests.kit.stories import Chapter, Sheet, Story
 from tests.unit.rest.fakes import JOB, Api, FakeControl
 
 from penstock._engine.coordinator import instructions as do

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from tests.kit.stories import Chapter, Sheet, Story
 from tests.unit.driver.restore.test_finished_operators import LONG, SHORT, Counts
-from tests.unit.driver.stories import Chapter, Sheet, Story
 
 from penstock._engine.coordinator import instructions as do
 from penstock._engine.protocol.control import StopMode

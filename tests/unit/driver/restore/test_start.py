@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 import pytest
-from tests.unit.driver.stories import Sheet, Story
-from tests.unit.driver.world import World, numbers_job, published
+from tests.kit.stories import Sheet, Story
+from tests.kit.world import World, numbers_job, published
 
 from penstock._engine.coordinator import events as ev
 from penstock._engine.coordinator import instructions as do

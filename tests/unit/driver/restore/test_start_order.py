@@ -9,8 +9,8 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any, cast
 
 import pytest
+from tests.kit.stories import Chapter, Sheet, Story
 from tests.unit.driver.restore.test_start import name, run
-from tests.unit.driver.stories import Chapter, Sheet, Story
 
 from penstock._engine.coordinator import events as ev
 from penstock._engine.coordinator import instructions as do

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from enum import Enum
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from tests.unit.driver.by_hand import CLOCK, Threads, wait
+from tests.kit.by_hand import CLOCK, Threads, wait
 
 from penstock._engine.coordinator import instructions as do
 from penstock._engine.driver.assembly import RuntimeEnvironment, assemble

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 import msgspec
-from tests.unit.driver.by_hand import CLOCK, Threads
+from tests.kit.by_hand import CLOCK, Threads
 
 from penstock._engine.coordinator import events as ev
 from penstock._engine.coordinator import instructions as do
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from penstock.datastream import DataStream
 
 #: Tasks on Spark import the functions of tests from here.
-ROOT = Path(__file__).parents[3]
+ROOT = Path(__file__).parents[2]
 
 
 class EndlessSource(ListSource):
