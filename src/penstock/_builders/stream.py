@@ -242,13 +242,12 @@ class DataStream(StreamOutputs[T]):
             TypeError: The selector is neither a KeySelector nor a callable.
             UnpicklableFunctionError: The selector captured something that cannot be pickled.
         """
-        if isinstance(key_selector, str):
-            key_selector = FieldKey(key_selector)
-        check_function("key_selector", key_selector, KeySelector)
-        key_selector = held_key(key_selector, key_type)
-        payload = dumps_members("KeyBy", {"key_selector": key_selector})
+        selector: Any = FieldKey(key_selector) if isinstance(key_selector, str) else key_selector
+        check_function("key_selector", selector, KeySelector)
+        selector = held_key(selector, key_type)
+        payload = dumps_members("KeyBy", {"key_selector": selector})
         edges = self._partitioned_edges(PartitionerKind.HASH, payload)
-        return KeyedStream(self, edges, key_selector)
+        return KeyedStream(self, edges, selector)
 
     def shuffle(self) -> DataStream[T]:
         """Send each record to a subtask at random."""
@@ -386,7 +385,7 @@ class KeyedStream(FieldAggregations[T], DataStream[T], Generic[T, K]):
         self._origin = origin
 
     def key_by(
-        self, key_selector: KeySelector[T, K2] | Callable[[T], K2], key_type: TypeInformation | None = None
+        self, key_selector: KeySelector[T, K2] | Callable[[T], K2] | str, key_type: TypeInformation | None = None
     ) -> KeyedStream[T, K2]:
         """Bring the records together by another key, in place of this one."""
         return self._origin.key_by(key_selector, key_type)

@@ -43,8 +43,15 @@ class InputStatus(Enum):
 class SourceOutput(WatermarkOutput, Generic[T]):
     """The output for the records of one split, or of a reader that does not distinguish its splits.
 
+    Attributes:
+        takes_batches: Whether ``collect_batch`` is better than records here: the next operators work on columns, or
+            send them on as they are. It may change from poll to poll. Batches and records may come in any case, and in
+            any order. Ours.
+
     Source: org.apache.flink.api.connector.source.SourceOutput.
     """
+
+    takes_batches: bool = False
 
     @property
     def wanted(self) -> int:
@@ -73,14 +80,6 @@ class SourceOutput(WatermarkOutput, Generic[T]):
         else:
             for record, timestamp in zip(records, timestamps, strict=True):
                 self.collect(record, timestamp)
-
-    @property
-    def takes_batches(self) -> bool:
-        """Whether ``collect_batch`` is better than records here: what follows works on columns, or sends them on; ours.
-
-        It may change from poll to poll. A reader may emit batches and records in any case, and in any order.
-        """
-        return False
 
     def collect_batch(self, batch: pa.RecordBatch, timestamps: pa.Array[Any] | Sequence[int] | None = None) -> None:
         """Emit columns, each row of which is a record; ours. By default the records are emitted.

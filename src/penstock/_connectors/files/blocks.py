@@ -56,7 +56,7 @@ class ColumnBlock:
 
     def take(self, places: list[int]) -> ColumnBlock:
         """Return the records at some places."""
-        return ColumnBlock(self.batch.take(places), lambda: [self.records()[place] for place in places])
+        return ColumnBlock(self.batch.take(places), lambda: list(map(self.records().__getitem__, places)))
 
     def first(self) -> Any:
         """Return its first record."""

@@ -44,10 +44,6 @@ class SplitOutput(SourceOutput[Any]):
         return self._reader.wanted
 
     @property
-    def takes_batches(self) -> bool:
-        return self._reader.takes_batches
-
-    @property
     def watermark(self) -> int:
         return self.emitted if self.marker is None else max(self.emitted, self.marker.watermark)
 
@@ -129,10 +125,6 @@ class EpochReaderOutput(ReaderOutput[Any]):
     def wanted(self) -> int:
         return max(1, self.limit - self.records) if self.limit else sys.maxsize
 
-    @property
-    def takes_batches(self) -> bool:
-        return self.operator.takes_batches
-
     def collect(self, record: Any, timestamp: int | None = None) -> None:
         self.main.collect(record, timestamp)
 
@@ -158,6 +150,7 @@ class EpochReaderOutput(ReaderOutput[Any]):
         output = self.splits.get(split_id)
         if output is None:
             output = self.splits[split_id] = SplitOutput(self, self.operator.new_marker())
+            output.takes_batches = self.takes_batches
         return output
 
     def release_output_for_split(self, split_id: str) -> None:
@@ -215,8 +208,9 @@ class EpochReaderOutput(ReaderOutput[Any]):
     def begin_epoch(self, limit: int) -> None:
         """Begin to count what an epoch reads, of which so many records are wanted; 0 for any number."""
         self.records, self.limit = 0, limit
+        self.takes_batches = self.operator.takes_batches
         for output in self._all():
-            output.had_records = False
+            output.had_records, output.takes_batches = False, self.takes_batches
 
     @property
     def undecided_ms(self) -> float:
