@@ -2,33 +2,27 @@
 PYTHON ?= python3
 ARGS ?=
 
-.PHONY: help demo check test tools bench campaign behaviours lock clean
+.PHONY: help demo check test tools bench campaign behaviours changelog lock clean
 
-help:  # the recipes, in groups
-	@$(PYTHON) dev.py help
-
-# See it work
+help:
+	@$(PYTHON) dev.py help $(ARGS)
 demo:
 	@$(PYTHON) dev.py demo $(ARGS)
-
-# Change it
 check:
 	@$(PYTHON) dev.py check $(ARGS)
 test:
 	@$(PYTHON) dev.py test $(ARGS)
 tools:
-	@$(PYTHON) dev.py tools
-
-# Measure it
+	@$(PYTHON) dev.py tools $(ARGS)
 bench:
 	@$(PYTHON) dev.py bench $(ARGS)
 campaign:
 	@$(PYTHON) dev.py campaign $(ARGS)
-
-# Keep house
 behaviours:
-	@$(PYTHON) dev.py behaviours
+	@$(PYTHON) dev.py behaviours $(ARGS)
+changelog:
+	@$(PYTHON) dev.py changelog $(ARGS)
 lock:
 	@$(PYTHON) dev.py lock $(ARGS)
 clean:
-	@$(PYTHON) dev.py clean
+	@$(PYTHON) dev.py clean $(ARGS)

@@ -1,6 +1,7 @@
-"""Every chore of this repository: ``python3 dev.py help`` lists them. Needs nothing but Python; the Makefile calls it.
+"""Starts every chore of this repository: ``python3 dev.py help`` lists them. Needs nothing but Python.
 
 The first call makes a virtual environment in ``.venv`` from the lock in ``requirements/``; the next ones find it done.
+What the chores do stands in pyproject.toml, as tasks of Poe the Poet, which runs them in that environment.
 Under an old Python it gets as far as saying so: it must parse there, and only what stands above that may run there.
 """
 
@@ -11,9 +12,8 @@ import shutil
 import subprocess
 import sys
 import tempfile
-import time
 from pathlib import Path
-from typing import Callable, NoReturn  # noqa: UP035 - the module of old Pythons too
+from typing import NoReturn
 
 OLDEST, TOO_NEW = (3, 11), (3, 14)
 ROOT = Path(__file__).resolve().parent
@@ -51,9 +51,6 @@ INSTALL_LOG = ROOT / ".venv-install.log"
 REQUIREMENTS = ROOT / "requirements"
 #: What the demo needs, and with that what tests and checks need on top; both have the same versions.
 BUILD_LOCK, DEMO_LOCK, DEV_LOCK = (REQUIREMENTS / f"{name}.txt" for name in ("build", "demo", "dev"))
-CAMPAIGN_LOCK = REQUIREMENTS / "campaign.txt"
-FLINK_LOCK = REQUIREMENTS / "flink.txt"
-GO_LOCK = REQUIREMENTS / "go.txt"
 #: The environment has 1.3 GB; while PySpark is unpacked and built there is nearly as much again beside it.
 FREE_BYTES_NEEDED = 3 << 30
 
@@ -86,9 +83,11 @@ def environment_python() -> Path:
 
 
 def child_environment() -> dict[str, str]:
-    """The caller's environment without what would let other packages in."""
-    environment = {k: v for k, v in os.environ.items() if k not in ("PYTHONPATH", "PYTHONHOME", "VIRTUAL_ENV")}
+    """The caller's environment without what would let other packages in, or have each process compile them anew."""
+    strange = ("PYTHONPATH", "PYTHONHOME", "VIRTUAL_ENV", "PYTHONDONTWRITEBYTECODE")
+    environment = {k: v for k, v in os.environ.items() if k not in strange}
     environment["PIP_DISABLE_PIP_VERSION_CHECK"] = "1"
+    environment["PATH"] = str(environment_python().parent) + os.pathsep + environment.get("PATH", os.defpath)
     return environment
 
 
@@ -184,94 +183,31 @@ def explain_pip_failure(log: str) -> str:
 # ------------------------------------------------------------------------------------------------------- the chores
 
 
-def demo(arguments: list[str]) -> int:
-    """Run the flights job, then show its table and chart (--crash: killed and resumed on the way)."""
-    return run_script("examples/flights/run.py", arguments, DEMO_LOCK)
+def chores() -> dict[str, str]:
+    """Return what each chore does; pyproject.toml has them, as tasks of Poe the Poet."""
+    import tomllib
+
+    tasks = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["tool"]["poe"]["tasks"]
+    return {name: task["help"] for name, task in tasks.items()} | {
+        "clean": "Remove the environment and everything else that was made here.",
+        "help": "List the chores.",
+    }
 
 
-def test(arguments: list[str]) -> int:
-    """Run all tests and all examples of the documentation in two processes (CI; arguments go to pytest)."""
-    tools([])
-    return call(ready(), "-m", "pytest", "-p", "tests.lanes", "-n", "2", *arguments)
+def show_help() -> None:
+    """List the chores."""
+    print("Usage: python3 dev.py CHORE [ARGUMENTS], or make CHORE [ARGS='…']; needs Python 3.11 to 3.13, no more.\n")
+    for name, text in chores().items():
+        print(f"  {name:<12}{text}")
 
 
-def tools(_: list[str]) -> int:
-    """Install what tests need from the system, where it is missing: a browser, Flink's jars, an S3 server."""
-    return call(ready(), "-m", "tests.services.tools")
-
-
-def check(_: list[str]) -> int:
-    """Lint, format, import contracts and types: what a commit needs beside its tests."""
-    python = ready()
-    scripts = python.parent
-    steps: tuple[tuple[str, tuple[object, ...]], ...] = (
-        ("lint", (scripts / "ruff", "check", "--quiet")),
-        ("format", (scripts / "ruff", "format", "--check", "--quiet")),
-        ("imports", (scripts / "lint-imports", "--no-logo")),
-        ("types", (scripts / "pyright", "--pythonpath", python)),
-    )
-    failed: list[str] = []
-    for name, command in steps:
-        started = time.monotonic()
-        code = call(*command)
-        print(f"{'ok    ' if code == 0 else 'FAILED'} {name} ({time.monotonic() - started:.1f} s)", flush=True)
-        if code:
-            failed.append(name)
-    print("check: " + (f"failed: {', '.join(failed)}" if failed else "all good"), flush=True)
-    return 1 if failed else 0
-
-
-#: What `bench` measures when told so; else it compares with other systems.
-BENCHMARKS = ("epoch", "state", "savepoint", "stop", "latency", "rest", "declared_types", "endurance")
-
-
-def bench(arguments: list[str]) -> int:
-    """Measure beside PyFlink, Bytewax and bare PySpark; or one of our own figures, such as: bench epoch."""
-    if arguments and arguments[0] in BENCHMARKS:
-        return run_script(f"benchmarks/{arguments[0]}.py", arguments[1:])
-    return run_script("benchmarks/run.py", arguments)
-
-
-def campaign(arguments: list[str]) -> int:
-    """Run the long tests: every crash point, long runs, other Pythons (hours; can be resumed)."""
-    return run_script("tests/campaign/run.py", arguments)
-
-
-def behaviours(_: list[str]) -> int:
-    """Write docs/behaviours.md: what Penstock does, by number, and the tests that show it."""
-    return call(ready(), "-m", "tests.docs.behaviours")
-
-
-def lock(arguments: list[str]) -> int:
-    """Lock the dependencies of pyproject.toml anew (--upgrade: to the newest versions)."""
-    REQUIREMENTS.mkdir(exist_ok=True)
-    if not environment_python().is_file():
-        import venv
-
-        venv.EnvBuilder(with_pip=True, symlinks=os.name != "nt").create(VENV)
-    pip("install", "--quiet", "uv")
-    aside = (("campaign", CAMPAIGN_LOCK), ("flink", FLINK_LOCK), ("go", GO_LOCK))
-    for group, path in (("build", BUILD_LOCK), ("dev", DEV_LOCK), ("demo", DEMO_LOCK), *aside):
-        wanted = ["pyproject.toml", "--group", group] if group in ("dev", "demo") else ["--group", group]
-        if group == "demo":  # of what dev has, in the same versions
-            wanted += ["--constraint", DEV_LOCK.relative_to(ROOT)]
-        code = call(
-            environment_python(), "-m", "uv", "pip", "compile", *wanted, "--universal", "--python-version", "3.11",
-            "--generate-hashes", "--no-emit-index-url", "--no-emit-find-links", "--quiet",
-            "--custom-compile-command", "python3 dev.py lock",
-            "--output-file", path.relative_to(ROOT), *arguments,
-        )  # fmt: skip
-        if code:
-            return code
-    return 0
-
-
-def clean(_: list[str]) -> int:
+def clean() -> None:
     """Remove the environment and everything else that was made here."""
     for pattern in (
         ".venv*",
         ".bench",
         ".flink",
+        ".flink-client",
         "build",
         "dist",
         "out",
@@ -282,55 +218,21 @@ def clean(_: list[str]) -> int:
     ):
         for path in ROOT.glob(pattern):
             shutil.rmtree(path, ignore_errors=True) if path.is_dir() else path.unlink(missing_ok=True)
-    return 0
-
-
-def show_help(_: list[str]) -> int:
-    """List the chores."""
-    print("Usage: python3 dev.py CHORE [ARGUMENTS], or make CHORE [ARGS='…']; needs Python 3.11 to 3.13, no more.\n")
-    for heading, names in GROUPS:
-        print(heading)
-        for name in names:
-            print(f"  {name:<12}{(CHORES[name].__doc__ or '').strip()}")
-        print()
-    return 0
-
-
-def run_script(script: str, arguments: list[str], lock: Path = DEV_LOCK) -> int:
-    """Run a program of the repository in the environment."""
-    if not (ROOT / script).is_file():
-        give_up(f"{script} is missing; is this a whole clone of the repository?")
-    return call(ready(lock), script, *arguments)
-
-
-CHORES: dict[str, Callable[[list[str]], int]] = {
-    "demo": demo,
-    "test": test,
-    "tools": tools,
-    "check": check,
-    "bench": bench,
-    "campaign": campaign,
-    "behaviours": behaviours,
-    "lock": lock,
-    "clean": clean,
-    "help": show_help,
-}
-GROUPS = (
-    ("See it work", ("demo",)),
-    ("Change it", ("check", "test", "tools")),
-    ("Measure it", ("bench", "campaign")),
-    ("Keep house", ("behaviours", "lock", "clean", "help")),
-)
 
 
 def main(arguments: list[str] | None = None) -> int:
     """Do one chore."""
     name, *rest = (sys.argv[1:] if arguments is None else arguments) or ["help"]
-    chore = CHORES.get({"-h": "help", "--help": "help"}.get(name, name))
-    if chore is None:
-        give_up(f"there is no chore {name!r}; there are {', '.join(CHORES)}.")
+    if name in ("help", "-h", "--help"):
+        show_help()
+        return 0
+    if name not in chores():
+        give_up(f"there is no chore {name!r}; there are {', '.join(chores())}.")
     try:
-        return chore(rest)
+        if name == "clean":
+            clean()
+            return 0
+        return call(ready(DEMO_LOCK if name == "demo" else DEV_LOCK), "-m", "poethepoet", name, *rest)
     except KeyboardInterrupt:
         return 130
     except OSError as error:

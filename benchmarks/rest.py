@@ -7,6 +7,9 @@ A job that never waits: a sequence of numbers, a map, a sum by 1,000 keys, paral
 checkpoint each second. A client in a process of its own asks for one path after the other, every 10 ms, over one
 connection. Then the job is cancelled, and the same client asks the same server for the same job. The client's own wait
 for a core counts, as it does for anybody who asks from this machine.
+
+At last three servers stand over that job: one that wants no token, one with a token, and one with a token and TLS. One
+client asks them in turn, path by path, so that what slows one down slows the others down, too.
 """
 
 from __future__ import annotations
@@ -19,15 +22,21 @@ import sys
 import tempfile
 import time
 from pathlib import Path
-from statistics import quantiles
+from statistics import median, quantiles
+from typing import TYPE_CHECKING
 
 from environments import HERE
 from figures import Figures
 
 from penstock._engine.launch import _servers
+from penstock._engine.rest.server import RestServer
+from penstock._engine.rest.settings import RestSettings
 from penstock.common import Configuration, WatermarkStrategy
 from penstock.datastream import StreamExecutionEnvironment
 from penstock.datastream.connectors.number_seq import NumberSequenceSource
+
+if TYPE_CHECKING:
+    from penstock._engine.gateway.job_control import JobControl
 
 PARALLELISM = 2
 KEYS = 1_000
@@ -37,6 +46,9 @@ WARM_UP_S = 20
 #: Between two requests.
 EACH_MS = 10
 BAR = 5
+#: What token and TLS may add to the median.
+GUARD_BAR = 1.1
+TOKEN = "operate-0123456789"
 
 
 def job(directory: Path) -> StreamExecutionEnvironment:
@@ -47,6 +59,7 @@ def job(directory: Path) -> StreamExecutionEnvironment:
         "execution.checkpointing.interval": f"{INTERVAL_MS} ms",
         "penstock.rest.enabled": "true",
         "penstock.rest.registry-dir": str(directory / "registry"),
+        "penstock.rest.token": "none",
         "rest.bind-port": "0",
     }.items():
         configuration.set_string(key, value)
@@ -77,6 +90,56 @@ def report(figures: Figures, busy: dict[str, list[float]], idle: dict[str, list[
             figures.add(f"{path}, {name} of {len(took):,}", value, f"≤ {BAR} ×", met=ratio <= BAR)  # noqa: RUF001
 
 
+def certificate(directory: Path) -> Path:
+    """Make a certificate and its key, in one file."""
+    made = directory / "rest.pem"
+    kind = ("-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-noenc", "-days", "2", "-subj", "/CN=bench")
+    files = ("-keyout", made, "-out", directory / "certificate.pem", "-addext", "subjectAltName=IP:127.0.0.1")
+    subprocess.run(["openssl", "req", "-x509", *kind, *files], capture_output=True, check=True)
+    made.write_text(made.read_text() + (directory / "certificate.pem").read_text())
+    return made
+
+
+def guards(figures: Figures, control: JobControl, directory: Path, seconds: float) -> None:
+    """Add what a token, and TLS with it, cost."""
+    keystore = certificate(directory)
+    tls = {"security.ssl.rest.enabled": "true", "security.ssl.rest.keystore": str(keystore)}
+    kinds: dict[str, tuple[str, dict[str, str]]] = {
+        "none": ("none", {}),
+        "a token": (TOKEN, {}),
+        "a token and TLS": (TOKEN, tls),
+    }
+    servers: list[RestServer] = []
+    for token, more in kinds.values():
+        keys = {"rest.port": "0", "penstock.rest.registry-dir": str(directory / "others"), "penstock.rest.token": token}
+        server = RestServer(
+            RestSettings.read(Configuration.from_dict({**keys, **more})),
+            dispose=lambda _1, _2, _3: None,
+        )
+        server.add(control)
+        server.start(PARALLELISM)
+        servers.append(server)
+    asked = [
+        (server.address.partition("://")[2], None if token == "none" else token, str(keystore) if more else None)
+        for server, (token, more) in zip(servers, kinds.values(), strict=True)
+    ]
+    job_id = control.view.job_id
+    paths = ("/v1/jobs/overview", f"/v1/jobs/{job_id}", f"/v1/jobs/{job_id}/checkpoints")
+    command = [sys.executable, HERE / "programs" / "guarded_client.py", seconds, 2, *paths]
+    done = subprocess.run(
+        [str(part) for part in command], input=json.dumps(asked), capture_output=True, text=True, check=True
+    )
+    took = dict(zip(kinds, json.loads(done.stdout), strict=True))
+    usual = median(took["none"])
+    for name in ("a token", "a token and TLS"):
+        ratio = median(took[name]) / usual
+        value = f"{median(took[name]):.2f} beside {usual:.2f} ms: {ratio:.2f} ×"  # noqa: RUF001
+        what = f"p50 of {len(took[name]):,} with {name}, beside one without"
+        figures.add(what, value, f"≤ {GUARD_BAR} ×", met=ratio <= GUARD_BAR)  # noqa: RUF001
+    for server in servers:
+        server.close()
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--seconds", type=float, default=30, help="how long to ask, with the job and without (30)")
@@ -100,6 +163,7 @@ def main() -> int:
             time.sleep(0.1)
         time.sleep(2)
         report(figures, busy, answers(address, job_id, arguments.seconds))
+        guards(figures, found, Path(folder), arguments.seconds)
     return figures.show()
 
 

@@ -1,63 +1,68 @@
-"""Two processes share the tests of `dev.py test`, and each folder has its minutes.
+"""Three processes share the tests of `dev.py test`: the lanes.
 
-Spark's cases run in one of the processes, so that one session serves them all; the other takes the rest, and who is
-done first helps the other. Behind the tests stands a table of what each folder took, beside its budget in
-``minutes.toml``: a folder that took clearly more fails the run. Processor time is measured, of the tests and of all
-processes that they start, and divided by what a fixed piece of work took meanwhile; so neither a slow machine nor a
-busy one turns a run red. Where there is room, all temporary files lie in memory: most tests write to be read again at
-once, and the disk would be what they wait for.
+The first has the files whose tests run on the Spark session that all of them share; the others have the rest, and a
+lane that has done its own helps. Each takes the longest file first, by the clock of an earlier run (``longest.toml``),
+so that all lanes end together. There are more lanes than processors because many tests wait for processes that they
+start. Where there is room, all temporary files lie in memory: most tests write to be read again at once, and the disk
+would be what they wait for. What the tests cost is measured by ``minutes.py``.
 """
 
 from __future__ import annotations
 
 import os
-import resource
+import re
 import shutil
 import tempfile
-import time
 import tomllib
-from collections import Counter, defaultdict
 from functools import cache
 from pathlib import Path
-from statistics import median
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from tests.minutes import LONGEST, Meter, Minutes
 from xdist.scheduler import LoadFileScheduling
 
 if TYPE_CHECKING:
-    from collections.abc import Generator
-
     from xdist.workermanage import WorkerController
 
 ROOT = Path(__file__).parents[1]
-TABLE = Path(__file__).with_name("minutes.toml")
-#: A folder may take so many times its budget; processors differ by less than this, once their speed is taken out.
-MARGIN = 1.5
-#: Seconds of less than this are noise.
-LEAST_S = 5.0
-#: How much of what an over-budget folder ran is named.
-NAMED = 5
-#: Between two measurements of the machine's speed.
-YARDSTICK_EVERY_S = 5.0
-
-
 #: A file system in memory, and the free bytes that tests may want of it.
 MEMORY = Path("/dev/shm")
 FREE_BYTES_NEEDED = 4 << 30
+#: How a test asks for the session that all share.
+SESSION = re.compile(r"""\bspark: SparkHandle[,)]|usefixtures\(["']spark["']\)""")
 
 
-# -------------------------------------------------------------------------------------------------------- two processes
+# ------------------------------------------------------------------------------------------------------ who takes what
 
 
 @cache
-def uses_spark(file: str) -> bool:
-    """Tell whether a file has cases that need a session."""
-    return "mark.spark" in (ROOT / file).read_text(encoding="utf-8")
+def shares_session(file: str) -> bool:
+    """Tell whether tests of a file run on the session that all share."""
+    return SESSION.search((ROOT / file).read_text(encoding="utf-8")) is not None
+
+
+@cache
+def recorded_s() -> dict[str, float]:
+    """Return how long files took in the run that was recorded."""
+    return tomllib.loads(LONGEST.read_text(encoding="utf-8"))["seconds"]
+
+
+def next_file(waiting: list[str], *, has_session: bool) -> str:
+    """Return the file that a lane takes next: of its own kind the longest.
+
+    A lane without the session takes the shortest of those that need it when nothing else is left: it has to make a
+    session for them.
+    """
+    seconds = recorded_s()
+    own = [file for file in waiting if shares_session(file) == has_session]
+    if own or has_session:
+        return max(own or waiting, key=lambda file: seconds.get(file, 0.0))
+    return min(waiting, key=lambda file: seconds.get(file, 0.0))
 
 
 class Lanes(LoadFileScheduling):
-    """Gives whole files: those with Spark to the first process, as long as the other one has something to do."""
+    """Gives whole files to the lanes."""
 
     def __init__(self, config: pytest.Config, log: Any = None) -> None:
         super().__init__(config, log)
@@ -66,10 +71,7 @@ class Lanes(LoadFileScheduling):
     def _assign_work_unit(self, node: WorkerController) -> None:
         assert self.collection is not None
         self._numbers = self._numbers or {nodeid: number for number, nodeid in enumerate(self.collection)}
-        is_first = node is self.nodes[0]
-        file = next((file for file in self.workqueue if uses_spark(file) == is_first), None)
-        if file is None:  # nothing of its own is left: what the other one would come to last
-            file = next(reversed(self.workqueue))
+        file = next_file(list(self.workqueue), has_session=node is self.nodes[0])
         unit = self.assigned_work[node][file] = self.workqueue.pop(file)
         node.send_runtest_some([self._numbers[nodeid] for nodeid, is_done in unit.items() if not is_done])
 
@@ -77,136 +79,6 @@ class Lanes(LoadFileScheduling):
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Lanes:
     return Lanes(config, log)
-
-
-# ------------------------------------------------------------------------------------------------------- what they cost
-
-
-def folder_of(file: str) -> str:
-    """Return the line of the table that a file belongs to: unit tests have one for each folder."""
-    parts = Path(file).parent.parts
-    return "/".join(parts[: 3 if parts[:2] == ("tests", "unit") else 2])
-
-
-def yardstick_s() -> float:
-    """Return the processor time of a fixed piece of work, a few milliseconds."""
-    start = time.thread_time()
-    found: dict[int, str] = {}
-    for number in range(20_000):
-        found[number % 997] = f"{number}"
-    return time.thread_time() - start
-
-
-def processor_s() -> float:
-    """Return the processor time of this process, of those that it has waited for, and of those that still run."""
-    waited = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return time.process_time() + waited.ru_utime + waited.ru_stime + sum(running_s(os.getpid()))
-
-
-def running_s(process: int) -> Generator[float]:
-    """Yield the processor times of the processes that a process has started; none where the system does not show it."""
-    times: dict[int, tuple[int, float]] = {}
-    for place in Path("/proc").glob("[0-9]*/stat"):
-        try:
-            fields = place.read_text().rpartition(")")[2].split()
-        except OSError:  # it has ended
-            continue
-        ticks = sum(map(int, fields[11:15]))
-        times[int(place.parent.name)] = int(fields[1]), ticks / os.sysconf("SC_CLK_TCK")
-    below = {process}
-    while below:
-        below = {child for child, (parent, _) in times.items() if parent in below}
-        yield sum(times[child][1] for child in below)
-
-
-class Meter:
-    """Measures in one process what the tests of each file cost; a file's fixtures count for it."""
-
-    def __init__(self) -> None:
-        self.seconds: Counter[str] = Counter()
-        self.yardsticks = [yardstick_s()]
-        self._file, self._at, self._yardstick_at = "", processor_s(), time.monotonic()
-
-    @pytest.hookimpl(wrapper=True)
-    def pytest_runtest_protocol(self, item: pytest.Item, nextitem: pytest.Item | None) -> Generator[None, Any, Any]:
-        file = item.nodeid.partition("::")[0]
-        if file != self._file:
-            self.look(file)
-        return (yield)
-
-    def look(self, next_file: str) -> None:
-        """Put down what was used since the last look."""
-        now = processor_s()
-        self.seconds[self._file] += now - self._at
-        self._file, self._at = next_file, now
-        if time.monotonic() - self._yardstick_at > YARDSTICK_EVERY_S:
-            self.yardsticks.append(yardstick_s())
-            self._yardstick_at = time.monotonic()
-
-    @pytest.hookimpl(trylast=True)
-    def pytest_sessionfinish(self, session: pytest.Session) -> None:
-        self.look("")
-        found = {"seconds": dict(self.seconds), "yardsticks": self.yardsticks}
-        session.config.workeroutput["minutes"] = found  # type: ignore[attr-defined]
-
-
-class Minutes:
-    """Puts together what the processes measured, shows it, and fails a run that took clearly more than it may."""
-
-    def __init__(self) -> None:
-        self.seconds: Counter[str] = Counter()
-        self.longest: defaultdict[str, list[tuple[float, str]]] = defaultdict(list)
-        self.yardsticks: list[float] = []
-        self._start = time.monotonic()
-
-    @pytest.hookimpl(optionalhook=True)
-    def pytest_testnodedown(self, node: WorkerController) -> None:
-        found: Any = getattr(node, "workeroutput", {}).get("minutes", {"seconds": {}, "yardsticks": []})
-        self.yardsticks += found["yardsticks"]
-        for file, seconds in found["seconds"].items():
-            self.seconds[folder_of(file) or "collecting"] += seconds
-
-    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        self.longest[folder_of(report.nodeid.partition("::")[0])].append((report.duration, report.nodeid))
-
-    @pytest.hookimpl(tryfirst=True)
-    def pytest_sessionfinish(self, session: pytest.Session) -> None:
-        if not self.yardsticks:
-            return
-        table = tomllib.loads(TABLE.read_text(encoding="utf-8"))
-        speed = table["yardstick_s"] / median(self.yardsticks)
-        self.rows = [
-            (folder, seconds * speed, table["seconds"].get(folder, 0.0)) for folder, seconds in self.seconds.items()
-        ]
-        for folder, taken, budget in self.rows:
-            if taken > MARGIN * budget + LEAST_S:
-                self._fail(session, folder, f"{folder} took {taken:.0f} s of processor time; it has {budget:.0f} s.")
-
-    def _fail(self, session: pytest.Session, folder: str, text: str) -> None:
-        slow = sorted(self.longest[folder], reverse=True)[:NAMED]
-        lines = "".join(f"\n{seconds:7.1f} s  {nodeid}" for seconds, nodeid in slow)
-        report = pytest.TestReport(
-            nodeid=f"tests/minutes.toml::{folder}",
-            location=("tests/minutes.toml", 0, folder),
-            keywords={},
-            outcome="failed",
-            longrepr=f"{text} See CONTRIBUTING.md. Its slowest tests, by the clock:{lines}",
-            when="call",
-        )
-        session.config.hook.pytest_runtest_logreport(report=report)
-        session.exitstatus = pytest.ExitCode.TESTS_FAILED
-
-    def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
-        if not self.yardsticks:
-            return
-        terminalreporter.section("minutes of processor time by folder, and those of tests/minutes.toml")
-        total, allowed = (sum(row[place] for row in self.rows) for place in (1, 2))
-        for folder, taken, budget in [*sorted(self.rows), ("in all", total, allowed)]:
-            terminalreporter.write_line(f"{taken / 60:8.2f} {budget / 60:8.2f}  {folder}")
-        terminalreporter.write_line(
-            f"{(time.monotonic() - self._start) / 60:8.2f} by the clock; "
-            f"the yardstick took {median(self.yardsticks) * 1000:.1f} ms"
-        )
 
 
 # ------------------------------------------------------------------------------------------------------ files in memory

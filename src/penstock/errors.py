@@ -17,6 +17,7 @@
     │   ├── UnpicklableFunctionError        a function that cannot travel to the tasks
     │   └── UnsupportedOperationError       a PyFlink call that has no meaning here
     ├── RestoreError                    fix the start: the state to start from
+    │   ├── CheckpointClaimedError          what a job was to claim is another one's
     │   ├── CheckpointStorageError          the checkpoint directory cannot be used
     │   ├── CorruptCheckpointError          a file of a checkpoint is damaged or gone
     │   │   └── UnsupportedFormatError          it is in a format of another version of Penstock
@@ -25,7 +26,7 @@
     │   ├── MaxParallelismError             keyed state was written with another number of key groups
     │   ├── MixedChainError                 operators that run as one have finished to different extents
     │   ├── MovedOperatorError              an operator without a uid may have changed places with another
-    │   ├── NoCheckpointError               nothing to go on from
+    │   ├── NoCheckpointError               nothing to continue from
     │   ├── ParallelismLimitError           more subtasks than keyed state has key groups
     │   ├── SavepointChangeError            a savepoint that cannot be written, changed or deleted
     │   ├── StateClassError                 state of a class that is gone or has changed
@@ -160,6 +161,7 @@ from penstock._errors.run import (
     UnreadableOutputError,
 )
 from penstock._errors.start import (
+    CheckpointClaimedError,
     CheckpointStorageError,
     CorruptCheckpointError,
     FinishedOperatorError,
@@ -185,6 +187,7 @@ __all__ = [
     "AggregationError",
     "BatchColumnsError",
     "BucketNameError",
+    "CheckpointClaimedError",
     "CheckpointExpiredError",
     "CheckpointRequestError",
     "CheckpointStorageError",

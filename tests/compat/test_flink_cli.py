@@ -19,10 +19,10 @@ import pytest
 from tests.compat.flink_cli.cases import CASES, RECORDED, Case, general
 from tests.compat.flink_cli.command_line import flink, flink_is_here
 from tests.compat.flink_cli.live_job import Cluster, numbers, recorder
-from tests.fault.job import count, is_truth, published
+from tests.fault.job import count, is_truth, published  # pyright: ignore[reportUnknownVariableType]
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Generator, Iterator
     from pathlib import Path
 
     from penstock._engine.driver.driver import JobDriver
@@ -58,7 +58,7 @@ class Setting:
 
 
 @contextmanager
-def running(place: Path, **settings: str) -> Iterator[Cluster]:
+def running(place: Path, **settings: str) -> Generator[Cluster]:
     """A process with a job that runs for ever."""
     made = Cluster(place, **settings)
     try:
@@ -99,7 +99,7 @@ def test_flinks_own_command_line(case: Case, tmp_path: Path, cluster: Cluster) -
 
 
 def _record(case: Case, requests: list[dict[str, Any]]) -> None:
-    known = json.loads(RECORDED.read_text()) if RECORDED.is_file() else {}
+    known: dict[str, Any] = json.loads(RECORDED.read_text()) if RECORDED.is_file() else {}
     RECORDED.write_text(json.dumps({**known, case.name: requests}, indent=1) + "\n")
 
 
@@ -126,8 +126,8 @@ def test_what_flinks_command_line_sends_gets_the_same_answers(case: Case, tmp_pa
 @NEEDS_FLINK
 @pytest.mark.flink
 def test_flinks_headers_variable_carries_the_token(tmp_path: Path) -> None:
-    with running(tmp_path / "cluster", **{"penstock.rest.token": "s3cret"}) as cluster:
-        more = {"FLINK_REST_CLIENT_HEADERS": "Authorization:Bearer s3cret"}
+    with running(tmp_path / "cluster", **{"penstock.rest.token": "operate-0123456789"}) as cluster:
+        more = {"FLINK_REST_CLIENT_HEADERS": "Authorization:Bearer operate-0123456789"}
         exit_code, printed = flink(cluster.at, "list", place=tmp_path, more=more)
         assert exit_code == 0, printed
         assert cluster.jobs[0].job_id in printed

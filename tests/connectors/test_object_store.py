@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import itertools
 
-import obstore
 import pytest
 from tests.connectors.staged import lose_staged
 
-from penstock._connectors.files.object_store import ObjectFileSystem, _store
+from penstock._connectors.files.object_store import ObjectFileSystem
 from penstock._connectors.files.opening import FoundFile, filesystem_of
 from penstock._connectors.files.staging import list_segments
 from penstock.common.serialization import Encoder
@@ -83,7 +82,7 @@ def test_orphans_are_listed() -> None:
     folder = new_folder()
     SinkRun(FileSink.for_row_format(folder, Encoder.simple_string_encoder()).build()).epoch(["a"])
     assert [segment.checkpoint_id for segment in list_segments(folder)] == [1]
-    assert len(list(obstore.list(_store(ROOT), folder.removeprefix(f"{ROOT}/")))) == 1
+    assert len(list(ObjectFileSystem().hidden_files(folder))) == 1
 
 
 @pytest.mark.parametrize("content", [b"lonGER", b"line"])
@@ -131,6 +130,10 @@ def test_object_that_a_store_says_it_has_and_has_not_is_no_published_one(
 ) -> None:
     folder, filesystem = new_folder(), ObjectFileSystem(largest_copy=largest_copy)
     put(f"{folder}/.staged", b"bytes")
-    monkeypatch.setattr(ObjectFileSystem, "size_of", lambda *_: None)
+
+    def size_of(_: ObjectFileSystem, path: str) -> int | None:
+        return 5 if path.endswith(".staged") else None
+
+    monkeypatch.setattr(ObjectFileSystem, "size_of", size_of)
     with pytest.raises(OSError, match="the store took 5 bytes and has none"):
         filesystem.publish([f"{folder}/.staged"], f"{folder}/part")

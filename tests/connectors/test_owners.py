@@ -40,7 +40,7 @@ from penstock._engine.savepoints.leftovers import find_leftovers, remove_leftove
 from penstock._engine.savepoints.survey import LeftoverPlaces
 from penstock.common import Configuration, Encoder, WatermarkStrategy
 from penstock.common.job_status import JobStatus
-from penstock.datastream import StreamExecutionEnvironment
+from penstock.datastream import DataStream, StreamExecutionEnvironment
 from penstock.datastream.connectors.file_system import FileSink, RollingPolicy
 from penstock.testing.sources import ListSource
 
@@ -71,9 +71,9 @@ def kind_of(place: Path, path: Path) -> str | None:
     found: str | None = None
     match path.relative_to(place).parts:
         case ("checkpoints", name, *_) if name in {MARK, START_ORDER}:
-            found = "the mark, and the order of claims"
+            found = "the mark, and the start order"
         case ("checkpoints", _, "shared", name):
-            found = "results that the program has not got" if name.endswith(".out") else "state files"
+            found = "undelivered output" if name.endswith(".out") else "state files"
         case ("checkpoints", _, "blobs", *_):
             found = "programs"
         case ("checkpoints", _, _, "_metadata"):
@@ -94,7 +94,7 @@ def record_kind(path: Path) -> str | None:
         kind = decode_chain_entry(path.read_bytes(), "").kind
     except FileNotFoundError:
         return None
-    return "checkpoints" if kind is ChainEntryKind.CHECKPOINT else "records of starts and ends"
+    return "checkpoints" if kind is ChainEntryKind.CHECKPOINT else "takeover and terminal entries"
 
 
 class Watch:
@@ -160,7 +160,7 @@ class Job:
         *,
         out: str = "out",
         watch: Watch | None = None,
-        at: Callable[[do.Instruction, Job], None] = lambda *_: None,
+        at: Callable[[do.Instruction, Job], None] | None = None,
         **settings: str,
     ) -> None:
         configuration = Configuration()
@@ -178,7 +178,7 @@ class Job:
         happened.mkdir(exist_ok=True)
         source = ListSource(NUMBERS, happened_in=str(happened))
         numbers = env.from_source(source, WatermarkStrategy.no_watermarks(), "numbers").uid("numbers")
-        counted = numbers.key_by(_remainder).process(Counted(name)).uid("counted")
+        counted: DataStream[Any] = numbers.key_by(_remainder).process(Counted(name)).uid("counted")  # pyright: ignore[reportUnknownVariableType]
         sink = FileSink.for_row_format(str(place / out), Encoder.simple_string_encoder())
         counted.sink_to(sink.with_rolling_policy(RollingPolicy.default_rolling_policy(part_size=100)).build()).uid(
             "sink"
@@ -197,7 +197,8 @@ class Job:
 
     def _watched(self, instruction: do.Instruction) -> None:
         self.counts[type(instruction)] += 1
-        self._at(instruction, self)
+        if self._at is not None:
+            self._at(instruction, self)
         self.threads.step = type(instruction).__name__
         self._perform(instruction)
         if self._watch is not None:
@@ -351,8 +352,13 @@ def claim(it: Experiment) -> None:
     job_id = it.cancelled.driver.job_id
     for origin in (it.savepoint, checkpoint):
         it.taken |= {str(path.relative_to(it.place)) for path in origin.rglob("*") if path.is_file()}
-        settings = {"execution__state_recovery__path": str(origin), "execution__state_recovery__claim_mode": "CLAIM"}
-        ended = Job(it.place, "actor", watch=it.watch, **settings).run()
+        ended = Job(
+            it.place,
+            "actor",
+            watch=it.watch,
+            execution__state_recovery__path=str(origin),
+            execution__state_recovery__claim_mode="CLAIM",
+        ).run()
         assert ended.driver.status is JobStatus.FINISHED, ended.driver.result.exception()
     it.taken |= {f"checkpoints/{job_id}/shared/{path.name}" for path in (checkpoint.parent / "shared").iterdir()}
     it.taken |= {path for path in it.watch.deleted("state files", own=False) if job_id in path}

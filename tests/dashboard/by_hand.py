@@ -15,7 +15,7 @@ from penstock._engine.rest.settings import RestSettings
 from penstock.common.configuration import Configuration
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Generator
     from pathlib import Path
 
     from tests.unit.rest.fakes import FakeControl
@@ -31,12 +31,11 @@ _FOR_EVER = "2000000000"
 
 
 @contextmanager
-def serving(directory: Path, *controls: FakeControl, token: str | None = None) -> Iterator[str]:
+def serving(directory: Path, *controls: FakeControl, token: str | None = None) -> Generator[str]:
     """Serve jobs on a port of this machine; gives the address of the pages."""
     keys = {"rest.port": "0", "penstock.rest.registry-dir": str(directory), "jobstore.expiration-time": _FOR_EVER}
-    if token is not None:
-        keys["penstock.rest.token"] = token
-    server = RestServer(RestSettings.read(Configuration.from_dict(keys)), dispose=lambda _: None)
+    keys["penstock.rest.token"] = token or "none"
+    server = RestServer(RestSettings.read(Configuration.from_dict(keys)), dispose=lambda _1, _2, _3: None)
     for control in controls:
         server.add(control)
     server.start(2)
@@ -48,7 +47,7 @@ def serving(directory: Path, *controls: FakeControl, token: str | None = None) -
 
 def wide_job() -> JobView:
     """A job with two sources, a branch, an edge that passes a level, and all of it unlike busy."""
-    names = {
+    names: dict[str, tuple[str, list[tuple[str, str]]]] = {
         "trades": ("Source: trades", []),
         "rates": ("Source: rates -> only known currencies", []),
         "parse": ("parse -> with timestamps", [("trades", "REBALANCE")]),

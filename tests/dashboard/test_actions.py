@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+import httpx
 import pytest
 from playwright.sync_api import expect
 from tests.dashboard.by_hand import REFRESH_MS, serving, wide_job
@@ -154,15 +155,41 @@ def test_no_savepoint_can_be_asked_for_without_a_directory(page: Page, tmp_path:
 
 
 def test_token_is_asked_for_once_and_again_when_it_is_wrong(page: Page, tmp_path: Path, control: FakeControl) -> None:
-    with serving(tmp_path, control, token="open sesame") as address:
+    with serving(tmp_path, control, token="open-sesame-0123456") as address:
         page.goto(f"{address}#/job/{JOB}")
         dialog = page.get_by_role("dialog", name="This server wants a token")
-        dialog.get_by_label("Token", exact=True).fill("open barley")
+        dialog.get_by_label("Token", exact=True).fill("open-barley-0123456")
         dialog.get_by_role("button", name="Use this token").click()
         expect(dialog).to_contain_text("That was not the right one.")
-        dialog.get_by_label("Token", exact=True).fill("open sesame")
+        dialog.get_by_label("Token", exact=True).fill("open-sesame-0123456")
         dialog.get_by_role("button", name="Use this token").click()
         expect(page.get_by_role("heading", level=1)).to_have_text("prices")
         page.reload()
         expect(page.get_by_role("heading", level=1)).to_have_text("prices")
         expect(dialog).to_be_hidden()
+
+
+def test_link_lets_the_page_in_once_and_leaves_no_trace_in_the_address(
+    page: Page, tmp_path: Path, control: FakeControl
+) -> None:
+    token = "open-sesame-0123456"
+    with serving(tmp_path, control, token=token) as address:
+        bearer = {"Authorization": f"Bearer {token}"}
+        link = f"{address}#code={httpx.post(f'{address}penstock/code', headers=bearer).json()['code']}"
+        page.goto(link)
+        expect(page.get_by_role("link", name="prices")).to_be_visible()
+        assert page.url == f"{address}#/"
+        page.reload()
+        expect(page.get_by_role("link", name="prices")).to_be_visible()
+        assert page.context.cookies() == []
+        other = page.context.new_page()  # of the same browser, and yet it has to have a link of its own
+        other.goto(link)
+        expect(other.get_by_role("dialog", name="This server wants a token")).to_be_visible()
+        other.close()
+
+
+def test_page_about_the_api_works_under_the_policy(page: Page, tmp_path: Path) -> None:
+    with serving(tmp_path) as address:
+        page.goto(f"{address}api")
+        page.get_by_text("/jobs/overview", exact=True).click()
+        expect(page.get_by_text("200:").locator("visible=true").first).to_be_visible()

@@ -7,6 +7,7 @@ This also makes the pictures of docs/dashboard.md:
 
 from __future__ import annotations
 
+import os
 import re
 import shutil
 import subprocess
@@ -40,9 +41,12 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def address(place: Path) -> Iterator[str]:
     """The address that the program tells on its standard error."""
     command = [sys.executable, "-u", str(shutil.copy(PROGRAM, place)), str(place)]
+    environment = {**os.environ, "PENSTOCK_REST__TOKEN": "none"}  # standard error is no terminal, so there is no link
     with (
         (place / "output").open("w") as output,
-        subprocess.Popen(command, stdin=subprocess.PIPE, stdout=output, stderr=subprocess.PIPE, text=True) as program,
+        subprocess.Popen(
+            command, stdin=subprocess.PIPE, stdout=output, stderr=subprocess.PIPE, text=True, env=environment
+        ) as program,
     ):
         assert program.stderr
         told = [next(program.stderr)]

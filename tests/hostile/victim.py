@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 
 from tests.compat.flink_cli.live_job import Cluster, numbers
-from tests.fault.job import count
+from tests.fault.job import count  # pyright: ignore[reportUnknownVariableType]
 
 from penstock._engine.protocol.control import StopMode
 from penstock.common import Configuration
@@ -36,6 +36,8 @@ def on_spark(directory: Path) -> None:
         "execution.checkpointing.interval": "1 s",
         "penstock.rest.enabled": "true",
         "penstock.rest.registry-dir": str(directory / "registry"),
+        # Attackers are let in, so that they reach what lies behind the token.
+        "penstock.rest.token": "none",
         "restart-strategy.type": "none",
         # For so long the process stays after its job, for whoever began an operation to ask how it ended.
         "rest.async.store-duration": "5 s",

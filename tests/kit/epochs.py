@@ -12,15 +12,22 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from penstock._engine.coordinator.checkpoints.snapshots import advance, dispatch, fresh_snapshot, unfinished
+from penstock._engine.coordinator.checkpoints.snapshots import (
+    advance,
+    dispatch,
+    edge_statuses,
+    fresh_snapshot,
+    unfinished,
+)
 from penstock._engine.coordinator.epochs.acceptance import void_reason
-from penstock._engine.coordinator.epochs.topology import topology_of
 from penstock._engine.graph.chaining import build_job_graph
 from penstock._engine.graph.job_graph import OperatorKind
+from penstock._engine.plan.dispatches import pack, unpack
 from penstock._engine.plan.epoch_plan import EpochOutcome, EpochPlan
 from penstock._engine.plan.levels import build_plan, plan_epoch
-from penstock._engine.protocol.control import LevelDispatch
+from penstock._engine.protocol.control import JobDispatch, LevelDispatch
 from penstock._engine.protocol.events import AddSplitsEvent, NoMoreSplitsEvent, encode_event
+from penstock._engine.protocol.rows import channel_number
 from penstock._engine.storage.opening import open_storage
 from penstock.common.watermark_strategy import TimestampAssigner, WatermarkStrategy
 from penstock.datastream import StreamExecutionEnvironment
@@ -31,7 +38,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from penstock._engine.graph.job_graph import JobGraph
-    from penstock._engine.protocol.control import LogLine, SubtaskAck, TaskFailure
+    from penstock._engine.protocol.control import ChannelStatus, LogLine, SubtaskAck, TaskDispatch, TaskFailure
     from penstock.datastream import DataStream
 
 UNLIMITED_MS = 3_600_000
@@ -100,7 +107,6 @@ class Job:
 
     def __post_init__(self) -> None:
         self.plan = build_plan(self.graph)
-        self.inputs = topology_of(self.plan).inputs
         self.snapshot = fresh_snapshot(self.graph)
         self.checkpoint_id = 0
         self.history: dict[tuple[int, int], tuple[tuple[int, int], ...]] = {}
@@ -119,36 +125,41 @@ class Job:
         """Return the next epoch."""
         parts = {}
         for subtask in unfinished(self.snapshot):
-            inputs, history = self.inputs.get(subtask, {}), self.history.get(subtask, ())
+            history = self.history.get(subtask, ())
             part = dispatch(
-                self.snapshot,
-                subtask,
-                inputs,
-                self._events,
-                history=history,
-                completed_checkpoint=self.checkpoint_id,
+                self.snapshot, subtask, self._events, history=history, completed_checkpoint=self.checkpoint_id
             )
             if self.graph.vertices[subtask[0]].is_source:
                 part = replace(part, max_records=max_records, max_bytes=max_bytes, max_time_ms=max_time_ms)
             parts[subtask] = part
-        common = LevelDispatch(
+        job = JobDispatch(
             job_id="0" * 32,
             job_name="test",
             run_id=self.run_id,
-            job_attempt=self.job_attempt,
-            checkpoint_id=self.checkpoint_id + 1,
-            level=0,
-            slots=(),
-            widths=(),
-            placement={},
             program=pickle.dumps((self.graph, None)),
             program_path=None,
             storage_url=str(self.place / "checkpoints"),
             local_directory=str(self.place / "local"),
             configuration=self.configuration,
         )
+        inputs = edge_statuses(self.snapshot, self.graph)
+        common = LevelDispatch(self.job_attempt, self.checkpoint_id + 1, 0, inputs=inputs)
         levels = plan_epoch(self.plan, common, parts, self.slots, self.checkpoint_id)
-        return EpochPlan(self.checkpoint_id + 1, 1, levels)
+        return EpochPlan(self.checkpoint_id + 1, 1, job, levels)
+
+    def channels(self, vertex: int, subtask: int) -> dict[int, ChannelStatus]:
+        """Return where the channels into a subtask stood after the last epoch, by their numbers."""
+        return {
+            channel: self.acks[edge.source, sender].outputs[edge.id]
+            for edge in self.graph.inputs(vertex)
+            for sender in self.plan.senders(edge, subtask)
+            for channel in (channel_number(edge.id, sender),)
+        }
+
+    def task(self, level: int = 0, slot: int = 0, *, records: int = 1) -> TaskDispatch:
+        """Return what a task of the next epoch gets."""
+        plan = self.plan_epoch(records)
+        return unpack(pack(plan), plan.job, (level, slot), lambda: self._storage.read_range)
 
     def try_epoch(
         self, max_records: int = 1_000_000, max_time_ms: int = UNLIMITED_MS, max_bytes: int = 0
@@ -169,8 +180,7 @@ class Job:
         outcome = self.try_epoch(max_records, max_time_ms, max_bytes)
         if outcome.failures:
             raise EpochFailedError(outcome.failures)
-        expected = {subtask: self.inputs.get(subtask, {}) for subtask in unfinished(self.snapshot)}
-        reason = void_reason(self.checkpoint_id + 1, outcome.acks, expected)
+        reason = void_reason(self.checkpoint_id + 1, outcome.acks, unfinished(self.snapshot), self.graph.edges)
         if reason is not None:
             self.voids += 1
             return {}

@@ -18,9 +18,10 @@ from penstock._engine.graph.job_graph import JobEdge, JobGraph, JobVertex, Opera
 from penstock._engine.plan.epoch_plan import EpochOutcome, EpochProgress
 from penstock._engine.plan.levels import build_plan
 from penstock._engine.protocol.clocks import Moment
-from penstock._engine.protocol.control import ChannelStatus, OperatorAck, StopMode, SubtaskAck, decode, encode
+from penstock._engine.protocol.control import OperatorAck, StopMode, SubtaskAck, decode, encode
 from penstock._engine.protocol.events import AddSplitsEvent, NoMoreSplitsEvent, ReaderState, decode_event
-from penstock._engine.protocol.rows import MAX_WATERMARK, channel_number
+from penstock._engine.protocol.row_sums import MODULUS, row_weight
+from penstock._engine.protocol.rows import MAX_WATERMARK, subtask_target
 from penstock._engine.protocol.state_handle import StateHandle
 from penstock._engine.protocol.versioned import pack
 from penstock.common.configuration import Configuration
@@ -28,9 +29,12 @@ from penstock.datastream.connectors import base
 from penstock.errors import EpochCancelledError
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from penstock._engine.driver.driver import JobDriver
     from penstock._engine.driver.loop import JobLoop
     from penstock._engine.plan.epoch_plan import EpochPlan
+    from penstock._engine.plan.levels import ExecutionPlan
     from penstock._engine.protocol.control import SubtaskDispatch
 
 #: What committers have published, by name of the target: committable -> its numbers.
@@ -245,9 +249,10 @@ class World:
                 if dispatch.vertex == 0:
                     ack = self._read(dispatch, epoch.checkpoint_id, inboxes, level.stop)
                     if ack.finished:
-                        ended.add(channel_number(0, dispatch.subtask))
+                        ended.add(dispatch.subtask)
                 else:
-                    ack = self._write(dispatch, epoch.checkpoint_id, inboxes.get(dispatch.subtask, []), ended, tokens)
+                    over = ended.union(level.inputs[0].ended if level.inputs else ())
+                    ack = self._write(dispatch, epoch.checkpoint_id, inboxes.get(dispatch.subtask, []), over, tokens)
                 if self.wants_notification:
                     operators = {uid: replace(part, wants_notification=True) for uid, part in ack.operators.items()}
                     ack = replace(ack, operators=operators)
@@ -279,10 +284,11 @@ class World:
         made_anew = not dispatch.history  # then it asks at its start
         asks = (read > 0 or made_anew) and not splits and not complete
         written = tuple(pickle.dumps(split) for split in splits)
-        ack = OperatorAck(
+        part = OperatorAck(
             state=encode(ReaderState(written, 1, complete)), split_requests=int(asks), more_available=bool(splits)
         )
-        return _ack(dispatch, checkpoint_id, {"numbers": ack}, finished=finished, records_in=read)
+        ack = _ack(dispatch, checkpoint_id, {"numbers": part}, finished=finished, records_in=read)
+        return replace(ack, rows_sent=one_row_to_each(self.plan, dispatch.subtask))
 
     def _write(
         self,
@@ -292,15 +298,8 @@ class World:
         ended: set[int],
         tokens: dict[tuple[int, int], int],
     ) -> SubtaskAck:
-        senders = self.plan.channels_into(1, dispatch.subtask)
-        reads = {
-            channel: tokens[0, sender]
-            for channel, sender in zip(senders, self.plan.senders(self.graph.edges[0], dispatch.subtask), strict=True)
-            if (0, sender) in tokens
-        }
-        over = ended.union(dispatch.ending, (channel for channel, status in dispatch.channels.items() if status.ended))
-        channels = {channel: ChannelStatus(ended=channel in over) for channel in senders}
-        finished = all(status.ended for status in channels.values())
+        senders = self.plan.senders(self.graph.edges[0], dispatch.subtask)
+        finished = ended.issuperset(senders)
         committables = ()
         if numbers:
             name = f"{dispatch.subtask}-{checkpoint_id}-{tokens[1, dispatch.subtask]}"
@@ -311,7 +310,8 @@ class World:
             "seen": OperatorAck(outputs=(pickle.dumps(numbers),) if numbers else ()),
         }
         ack = _ack(dispatch, checkpoint_id, operators, finished=finished, records_in=len(numbers))
-        return replace(ack, reads=reads, channels=channels)
+        running = [tokens[0, sender] for sender in senders if (0, sender) in tokens]
+        return replace(ack, rows_read=one_row_each(self.plan, dispatch.subtask, running))
 
     def _keyed_state(self, dispatch: SubtaskDispatch, checkpoint_id: int, token: int) -> StateHandle | None:
         if not self.has_state:
@@ -332,6 +332,20 @@ class World:
         return assemble(self.graph, configuration, None, environment)
 
 
+def one_row_to_each(plan: ExecutionPlan, sender: int) -> dict[int, int]:
+    """What a subtask of vertex 0 answers that has sent a row to each receiver."""
+    [edge] = plan.graph.edges
+    return {
+        edge.id: sum(row_weight(subtask_target(1, receiver)) for receiver in plan.receivers(edge, sender)) % MODULUS
+    }
+
+
+def one_row_each(plan: ExecutionPlan, receiver: int, tokens: Iterable[int]) -> dict[int, int]:
+    """What a subtask of vertex 1 answers that has read a row of each of these attempts."""
+    [edge] = plan.graph.edges
+    return {edge.id: row_weight(subtask_target(1, receiver)) * sum(tokens) % MODULUS}
+
+
 def _ack(
     dispatch: SubtaskDispatch, checkpoint_id: int, operators: dict[str, OperatorAck], *, finished: bool, records_in: int
 ) -> SubtaskAck:
@@ -340,10 +354,12 @@ def _ack(
         subtask=dispatch.subtask,
         checkpoint_id=checkpoint_id,
         token=0,
-        reads={},
+        rows_read={},
+        rows_sent={},
         operators=operators,
-        channels={},
+        outputs={},
         finished=finished,
+        input_watermark=0,
         watermark=MAX_WATERMARK if finished else 0,
         records_in=records_in,
         records_out=records_in,

@@ -136,7 +136,7 @@ def test_windows_behind_an_idle_source_fire_in_a_drain(jobs: Jobs) -> None:
         status.idle
         for vertex in run.checkpoints[-2].vertices
         for part in vertex.subtasks
-        for status in part.channels.values()
+        for status in part.outputs.values()
     )
     assert jobs.published == {"out": Counter(tuple(range(key, GATE, 3)) for key in range(3))}
 

@@ -8,8 +8,10 @@ from typing import TYPE_CHECKING
 
 import obstore
 import pytest
+from obstore.exceptions import GenericError
+from tests.services.proxy import UNAVAILABLE, Proxy
 
-from penstock._connectors.files import object_store, opening
+from penstock._connectors.files import opening, stores
 from penstock._connectors.files.object_store import ObjectFileSystem
 from penstock.common.serialization import Encoder
 from penstock.datastream.connectors.file_system import BucketAssigner, FileSink, FileSource, StreamFormat
@@ -30,9 +32,9 @@ MEBI = 1 << 20
 def _reached(server: S3Server, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     for name, value in {**server.variables, "AWS_ALLOW_HTTP": "true"}.items():
         monkeypatch.setenv(name, value)
-    object_store._store.cache_clear()
+    stores._opened.cache_clear()
     yield
-    object_store._store.cache_clear()
+    stores._opened.cache_clear()
 
 
 @pytest.mark.parametrize("segments", [1, 2])
@@ -40,7 +42,11 @@ def test_what_is_too_large_for_one_copy_is_published_in_parts(
     server: S3Server, bucket: str, monkeypatch: pytest.MonkeyPatch, segments: int
 ) -> None:
     filesystem = ObjectFileSystem(largest_copy=6 * MEBI)
-    monkeypatch.setattr(opening, "filesystem_of", lambda _: filesystem)
+
+    def same(_: str) -> ObjectFileSystem:
+        return filesystem
+
+    monkeypatch.setattr(opening, "filesystem_of", same)
     content = bytes(range(256)) * 4096 * 20  # 20 MiB: more than one part of an upload
     staged = [f"s3://{bucket}/out/.s{number}" for number in range(segments)]
     for path in staged:
@@ -51,6 +57,61 @@ def test_what_is_too_large_for_one_copy_is_published_in_parts(
     assert filesystem.publish(staged, target)
     assert server.objects(bucket)["out/part-0"] == content * segments
     assert not filesystem.publish(staged, target)
+
+
+#: What a store copies in one request, and what goes through this process; both end with a request that takes long.
+WAYS = pytest.mark.parametrize("largest_copy", [12 * MEBI, 0], ids=["copied", "in parts"])
+
+
+def _is_last_request(head: str) -> bool:
+    line = head.partition("\r\n")[0]
+    return "x-amz-copy-source" in head.lower() or (line.startswith("POST") and "uploadId=" in line)
+
+
+@pytest.fixture
+def staged(server: S3Server, bucket: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[Proxy, str]]:
+    """A store with half a second for each request, and two for 12 MiB; and a staged object of that size in it."""
+    monkeypatch.setattr(stores, "_USUAL_S", 0.5)
+    monkeypatch.setattr(stores, "_SLOWEST_BYTES", 8 * MEBI)
+    with Proxy(server.port) as proxy:
+        monkeypatch.setenv("AWS_ENDPOINT_URL", proxy.endpoint)
+        obstore.put(server.bucket(bucket), "out/.staged", bytes(12 * MEBI))
+        yield proxy, f"s3://{bucket}/out"
+
+
+@WAYS
+def test_a_store_has_the_time_that_a_large_object_takes(staged: tuple[Proxy, str], largest_copy: int) -> None:
+    proxy, place = staged
+    proxy.hold(_is_last_request, 1)
+    assert ObjectFileSystem(largest_copy).publish([f"{place}/.staged"], f"{place}/part")
+    assert len(proxy.held) == 1  # and was not asked again
+
+
+@WAYS
+def test_an_object_is_published_whose_answer_was_lost(staged: tuple[Proxy, str], largest_copy: int) -> None:
+    proxy, place = staged
+    proxy.lose(lambda head: not proxy.lost and _is_last_request(head), UNAVAILABLE)
+    filesystem = ObjectFileSystem(largest_copy)
+    assert filesystem.publish([f"{place}/.staged"], f"{place}/part")
+    assert filesystem.size_of(f"{place}/part") == 12 * MEBI
+    assert len(proxy.lost) == 1
+
+
+def test_a_part_whose_answer_comes_too_late_is_sent_again(staged: tuple[Proxy, str]) -> None:
+    proxy, place = staged
+    proxy.hold(lambda head: not proxy.held and head.startswith("PUT") and "partNumber=" in head, 2.2)
+    assert ObjectFileSystem(0).publish([f"{place}/.staged"], f"{place}/part")
+    assert len(proxy.held) == 1
+    assert ObjectFileSystem().size_of(f"{place}/part") == 12 * MEBI
+
+
+@pytest.mark.parametrize("name", ["AWS_TIMEOUT", "AWS_CONNECT_TIMEOUT"])
+def test_what_the_environment_says_of_connections_counts_for_large_objects(
+    bucket: str, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    monkeypatch.setenv(name, "soon")
+    with pytest.raises(GenericError, match='failed to parse "soon" as Duration'):
+        stores.store_of(f"s3://{bucket}", 1 << 30)
 
 
 #: Publishes an object that the store may not copy, and prints by how many MiB memory has grown, and the longest time in
@@ -79,13 +140,13 @@ def test_what_goes_through_the_driver_takes_little_memory_and_no_other_threads_t
     server: S3Server, bucket: str
 ) -> None:
     size = 192 * MEBI
-    obstore.put(object_store._store(f"s3://{bucket}"), ".staged", bytes(size))
+    obstore.put(stores.store_of(f"s3://{bucket}"), ".staged", bytes(size))
     command = [sys.executable, "-c", PUBLISH, f"s3://{bucket}"]
     said = subprocess.run(command, check=True, capture_output=True, text=True).stdout
     grown, gap_ms = map(int, said.split())
     assert grown < size // MEBI * 3 // 4  # the parts of an upload that wait, 8 MiB each
     assert gap_ms < 2000
-    assert obstore.head(object_store._store(f"s3://{bucket}"), "part")["size"] == size
+    assert obstore.head(stores.store_of(f"s3://{bucket}"), "part")["size"] == size
 
 
 @pytest.mark.parametrize("scheme", ["s3", "s3a", "s3n"])

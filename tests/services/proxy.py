@@ -1,4 +1,4 @@
-"""A TCP proxy in front of a server, that loses answers when it is told to."""
+"""A TCP proxy in front of a server, that loses or holds back answers when it is told to."""
 
 from __future__ import annotations
 
@@ -32,8 +32,12 @@ class Proxy:
         self.port: int = self._listener.getsockname()[1]
         self._loses: Callable[[str], bool] = lambda _: False
         self._instead = b""
+        self._holds: Callable[[str], bool] = lambda _: False
+        self._held_s = 0.0
         #: The request lines of which the answer was lost.
         self.lost: list[str] = []
+        #: Those of which the answer was held back.
+        self.held: list[str] = []
 
     def __enter__(self) -> Self:
         threading.Thread(target=self._accept, daemon=True).start()
@@ -49,6 +53,10 @@ class Proxy:
     def lose(self, choose: Callable[[str], bool], instead: bytes = b"") -> None:
         """Lose the answers to requests whose head is chosen; the client may get something instead."""
         self._loses, self._instead = choose, instead
+
+    def hold(self, choose: Callable[[str], bool], seconds: float) -> None:
+        """Hold back the answers to requests whose head is chosen; the server has long done what they say."""
+        self._holds, self._held_s = choose, seconds
 
     def _accept(self) -> None:
         with contextlib.suppress(OSError):  # it is closed
@@ -73,6 +81,9 @@ class Proxy:
                 self.lost.append(first.decode())
                 client.sendall(self._instead)
             else:
+                if self._holds(text):
+                    self.held.append(first.decode())
+                    threading.Event().wait(self._held_s)
                 _pump(server, client)
             client.shutdown(socket.SHUT_RDWR)  # though the other thread still reads from it
 

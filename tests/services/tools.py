@@ -1,4 +1,4 @@
-"""What tests need from the system: a browser, Flink's jars and an S3 server; ``make tools`` installs what is missing.
+"""What tests need from the system: a browser, Flink's jars, a client of its REST, and an S3 server.
 
 Each step says what it does, and a step that cannot be done stops nothing: the tests that need it are skipped, or say
 why they fail. ``make test`` runs this first.
@@ -23,6 +23,9 @@ BROWSERS: Final = ("chromium", "chromium-browser", "google-chrome", "google-chro
 #: Flink's jars, as its Python package has them.
 FLINK: Final = ROOT / ".flink"
 FLINK_LOCK: Final = ROOT / "requirements" / "flink.txt"
+#: flink-rest-client, aside: its wheel brings a package `tests`, which would hide ours.
+FLINK_CLIENT: Final = ROOT / ".flink-client"
+FLINK_CLIENT_LOCK: Final = ROOT / "requirements" / "flink-client.txt"
 
 
 def say(line: str) -> None:
@@ -50,10 +53,19 @@ def install_browser() -> None:
 
 def install_flink(place: Path = FLINK, lock: Path = FLINK_LOCK) -> None:
     """Get Flink's jars where pip can; elsewhere the tests send what its command line sent when it was recorded."""
+    _install_aside(place, lock, "Flink's jars for the tests of its command line: 330 MB")
+
+
+def install_flink_client() -> None:
+    """Get a Python client of Flink's REST API where pip can; elsewhere its tests are skipped."""
+    _install_aside(FLINK_CLIENT, FLINK_CLIENT_LOCK, "flink-rest-client for its tests: 1 MB")
+
+
+def _install_aside(place: Path, lock: Path, what: str) -> None:
     stamp, wanted = place / "made-from", hashlib.sha256(lock.read_bytes()).hexdigest()
     if stamp.is_file() and stamp.read_text() == wanted:
         return
-    say("Getting Flink's jars for the tests of its command line: 330 MB, this once.")
+    say(f"Getting {what}, this once.")
     shutil.rmtree(place, ignore_errors=True)
     pip = (sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--require-hashes", "--no-cache-dir")
     options = ("--only-binary", ":all:", "--retries", "1", "--target", str(place), "--requirement", str(lock))
@@ -75,4 +87,5 @@ def install_s3() -> None:
 if __name__ == "__main__":
     install_browser()
     install_flink()
+    install_flink_client()
     install_s3()

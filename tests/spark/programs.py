@@ -22,7 +22,6 @@ def environment(home: Path, **variables: str) -> dict[str, str]:
         "TMPDIR": str(home),
         "PATH": str(home / "bin"),
         "PYTHONPATH": str(SOURCES),
-        "PYTHONDONTWRITEBYTECODE": "1",
         **variables,
     }
 

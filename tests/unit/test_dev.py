@@ -1,14 +1,21 @@
 from __future__ import annotations
 
 import importlib.util
+import os
 import shutil
 import sys
+from functools import partial
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
 
 import pytest
 
 ROOT = Path(__file__).parents[2]
+
+
+def room(free: int, _path: object) -> SimpleNamespace:
+    """Return what is said of a disk with so many bytes free."""
+    return SimpleNamespace(free=free)
 
 
 @pytest.fixture
@@ -29,7 +36,7 @@ def test_makefile_has_a_recipe_for_each_chore_and_each_calls_the_script(dev: Mod
     recipes = {
         line.partition(":")[0]: lines[number + 1].split() for number, line in enumerate(lines) if line[:1].islower()
     }
-    assert recipes.keys() == dev.CHORES.keys()
+    assert recipes.keys() == dev.chores().keys()
     for name, recipe in recipes.items():
         assert recipe[:3] == ["@$(PYTHON)", "dev.py", name]
 
@@ -37,13 +44,38 @@ def test_makefile_has_a_recipe_for_each_chore_and_each_calls_the_script(dev: Mod
 def test_help_lists_every_chore_once(dev: ModuleType, capsys: pytest.CaptureFixture[str]) -> None:
     assert dev.main([]) == 0
     listed = [line.split()[0] for line in capsys.readouterr().out.splitlines() if line.startswith("  ")]
-    assert sorted(listed) == sorted(dev.CHORES)
+    assert listed == list(dev.chores())
 
 
 def test_unknown_chore_is_answered_with_those_that_exist(dev: ModuleType, capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit):
         dev.main(["tset"])
-    assert "there is no chore 'tset'; there are demo, test" in capsys.readouterr().err
+    assert "there is no chore 'tset'; there are demo, check" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(("chore", "lock"), [("demo", "DEMO_LOCK"), ("check", "DEV_LOCK")])
+def test_chore_runs_in_the_environment_that_it_needs_with_its_arguments(
+    dev: ModuleType, monkeypatch: pytest.MonkeyPatch, chore: str, lock: str
+) -> None:
+    calls: list[tuple[object, ...]] = []
+
+    def call(*words: object) -> int:
+        calls.append(words)
+        return 3
+
+    monkeypatch.setattr(dev, "ready", Path)
+    monkeypatch.setattr(dev, "call", call)
+    assert dev.main([chore, "--crash", "twice"]) == 3
+    assert calls == [(getattr(dev, lock), "-m", "poethepoet", chore, "--crash", "twice")]
+
+
+def test_processes_of_a_chore_find_the_programs_of_the_environment_and_keep_what_they_compile(
+    dev: ModuleType, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PYTHONDONTWRITEBYTECODE", "1")
+    environment = dev.child_environment()
+    assert environment["PATH"].split(os.pathsep)[0] == str(dev.environment_python().parent)
+    assert "PYTHONDONTWRITEBYTECODE" not in environment
 
 
 @pytest.mark.parametrize("version", [(3, 8, 1), (3, 14, 0)])
@@ -51,7 +83,7 @@ def test_unsupported_python_alone_on_the_path_is_said_plainly(
     dev: ModuleType, version: tuple[int, int, int], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(sys, "version_info", version)
-    monkeypatch.setattr(shutil, "which", lambda _name: None)
+    monkeypatch.setattr(shutil, "which", dict[str, str]().get)
     with pytest.raises(SystemExit):
         dev.use_supported_python()
     assert f"this is Python 3.{version[1]}; Penstock needs Python 3.11, 3.12 or 3.13" in capsys.readouterr().err
@@ -60,7 +92,7 @@ def test_unsupported_python_alone_on_the_path_is_said_plainly(
 def test_full_disk_is_said_before_anything_is_made(
     dev: ModuleType, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(shutil, "disk_usage", lambda _path: SimpleNamespace(free=500_000_000))
+    monkeypatch.setattr(shutil, "disk_usage", partial(room, 500_000_000))
     with pytest.raises(SystemExit):
         dev.main(["test"])
     assert "0.5 GB free; the environment needs 3 GB" in capsys.readouterr().err
@@ -70,7 +102,7 @@ def test_full_disk_is_said_before_anything_is_made(
 def test_python_without_venv_says_what_to_install(
     dev: ModuleType, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(shutil, "disk_usage", lambda _path: SimpleNamespace(free=10**10))
+    monkeypatch.setattr(shutil, "disk_usage", partial(room, 10**10))
     monkeypatch.setitem(sys.modules, "ensurepip", None)
     with pytest.raises(SystemExit):
         dev.main(["test"])
@@ -101,7 +133,10 @@ class Environment:
             lock.write_text("some==1")
             monkeypatch.setattr(dev, f"{name}_LOCK", lock)
         monkeypatch.setattr(dev, "make_environment", self._make)
-        monkeypatch.setattr(dev, "pip", lambda *words: self.done.append(Path(str(words[-1])).stem or "project"))
+        monkeypatch.setattr(dev, "pip", self._install)
+
+    def _install(self, *words: object) -> None:
+        self.done.append(Path(str(words[-1])).stem or "project")
 
     def _make(self) -> None:
         self.done.append("anew")

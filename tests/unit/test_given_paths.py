@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 import pytest
+from tests.kit.stories import Sheet, Story
 from tests.unit.driver.asked import Asked, new_name
 
 from penstock._engine.cli.options import checked_settings
@@ -17,9 +18,10 @@ from penstock._engine.rest.settings import RestSettings
 from penstock._engine.savepoints.chains import same_place
 from penstock._engine.savepoints.survey import LeftoverPlaces
 from penstock._engine.storage.opening import open_storage
-from penstock.common import option_table
+from penstock.common import WatermarkStrategy, option_table
 from penstock.common.config_loading import OPTIONS_VARIABLE, effective_configuration
 from penstock.common.configuration import Configuration
+from penstock.common.job_status import JobStatus
 from penstock.common.serialization import Encoder
 from penstock.datastream import StreamExecutionEnvironment
 from penstock.datastream.connectors.file_system import BucketAssigner, FileSink, FileSource, StreamFormat
@@ -30,6 +32,8 @@ from penstock.testing.source_contract import SourceRun
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+    from penstock._engine.driver.driver import JobDriver
 
 #: Gives a path now; what it returns is called later, elsewhere, and tells where the path has led.
 Place: TypeAlias = "Callable[[str], Callable[[], str]]"
@@ -211,6 +215,36 @@ def test_path_leads_to_where_it_led_when_it_was_given(
     monkeypatch.chdir(tmp_path / "elsewhere")
     assert later() == str(folder)
     assert not list((tmp_path / "elsewhere").iterdir())
+
+
+def test_a_job_reads_and_writes_where_it_was_told_whatever_the_directory_is_later(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    here, elsewhere = tmp_path / "here", tmp_path / "elsewhere"
+    (here / "in").mkdir(parents=True)
+    elsewhere.mkdir()
+    for name in "ab":
+        (here / "in" / name).write_text("".join(f"{name}{number}\n" for number in range(9)))
+
+    def program(sheet: Sheet) -> None:
+        source = FileSource.for_record_stream_format(StreamFormat.text_line_format(), "in").build()
+        lines = sheet.env.from_source(source, WatermarkStrategy.no_watermarks(), "lines").uid("lines")
+        lines.sink_to(FileSink.for_row_format("out", ENCODER).build()).uid("sink")
+        os.chdir(elsewhere)
+
+    def stop(driver: JobDriver) -> None:
+        os.chdir(tmp_path)
+        driver.cancel()
+
+    story = Story(tmp_path)
+    for asks in ({3: stop}, None):
+        monkeypatch.chdir(here)
+        chapter = story.run(program, asks=asks, checkpoints="checkpoints", recover="latest")
+        assert chapter.status is (JobStatus.CANCELED if asks else JobStatus.FINISHED), chapter.error
+    written = [line for path in (here / "out").rglob("part-*") for line in path.read_text().split()]
+    assert sorted(written) == sorted(f"{name}{number}" for name in "ab" for number in range(9))
+    assert list(elsewhere.iterdir()) == []
+    assert not (tmp_path / "out").exists()
 
 
 def test_latest_is_a_word_and_no_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

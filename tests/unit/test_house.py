@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import importlib
 import re
+import tomllib
 from collections import defaultdict
 from pathlib import Path
 
@@ -50,8 +51,9 @@ def lines_of_code(text: str) -> list[str]:
     """Return the lines without layout, comments, docstrings and imports."""
     left_out: set[int] = set()
     for node in ast.walk(ast.parse(text)):
-        is_text = isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
-        if is_text or isinstance(node, (ast.Import, ast.ImportFrom)):
+        if isinstance(node, (ast.Import, ast.ImportFrom)) or (
+            isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
+        ):
             left_out |= set(range(node.lineno, (node.end_lineno or node.lineno) + 1))
     kept = (line for number, line in enumerate(text.splitlines(), 1) if number not in left_out)
     bare = (re.sub(r"(^|\s+)# .*$|^#$", "", line).strip() for line in kept)
@@ -87,6 +89,46 @@ def test_a_block_that_stands_twice_is_found_whatever_its_comments() -> None:
         blocks_twice({"a": f"def a():\n{block}", "b": block.replace("line_3", "other")[4:].replace("\n    ", "\n")})
         == set()
     )
+
+
+ROOT = PACKAGE.parents[1]
+#: Below these each folder has a line of its own; what is deeper elsewhere follows from its parent.
+MAPPED = ("src/penstock", "tests", "benchmarks", "docs", "examples")
+
+
+def named_in_the_map(text: str) -> set[str]:
+    """Return the folders that a table names: in each cell the first, or what begins as they do, and those below it."""
+    found: set[str] = set()
+    for line in text.splitlines():
+        if line.startswith("| `"):
+            first, *below = line.split("|")[1].split(", with ")
+            folders = re.findall(r"`([^`]+)`", first)
+            found.update(folders)
+            found.update(f"{folders[-1]}/{name}" for cell in below for name in re.findall(r"`([^`]+)`", cell))
+    return found
+
+
+def folders_of_the_repository() -> set[str]:
+    """Return the folders that have files; those of tests one level deep."""
+    found = (path for top in MAPPED for path in (ROOT / top).rglob("*") if path.is_dir() and path.name != "__pycache__")
+    names = (path.relative_to(ROOT) for path in found if any(part.is_file() for part in path.iterdir()))
+    return {name.as_posix() for name in names if name.parts[0] != "tests" or len(name.parts) == 2}
+
+
+def test_map_of_contributing_names_every_folder() -> None:
+    text = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
+    named = named_in_the_map(text[text.index("### Every folder") :])
+    assert folders_of_the_repository() - named == set()
+    assert {name for name in named if not (ROOT / name).is_dir()} == set()
+
+
+def test_fragments_of_the_changelog_have_a_kind() -> None:
+    """Another file would be left out of the changelog without a word."""
+    config = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["tool"]["towncrier"]
+    kinds = "|".join(kind["directory"] for kind in config["type"])
+    names = {path.name for path in (ROOT / config["directory"]).iterdir()} - {"README.md"}
+    assert {name for name in names if not re.fullmatch(rf"\+[a-z0-9-]+\.({kinds})\.md", name)} == set()
+    assert (ROOT / config["filename"]).read_text(encoding="utf-8").count(config["start_string"]) == 1
 
 
 SHELF = [

@@ -1,4 +1,4 @@
-"""TimeDomain: which clock a timer belongs to (``pyflink.datastream.time_domain``)."""
+"""TimeDomain: the clock of a timer (``pyflink.datastream.time_domain``)."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ __all__ = ["TimeDomain"]
 
 
 class TimeDomain(Enum):
-    """Which clock a timer belongs to.
+    """The clock of a timer.
 
     Source: org.apache.flink.streaming.api.TimeDomain.
 

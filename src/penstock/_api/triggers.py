@@ -1,4 +1,4 @@
-"""What says when a window fires, and what takes records out of one as it does."""
+"""Triggers, which decide when windows fire, and evictors, which remove records from a firing window."""
 
 from __future__ import annotations
 
@@ -24,31 +24,31 @@ W = TypeVar("W")
 
 
 class TriggerResult(Enum):
-    """What becomes of a window.
+    """The decision of a trigger about a window.
 
     Source: org.apache.flink.streaming.api.windowing.triggers.TriggerResult.
     """
 
     CONTINUE = (False, False)
-    """Nothing."""
+    """Do nothing."""
     FIRE_AND_PURGE = (True, True)
-    """Its result goes out, and its contents go."""
+    """Emit the result, and drop the contents."""
     FIRE = (True, False)
-    """Its result goes out, and its contents stay."""
+    """Emit the result, and keep the contents."""
     PURGE = (False, True)
     """Its contents go."""
 
     def is_fire(self) -> bool:
-        """Tell whether the result goes out."""
+        """Tell whether the result is emitted."""
         return self.value[0]
 
     def is_purge(self) -> bool:
-        """Tell whether the contents go."""
+        """Tell whether the contents are dropped."""
         return self.value[1]
 
 
 class Trigger(ABC, Generic[T, W]):
-    """Says when a window of a key fires. There is one object for all windows: what it keeps is state.
+    """Decides when a window of a key fires; one object serves all windows, so it keeps its data in state.
 
     Source: org.apache.flink.streaming.api.windowing.triggers.Trigger.
 
@@ -71,11 +71,11 @@ class Trigger(ABC, Generic[T, W]):
     """
 
     class TriggerContext(ABC):
-        """What a trigger can ask and set, for one window of one key."""
+        """The context of a trigger for one window of one key."""
 
         @abstractmethod
         def get_current_processing_time(self) -> int:
-            """Return the clock's time in milliseconds since the epoch."""
+            """Return the processing time in milliseconds since the epoch."""
 
         @abstractmethod
         def get_metric_group(self) -> MetricGroup:
@@ -87,49 +87,49 @@ class Trigger(ABC, Generic[T, W]):
 
         @abstractmethod
         def register_processing_time_timer(self, time: int) -> None:
-            """Ask to be called when the clock has reached a time, in milliseconds since the epoch."""
+            """Set a timer for the clock, in milliseconds since the epoch."""
 
         @abstractmethod
         def register_event_time_timer(self, time: int) -> None:
-            """Ask to be called when the watermark has reached a time, in milliseconds since the epoch."""
+            """Set a timer for the watermark, in milliseconds since the epoch."""
 
         @abstractmethod
         def delete_processing_time_timer(self, time: int) -> None:
-            """Take a timer of the clock back."""
+            """Delete a timer of the clock."""
 
         @abstractmethod
         def delete_event_time_timer(self, time: int) -> None:
-            """Take a timer of the watermark back."""
+            """Delete a timer of the watermark."""
 
         @abstractmethod
         def get_partitioned_state(self, state_descriptor: StateDescriptor) -> State:
             """Return state of the trigger for this window of this key; release it in ``clear``."""
 
     class OnMergeContext(TriggerContext):
-        """What a trigger can ask and set when windows have become one."""
+        """The context of a trigger after windows have merged."""
 
         @abstractmethod
         def merge_partitioned_state(self, state_descriptor: StateDescriptor) -> None:
-            """Make the state of the windows that were merged that of the one that they are now.
+            """Merge the state of the old windows into the state of the merged window.
 
             Raises:
-                UnsupportedOperationError: It is a kind of state that cannot be merged, such as a value.
+                UnsupportedOperationError: The kind of state cannot be merged, such as a value state.
             """
 
     @abstractmethod
     def on_element(self, element: T, timestamp: int, window: W, ctx: Trigger.TriggerContext) -> TriggerResult:
-        """Say what becomes of a window to which a record has come.
+        """Decide about a window after a record was added.
 
         Args:
             element: The record.
-            timestamp: Its timestamp in milliseconds since the epoch; -2**63 when it has none.
+            timestamp: Its timestamp in milliseconds since the epoch; -2**63 if it has none.
             window: The window.
             ctx: Valid during this call only.
         """
 
     @abstractmethod
     def on_processing_time(self, time: int, window: W, ctx: Trigger.TriggerContext) -> TriggerResult:
-        """Say what becomes of a window when the clock has reached a time.
+        """Decide about a window when the clock has reached the time of a timer.
 
         Args:
             time: The time that was asked for, in milliseconds since the epoch.
@@ -139,7 +139,7 @@ class Trigger(ABC, Generic[T, W]):
 
     @abstractmethod
     def on_event_time(self, time: int, window: W, ctx: Trigger.TriggerContext) -> TriggerResult:
-        """Say what becomes of a window when the watermark has reached a time.
+        """Decide about a window when the watermark has reached the time of a timer.
 
         Args:
             time: The time that was asked for, in milliseconds since the epoch.
@@ -148,21 +148,21 @@ class Trigger(ABC, Generic[T, W]):
         """
 
     def can_merge(self) -> bool:
-        """Tell whether it knows what to do when windows merge; windows that do take no other."""
+        """Tell whether the trigger supports merging windows, which accept no others."""
         return False
 
     @abstractmethod
     def on_merge(self, window: W, ctx: Trigger.OnMergeContext) -> None:
-        """See that windows have become one.
+        """Handle a merge of windows.
 
         Args:
-            window: The one that they are now.
+            window: The merged window.
             ctx: Valid during this call only.
         """
 
     @abstractmethod
     def clear(self, window: W, ctx: Trigger.TriggerContext) -> None:
-        """Release what it holds for a window that is over.
+        """Release the trigger's state of a window that has ended.
 
         Args:
             window: The window.
@@ -199,7 +199,7 @@ class EventTimeTrigger(Trigger[Any, Any]):
         return True
 
     def on_merge(self, window: TimeWindow, ctx: Trigger.OnMergeContext) -> None:
-        # A record that comes to a window behind the watermark fires it by itself.
+        # A record that arrives after the watermark has passed the window's end fires the window at once.
         if window.max_timestamp() > ctx.get_current_watermark():
             ctx.register_event_time_timer(window.max_timestamp())
 
@@ -247,7 +247,7 @@ class TimestampedValue(Generic[T]):
 
     Attributes:
         value: The record.
-        timestamp: In milliseconds since the epoch; -2**63 when it has none.
+        timestamp: In milliseconds since the epoch; -2**63 if it has none.
 
     Source: org.apache.flink.streaming.runtime.operators.windowing.TimestampedValue.
     """
@@ -257,9 +257,9 @@ class TimestampedValue(Generic[T]):
 
 
 class Evictor(ABC, Generic[T, W]):
-    """Takes records out of a window that fires; of Flink's Java API, PyFlink has none.
+    """Removes records from a firing window, as in Flink's Java API; PyFlink has none.
 
-    Windows with one keep all of their records, also where these are reduced.
+    Windows with an evictor keep all of their records, also if these are reduced.
 
     Source: org.apache.flink.streaming.api.windowing.evictors.Evictor.
 

@@ -1,4 +1,4 @@
-"""Windows and what assigns records to them (``pyflink.datastream.window``)."""
+"""Windows, and the assigners that assign records to them (``pyflink.datastream.window``)."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ class TimeWindow(Window):
 
     @staticmethod
     def merge_windows(windows: Iterable[TimeWindow], callback: MergingWindowAssigner.MergeCallback[TimeWindow]) -> None:
-        """Say of spans which of them overlap or touch, and are to be one.
+        """Find the spans that overlap or touch, and have them merged.
 
         Args:
             windows: The spans.
@@ -173,7 +173,7 @@ class WindowAssigner(ABC, Generic[T, W]):
 
         @abstractmethod
         def get_current_processing_time(self) -> int:
-            """Return the clock's time in milliseconds since the epoch."""
+            """Return the processing time in milliseconds since the epoch."""
 
         @abstractmethod
         def get_runtime_context(self) -> RuntimeContext:
@@ -185,7 +185,7 @@ class WindowAssigner(ABC, Generic[T, W]):
 
         Args:
             element: The record.
-            timestamp: Its timestamp in milliseconds since the epoch; -2**63 when it has none.
+            timestamp: Its timestamp in milliseconds since the epoch; -2**63 if it has none.
             context: Valid during this call only.
         """
 

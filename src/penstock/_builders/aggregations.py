@@ -14,7 +14,7 @@ from penstock.errors import AggregationError
 class _FieldAggregate(ReduceFunction[Any]):
     """Reduces by one field of a record: an index, a name, or 0 for a record that is no tuple, list or Row."""
 
-    #: What the program calls it.
+    #: Its name in the program.
     call: ClassVar[str]
 
     def __init__(self, position: int | str) -> None:

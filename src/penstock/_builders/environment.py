@@ -53,12 +53,12 @@ _COLLECT_JOB_NAME = "DataStream Collect"
 
 
 class StreamExecutionEnvironment:
-    """Makes streams out of sources, and runs what was built of them as a job.
+    """Makes streams of sources, and runs the built graph as a job.
 
     Source: org.apache.flink.streaming.api.environment.StreamExecutionEnvironment.
 
     Args:
-        configuration: What holds for the environment's jobs; ``get_execution_environment`` finds it.
+        configuration: The settings of the environment's jobs; ``get_execution_environment`` loads them.
 
     Example:
         >>> env = StreamExecutionEnvironment.get_execution_environment().set_parallelism(2)
@@ -142,11 +142,11 @@ class StreamExecutionEnvironment:
         return self._set(option_table.RUNTIME_MODE, execution_mode.name)
 
     def enable_checkpointing(self, interval: int, mode: CheckpointingMode | None = None) -> StreamExecutionEnvironment:
-        """Take checkpoints while the job runs, so that it can go on after a failure.
+        """Take checkpoints while the job runs, so that it can continue after a failure.
 
         Args:
             interval: Milliseconds between two checkpoints, at least 10.
-            mode: What a failure may do to state; every checkpoint is exactly once.
+            mode: The guarantee after a failure; every checkpoint is exactly once.
 
         Raises:
             ConfigurationError: The interval is too short.
@@ -203,7 +203,7 @@ class StreamExecutionEnvironment:
         return self._set(option_table.STATE_CHANGELOG, enabled)
 
     def is_changelog_state_backend_enabled(self) -> bool:
-        """Return what was asked for; checkpoints always hold what changed."""
+        """Return the setting; checkpoints are always incremental."""
         return self._configuration.get(option_table.STATE_CHANGELOG)
 
     def set_buffer_timeout(self, timeout_millis: int) -> StreamExecutionEnvironment:
@@ -211,7 +211,7 @@ class StreamExecutionEnvironment:
         return self._set(option_table.BUFFER_TIMEOUT, Duration.of_millis(timeout_millis))
 
     def get_buffer_timeout(self) -> int:
-        """Return what was asked for, in milliseconds."""
+        """Return the setting, in milliseconds."""
         return self._configuration.get(option_table.BUFFER_TIMEOUT).to_millis()
 
     def register_slot_sharing_group(self, slot_sharing_group: SlotSharingGroup) -> StreamExecutionEnvironment:
@@ -222,7 +222,7 @@ class StreamExecutionEnvironment:
     # ------------------------------------------------------------------------------------------------------- sources
 
     def from_collection(self, collection: Iterable[T], type_info: TypeInformation | None = None) -> DataStream[T]:
-        """Make a stream of the records of a collection; it has one subtask and comes to an end.
+        """Make a bounded stream of the records of a collection, with one subtask.
 
         Args:
             collection: The records; they travel with the job, so let them be few.
@@ -306,7 +306,7 @@ class StreamExecutionEnvironment:
     # ----------------------------------------------------------------------------------------------------- execution
 
     def execute(self, job_name: str | None = None) -> JobExecutionResult:
-        """Run what was built since the last execution, and wait until the job has ended.
+        """Run the operators since the last execution as a job, and wait for its end.
 
         Args:
             job_name: The name of the job; ``pipeline.name``, else ``"Flink Streaming Job"`` when left out.
@@ -328,7 +328,7 @@ class StreamExecutionEnvironment:
         return result
 
     def execute_async(self, job_name: str | None = _JOB_NAME) -> JobClient:
-        """Run what was built since the last execution, and return at once.
+        """Run the operators since the last execution as a job, and return at once.
 
         Args:
             job_name: The name of the job.
@@ -369,7 +369,7 @@ class StreamExecutionEnvironment:
         return plan_json(build_job_graph(graph), descriptions)
 
     def close(self) -> None:
-        """Forget what was built and not executed."""
+        """Forget the operators that were not executed."""
         self._pipeline.clear()
 
     # ----------------------------------------------------------------------------------------------------- machinery
@@ -439,7 +439,7 @@ def _needs_jvm(operation: str, way_out: str) -> Never:
 
 
 def _job_type(mode: str, nodes: Iterable[StreamNode]) -> JobType:
-    """Return how a job runs: AUTOMATIC stands for BATCH where all sources are bounded, else for STREAMING."""
+    """Return the mode of a job: AUTOMATIC means BATCH if all sources are bounded, else STREAMING."""
     if mode != RuntimeExecutionMode.AUTOMATIC.name:
         return JobType(mode)
     bounded = all(node.bounded for node in nodes if node.kind is OperatorKind.SOURCE)

@@ -17,7 +17,7 @@ T = TypeVar("T")
 
 
 class FieldAggregations(Generic[T]):
-    """What a stream with keys can make of one field: sums, and the least and the greatest."""
+    """Rolling aggregations of one field of a keyed stream: sums, minima and maxima."""
 
     @abstractmethod
     def _reduce(self, name: str, func: object) -> DataStream[T]:

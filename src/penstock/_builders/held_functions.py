@@ -19,7 +19,7 @@ F = TypeVar("F")
 
 
 class _Held(Function, Generic[F]):
-    #: What it returns, for errors.
+    #: The name of its result, for errors.
     result = "The result"
 
     def __init__(self, function: F, type_info: TypeInformation) -> None:

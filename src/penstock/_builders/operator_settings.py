@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 class OperatorSettings:
-    """Names, identifies and sizes the operator behind a stream or sink."""
+    """Sets the name, the uid and the parallelism of the operator of a stream or sink."""
 
     def _operator_for(self, method: str) -> StreamNode:
         """Return the operator that a setting is for; raises where there is none."""
@@ -63,7 +63,7 @@ class OperatorSettings:
         return self
 
     def disable_chaining(self) -> Self:
-        """Let the operator run apart from those before and after it."""
+        """Do not chain the operator with those before and after it."""
         self._operator_for("disable_chaining").chaining = Chaining.NEVER
         return self
 

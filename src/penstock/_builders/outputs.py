@@ -1,4 +1,4 @@
-"""What every stream knows of itself, and where its records leave the program: sinks, prints, what is collected."""
+"""The base of all streams: their operator, and their outputs to sinks, print and collect."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ class StreamOutputs(StreamSettings, Generic[T]):
 
         Lines come once their checkpoint is complete. Restarts of the job neither repeat nor drop any, unless standard
         output itself fails: then the lines that were being written come again. A program that is killed may not have
-        printed the lines of its last checkpoint; the one that goes on from there does not print them.
+        printed the lines of its last checkpoint; the one that continues from there does not print them.
 
         Args:
             sink_identifier: Put before each line with ``> ``. At a parallelism above 1 the number of the subtask,
@@ -114,7 +114,7 @@ class StreamOutputs(StreamSettings, Generic[T]):
 
         Each record comes once, after the checkpoint that has it is complete, whatever restarts the job. Where the job
         cannot hand over a record, the iterator raises. What a program has got is gone when it is killed: the one that
-        goes on from the checkpoint gets what comes after it. Use a sink for what has to outlive the program.
+        continues from the checkpoint gets what comes after it. Use a sink for what has to outlive the program.
 
         Args:
             job_execution_name: The name of the job.

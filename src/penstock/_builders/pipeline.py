@@ -1,4 +1,4 @@
-"""What a program has built since its last execution: the operators, and how new ones are added."""
+"""The operators that a program has built since its last execution."""
 
 from __future__ import annotations
 
@@ -96,12 +96,12 @@ class Pipeline:
         return with_ancestors(self._pending)
 
     def clear(self) -> None:
-        """Forget what was added; streams that were made stay usable."""
+        """Forget all operators; existing streams stay usable."""
         self._pending.clear()
         _waiting.discard(id(self))
 
     def execute(self) -> None:
-        """Note that what was added is being executed, and forget it as `clear` does."""
+        """Note that the operators are being executed, and forget them as `clear` does."""
         global _executed  # noqa: PLW0603 - it is about the process
         _executed = True
         self.clear()

@@ -25,7 +25,7 @@ class Program:
     """The main program of this process.
 
     Args:
-        name: What people call it.
+        name: Its display name.
         silent: Whether it may build jobs without executing one, as the tools do that run tests.
     """
 

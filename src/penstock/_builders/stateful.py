@@ -30,7 +30,7 @@ def keeps_state(kind: OperatorKind, members: Mapping[str, object]) -> bool:
 
     Args:
         kind: Its kind.
-        members: What it is made of.
+        members: The members of its payload.
     """
     if kind in _STATEFUL:
         return True

@@ -1,4 +1,4 @@
-"""DataStream and KeyedStream: what can be done with a stream of records. Each makes the other: they stand together."""
+"""DataStream and KeyedStream, in one module because each makes the other."""
 
 from __future__ import annotations
 
@@ -155,7 +155,7 @@ class DataStream(StreamOutputs[T]):
         return self._transform(OperatorKind.MAP, "Projection", members, output_type, conform=False)
 
     def assign_timestamps_and_watermarks(self, watermark_strategy: WatermarkStrategy) -> DataStream[T]:
-        """Give the records timestamps and the stream watermarks, in place of those that it has.
+        """Assign timestamps and watermarks, which replace existing ones.
 
         Args:
             watermark_strategy: Without a timestamp assigner, the records keep their timestamps.
@@ -325,7 +325,7 @@ class DataStream(StreamOutputs[T]):
     # ----------------------------------------------------------------------------------------------------- machinery
 
     def _check_stream(self, method: str, stream: object) -> None:
-        """Raise for what is no stream of this environment."""
+        """Raise unless the value is a stream of this environment."""
         if not isinstance(stream, DataStream):
             msg = f"{method}() takes streams, not {stream!r}."
             raise TypeError(msg)

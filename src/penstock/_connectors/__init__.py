@@ -1,1 +1,1 @@
-"""The built-in connectors: splits, enumerators, readers, writers, committers. Each is an ordinary connector."""
+"""The built-in connectors, which use only the interfaces that users' connectors have."""

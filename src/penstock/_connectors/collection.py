@@ -1,4 +1,4 @@
-"""The records of a collection in the program as a source: one split, read by one reader."""
+"""The source of a collection in the program: one split, which one reader reads."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ if TYPE_CHECKING:
     from penstock._api.connectors.reader import SourceOutput, SourceReaderContext
     from penstock._api.connectors.source import SplitEnumeratorContext
 
-#: Records in the first poll, doubled with each: the engine looks at the time between polls, and operators may be slow.
+#: The number of records in the first poll, which doubles with each: the engine checks the time only between polls.
 _FIRST_BLOCK = 16
 _LARGEST_BLOCK = 2048
 
 
 @dataclass(frozen=True, slots=True)
 class CollectionSplit(SourceSplit):
-    """The records from a position on."""
+    """The records from a position to the end."""
 
     position: int = 0
 
@@ -33,16 +33,16 @@ class CollectionSplit(SourceSplit):
 
 
 class CollectionEnumerator(SplitQueueEnumerator[CollectionSplit, list[CollectionSplit]]):
-    """Hands out the only split."""
+    """Assigns the only split."""
 
     def snapshot_state(self, checkpoint_id: int) -> list[CollectionSplit]:
-        """Return the split as long as no reader has it."""
+        """Return the split until a reader has it."""
         del checkpoint_id
         return self.waiting_splits
 
 
 class CollectionSource(Source[Any, CollectionSplit, list[CollectionSplit]]):
-    """A collection that travels with the job.
+    """A source of a collection, which is pickled with the job.
 
     Args:
         records: The pickled list of the records. It stays pickled until it is read: functions may change records, and
@@ -63,7 +63,7 @@ class CollectionSource(Source[Any, CollectionSplit, list[CollectionSplit]]):
     def restore_enumerator(
         self, enum_context: SplitEnumeratorContext[CollectionSplit], checkpoint: list[CollectionSplit]
     ) -> CollectionEnumerator:
-        """Go on; a split that a reader has stays with it."""
+        """Continue; an assigned split stays with its reader."""
         return CollectionEnumerator(enum_context, checkpoint)
 
     def create_reader(self, reader_context: SourceReaderContext) -> CollectionReader:
@@ -79,7 +79,7 @@ class CollectionReader(SequentialSourceReader[Any, CollectionSplit]):
         self._records = records
 
     def open_split(self, split: CollectionSplit) -> SplitCursor[Any, CollectionSplit]:
-        """Go on at a position."""
+        """Open the split at its position."""
         return _CollectionCursor(pickle.loads(self._records), split.position)
 
 

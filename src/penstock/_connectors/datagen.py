@@ -1,9 +1,8 @@
-"""The generator source: indices dealt out among the readers, a function called for each, at a limited rate.
+"""The generator source: a function makes a record of each index, at a limited rate, and the readers share the indices.
 
-The rate is kept per split and by the time of day: a split knows when its next record is due, and takes that into its
-snapshot. So a reader that is recreated at each epoch keeps the rate as well as one that is kept. A reader reads the
-time of day once and goes on from there; where that was set back since the snapshot, the next record is due after one
-interval, and not when that time comes again.
+Each split keeps its rate by the time of day: it stores the time of its next record in its snapshot, so a reader that is
+recreated at each epoch keeps the rate, too. A reader reads the time of day once and then uses the monotonic clock. If
+the time of day was set back since the snapshot, the next record is due after one interval.
 """
 
 from __future__ import annotations
@@ -39,9 +38,9 @@ class IndexSplit(SourceSplit):
     id: str
     next: int
     step: int
-    #: None: without end.
+    #: None for an unbounded source.
     end: int | None
-    #: When the next record is due, in seconds since the epoch; None before the first and without a rate by time.
+    #: The time of the next record in seconds since the epoch; None before the first, and without a rate by time.
     due: float | None = None
 
     def split_id(self) -> str:
@@ -50,32 +49,33 @@ class IndexSplit(SourceSplit):
 
 
 def deal_indices(count: int | None, readers: int) -> list[IndexSplit]:
-    """Deal the indices below ``count`` out in turns, one split for each reader that gets any."""
+    """Deal the indices below ``count`` round-robin, in one split for each reader that gets any."""
     dealt = readers if count is None else min(readers, count)
     return [IndexSplit(str(first), first, readers, count) for first in range(dealt)]
 
 
 class DataGeneratorEnumerator(SplitQueueEnumerator[IndexSplit, "list[IndexSplit]"]):
-    """Hands out the shares."""
+    """Assigns the splits."""
 
     def snapshot_state(self, checkpoint_id: int) -> list[IndexSplit]:
-        """Return the shares that no reader has."""
+        """Return the unassigned splits."""
         del checkpoint_id
         return self.waiting_splits
 
 
 class DataGeneratorReader(SourceReader[Any, IndexSplit]):
-    """Makes the records of its shares, in turns; mostly it has one, after a rescale it may have several.
+    """Makes the records of its splits round-robin; it has one, or after rescaling perhaps several.
 
     Args:
-        context: The reader's surroundings.
+        context: The reader's context.
         function: Makes a record of an index.
-        strategy: How fast.
-        clock: Gives the time in seconds since the epoch; that of the machine, even while it is set, when left out.
-        sleep: Waits some seconds.
+        strategy: The rate.
+        clock: Returns the time in seconds since the epoch; by default one that ignores later changes of the time of
+            day.
+        sleep: Waits for some seconds.
     """
 
-    #: A function may return one object for all of them; it is copied here, before the function is called again.
+    #: Records are copied here before the next call, because the function may return the same object each time.
     emits_new_records = True
 
     def __init__(
@@ -92,21 +92,21 @@ class DataGeneratorReader(SourceReader[Any, IndexSplit]):
         # A cast, because a test of a generic class leaves its parameter unknown.
         self._function = cast("GeneratorFunction[Any]", function) if isinstance(function, GeneratorFunction) else None
         self._call = cast("Callable[[int], Any]", function) if self._function is None else self._function.map
-        # The one served longest ago is first: `min` takes it where several are due at the same time.
+        # The least recently served split is first: `min` chooses it among those that are due at the same time.
         self._splits: list[IndexSplit] = []
         self._requested = False
         self._left_of_checkpoint = self._share_of_checkpoint()
         self._no_more_splits = False
 
     def start(self) -> None:
-        """Open the function, and ask for indices when there are none."""
+        """Open the function, and request a split if there is none."""
         if self._function is not None:
             self._function.open(self._context)
         if not self._splits and not self._no_more_splits:
             self._request_split()
 
     def poll_next(self, output: ReaderOutput[Any]) -> InputStatus:
-        """Make the records that the rate allows now, at most a block."""
+        """Make the records that the rate allows now, at most one block."""
         if self.is_available():
             now = self._clock()
             split = min(self._splits, key=lambda split: self._due(split, now))
@@ -145,13 +145,13 @@ class DataGeneratorReader(SourceReader[Any, IndexSplit]):
         return wait <= timeout_ms / 1000
 
     def snapshot_state(self, checkpoint_id: int) -> list[IndexSplit]:
-        """Return the shares; the count of what may be made until the next checkpoint starts again."""
+        """Return the splits; the number of records per checkpoint starts again."""
         del checkpoint_id
         self._left_of_checkpoint = self._share_of_checkpoint()
         return list(self._splits)
 
     def add_splits(self, splits: list[IndexSplit]) -> None:
-        """Take shares; the next record of one is due within its interval, also where the clock was set back."""
+        """Add splits; the next record of each is due within its interval, even if the clock was set back."""
         now = self._clock()
         for split in splits:
             due = None if split.due is None else min(split.due, now + split.step / self._strategy.rate)
@@ -159,7 +159,7 @@ class DataGeneratorReader(SourceReader[Any, IndexSplit]):
         self._requested = False
 
     def notify_no_more_splits(self) -> None:
-        """End after the current shares."""
+        """End after the current splits."""
         self._no_more_splits = True
 
     def close(self) -> None:
@@ -168,14 +168,14 @@ class DataGeneratorReader(SourceReader[Any, IndexSplit]):
             self._function.close()
 
     def _share_of_checkpoint(self) -> int | None:
-        """Return how many records this reader may make until the next checkpoint, None without such a rate."""
+        """Return how many records this reader may make until the next checkpoint; None without such a rate."""
         if self._strategy.unit is not RateUnit.CHECKPOINT:
             return None
         readers, index, rate = self._context.current_parallelism, self._context.index_of_subtask, self._strategy.rate
         return int(rate) * (index + 1) // readers - int(rate) * index // readers
 
     def _due(self, split: IndexSplit, now: float) -> float:
-        """Return when a split's next record is due: at once for the first."""
+        """Return the time of a split's next record; the first is due at once."""
         if self._strategy.unit is not RateUnit.SECOND:
             return 0.0
         return now if split.due is None else max(split.due, now - _MOST_CATCH_UP_SECONDS)
@@ -196,30 +196,30 @@ class DataGeneratorReader(SourceReader[Any, IndexSplit]):
             self._left_of_checkpoint -= made
         due = split.due
         if self._strategy.unit is RateUnit.SECOND and made:
-            # A split has one of `step` shares of the rate, also when one reader holds several.
+            # A split has one of `step` shares of the rate, even if one reader has several splits.
             due = self._due(split, now) + made * split.step / self._strategy.rate
         return replace(split, next=split.next + made * split.step, due=due)
 
 
 def _even_clock() -> Callable[[], float]:
-    """Return a clock that shows the time of day now, and from here on the time that passes."""
+    """Return a clock that begins with the time of day and continues with the monotonic clock."""
     begun = time.time() - time.monotonic()
     return lambda: begun + time.monotonic()
 
 
 class DataGeneratorSource(Source[Any, "IndexSplit", "list[IndexSplit]"]):
-    """Calls a function with 0, 1, 2 and so on, and emits what it returns.
+    """Calls a function with 0, 1, 2 and so on, and emits the results.
 
-    The readers take turns with the indices (reader 0 of 2 has 0, 2, 4, …), so that with times that grow with the index
-    no reader runs far ahead of the others. At parallelism 1 the records come in order.
+    The readers share the indices round-robin (reader 0 of 2 has 0, 2, 4, …), so with timestamps that grow with the
+    index no reader runs far ahead of the others. At parallelism 1 the records are in order.
 
     Source: org.apache.flink.connector.datagen.source.DataGeneratorSource.
 
     Args:
         generator_function: Makes a record of an index: a callable or a :class:`GeneratorFunction`.
-        count: How many records to make; None never ends.
-        rate_limiter_strategy: How fast; as fast as possible by default.
-        type_info: The type of the records, None when there is none.
+        count: The number of records; None makes the source unbounded.
+        rate_limiter_strategy: The rate; unlimited by default.
+        type_info: The type of the records; None without one.
 
     Raises:
         ValueError: ``count`` is negative.
@@ -244,7 +244,7 @@ class DataGeneratorSource(Source[Any, "IndexSplit", "list[IndexSplit]"]):
         self._strategy = rate_limiter_strategy or RateLimiterStrategy.no_op()
 
     def get_boundedness(self) -> Boundedness:
-        """Return BOUNDED when there is a count."""
+        """Return BOUNDED if there is a count."""
         return Boundedness.CONTINUOUS_UNBOUNDED if self._count is None else Boundedness.BOUNDED
 
     def get_produced_type(self) -> TypeInformation | None:
@@ -252,13 +252,13 @@ class DataGeneratorSource(Source[Any, "IndexSplit", "list[IndexSplit]"]):
         return self._type_info
 
     def create_enumerator(self, enum_context: SplitEnumeratorContext[IndexSplit]) -> DataGeneratorEnumerator:
-        """Deal the indices out among the readers."""
+        """Deal the indices among the readers."""
         return DataGeneratorEnumerator(enum_context, deal_indices(self._count, enum_context.current_parallelism))
 
     def restore_enumerator(
         self, enum_context: SplitEnumeratorContext[IndexSplit], checkpoint: list[IndexSplit]
     ) -> DataGeneratorEnumerator:
-        """Go on with the indices that no reader has; the readers have kept theirs."""
+        """Continue with the unassigned splits; the readers have kept theirs."""
         return DataGeneratorEnumerator(enum_context, checkpoint)
 
     def create_reader(self, reader_context: SourceReaderContext) -> DataGeneratorReader:

@@ -1,4 +1,4 @@
-"""The whole numbers of a range as a source: one contiguous part for each reader."""
+"""The source of the whole numbers of a range, with one contiguous part for each reader."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from penstock._api.connectors.source import SplitEnumeratorContext
     from penstock.common.typeinfo import TypeInformation
 
-#: Records in the first poll, doubled with each: the engine looks at the time between polls, and operators may be slow.
+#: The number of records in the first poll, which doubles with each: the engine checks the time only between polls.
 _FIRST_BLOCK = 16
 _LARGEST_BLOCK = 2048
 
@@ -49,10 +49,10 @@ def split_range(start: int, end: int, parts: int) -> list[NumberSequenceSplit]:
 
 
 class NumberSequenceEnumerator(SplitQueueEnumerator[NumberSequenceSplit, list[NumberSequenceSplit]]):
-    """Hands out the parts of the range."""
+    """Assigns the parts of the range."""
 
     def snapshot_state(self, checkpoint_id: int) -> list[NumberSequenceSplit]:
-        """Return the parts that no reader has."""
+        """Return the unassigned parts."""
         del checkpoint_id
         return self.waiting_splits
 
@@ -64,7 +64,7 @@ class NumberSequenceReader(SequentialSourceReader[int, NumberSequenceSplit]):
     record_type: type | None = int
 
     def open_split(self, split: NumberSequenceSplit) -> SplitCursor[int, NumberSequenceSplit]:
-        """Go on with a part."""
+        """Open a part at its position."""
         return _NumberCursor(split)
 
 
@@ -89,7 +89,7 @@ class _NumberCursor(SplitCursor[int, NumberSequenceSplit]):
 class NumberSequenceSource(Source[int, "NumberSequenceSplit", "list[NumberSequenceSplit]"]):
     """The whole numbers from ``start`` to ``end``, both included.
 
-    Each reader gets one contiguous part; at parallelism 1 the numbers come in order.
+    Each reader gets one contiguous part; at parallelism 1 the numbers are in order.
 
     Source: org.apache.flink.api.connector.source.lib.NumberSequenceSource.
 
@@ -121,7 +121,7 @@ class NumberSequenceSource(Source[int, "NumberSequenceSplit", "list[NumberSequen
 
     @property
     def holds_produced_type(self) -> bool:
-        """Whether the whole range is within that type."""
+        """Whether the whole range fits that type."""
         return self._start >= -(1 << 63) and self._end < 1 << 63
 
     def create_enumerator(self, enum_context: SplitEnumeratorContext[NumberSequenceSplit]) -> NumberSequenceEnumerator:
@@ -133,7 +133,7 @@ class NumberSequenceSource(Source[int, "NumberSequenceSplit", "list[NumberSequen
     def restore_enumerator(
         self, enum_context: SplitEnumeratorContext[NumberSequenceSplit], checkpoint: list[NumberSequenceSplit]
     ) -> NumberSequenceEnumerator:
-        """Go on with the parts that no reader has; the readers have kept theirs."""
+        """Continue with the unassigned parts; the readers have kept theirs."""
         return NumberSequenceEnumerator(enum_context, checkpoint)
 
     def create_reader(self, reader_context: SourceReaderContext) -> NumberSequenceReader:

@@ -14,6 +14,7 @@ from penstock._engine.driver.client.job_client import JobHandle
 from penstock._engine.driver.client.logs import set_up_log
 from penstock._engine.driver.client.resumption import resumption
 from penstock._engine.graph.pickling import script_directory, user_modules
+from penstock._engine.rest.directories import places
 from penstock._engine.rest.server import RestServer
 from penstock._engine.rest.settings import RestSettings, metrics_are_wanted
 from penstock._engine.savepoints.disposal import dispose
@@ -54,6 +55,7 @@ def submit(job_graph: JobGraph, configuration: Configuration, main_classes: byte
     # Imported here: a program that only builds jobs never loads Spark.
     from penstock._engine.spark.directories import user_directory
     from penstock._engine.spark.epoch import SparkEpochRunner
+    from penstock._engine.spark.executors import executors_of
     from penstock._engine.spark.session import get_session
     from penstock._engine.spark.shipping import is_local, ship
 
@@ -70,7 +72,7 @@ def submit(job_graph: JobGraph, configuration: Configuration, main_classes: byte
         python_path=folders,
     )
     if server is not None:
-        server.start(spark.slots)
+        server.start(spark.slots, None if is_local(spark) else executors_of(spark))
     driver, loop = assemble(job_graph, configuration, main_classes, environment)
     if noted is not None:
         loop.add_listener(noted.follow(driver))
@@ -78,7 +80,7 @@ def submit(job_graph: JobGraph, configuration: Configuration, main_classes: byte
     if archive_directory is not None:
         driver.watch.on_end.append(partial(_archive, archive_directory, storage_options(configuration)))
     if server is not None:
-        server.add(driver)
+        server.add(driver, places(driver, configuration, storage_options(configuration)))
         loop.add_listener(server)
         driver.watch.on_named.append(server.job_named)
         driver.watch.on_end.append(server.job_ended)
@@ -99,14 +101,10 @@ def _rest_server(configuration: Configuration) -> RestServer | None:
         return None
     with _server_lock:
         if not _servers:
-            directory = configuration.get(option_table.CHECKPOINT_DIRECTORY)
-            disposal = partial(
-                dispose,
-                checkpoint_directories=() if directory is None else (directory,),
-                options=storage_options(configuration),
-            )
-            server = RestServer(RestSettings.read(configuration), dispose=disposal)
+            server = RestServer(RestSettings.read(configuration), dispose=dispose)
             _servers.append(server)
+        else:
+            _servers[0].check_same(configuration)
         return _servers[0]
 
 

@@ -6,12 +6,12 @@ from penstock._errors.root import PenstockError, declared
 
 
 class CommandError(PenstockError):
-    """The command could not do what it was asked for; jobs are as they were."""
+    """The command could not do what was requested; jobs are unchanged."""
 
 
 @declared
 class JobRestartingError(CommandError):
-    """A job of a supervised program has no process that could be asked: the last one broke down."""
+    """A job of a supervised program has no process at this moment, because the last one crashed."""
 
     job: str  #: the job, by name and id
     supervisor: int  #: the process id of its supervisor
@@ -39,7 +39,7 @@ class JobNotFoundError(CommandError):
 
 @declared
 class JobRequestError(CommandError):
-    """A running job refused a request, or what was asked for has failed."""
+    """A running job refused a request, or the requested operation failed."""
 
     address: str  #: where the job is asked
     reason: str  #: what it said
@@ -64,7 +64,7 @@ class JobUnreachableError(CommandError):
 
 @declared
 class CommandTimeoutError(CommandError):
-    """Something that was asked for takes longer than the command was told to wait; it continues."""
+    """A requested operation takes longer than the command's timeout; it continues."""
 
     what: str  #: what was waited for
     seconds: int  #: how long

@@ -10,7 +10,7 @@ from penstock._errors.run import JobRunError
 
 @declared
 class SourceFileError(JobRunError):
-    """A file that a source was told to read is gone, changed or cannot be decoded."""
+    """A file of a source is missing, was changed or cannot be decoded."""
 
     path: str  #: the file
     reason: str  #: what is wrong with it, a clause without a full stop
@@ -25,12 +25,12 @@ class SourceFileChangedError(SourceFileError):
 
 
 class SourceFileGoneError(SourceFileError):
-    """A file that a source has found is not there any more, or is something else, such as a folder."""
+    """A file that a source has found no longer exists, or is something else, such as a folder."""
 
 
 @declared
 class SinkFileError(JobRunError):
-    """A file that a sink was told to write cannot be written or published."""
+    """A file of a sink cannot be written or published."""
 
     path: str  #: the file
     reason: str  #: what is wrong with it, a clause without a full stop
@@ -41,7 +41,7 @@ class SinkFileError(JobRunError):
 
 @declared
 class BucketNameError(SinkFileError):
-    """A file sink's bucket assigner has returned what cannot be the name of a folder."""
+    """A file sink's bucket assigner has returned an invalid name of a folder."""
 
     bucket: str  #: the beginning of the bucket's repr
 
@@ -51,7 +51,7 @@ class BucketNameError(SinkFileError):
 
 @declared
 class RecordFieldError(JobRunError):
-    """A record has a field that the file it is to be written to has no column for."""
+    """A record has a field for which its file has no column."""
 
     field: str  #: the field; a dotted path where it is inside of another one
     record: str  #: the beginning of the record's repr
@@ -68,7 +68,7 @@ class RecordFieldError(JobRunError):
 
 @declared
 class RecordValueError(JobRunError, ValueError):
-    """A record has a value that the column it is to be written to cannot hold as it is."""
+    """A record has a value that its column cannot hold unchanged."""
 
     field: str  #: the column
     record: str  #: the beginning of the record's repr
@@ -85,7 +85,7 @@ class RecordValueError(JobRunError, ValueError):
 
 @declared
 class StagedFileError(SinkFileError):
-    """A checkpoint that a job was started from continues an unfinished file that is gone."""
+    """The checkpoint that a job was started from names an unfinished file that no longer exists."""
 
     reason: str = field(init=False, default="it is gone")
 
@@ -99,10 +99,9 @@ class StagedFileError(SinkFileError):
 
 @declared
 class LostCommittableError(JobRunError):
-    """What a sink's writer staged is gone before its first commit, so it can be published no more.
+    """Staged data of a sink is missing at its first commit, so it cannot be published.
 
-    Committers raise it. The job ends with it: a second try could not tell what is lost from what an earlier try has
-    published.
+    Committers raise it. The job ends with it, because a second try could not distinguish lost data from published data.
     """
 
     what: str  #: what was to be published

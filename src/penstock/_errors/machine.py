@@ -25,7 +25,7 @@ class LocalDirectoryError(SparkSetupError):
 
 @declared
 class LoopbackError(SparkSetupError):
-    """No port of the loopback address can be opened, through which Python, the JVM and the tasks talk."""
+    """No port of the loopback address can be opened, which Python, the JVM and the tasks need to communicate."""
 
     address: str  #: the address
     reason: str  #: what the system said
@@ -39,7 +39,7 @@ class LoopbackError(SparkSetupError):
 
 @declared
 class PySparkVersionError(SparkSetupError):
-    """The PySpark that Python imports is of another version than Penstock runs on, or of another Spark than found."""
+    """The imported PySpark has an unsupported version, or does not match the Spark that was found."""
 
     found: str  #: what was found and where
     needed: str  #: what is needed instead

@@ -11,7 +11,7 @@ class JobGraphError(PenstockError):
 
 @declared
 class ConfigurationError(JobGraphError):
-    """A configuration key has a value that it cannot have."""
+    """A configuration key has an invalid value."""
 
     key: str  #: the key as the user wrote it
     value: str  #: the rejected value as text
@@ -25,7 +25,7 @@ class ConfigurationError(JobGraphError):
 
 
 class UnknownKeyError(ConfigurationError):
-    """A configuration key is nearly one that Penstock reads, and there is none of that name."""
+    """A configuration key is unknown, and probably a misspelt one of Penstock's."""
 
     def __str__(self) -> str:
         origin = f" (set in {self.origin})" if self.origin else ""
@@ -48,7 +48,7 @@ class ConfigurationFileError(JobGraphError):
 
 @declared
 class PathError(JobGraphError, ValueError):
-    """A path or URL cannot be, or is probably not the one that was meant."""
+    """A path or URL is invalid, or probably not the intended one."""
 
     path: str  #: as the user wrote it
     reason: str  #: what is wrong with it, and what to write instead, a clause without a full stop
@@ -74,7 +74,7 @@ class DuplicateUidError(JobGraphError):
 
 @declared
 class EmptyJobError(JobGraphError):
-    """The environment was told to execute and has no sink to run."""
+    """The environment executes a program without a sink."""
 
     job_name: str  #: the name that the job would have had
 
@@ -171,7 +171,7 @@ class UncopyableRecordError(JobGraphError, TypeError):
 
 @declared
 class AccumulatorTypeError(JobGraphError):
-    """One name stands for accumulators of two classes."""
+    """Accumulators of two classes have the same name."""
 
     name: str  #: the name of the accumulator
     found: str  #: the class of the one that is there, such as ``penstock.common.accumulators.IntCounter``

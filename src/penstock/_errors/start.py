@@ -6,7 +6,7 @@ from penstock._errors.root import PenstockError, declared
 
 
 class RestoreError(PenstockError):
-    """The job cannot start from the state that it was told to start from, or keep state where it was told to."""
+    """The job cannot start from the configured state, or cannot store state in the configured place."""
 
 
 @declared
@@ -25,7 +25,7 @@ class CheckpointStorageError(RestoreError):
 
 @declared
 class CorruptCheckpointError(RestoreError):
-    """A file of a checkpoint or savepoint is damaged or gone."""
+    """A file of a checkpoint or savepoint is damaged or missing."""
 
     path: str  #: the file
     reason: str  #: what is wrong with it, a clause without a full stop
@@ -49,7 +49,7 @@ class UnsupportedFormatError(CorruptCheckpointError):
 
 @declared
 class UnknownStateError(RestoreError):
-    """A savepoint does not hold the state that was asked for."""
+    """A savepoint does not hold the requested state."""
 
     path: str  #: the savepoint or checkpoint
     wanted: str  #: what was asked for
@@ -61,7 +61,7 @@ class UnknownStateError(RestoreError):
 
 @declared
 class SavepointChangeError(RestoreError):
-    """A savepoint cannot be written, changed or deleted as it was asked for; nothing was done."""
+    """A savepoint cannot be written, changed or deleted as requested; nothing was done."""
 
     path: str  #: the savepoint
     reason: str  #: why not, and the way out, a clause without a full stop
@@ -72,7 +72,7 @@ class SavepointChangeError(RestoreError):
 
 @declared
 class LocalStateError(RestoreError):
-    """The directory on an executor's local disk that is to hold keyed state cannot be used."""
+    """The directory for keyed state on an executor's local disk cannot be used."""
 
     path: str  #: the directory
     reason: str  #: what is wrong with it, a clause without a full stop
@@ -85,8 +85,26 @@ class LocalStateError(RestoreError):
 
 
 @declared
+class CheckpointClaimedError(RestoreError):
+    """A checkpoint or savepoint that a job was to claim is another job's, which has claimed it and has not ended."""
+
+    path: str  #: the checkpoint or savepoint
+    job_id: str  #: the job that has claimed it, 32 hexadecimal digits
+    job_name: str  #: its name
+    directory: str  #: the checkpoint directory of that job
+
+    def __str__(self) -> str:
+        return (
+            f"{self.path} was claimed by job {self.job_name!r} ({self.job_id}), which has not ended as far as its "
+            f"records in {self.directory} say. Each of two jobs that own it would go on from it, and delete it. Let "
+            "that job go on (execution.state-recovery.path: latest, with penstock.job-id where another job has its "
+            "name) or cancel it, or start this one with execution.state-recovery.claim-mode: NO_CLAIM."
+        )
+
+
+@declared
 class NoCheckpointError(RestoreError):
-    """There is no checkpoint to start from where the configuration says there should be one."""
+    """The configuration names a checkpoint to start from that does not exist."""
 
     path: str  #: the checkpoint, savepoint or directory that was searched
     job: str  #: the job that was looked for, by id or name
@@ -101,7 +119,7 @@ class NoCheckpointError(RestoreError):
 
 @declared
 class SupervisionNoteError(RestoreError):
-    """The note in which a supervised program's processes find their jobs cannot be used, although there was one."""
+    """The note of a supervised program's jobs exists, but cannot be used."""
 
     path: str  #: the file
     reason: str  #: what is wrong with it, a clause without a full stop
@@ -117,7 +135,7 @@ class SupervisionNoteError(RestoreError):
 
 @declared
 class StateClassError(RestoreError):
-    """State holds values whose classes are gone, or do not take what was stored of them."""
+    """State holds values whose classes were removed, or do not accept the stored fields."""
 
     state: str  #: the name of the state
     reason: str  #: what unpickling said about it
@@ -133,7 +151,7 @@ class StateClassError(RestoreError):
 
 @declared
 class TemporaryCheckpointsError(RestoreError):
-    """The temporary checkpoints of a job that keeps none were removed while it ran."""
+    """The temporary checkpoints of a job were removed while it ran."""
 
     path: str  #: their directory
 
@@ -149,7 +167,7 @@ class UnclaimedStateError(RestoreError):
     """A checkpoint or savepoint holds state of an operator that the job does not have."""
 
     path: str  #: the checkpoint or savepoint
-    uid: str  #: the uid whose state nobody claims
+    uid: str  #: the uid whose state no operator has
     known_uids: tuple[str, ...]  #: the uids that the job has
 
     def __str__(self) -> str:
@@ -162,7 +180,7 @@ class UnclaimedStateError(RestoreError):
 
 @declared
 class MovedOperatorError(RestoreError):
-    """The program has changed around an operator without a uid, so that it cannot be known by its place any more."""
+    """The program has changed around an operator without a uid, so its place no longer identifies it."""
 
     path: str  #: the checkpoint or savepoint
     operator: tuple[str, str]  #: the operator whose state is there: its name and the uid that was generated for it
@@ -184,7 +202,7 @@ class MovedOperatorError(RestoreError):
 
 @declared
 class FinishedOperatorError(RestoreError):
-    """The job was changed so that something which may still send records stands before an operator that has finished.
+    """The job was changed so that an operator before a finished one may still send records.
 
     Source: org.apache.flink.runtime.checkpoint.VertexFinishedStateChecker.
     """

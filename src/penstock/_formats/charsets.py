@@ -88,7 +88,7 @@ def wrong_charset(file: InputFile, charset: str, error: UnicodeError, offset: in
     Args:
         file: The file.
         charset: What it should be in.
-        error: What the decoder says.
+        error: The decoder's error.
         offset: Where the bytes begin that it decoded.
     """
     if isinstance(error, UnicodeDecodeError):

@@ -1,4 +1,4 @@
-"""The fields of records by the names of columns: nothing that a record has is left out without a word."""
+"""Extracts the fields of records by the names of columns, and never omits one silently."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ class Columns:
 
     Args:
         names: The columns in order.
-        way_out: What a user does about a field that is none of them.
-        lenient: Leave out fields that are none of them.
+        way_out: The advice for a field without a column.
+        lenient: Whether to omit fields without a column.
     """
 
     def __init__(self, names: Collection[str], way_out: str, *, lenient: bool = False) -> None:

@@ -1,7 +1,7 @@
 """How a file becomes records: the formats of the file source.
 
-A format is a description that is pickled with the job. Reading is a generator of blocks, each with the position behind
-it; to go on from a snapshot is to read the same part again from such a position.
+A format is a description that is pickled with the job. Reading is a generator of blocks, each with the position after
+it; a restored reader reads the part again from such a position.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ class FileFormat(ABC):
         """Read a part, from its position on: blocks of some thousand records, each with the position after it.
 
         Raises:
-            SourceFileError: The file is gone, changed or corrupt; the error names what to do.
+            SourceFileError: The file is missing, changed or corrupt; the error says what to do.
         """
 
     def read_batches(self, file: InputFile, part: FilePart) -> Iterator[tuple[pa.RecordBatch, int]]:

@@ -50,8 +50,8 @@ def read_lines(file: InputFile, part: FilePart, charset: str, bounds: RecordBoun
 
     Args:
         file: The file.
-        part: What to read of it, and from where on.
-        charset: What its bytes are, one in which a line feed is one byte.
+        part: The part to read, with its position.
+        charset: Its charset, in which a line feed is one byte.
         bounds: Tells where records end, where one may have several lines.
 
     Raises:
@@ -133,11 +133,11 @@ def end_of_lines(file: InputFile, start: int) -> int:
 
 
 class _Ahead:
-    """A stream, and what was read of it and is still to be used.
+    """A stream, and the bytes that were read ahead.
 
     Args:
         stream: The stream.
-        position: Where it stands, in bytes from the beginning.
+        position: Its position, in bytes from the beginning.
     """
 
     def __init__(self, stream: BinaryIO, position: int) -> None:
@@ -186,7 +186,7 @@ class _Ahead:
 
 
 def _at_first_line(stream: BinaryIO, part: FilePart, *, compressed: bool) -> _Ahead:
-    """Go to where reading goes on, or to the first line that does not begin before the part."""
+    """Go to where reading continues, or to the first line that does not begin before the part."""
     position = part.position or 0
     if compressed:  # some of these streams can only be read on
         ahead = _Ahead(stream, 0)

@@ -290,7 +290,7 @@ class _ParquetWriter(BulkWriter):
 
         Raises:
             RecordFieldError: Inside of a value is a field that the column's structs lack.
-            RecordValueError: The column cannot hold a value as it is.
+            RecordValueError: The column cannot hold a value unchanged.
         """
         import pyarrow as pa
 

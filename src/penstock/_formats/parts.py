@@ -1,4 +1,4 @@
-"""What formats are given: a file, wherever it is, and the part of it to read."""
+"""The input of formats: a file on any file system, and the part of it to read."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class InputFile(Protocol):
         """Open the file; it can seek.
 
         Raises:
-            SourceFileError: The file is gone or cannot be opened.
+            SourceFileError: The file is missing or cannot be opened.
         """
         ...
 
@@ -39,7 +39,7 @@ class FilePart:
         start: Where the part begins, in the units of the format: bytes, row groups.
         end: Where the next part begins.
         size: About how many bytes it has.
-        position: What the format gave with the last block that counts; None when none does.
+        position: The format's position after the last accepted block; None before the first.
     """
 
     start: int

@@ -1,4 +1,4 @@
-"""What sources, operators and sinks have in common: types, rows, time, configuration, jobs (``pyflink.common``)."""
+"""Types, rows, time, configuration and jobs (``pyflink.common``)."""
 
 from penstock.common.completable_future import CompletableFuture
 from penstock.common.config_options import ConfigOption, ConfigOptions

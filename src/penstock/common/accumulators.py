@@ -72,7 +72,7 @@ class Accumulator(ABC, Generic[ValueT, ResultT]):
 
     @abstractmethod
     def merge(self, other: Any) -> None:
-        """Take all values of another one, which is left as it is.
+        """Add all values of another one, which does not change.
 
         Args:
             other: One of the same class.
@@ -269,7 +269,7 @@ class Histogram(Accumulator[ValueT, "dict[ValueT, int]"]):
 class ListAccumulator(Accumulator[ValueT, "list[ValueT]"]):
     """All values, for a handful of them: every checkpoint holds the whole list.
 
-    The values of one epoch stand together, those of one subtask in the order in which they were added.
+    The values of one epoch are adjacent, and those of one subtask in the order of their addition.
 
     Source: org.apache.flink.api.common.accumulators.ListAccumulator.
 

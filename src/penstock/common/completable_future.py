@@ -46,7 +46,7 @@ class CompletableFuture(Generic[T]):
         return CompletableFuture(future)
 
     def cancel(self) -> bool:
-        """Stop waiting for the answer, and tell whether that was still possible; what was asked for goes on."""
+        """Stop waiting for the answer, and tell whether that was still possible; the requested operation continues."""
         return self._future.cancel()
 
     def cancelled(self) -> bool:
@@ -66,7 +66,7 @@ class CompletableFuture(Generic[T]):
         Raises:
             TimeoutError: There was no answer in that time.
             concurrent.futures.CancelledError: ``cancel`` came before the answer.
-            Exception: What was asked for failed with this error.
+            Exception: The requested operation failed with this error.
         """
         return self._future.result(timeout)
 

@@ -1,8 +1,8 @@
 """Checking the keys of one place of configuration against the table.
 
 Every known key gets its newest name and a value that can be read; what is unknown or without effect here is said once
-per process in the log. A key that nobody has, but that is nearly one that Penstock reads, is refused: the job would
-run without what was asked for. Nothing here knows where the settings come from.
+per process in the log. An unknown key that is nearly one of Penstock's is refused, because the job would run without
+the intended setting. This module does not know the origin of settings.
 """
 
 from __future__ import annotations

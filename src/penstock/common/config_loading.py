@@ -45,10 +45,10 @@ def effective_configuration(
 ) -> Configuration:
     """Return what holds for a program: its own settings over the environment over the command line over the file.
 
-    Known keys stand under their newest names, and every value can be read.
+    Known keys have their newest names, and every value is valid.
 
     Args:
-        program: What the program set.
+        program: The program's settings.
         script_dir: Where the program's script is; None when there is no script, as in a notebook.
         environ: The environment variables.
 
@@ -71,7 +71,7 @@ def effective_configuration(
 
 
 def outer_settings(script_dir: Path | None, environ: Mapping[str, str]) -> tuple[dict[str, Setting], ...]:
-    """Return what is set outside of a program, each place by itself; a later one wins.
+    """Return the settings outside of a program by origin; later ones win.
 
     Args:
         script_dir: Where the program's script is; None when there is no script.

@@ -27,7 +27,7 @@ class ConfigOption(Generic[T]):
         value_type: How its text is read and written.
         default: The value where the key is not set.
         aliases: Older names of the key, which keep working.
-        effect: What the key does, a clause.
+        effect: The effect of the key, a clause.
         no_effect: Why the key does nothing here, a clause; empty when it does something.
 
     Source: org.apache.flink.configuration.ConfigOption.

@@ -1,7 +1,7 @@
 """Reading and writing the text of configuration values, in Flink's notation.
 
 One :class:`ValueType` per kind of value: its name in messages, how its text is read and how a value is written.
-Reading raises ValueError with a clause that says what is wrong; who reads knows the key and adds it.
+Reading raises ValueError with a clause that says what is wrong; the caller adds the key.
 """
 
 from __future__ import annotations
@@ -27,10 +27,11 @@ class ValueType(Generic[T]):
     """A kind of configuration value.
 
     Args:
-        name: What it is called in messages and listings.
+        name: Its name in messages and listings.
         parse: Reads the text; raises ValueError.
         format: Writes a value, so that ``parse`` gives it back.
-        depends_on_place: Whether the text means another thing elsewhere, so that what it means here is kept instead.
+        depends_on_place: Whether the text has another meaning in another directory, so that its absolute form is kept
+            instead.
     """
 
     name: str
@@ -43,7 +44,7 @@ class ValueType(Generic[T]):
 
         Args:
             holds: Tells whether a value is allowed.
-            rule: What the value has to be, a clause.
+            rule: The rule for values, a clause.
         """
 
         def parse(text: str) -> T:
@@ -56,7 +57,7 @@ class ValueType(Generic[T]):
         return replace(self, name=f"{self.name}, {rule}", parse=parse)
 
     def unless(self, word: T) -> ValueType[T]:
-        """Return this kind with one value beside it that is no text of this kind, and stands for itself.
+        """Return this kind with one more allowed text, which is its own value.
 
         Args:
             word: The value.
@@ -175,7 +176,7 @@ def choice(*values: str, refused: dict[str, str] | None = None, same: dict[str, 
     Args:
         *values: The words.
         refused: Words that Flink has and Penstock does not, each with the reason, a clause.
-        same: Other spellings, each with the word that it stands for.
+        same: Other spellings, each with its word.
 
     Example:
         >>> choice("STREAMING", "BATCH").parse("batch")

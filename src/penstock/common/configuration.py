@@ -162,11 +162,11 @@ class Configuration:
         return key in self._values
 
     def remove_config(self, key: str) -> bool:
-        """Unset a key, and tell whether it was set."""
+        """Remove a key, and tell whether it was set."""
         return self._values.pop(key, None) is not None
 
     def add_all(self, other: Configuration, prefix: str | None = None) -> Configuration:
-        """Take over all keys of another configuration; they win over those that are here.
+        """Add all keys of another configuration, which override existing ones.
 
         Args:
             other: The other configuration.

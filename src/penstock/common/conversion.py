@@ -1,4 +1,4 @@
-"""What a declared type makes of records, and which records it refuses.
+"""Converts records to a declared type, or refuses them.
 
 Wherever a program declares a type, every value is held to it: one of the type passes, one that PyFlink's coders turn
 into the type is turned into it (an int into a float, a dict or an unnamed Row into a Row with names), and any other one
@@ -32,7 +32,7 @@ class Conversion:
     Args:
         type_info: The type.
         convert: Brings one value into it.
-        declared_by: What the program declares the type for, such as ``The output of 'Map'``.
+        declared_by: The place of the declaration, such as ``The output of 'Map'``.
     """
 
     def __init__(self, type_info: TypeInformation, convert: Converter, declared_by: str) -> None:
@@ -58,7 +58,7 @@ class Conversion:
 
         Args:
             records: The records.
-            iterate: Gives a list's iterator over them, which may be asked later where it stands.
+            iterate: Returns an iterator over them whose position can be read later.
 
         Raises:
             DeclaredTypeError: One of them does not fit the type.
@@ -86,7 +86,7 @@ def conversion(type_info: TypeInformation | None, declared_by: str) -> Conversio
 
     Args:
         type_info: The declared type, or None where none was declared.
-        declared_by: What the program declares it for, for errors.
+        declared_by: The place of the declaration, for errors.
 
     Example:
         >>> from penstock.common.typeinfo import Types
@@ -109,6 +109,6 @@ def conversion(type_info: TypeInformation | None, declared_by: str) -> Conversio
     return _made[key]
 
 
-#: Conversions by type and what it is declared for: functions may ask for their state with each call.
+#: Conversions by type and place of declaration, because functions may get their state with each call.
 _made: dict[tuple[str, str], Conversion | None] = {}
 _MOST_KEPT: Final = 1000

@@ -1,10 +1,10 @@
-"""What leaves a function is the receiver's own: copies of records that other code could still change.
+"""Copies records that leave a function, if other code could still change them, so that receivers own their records.
 
-A function may keep what it has returned and change it with its next call, return one object several times, or change
-its input, which another function has, too. So a record is copied where it leaves a function, one by one, before the
-function goes on. A record that nothing can change is given as it is. How a record is copied depends on its type alone,
-is found out once for each type, and is quick for flat dicts, lists, rows and dataclasses; what is nested is pickled,
-as it would be on its way to another process.
+A function may keep a returned object and change it in its next call, return one object several times, or change its
+input, which another function has, too. So each record is copied when it leaves a function, before the next call. An
+immutable record is passed on as it is. The way of copying depends on the type alone and is chosen once for each type;
+it is quick for flat dicts, lists, rows and dataclasses, and nested records are pickled, as on their way to another
+process.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _PLAIN: Final = (
     *(type(None), bool, int, float, complex, str, bytes, range, EllipsisType),
     *(date, datetime, time, timedelta, timezone, Decimal, Fraction, UUID),
 )
-#: Types whose values nothing can change; more are found on the way, such as enumerations.
+#: Types with immutable values; more are found at run time, such as enumerations.
 IMMUTABLE: Final[set[type]] = set(_PLAIN)
 #: Tells whether types are all of that kind: for the fields of a record.
 all_immutable: Final = IMMUTABLE.issuperset
@@ -47,7 +47,7 @@ def own(record: Any) -> Any:
     """Return a record as its receiver's own: what happens to the given one later does not reach it.
 
     Args:
-        record: What leaves a function.
+        record: The record that leaves a function.
 
     Returns:
         The record itself where nothing can change it, else a copy.

@@ -40,7 +40,7 @@ class ExecutionConfig:
     """
 
     PARALLELISM_DEFAULT = -1
-    """As an argument: take back what was set."""
+    """As an argument: remove the setting."""
 
     def __init__(self, configuration: Configuration | None = None) -> None:
         self._configuration = Configuration() if configuration is None else configuration
@@ -93,7 +93,7 @@ class ExecutionConfig:
         """Tell whether operators without a uid get one."""
         return self._configuration.get(option_table.AUTO_GENERATE_UIDS)
 
-    # What follows is accepted so that PyFlink programs run; the option table says why it has no effect.
+    # These are accepted so that PyFlink programs run; the option table says why they have no effect.
 
     def get_latency_tracking_interval(self) -> int:
         """Return the time between latency markers, in milliseconds."""

@@ -29,7 +29,7 @@ class JobClient(ABC):
 
     @abstractmethod
     def get_job_status(self) -> CompletableFuture[JobStatus]:
-        """Ask where the job stands."""
+        """Return the status of the job."""
 
     @abstractmethod
     def cancel(self) -> CompletableFuture[None]:
@@ -50,7 +50,7 @@ class JobClient(ABC):
 
         Args:
             advance_to_end_of_event_time: True drains: the last watermark fires every event-time timer and window, and
-                the job cannot go on from the savepoint as if nothing had been. False suspends: the job can go on.
+                the job cannot continue from the savepoint as if nothing had been. False suspends: the job can continue.
             savepoint_directory: Where the savepoint goes; ``execution.checkpointing.savepoint-dir`` when left out.
             timeout: How long to wait for the job, ours; for ever when left out. A job that has not stopped by then is
                 cancelled, and the answer is a :class:`penstock.errors.StopTimeoutError` that names the subtasks which

@@ -1,4 +1,4 @@
-"""JobExecutionResult: what is left of a job that has finished (``pyflink.common.job_execution_result``)."""
+"""JobExecutionResult: the result of a finished job (``pyflink.common.job_execution_result``)."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ __all__ = ["GivenUpCommittables", "JobExecutionResult"]
 
 @dataclass(frozen=True, slots=True)
 class GivenUpCommittables:
-    """What a sink's committer has given up for good: staged records that are in no output.
+    """Committables that a sink's committer gave up for good: staged records that are in no output.
 
     Args:
         operator_name: The sink.
@@ -21,7 +21,7 @@ class GivenUpCommittables:
         first_checkpoint_id: The checkpoint that staged them, or the first of several.
         last_checkpoint_id: The last of these; the same in most entries. A sink with many has the oldest put together.
         count: The number of committables.
-        reason: What the committer said of the first of them.
+        reason: The committer's error for the first of them.
 
     Example:
         >>> print(GivenUpCommittables("Sink: orders", "orders", 7, 7, 2, "TimeoutError('expired')"))
@@ -44,14 +44,14 @@ class GivenUpCommittables:
 
 @dataclass(frozen=True, slots=True)
 class JobExecutionResult:
-    """What is left of a job that has finished.
+    """The result of a finished job.
 
     Args:
         job_id: The job.
         net_runtime_ms: The time that it ran, in milliseconds.
         accumulators: The values of its accumulators by name.
         late_records_dropped: The number of records that came too late and were dropped, by the name of the operator.
-        given_up_committables: What its sinks' committers have given up for good, oldest first.
+        given_up_committables: The committables that its sinks' committers gave up for good, oldest first.
         unread_splits: The number of splits that readers had left when they finished, by the name of the source.
 
     Source: ``pyflink.common.JobExecutionResult``.
@@ -89,7 +89,7 @@ class JobExecutionResult:
         """Return how many records came too late and were dropped, by the name of the operator.
 
         Ours; only operators that have dropped any are named. The numbers count with the checkpoints, as accumulators
-        do, so they go on over restarts and savepoints.
+        do, so they continue over restarts and savepoints.
         """
         return dict(self.late_records_dropped)
 

@@ -1,4 +1,4 @@
-"""JobListener: is told when a program's jobs start and end (Flink's ``org.apache.flink.core.execution``)."""
+"""JobListener: is notified when a program's jobs start and end (Flink's ``org.apache.flink.core.execution``)."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ _log = logging.getLogger(__name__)
 
 
 class JobListener(ABC):
-    """Is told when the jobs of an environment start and end; ``env.register_job_listener`` registers it.
+    """Is notified when the jobs of an environment start and end; ``env.register_job_listener`` registers it.
 
     ``execution.job-listeners`` names classes of listeners that every environment is to have, each as ``module.Class``;
     they are made without arguments.
 
     Both methods run in the thread that calls the environment. An error that one of them raises is logged, and the job
-    goes on. PyFlink has no such class; names and calls are those of Flink's Java class.
+    continues. PyFlink has no such class; names and calls are those of Flink's Java class.
 
     Source: org.apache.flink.core.execution.JobListener.
 
@@ -57,12 +57,12 @@ class JobListener(ABC):
 
         Args:
             job_execution_result: The result of a job that has finished.
-            throwable: What ended any other job, such as JobExecutionError or JobCancelledError.
+            throwable: The error of any other job, such as JobExecutionError or JobCancelledError.
         """
 
 
 def tell(listeners: Iterable[JobListener], what: Callable[[JobListener], None]) -> None:
-    """Tell each of some listeners something, and log what they raise."""
+    """Call a method of each listener, and log its errors."""
     for listener in listeners:
         try:
             what(listener)
@@ -74,7 +74,7 @@ def configured_listeners(configuration: Configuration) -> list[JobListener]:
     """Return the listeners that ``execution.job-listeners`` names, newly made.
 
     Raises:
-        ConfigurationError: A name stands for no listener that can be made.
+        ConfigurationError: A name is no listener class that can be instantiated.
     """
     return [_made(name) for name in configuration.get(option_table.JOB_LISTENERS)]
 

@@ -1,4 +1,4 @@
-"""JobStatus: where a job stands (``pyflink.common.job_status``)."""
+"""JobStatus: the status of a job (``pyflink.common.job_status``)."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ __all__ = ["JobStatus"]
 
 
 class JobStatus(Enum):
-    """Where a job stands.
+    """The status of a job.
 
     PyFlink's enumeration lacks INITIALIZING, which a job has in Flink before it is CREATED. It stands last here, so
     that the others keep their numbers.
@@ -39,7 +39,7 @@ class JobStatus(Enum):
     SUSPENDED = 8
     """This driver has given the job up without ending it; another one can take it over."""
     RECONCILING = 9
-    """A restarted driver is finding out what is left to do."""
+    """A restarted driver determines the remaining work."""
     INITIALIZING = 10
     """The driver is getting ready."""
 

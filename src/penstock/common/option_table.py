@@ -1,11 +1,11 @@
-"""Every configuration key that Penstock reads: type, default, older names, and what it does.
+"""Every configuration key that Penstock reads: type, default, older names, and effect.
 
 Code reads a key with ``configuration.get(option_table.CHECKPOINTING_INTERVAL)``; checking, listing and messages go
 through :data:`OPTIONS`, which also holds the keys of Flink's that nothing here reads (:mod:`unread_options
 <penstock.common.unread_options>`). A key with a setter in the API but no effect says why.
 
 Two defaults differ from Flink's on purpose: a job keeps its two newest checkpoints, and keeps them when it is cancelled
-or fails, so that there is always something to go on from.
+or fails, so that there is always something to continue from.
 """
 
 from __future__ import annotations
@@ -355,6 +355,30 @@ REST_BIND_ADDRESS = optional("rest.bind-address", STRING, "address that the serv
 REST_STORE_DURATION = option(
     "rest.async.store-duration", DURATION, Duration.of_minutes(5), "time that results of savepoints can be asked for"
 )
+REST_TLS_ENABLED = option("security.ssl.rest.enabled", BOOL, False, "the REST server speaks TLS")
+REST_TLS_KEYSTORE = optional(
+    "security.ssl.rest.keystore",
+    LOCAL_PATH,
+    "PEM file with the server's certificate, those above it, and its private key",
+    aliases=("security.ssl.keystore",),
+)
+REST_TLS_KEYSTORE_TYPE = optional("security.ssl.rest.keystore-type", STRING, "PEM, whatever Flink takes")
+REST_TLS_KEY_PASSWORD = optional(
+    "security.ssl.rest.key-password",
+    STRING,
+    "password of that private key",
+    aliases=("security.ssl.key-password",),
+)
+REST_TLS_AUTHENTICATION = option(
+    "security.ssl.rest.authentication-enabled", BOOL, False, "clients of the REST server show certificates, too"
+)
+REST_TLS_TRUSTSTORE = optional(
+    "security.ssl.rest.truststore",
+    LOCAL_PATH,
+    "PEM file with the certificates that those of clients come from",
+    aliases=("security.ssl.truststore",),
+)
+REST_TLS_TRUSTSTORE_TYPE = optional("security.ssl.rest.truststore-type", STRING, "PEM, whatever Flink takes")
 ARCHIVE_DIRECTORY = optional(
     "jobmanager.archive.fs.dir", PATH, "where ended jobs are written, as Flink's history server reads them"
 )
@@ -409,7 +433,25 @@ STATE_MEMORY = option(
     "penstock.state.memory", MEMORY, 256 << 20, "what keyed state of one operator subtask may take in memory"
 )
 REST_ENABLED = option("penstock.rest.enabled", BOOL, True, "the driver has a REST server")
-REST_TOKEN = optional("penstock.rest.token", STRING, "what clients of the REST server have to send as a bearer token")
+REST_TOKEN = optional(
+    "penstock.rest.token",
+    STRING,
+    "bearer token of clients of the REST server, 16 characters or more; one is made by default; none asks for none",
+)
+REST_READ_ONLY_TOKEN = optional(
+    "penstock.rest.read-only-token", STRING, "bearer token of clients that only read, 16 characters or more"
+)
+REST_ALLOWED_DIRECTORIES = optional(
+    "penstock.rest.allowed-directories",
+    LIST,
+    "directories below which clients of the REST server may have savepoints made and deleted",
+)
+REST_BEHIND_PROXY = option(
+    "penstock.rest.behind-proxy", BOOL, False, "a proxy with TLS stands before the REST server, which speaks plain HTTP"
+)
+REST_TLS_PRIVATE_KEY = optional(
+    "penstock.rest.private-key", LOCAL_PATH, "PEM file of the private key, where security.ssl.rest.keystore has none"
+)
 REST_REGISTRY_DIRECTORY = optional(
     "penstock.rest.registry-dir",
     LOCAL_PATH,

@@ -26,7 +26,7 @@ _VARIABLE: Final = re.compile(r"\$(\w+|\{\w+\})(/|$)")
 _SAME: Final = {"s3a": "s3", "s3n": "s3"}
 #: Their URLs begin with a bucket.
 _BUCKETS: Final = frozenset({"s3", "gs", "az", "abfs", "abfss"})
-#: What stands in their URLs is not only a path.
+#: Schemes whose URLs contain more than a path.
 _OTHERS_RULES: Final = frozenset({"http", "https"})
 _GLOB: Final = re.compile(r"[*?\[]")
 
@@ -178,7 +178,7 @@ def _without_extra_slashes(path: str) -> str:
 
 
 def without_steps_up(path: str) -> str:
-    """Resolve ``..``, by way of the links before it, as the operating system would; links behind it stay."""
+    """Resolve ``..`` and the links before it, as the operating system does; later links stay."""
     parts = path.split("/")
     if ".." not in parts:
         return path

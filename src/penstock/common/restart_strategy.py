@@ -62,14 +62,14 @@ class RestartStrategies:
             return Configuration().set(option_table.RESTART_STRATEGY, "none")
 
     class FallbackRestartStrategyConfiguration(RestartStrategyConfiguration):
-        """What the configuration says."""
+        """The strategy of the configuration."""
 
         def get_description(self) -> str:
             """Return one line for people."""
             return "Cluster level default restart strategy."
 
         def to_configuration(self) -> Configuration:
-            """Return no keys, so that those that are set hold."""
+            """Return no keys, so that configured ones stay."""
             return Configuration()
 
     class FixedDelayRestartStrategyConfiguration(RestartStrategyConfiguration):

@@ -252,7 +252,7 @@ class BulkWriter(ABC):
 
     @abstractmethod
     def flush(self) -> None:
-        """Write what is held back, as far as the format allows."""
+        """Write buffered records, as far as the format allows."""
 
     @abstractmethod
     def finish(self) -> None:

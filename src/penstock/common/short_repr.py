@@ -1,4 +1,4 @@
-"""A record as people are shown it: where it stands in an error or in the log."""
+"""Shortens the repr of a record for errors and the log."""
 
 from __future__ import annotations
 

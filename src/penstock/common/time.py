@@ -189,7 +189,7 @@ def millis_of(name: str, time: object) -> int:
 
     Args:
         name: The argument.
-        time: What was given for it.
+        time: The given value.
 
     Raises:
         TypeError: It is no `Duration`.

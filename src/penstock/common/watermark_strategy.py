@@ -105,7 +105,7 @@ class WatermarkGenerator(ABC):
 
     @abstractmethod
     def on_event(self, event: Any, event_timestamp: int, output: WatermarkOutput) -> None:
-        """See one record; a watermark emitted now stands right after it.
+        """Handle one record; a watermark emitted now follows it.
 
         Args:
             event: The record.
@@ -131,7 +131,7 @@ class WatermarkGeneratorLike(Protocol):
 
 
 class WatermarkGeneratorContext(Protocol):
-    """What a generator's supplier is told about where its generator will run."""
+    """The context of a generator's supplier."""
 
     @property
     def subtask_index(self) -> int:
@@ -178,7 +178,7 @@ class WatermarkStrategy:
         kind: How watermarks are made.
         bound_ms: For BOUNDED: how far a record may be behind the newest one.
         generator_supplier: For GENERATOR: makes one generator for each subtask.
-        timestamp_assigner: Gives records their timestamps; None keeps what they have.
+        timestamp_assigner: Gives records their timestamps; None keeps existing ones.
         idleness_ms: After that time without a record an input no longer holds back the others; None: never.
         alignment: The group to stay together with; None: none.
 

@@ -50,7 +50,7 @@ class InMemoryCounter(Counter):
 
 
 class InMemoryMeter(Meter):
-    """A count of events, and of those in the last seconds.
+    """A count of events, in total and in the last seconds.
 
     Args:
         time_span_in_seconds: How many seconds.

@@ -59,11 +59,11 @@ class Unsure:
 
 
 class StateContent:
-    """What was given as the content of a state, read anew by each write.
+    """The given content of a state, which each write reads again.
 
     Args:
         given: A mapping, a data frame, or an iterable of items or of Arrow batches.
-        title: What it is for, for errors.
+        title: Its purpose, for errors.
     """
 
     def __init__(self, given: Any, title: str) -> None:

@@ -1,4 +1,4 @@
-"""What the states of a savepoint consist of, one small value each."""
+"""The entries of a savepoint's states, each a small value."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ class KeyedEntry:
     Attributes:
         key: The key. Where the state does not keep keys, a value that is equal to it: a named tuple comes as a tuple.
         value: The value, as the state's kind has it.
-        window: Start and end in milliseconds for what is kept by window; () elsewhere.
+        window: Start and end in milliseconds for state of windows; () elsewhere.
 
     Example:
         >>> KeyedEntry("a", 7)

@@ -1,4 +1,4 @@
-"""Savepoint: what is in a savepoint or checkpoint, and its states as rows."""
+"""Savepoint: the contents of a savepoint or checkpoint, and its states as rows."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from penstock._api.connectors.serializer import SimpleVersionedSerializer
 
-#: What a store calls the timers of a clock.
+#: The names of the timers of each clock in a store.
 DOMAINS = {TimeDomain.EVENT_TIME: "event-time", TimeDomain.PROCESSING_TIME: "processing-time"}
 
 
@@ -75,7 +75,7 @@ class Savepoint:
 
     @cached_property
     def info(self) -> SavepointInfo:
-        """All that can be told about it without unpickling anything."""
+        """Its description, made without unpickling anything."""
         return inspect(self.path, options=dict(self._options))
 
     @property

@@ -129,7 +129,7 @@ class SavepointWriter:
                 pairs of a key and a mapping, or a data frame with a column ``map_key``; its values may be None.
             key: A data frame's column of keys; several columns make a tuple. Or a function of a row, a dict by column.
             value: The same for values.
-            kind: What the state is. "value" for a ValueState and for a reduce, "list" for a ListState, "map",
+            kind: The kind of the state. "value" for a ValueState and for a reduce, "list" for a ListState, "map",
                 "reducing", "aggregating" (an accumulator); for the
                 "window-contents" of a window "window-reduce", "window-aggregate" (an accumulator) or "window-elements"
                 (a list), for its "window-fired" the same. When left out, that of the state that is there, else "value".
@@ -291,7 +291,7 @@ class SavepointWriter:
 
         Raises:
             SavepointChangeError: There is something in the directory already, or an earlier write has read an iterator.
-            CorruptCheckpointError: A file of the savepoint that it begins with is damaged or gone.
+            CorruptCheckpointError: A file of the savepoint that it begins with is damaged or missing.
             CheckpointStorageError: The directory cannot be written to.
             UnpicklableStateError: A value cannot be pickled.
             KeyEncodingError: A key has no canonical encoding.

@@ -1,4 +1,4 @@
-"""What tests of jobs and of connectors are made of; ours, PyFlink ships nothing like it. Nothing here needs pytest.
+"""Tools for tests of jobs and connectors; PyFlink has none. They do not need pytest.
 
 ========================  ==============================================================================================
 ``harness``               one operator with records, watermarks and time in the hands of a test

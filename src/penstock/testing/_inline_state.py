@@ -1,4 +1,4 @@
-"""State whose data stands in its handle, so that no file is needed."""
+"""State whose data is inside its handle, so that no file is needed."""
 
 from __future__ import annotations
 

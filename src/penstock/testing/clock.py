@@ -6,10 +6,10 @@ __all__ = ["ManualClock"]
 
 
 class ManualClock:
-    """Stands still until it is told to move; it can also be set, as the clocks of machines are.
+    """A clock that moves only when told to; it can also be set, like the clock of a machine.
 
     Args:
-        now_ms: What it shows at first, in milliseconds since the epoch.
+        now_ms: Its first time, in milliseconds since the epoch.
 
     Example:
         >>> clock = ManualClock(1_000)

@@ -1,4 +1,4 @@
-"""What the engine hands to sources and sinks, for tests without an engine: plain objects that record what happens."""
+"""The contexts of sources and sinks for tests without an engine: plain objects that record calls."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class RecordingOutput(ReaderOutput[Any]):
     """Keeps what a reader emits.
 
     Args:
-        wanted: How many records the reader is told that there is room for, with each poll.
+        wanted: The number of records that each poll has room for.
         takes_batches: What the reader is told; records of batches are kept with the others in both cases.
         type_info: The type of the source, for what the records of a batch are.
 
@@ -142,7 +142,7 @@ class AsyncCall:
 
 @dataclass
 class TestEnumeratorContext:
-    """Keeps what an enumerator assigns and says; ``run_async_calls`` runs what it put off."""
+    """Records the assignments and events of an enumerator; ``run_async_calls`` runs its asynchronous calls."""
 
     __test__ = False
 
@@ -156,7 +156,7 @@ class TestEnumeratorContext:
     processing_backlog: bool = False
 
     def register(self, subtask_id: int) -> None:
-        """Register a reader; the enumerator is told by its ``add_reader``, which is left to the caller."""
+        """Register a reader; the caller has to call the enumerator's ``add_reader``."""
         self.registered_readers[subtask_id] = ReaderInfo(subtask_id)
 
     def send_event_to_source_reader(self, subtask_id: int, event: SourceEvent) -> None:
@@ -167,7 +167,7 @@ class TestEnumeratorContext:
         """Keep an assignment.
 
         Raises:
-            AssertionError: A reader is not registered, or was told that there are no more splits.
+            AssertionError: A reader is not registered, or has the signal of no more splits.
         """
         for subtask_id in new_split_assignments.assignment:
             assert subtask_id in self.registered_readers, f"splits assigned to subtask {subtask_id}, not registered"
@@ -199,7 +199,7 @@ class TestEnumeratorContext:
         self.async_calls.append(AsyncCall(callable, handler, initial_delay_ms, period_ms))
 
     def run_async_calls(self) -> None:
-        """Run each call once, as if its time had come; those without a period are done then."""
+        """Run each call once, as if it were due; calls without a period are then removed."""
         calls = list(self.async_calls)
         self.async_calls = [call for call in calls if call.period_ms is not None]
         for call in calls:

@@ -47,7 +47,7 @@ class FailingStorage(CheckpointStorage):
     order in which they were asked for, and each call fails by one of them at most.
 
     Args:
-        storage: What it wraps: a checkpoint storage, or the path or URL of one.
+        storage: The wrapped checkpoint storage, or the path or URL of one.
 
     Example:
         >>> storage = FailingStorage("checkpoints")
@@ -117,7 +117,7 @@ class FailingStorage(CheckpointStorage):
         return self._call("find", [path], lambda: self._storage.find(path))
 
     def read_range(self, path: str, start: int, length: int) -> bytes:
-        """Return a part of a file; raises CorruptCheckpointError when the file is gone or ends before."""
+        """Return a part of a file; raise CorruptCheckpointError if the file is missing or too short."""
         return self._call("read_range", [path], lambda: self._storage.read_range(path, start, length))
 
     def put(self, path: str, data: bytes) -> None:
@@ -125,7 +125,7 @@ class FailingStorage(CheckpointStorage):
         self._call("put", [path], lambda: self._storage.put(path, data))
 
     def put_if_absent(self, path: str, data: bytes) -> bool:
-        """Write a file unless there is one of that name, and tell whether this call wrote it."""
+        """Write a file unless its name is taken; tell whether this call has written it."""
         return self._call("put_if_absent", [path], lambda: self._storage.put_if_absent(path, data))
 
     def move(self, path: str, name: str) -> None:
@@ -133,7 +133,7 @@ class FailingStorage(CheckpointStorage):
         self._call("move", [name, path], lambda: self._storage.move(path, name))
 
     def delete(self, paths: Iterable[str]) -> None:
-        """Delete files; those that are gone already are fine."""
+        """Delete files; missing ones are ignored."""
         listed = list(paths)
         self._call("delete", listed, lambda: self._storage.delete(listed))
 

@@ -258,7 +258,7 @@ class OperatorHarness:
             self._take(self._operator.process(watermark_only(timestamp), 0))
 
     def set_processing_time(self, now_ms: int) -> None:
-        """Turn the clock and fire what is due.
+        """Set the clock and fire due timers.
 
         Args:
             now_ms: Milliseconds since the epoch.
@@ -372,7 +372,7 @@ class OperatorHarness:
         self._checkpoint_id = self._start.checkpoint_id
 
     def notify_checkpoint_complete(self, checkpoint_id: int | None = None) -> None:
-        """Let the function hear that a checkpoint has completed, if it is a ``CheckpointListener``.
+        """Notify the function of a completed checkpoint, if it is a ``CheckpointListener``.
 
         Args:
             checkpoint_id: Its id; that of the last snapshot when left out.
@@ -381,7 +381,7 @@ class OperatorHarness:
         self._notify(complete=self._checkpoint_id - 1 if checkpoint_id is None else checkpoint_id)
 
     def notify_checkpoint_aborted(self, checkpoint_id: int) -> None:
-        """Let the function hear that a checkpoint came to nothing, if it is a ``CheckpointListener``.
+        """Notify the function of an aborted checkpoint, if it is a ``CheckpointListener``.
 
         Args:
             checkpoint_id: Its id.

@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from penstock._engine.operators.clocks import TaskClock
+from penstock._engine.plan.dispatches import pack
 from penstock._engine.plan.epoch_plan import EpochOutcome, EpochProgress
 from penstock._engine.protocol.control import encode
 from penstock._engine.runtime.level import run_level
@@ -24,7 +25,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from penstock._engine.plan.epoch_plan import EpochPlan
-    from penstock._engine.protocol.control import LevelDispatch
     from penstock._engine.runtime.row_buffer import ExchangeRow
 
 __all__ = ["Chaos", "InProcessEpochRunner"]
@@ -32,7 +32,7 @@ __all__ = ["Chaos", "InProcessEpochRunner"]
 
 @dataclass(frozen=True, slots=True)
 class Chaos:
-    """What goes wrong, each as a probability.
+    """The probabilities of faults.
 
     Args:
         retries: That a task runs twice and its second output is taken.
@@ -50,6 +50,16 @@ class Chaos:
     losses: float = 0.0
 
 
+@dataclass(frozen=True, slots=True)
+class _Task:
+    """One task of an epoch."""
+
+    plan: EpochPlan
+    dispatches: str
+    level: int
+    slot: int
+
+
 class InProcessEpochRunner:
     """Runs epochs in this process; takes the place of the runner on Spark.
 
@@ -59,7 +69,7 @@ class InProcessEpochRunner:
     Args:
         workers: The number of simulated Python workers.
         hosts: The number of simulated machines over which they are spread, each with a local disk of its own.
-        chaos: What goes wrong.
+        chaos: The faults.
         seed: Of all that is left to chance.
         clock: Returns the time in milliseconds since the epoch, for all that depends on time in tasks; the machine's
             clocks when left out.
@@ -94,7 +104,7 @@ class InProcessEpochRunner:
         self._tasks_done = 0
 
     def run(self, plan: EpochPlan) -> EpochOutcome:
-        """Run one epoch to its end and return what its subtasks acknowledged.
+        """Run one epoch to its end and return the acks of its subtasks.
 
         Raises:
             EpochInfrastructureError: The epoch was lost, by chance.
@@ -104,7 +114,7 @@ class InProcessEpochRunner:
         try:
             outcome = self._run(plan)
             if plan.releases:
-                self.release(plan.levels[0].run_id)
+                self.release(plan.job.run_id)
             return outcome
         finally:
             gc.set_threshold(*thresholds)
@@ -118,7 +128,7 @@ class InProcessEpochRunner:
         return EpochProgress(self._tasks_done)
 
     def release(self, run_id: str) -> None:
-        """Close what is still open of a run, after its last epoch."""
+        """Close the functions that a run has left open, after its last epoch."""
         for worker in self.workers:
             worker.release(run_id)
 
@@ -129,34 +139,37 @@ class InProcessEpochRunner:
 
     def _run(self, plan: EpochPlan) -> EpochOutcome:
         self._tasks_done = 0
+        dispatches = pack(plan)
         inputs: list[list[ExchangeRow]] = [[] for _ in range(plan.levels[0].widths[0])]
         for level in plan.levels:
-            outputs = [self._run_task(plan, level, slot, rows) for slot, rows in enumerate(inputs)]
+            tasks = [_Task(plan, dispatches, level.level, slot) for slot in range(len(inputs))]
+            outputs = [self._run_task(task, rows) for task, rows in zip(tasks, inputs, strict=True)]
             # Behind the last level there is one reader: the driver.
             width = (*level.widths, 1)[level.level + 1]
             inputs = [[row for attempts in outputs for row in self._read(attempts, slot)] for slot in range(width)]
         return EpochOutcome.of_rows((row.kind, row.payload) for row in inputs[0])
 
-    def _run_task(
-        self, plan: EpochPlan, level: LevelDispatch, slot: int, rows: list[ExchangeRow]
-    ) -> list[list[ExchangeRow]]:
+    def _run_task(self, task: _Task, rows: list[ExchangeRow]) -> list[list[ExchangeRow]]:
         """Return the outputs that readers may get: one, or those of two attempts."""
         if self._cancelled.is_set():
             self._cancelled.clear()
-            raise EpochCancelledError(plan.checkpoint_id)
+            raise EpochCancelledError(task.plan.checkpoint_id)
         if self._happens(self.chaos.losses):
             raise EpochInfrastructureError("an executor was lost (simulated)")
         if self._happens(self.chaos.mixtures):
-            return [self._attempt(plan, level, slot, rows) for _ in range(2)]
+            return [self._attempt(task, rows) for _ in range(2)]
         if self._happens(self.chaos.retries):
-            self._attempt(plan, level, slot, rows)
-        return [self._attempt(plan, level, slot, rows)]
+            self._attempt(task, rows)
+        return [self._attempt(task, rows)]
 
-    def _attempt(self, plan: EpochPlan, level: LevelDispatch, slot: int, rows: list[ExchangeRow]) -> list[ExchangeRow]:
+    def _attempt(self, task: _Task, rows: list[ExchangeRow]) -> list[ExchangeRow]:
         number = self._random.randrange(len(self.workers))
-        local = replace(level, local_directory=f"{level.local_directory}/host-{number % self._hosts}")
-        batches = iter([record_batch(rows)])
-        output = list(rows_of(run_level(encode(local), slot, batches, self.workers[number], plan.storage_options)))
+        job, options = task.plan.job, task.plan.storage_options
+        local = replace(job, local_directory=f"{job.local_directory}/host-{number % self._hosts}")
+        batches, worker = iter([record_batch(rows)]), self.workers[number]
+        place = task.level, task.slot
+        run = run_level(encode(local), task.dispatches, place, batches, cache=worker, storage_options=options)
+        output = list(rows_of(run))
         self._tasks_done += 1
         return output
 

@@ -1,4 +1,4 @@
-"""What came out of an operator, as tests compare it."""
+"""The output of an operator, in a form for comparisons in tests."""
 
 from __future__ import annotations
 

@@ -74,7 +74,7 @@ class SinkRun:
     Args:
         sink: The sink.
         parallelism: The number of writers.
-        checkpoint: What to go on from; its committables are left to the caller.
+        checkpoint: The checkpoint to continue from; the caller commits its committables.
         keep_writers: Keep each writer from epoch to epoch; else a new one is made for every epoch.
         job_id: The job.
         run_id: The run of the job.
@@ -128,7 +128,7 @@ class SinkRun:
         return self._last
 
     def void_epoch(self, *records: Sequence[Any]) -> None:
-        """Run an epoch whose checkpoint never completes: the next one goes on from the one before."""
+        """Run an epoch whose checkpoint never completes: the next one continues from the one before."""
         self._attempt(records, end_of_input=False)
         self.drop_writers()
 
@@ -194,11 +194,11 @@ class SinkRun:
         return tuple(_all_serialized(serializer, states))
 
     def commit(self, checkpoint: SinkCheckpoint, *, may_be_committed: bool = False) -> list[TestCommitRequest]:
-        """Commit a checkpoint with a new committer and return what it said.
+        """Commit a checkpoint with a new committer and return its answers.
 
         Args:
             checkpoint: The checkpoint.
-            may_be_committed: What the requests say: whether an earlier try may have committed it.
+            may_be_committed: The property of the requests: whether an earlier try may have committed it.
 
         Raises:
             AssertionError: A committable was not committed.
@@ -283,7 +283,7 @@ class SinkContract:
             self._same(test, self._records, f"after the end with writers {'kept' if keep_writers else 'made anew'}")
 
     def check_nothing_appears_before_its_commit(self) -> None:
-        """What is written and prepared, but not committed, cannot be seen."""
+        """Written and prepared, but uncommitted data is not visible."""
         test = self._make()
         run = SinkRun(test.sink)
         checkpoint = run.epoch(self._records, end_of_input=True)
@@ -305,7 +305,7 @@ class SinkContract:
         self._same(test, self._records, "after repeated commits")
 
     def check_what_is_lost_before_its_commit_is_an_error(self) -> None:
-        """A first commit that misses what was staged does not count as done: it raises, or has all records."""
+        """A first commit that misses staged data does not count as done: it raises, or has all records."""
         test = self._make()
         run = SinkRun(test.sink)
         checkpoint = run.epoch(self._records, end_of_input=True)
@@ -330,7 +330,7 @@ class SinkContract:
         self._same(test, self._records, "after an aborted epoch was run again")
 
     def check_writers_that_are_kept_and_dropped(self) -> None:
-        """A writer may run any of the epochs, go on with the next one or not, and run some that never count."""
+        """A writer may run any of the epochs, continue with the next one or not, and run some that never count."""
         for fates in product(("kept", "dropped", "void"), repeat=2):
             test = self._make()
             run = SinkRun(test.sink)
@@ -360,7 +360,7 @@ class SinkContract:
         self._same(test, self._records, "with a second attempt of the same epoch")
 
     def check_commits_left_over_from_before_a_crash(self) -> None:
-        """What was prepared before a crash is committed after it, and then the run goes on."""
+        """Data that was prepared before a crash is committed after it, and then the run continues."""
         test = self._make()
         run = SinkRun(test.sink)
         checkpoint = run.epoch([*self._epochs[0], *self._epochs[1]])
@@ -385,7 +385,7 @@ class SinkContract:
     def check_going_back_to_an_older_checkpoint_loses_nothing(self) -> None:
         """Records written anew after an older checkpoint are not mistaken for those that were committed before.
 
-        A second start from there may be refused, by an error of Penstock's: what is to go on may be published by then.
+        Penstock may refuse a second start from there, because its unfinished data may be published by then.
         """
         test = self._make()
         run = SinkRun(test.sink)
@@ -397,13 +397,13 @@ class SinkContract:
             try:
                 again.commit(again.epoch([*self._epochs[1], *self._epochs[2]], end_of_input=True))
             except PenstockError:
-                break  # what it goes on with has been published since: an error says so
+                break  # what it continues with has been published since: an error says so
         seen = Counter(map(repr, test.read()))
         missing = Counter(map(repr, self._records)) - seen
         assert not missing, f"after going back to an older checkpoint {missing.total()} records are missing: {missing}"
 
     def check_jobs_that_share_the_target(self) -> None:
-        """What a job has staged is left alone by the commits of another one, also where that has the same id."""
+        """The commits of a job do not touch the staged data of another one, even with the same id."""
         for job_id in ("a" * 32, _JOB_ID):
             test = self._make()
             run, other = SinkRun(test.sink), SinkRun(test.sink, job_id=job_id, run_id="b" * 32)
@@ -415,9 +415,9 @@ class SinkContract:
             self._same(test, self._records, f"after another job of {'this' if job_id == _JOB_ID else 'another'} id")
 
     def check_copy_takes_nothing_of_the_other_job(self) -> None:
-        """A job that starts from a checkpoint of another one, which goes on, leaves it all that it has staged.
+        """A job that starts from a checkpoint of another one, which continues, leaves it all that it has staged.
 
-        What comes behind the checkpoint is made by both, so records may be in one target twice, but none is missing.
+        Both write the records after the checkpoint, so a target may have records twice, but none is missing.
         """
         first = set(map(repr, self._epochs[0]))
         for is_first in (True, False):

@@ -47,7 +47,7 @@ class SourceRun:
     Args:
         source: The source.
         parallelism: The number of readers.
-        checkpoint: What to go on from.
+        checkpoint: The checkpoint to continue from.
         keep_readers: Keep each reader from epoch to epoch; else a new one is made for every epoch.
         takes_batches: Whether what follows works on columns; "by turns" in every second epoch.
     """
@@ -173,7 +173,7 @@ class SourceRun:
         """Run epochs until all readers have ended and return all records of this run.
 
         Raises:
-            AssertionError: The source breaks its contract, or does not come to an end.
+            AssertionError: The source breaks its contract, or does not end.
         """
         for _ in range(_MOST_EPOCHS):
             if self.finished:
@@ -197,7 +197,7 @@ class SourceContract:
 
     Args:
         make_source: Makes the source, which is bounded.
-        expected: The records that it has, in any order; they are hashable, or their repr tells them apart.
+        expected: Its records, in any order; they are hashable, or their repr identifies them.
 
     Example:
         >>> from penstock.datastream.connectors.number_seq import NumberSequenceSource
@@ -238,7 +238,7 @@ class SourceContract:
             before = list(run.records)
             over = run.finished
             if not over:
-                run.epoch(polls=2)  # its checkpoint never completes: what it read does not count
+                run.epoch(polls=2)  # its checkpoint never completes, so its records do not count
             run.close()
             after = SourceRun(self._make_source(), 2, checkpoint).run_to_end()
             self._same(before + after, f"after a restore from checkpoint {epochs}")
@@ -255,7 +255,7 @@ class SourceContract:
             self._same(run.records + after, f"after a restore at parallelism {parallelism}")
 
     def check_snapshot_is_not_changed_by_reading_on(self) -> None:
-        """What ``snapshot_state`` returned stays as it was."""
+        """The value that ``snapshot_state`` returned does not change."""
         source = self._make_source()
         serializer = source.get_split_serializer()
         run = SourceRun(source, 1)

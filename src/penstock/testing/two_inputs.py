@@ -1,4 +1,4 @@
-"""A harness for functions of two connected streams; what ``OperatorHarness`` is for those of one."""
+"""A harness for functions of two connected streams, as ``OperatorHarness`` is for functions of one."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ class TwoInputHarness(OperatorHarness):
 
         Args:
             function: The function.
-            *descriptors: What was given to ``broadcast``.
+            *descriptors: The descriptors that were given to ``broadcast``.
             **subtask: ``subtask_index``, ``parallelism`` and ``max_parallelism``.
         """
         return cls(BroadcastProcessOperator(function, descriptors), **subtask)

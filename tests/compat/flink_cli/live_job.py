@@ -13,6 +13,7 @@ import httpx
 from penstock._engine.driver.assembly import RuntimeEnvironment, assemble
 from penstock._engine.graph.chaining import build_job_graph
 from penstock._engine.protocol.control import StopMode
+from penstock._engine.rest.directories import places
 from penstock._engine.rest.server import RestServer
 from penstock._engine.rest.settings import RestSettings
 from penstock._engine.savepoints.disposal import dispose
@@ -23,7 +24,7 @@ from penstock.datastream.connectors.datagen import DataGeneratorSource, Generato
 from penstock.testing.in_process import InProcessEpochRunner
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Generator
     from pathlib import Path
 
     from penstock._engine.driver.driver import JobDriver
@@ -37,7 +38,7 @@ class Same(GeneratorFunction[int]):
         return value
 
 
-def numbers(env: StreamExecutionEnvironment, count: int | None, per_second: int) -> DataStream:
+def numbers(env: StreamExecutionEnvironment, count: int | None, per_second: int) -> DataStream[int]:
     """Return the numbers from 0 on, so many and so many a second."""
     source = DataGeneratorSource(Same(), count, RateLimiterStrategy.per_second(per_second))
     return env.from_source(source, WatermarkStrategy.no_watermarks(), "numbers")
@@ -59,6 +60,7 @@ class Cluster:
             "execution.checkpointing.dir": str(place / "checkpoints"),
             "execution.checkpointing.savepoint-dir": str(place / "savepoints"),
             "penstock.rest.registry-dir": str(place / "registry"),
+            "penstock.rest.token": "none",
             "rest.port": "0",
             **settings,
         }
@@ -67,8 +69,9 @@ class Cluster:
         self.server.start(2)
         #: As Flink's command line takes it.
         self.at = self.server.address.removeprefix("http://")
-        token = self.keys.get("penstock.rest.token")
-        self.headers = {} if token is None else {"Authorization": f"Bearer {token}"}
+        #: What opens the server; None where nothing is needed.
+        self.token = self.server._settings.access.token
+        self.headers = {"Authorization": f"Bearer {self.token}"}
         self.runners: list[InProcessEpochRunner] = []
         self.jobs: list[JobDriver] = []
 
@@ -91,8 +94,8 @@ class Cluster:
         driver.watch.on_named.append(self.server.job_named)
         driver.watch.on_end.append(self.server.job_ended)
         driver.watch.on_end.append(lambda _: completed.set())
-        loop._listeners = (*loop._listeners, _Completed(completed))
-        self.server.add(driver)
+        loop.add_listener(_Completed(completed))
+        self.server.add(driver, places(driver, configuration, {}))
         self.runners.append(runner)
         self.jobs.append(driver)
         driver.start(loop)
@@ -130,7 +133,7 @@ class _Completed:
 
 
 @contextmanager
-def recorder(address: str, requests: list[dict[str, Any]]) -> Iterator[str]:
+def recorder(address: str, requests: list[dict[str, Any]]) -> Generator[str]:
     """Stand before a server and write down what it is asked; yields the address to ask."""
 
     class Handler(BaseHTTPRequestHandler):
@@ -157,7 +160,7 @@ def recorder(address: str, requests: list[dict[str, Any]]) -> Iterator[str]:
 
         do_GET = do_POST = do_PATCH = do_PUT = do_DELETE = handle_any
 
-        def log_message(self, *_: Any) -> None:
+        def log_message(self, format: str, *args: Any) -> None:  # noqa: A002 - the name of the method above
             pass
 
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)

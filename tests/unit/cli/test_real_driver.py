@@ -12,7 +12,7 @@ import pytest
 from tests.fault.job import NAME, SteadyRunner, assembled, counting_graph
 
 from penstock._engine.cli import rest_client
-from penstock._engine.cli.rest_client import Poller, RestClient
+from penstock._engine.cli.rest_client import Credentials, Poller, RestClient
 from penstock._engine.rest.server import RestServer
 from penstock._engine.rest.settings import RestSettings
 from penstock.common.configuration import Configuration
@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 
     from penstock._engine.driver.driver import JobDriver
     from penstock._engine.plan.epoch_plan import EpochOutcome, EpochPlan
+
+TOKEN = "operate-0123456789"
 
 
 class PatientRunner(SteadyRunner):
@@ -49,8 +51,8 @@ class PatientRunner(SteadyRunner):
 @pytest.fixture
 def server() -> Iterator[RestServer]:
     """A server that wants a token; it is listed in the home of these tests."""
-    keys = {"rest.port": "0", "penstock.rest.token": "secret"}
-    server = RestServer(RestSettings.read(Configuration.from_dict(keys)), dispose=lambda _: None)
+    keys = {"rest.port": "0", "penstock.rest.token": TOKEN}
+    server = RestServer(RestSettings.read(Configuration.from_dict(keys)), dispose=lambda _1, _2, _3: None)
     server.start(2)
     yield server
     server.close()
@@ -89,7 +91,7 @@ def test_job_whose_entry_was_cleaned_away_is_listed_again_after_its_next_epoch(
 ) -> None:
     shutil.rmtree(home / ".local")
     assert json.loads(penstock("list", "--json").out) == []
-    assert penstock("checkpoint", NAME, "--address", server.address, "--token", "secret").code == 0
+    assert penstock("checkpoint", NAME, "--address", server.address, "--token", TOKEN).code == 0
     deadline = time.monotonic() + 60
     while driver.job_id not in penstock("list").out:
         assert time.monotonic() < deadline
@@ -126,7 +128,7 @@ def test_stop_whose_command_was_killed_ends_the_job_and_holds_no_program_back(
         raise KilledError
 
     monkeypatch.setattr(rest_client, "_LEASE_MS", 100)
-    with RestClient(server.address, "secret") as client, pytest.raises(KilledError):
+    with RestClient(server.address, Credentials(TOKEN)) as client, pytest.raises(KilledError):
         client.operate(
             driver.job_id, "stop", {"targetDirectory": str(tmp_path / "sp")}, Poller("The stop", None, "", sleep=killed)
         )

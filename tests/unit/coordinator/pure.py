@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from tests.kit.world import numbers_job
+from tests.kit.world import numbers_job, one_row_each, one_row_to_each
 from tests.unit.coordinator.acks import ack
 
 from penstock._engine.coordinator import events as ev
@@ -17,7 +17,7 @@ from penstock._engine.coordinator.settings import JobSettings
 from penstock._engine.plan.epoch_plan import EpochOutcome
 from penstock._engine.plan.levels import build_plan
 from penstock._engine.protocol.clocks import Moment
-from penstock._engine.protocol.control import ChannelStatus, OperatorAck
+from penstock._engine.protocol.control import OperatorAck
 from penstock._engine.protocol.rows import MAX_WATERMARK
 from penstock.common.configuration import Configuration
 
@@ -26,7 +26,8 @@ if TYPE_CHECKING:
 
 NOW: Final = Moment(1_000, 0)
 RUN: Final = DriverIdentity(run_id="a" * 32, fresh_job_id="b" * 32, penstock_version="1")
-TOPOLOGY: Final = topology_of(build_plan(numbers_job("pure")))
+PLAN: Final = build_plan(numbers_job("pure"))
+TOPOLOGY: Final = topology_of(PLAN)
 
 #: From the claim to the first epoch.
 STARTED: Final[tuple[ev.Event, ...]] = (
@@ -74,7 +75,6 @@ def outcome(checkpoint_id: int, *, finished: bool = False, committable: bytes | 
     acks: list[Any] = []
     for vertex in TOPOLOGY.graph.vertices:
         for index in range(vertex.parallelism):
-            inputs = TOPOLOGY.inputs.get((vertex.id, index), {})
             uids = [node.uid for node in vertex.operators]
             parts = {uid: OperatorAck(split_requests=0, more_available=True) for uid in uids}
             if committable is not None and "target" in parts:
@@ -85,8 +85,8 @@ def outcome(checkpoint_id: int, *, finished: bool = False, committable: bytes | 
                     index,
                     checkpoint_id=checkpoint_id,
                     token=_token(vertex.id, index),
-                    reads={channel: _token(*sender) for channel, sender in inputs.items()},
-                    channels={channel: ChannelStatus(ended=finished) for channel in inputs},
+                    rows_read=one_row_each(PLAN, index, SENDERS) if vertex.id else {},
+                    rows_sent={} if vertex.id else one_row_to_each(PLAN, index),
                     operators=parts,
                     finished=finished,
                     watermark=MAX_WATERMARK if finished else 0,
@@ -103,4 +103,6 @@ def ended(checkpoint_id: int, **what: Any) -> ev.EpochEnded:
     return ev.EpochEnded(outcome(checkpoint_id, **what), 100)
 
 
+#: The tokens of those that send.
+SENDERS: Final = [_token(0, index) for index in range(TOPOLOGY.graph.vertices[0].parallelism)]
 SNAPSHOTS: Final = ev.EnumeratorsSnapshotted({"numbers": EnumeratorSnapshot(b"")}, {})

@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING
 import pytest
 from tests.unit.plan.graphs import FORWARD, RESCALE, graph
 
-from penstock._engine.plan.levels import build_plan, plan_epoch
+from penstock._engine.plan.levels import build_plan, placement, plan_epoch
 from penstock._engine.protocol.control import LevelDispatch, SubtaskDispatch
 from penstock._engine.protocol.rows import channel_number, subtask_target
 
 if TYPE_CHECKING:
     from penstock._engine.graph.job_graph import JobGraph
 
-COMMON = LevelDispatch("0" * 32, "test", "run", 0, 1, 0, (), (), {}, b"", None, "checkpoints")
+COMMON = LevelDispatch(job_attempt=0, checkpoint_id=1, level=0)
 
 
 def plan(
@@ -120,10 +120,11 @@ def test_every_subtask_runs_in_exactly_one_slot_and_rows_are_sent_there() -> Non
     levels = plan(job, slots=2)
     found = [place for level in levels for slot in places(level) for place in slot]
     assert sorted(found) == [(vertex.id, subtask) for vertex in job.vertices for subtask in range(vertex.parallelism)]
+    placed = placement(build_plan(job), levels[0].running, levels[0].widths)
     for level in levels:
         for number, slot in enumerate(places(level)):
             for vertex, subtask in slot:
-                assert level.placement[subtask_target(vertex, subtask)] == number
+                assert placed[subtask_target(vertex, subtask)] == number
 
 
 def test_equal_subtasks_of_vertices_in_one_level_share_a_slot() -> None:
@@ -139,7 +140,7 @@ def test_vertices_of_one_subtask_are_spread_over_the_slots() -> None:
 def test_finished_subtasks_are_left_out_and_the_others_spread_anew() -> None:
     [first, second] = plan(graph([4, 2], [(0, 1)]), finished={(0, 0), (0, 2)})
     assert places(first) == [[(0, 1)], [(0, 3)]]
-    assert subtask_target(0, 0) not in first.placement
+    assert first.running == {0: ((1, 2), (3, 4)), 1: ((0, 2),)}
     assert places(second) == [[(1, 0)], [(1, 1)]]
 
 

@@ -19,6 +19,7 @@ from penstock._engine.gateway.checkpoint_view import (
     StatsSummary,
     SubtaskCheckpoint,
 )
+from penstock._engine.gateway.executor_view import ExecutorView
 from penstock._engine.gateway.job_view import (
     InputView,
     JobView,
@@ -31,12 +32,13 @@ from penstock._engine.gateway.job_view import (
 from penstock._engine.gateway.progress import JobFailure, JobProgress
 from penstock._engine.protocol.clocks import Moment
 from penstock._engine.protocol.metadata import StoredAccumulator
+from penstock._engine.rest.access import AccessPolicy, FailureDelays, OneTimeCodes
 from penstock._engine.rest.app import make_app
 from penstock._engine.rest.context import RestContext
+from penstock._engine.rest.directories import DirectoryPolicy
 from penstock._engine.rest.guard import Guard
 from penstock._engine.rest.jobs import Jobs
 from penstock._engine.rest.operations import Operations
-from penstock._engine.rest.settings import AccessPolicy
 from penstock.common.job_status import JobStatus
 from penstock.errors import FailureLocation
 
@@ -105,11 +107,12 @@ def checkpoint(number: int, **changes: Any) -> CheckpointView:
 
 
 def savepoint(number: int) -> CheckpointView:
-    return checkpoint(number, kind=CheckpointKind.SAVEPOINT, path=f"/sp/savepoint-{JOB[:6]}-1")
+    return checkpoint(number, kind=CheckpointKind.SAVEPOINT, path=f"/sp/savepoint-{JOB[:6]}-1", further=2)
 
 
 def failed(number: int) -> CheckpointView:
-    return checkpoint(number, status=CheckpointStatus.FAILED, acked=None, subtasks=(), path=None, failure="lost")
+    made = checkpoint(number, status=CheckpointStatus.FAILED, acked=None, subtasks=(), path=None, failure="lost")
+    return replace(made, further=1)
 
 
 def in_progress(number: int) -> CheckpointView:
@@ -187,8 +190,10 @@ class FakeControl:
 
     view: JobView = field(default_factory=job)
     savepoint_directory: str | None = "/sp"
-    asked: list[tuple[Any, ...]] = field(default_factory=list)
-    answers: list[Future[Any]] = field(default_factory=list)
+    asked: list[tuple[Any, ...]] = field(default_factory=list[tuple[Any, ...]])
+    answers: list[Future[Any]] = field(default_factory=list[Future[Any]])
+    savepoints: frozenset[str] = frozenset()
+    no_links_below: str | None = None
 
     @property
     def status(self) -> JobStatus:
@@ -202,10 +207,18 @@ class FakeControl:
     def failures(self) -> tuple[JobFailure, ...]:
         return self.view.failures
 
-    def savepoint(self, directory: str | None, stop: StopMode) -> Future[str]:
+    @property
+    def stopping(self) -> tuple[str, Future[str]] | None:
+        return None
+
+    def savepoint(
+        self, directory: str | None, stop: StopMode, timeout_ms: int | None = None, no_links_below: str | None = None
+    ) -> Future[str]:
+        self.no_links_below = no_links_below
         return self._take("savepoint", directory, stop)
 
-    def cancel_with_savepoint(self, directory: str | None) -> Future[str]:
+    def cancel_with_savepoint(self, directory: str | None, *, no_links_below: str | None = None) -> Future[str]:
+        self.no_links_below = no_links_below
         return self._take("cancel with savepoint", directory)
 
     def trigger_checkpoint(self) -> Future[int]:
@@ -223,10 +236,13 @@ class FakeControl:
 class Api:
     """The API over some jobs, with a clock that a test turns."""
 
-    def __init__(self, *controls: FakeControl, access: AccessPolicy | None = None) -> None:
+    def __init__(
+        self, *controls: FakeControl, access: AccessPolicy | None = None, directories: DirectoryPolicy | None = None
+    ) -> None:
         self.now_ms = START + 10_000
         self.disposed: dict[str, Future[None]] = {}
         self.was_shut_down = False
+        self.executors: tuple[ExecutorView, ...] = (ExecutorView("spark", "box", 0, 2, 1, 8 << 30, 2 << 30),)
         jobs = Jobs(3_600_000, lambda: at(self.now_ms - START))
         self.operations = Operations(300_000, lambda: at(self.now_ms - START))
         for control in controls:
@@ -236,11 +252,17 @@ class Api:
             operations=self.operations,
             clock=lambda: at(self.now_ms - START),
             slots=2,
+            executors=lambda: self.executors,
             configuration={"rest.port": "8081"},
+            directories=directories or DirectoryPolicy(),
             dispose=self._dispose,
+            codes=OneTimeCodes(lambda: at(self.now_ms - START)),
+            token=None if access is None else access.token,
             shut_down=self._shut_down,
         )
-        self.app = Guard(make_app(self.context), access or AccessPolicy())
+        #: Seconds on the clock of wrong tokens.
+        self.seconds = 0.0
+        self.app = Guard(make_app(self.context), access or AccessPolicy(), FailureDelays(lambda: self.seconds))
 
     def _dispose(self, path: str) -> Future[None]:
         return self.disposed.setdefault(path, Future())

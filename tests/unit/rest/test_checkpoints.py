@@ -24,10 +24,18 @@ def test_counts_the_last_ones_and_the_history(api: Api) -> None:
     assert [(entry["id"], entry["className"]) for entry in answer["history"]] == [
         (5, "in_progress"),
         (4, "completed"),
-        (4, "failed"),
-        (3, "completed"),
+        (1_000_000_004, "failed"),
+        (2_000_000_003, "completed"),
         (3, "completed"),
     ]
+    assert [entry["penstock"]["checkpoint_id"] for entry in answer["history"]] == [5, 4, 4, 3, 3]
+    for entry in answer["history"]:
+        found = api.get(f"{AT}/details/{entry['id']}")
+        assert (found["id"], found["className"], found["checkpoint_type"]) == (
+            entry["id"],
+            entry["className"],
+            entry["checkpoint_type"],
+        )
     assert answer["latest"]["restored"] == {
         "id": 2,
         "restore_timestamp": START + 15,
@@ -69,6 +77,7 @@ def test_a_completed_checkpoint_has_all_of_flinks_members(api: Api) -> None:
         "tasks": {},
         "external_path": f"file:/cp/{JOB}/chk-4",
         "discarded": False,
+        "penstock": {"checkpoint_id": 4},
     }
 
 

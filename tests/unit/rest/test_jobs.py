@@ -127,7 +127,7 @@ def test_an_id_that_is_none_is_a_bad_request(api: Api) -> None:
 
 def test_a_route_that_is_not_there_is_not_found(api: Api) -> None:
     assert api.error("GET", "/v1/x", 404) == "Unable to load requested file /v1/x."
-    assert api.error("POST", "/v1/jars/upload", 404) == "Not found: /v1/jars/upload"
+    assert api.error("POST", "/v1/x", 404) == "Not found: /v1/x"
     assert "not possible" in api.error("DELETE", "/v1/overview", 405)
 
 
@@ -268,7 +268,6 @@ def test_parallelisms_cannot_be_changed_but_may_be_confirmed(api: Api) -> None:
 @pytest.mark.parametrize(
     ("path", "expected"),
     [
-        ("/taskmanagers", {"taskmanagers": []}),
         ("/datasets", {"dataSets": []}),
         ("/jobmanager/logs", {"logs": []}),
         (

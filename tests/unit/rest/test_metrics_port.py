@@ -18,23 +18,24 @@ from penstock.common.configuration import Configuration
 from penstock.errors import ConfigurationError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Generator
     from pathlib import Path
 
 FACTORY = {"metrics.reporter.prom.factory.class": "org.apache.flink.metrics.prometheus.PrometheusReporterFactory"}
 PORT = "metrics.reporter.prom.port"
 HOST = "metrics.reporter.prom.host"
+TOKEN, READING = "operate-0123456789", "read-0123456789-read"
 
 
 def settings(place: Path, more: dict[str, str]) -> RestSettings:
-    keys = {"penstock.rest.registry-dir": str(place / "registry"), "rest.port": "0"}
+    keys = {"penstock.rest.registry-dir": str(place / "registry"), "rest.port": "0", "penstock.rest.token": "none"}
     return RestSettings.read(Configuration.from_dict(keys | more))
 
 
 @contextmanager
-def served(place: Path, more: dict[str, str]) -> Iterator[tuple[RestServer, str]]:
+def served(place: Path, more: dict[str, str]) -> Generator[tuple[RestServer, str]]:
     """A server with a job, and where its metrics are: empty where they have no port."""
-    server = RestServer(settings(place, more), dispose=lambda _: None)
+    server = RestServer(settings(place, more), dispose=lambda _1, _2, _3: None)
     server.add(FakeControl())
     server.start(2)
     metrics = server._metrics_socket
@@ -60,11 +61,13 @@ def test_the_port_shows_the_metrics_of_the_rest_server_and_nothing_else(
 
 
 def test_the_port_has_the_guards_of_the_rest_server(tmp_path: Path) -> None:
-    with served(tmp_path, {PORT: "0", "penstock.rest.token": "s3cret"}) as (_, metrics):
+    tokens = {"penstock.rest.token": TOKEN, "penstock.rest.read-only-token": READING}
+    with served(tmp_path, {PORT: "0", **tokens}) as (_, metrics):
         for path in ("/", "/metrics"):
             assert httpx.get(metrics + path).status_code == 401
-            assert httpx.get(metrics + path, headers={"Authorization": "Bearer s3cret"}).status_code == 200
-        foreign = {"Authorization": "Bearer s3cret", "Host": "evil.example"}
+            for token in (TOKEN, READING):
+                assert httpx.get(metrics + path, headers={"Authorization": f"Bearer {token}"}).status_code == 200
+        foreign = {"Authorization": f"Bearer {TOKEN}", "Host": "evil.example"}
         assert httpx.get(f"{metrics}/metrics", headers=foreign).status_code == 403
 
 
@@ -93,7 +96,8 @@ def test_the_class_of_another_reporter_is_told(tmp_path: Path, caplog: pytest.Lo
 
 def test_it_listens_where_rest_does_unless_it_is_told_where(tmp_path: Path) -> None:
     def address(**more: str) -> str | None:
-        bind_address = settings(tmp_path, {PORT: "9249", "penstock.rest.token": "t", **more}).metrics_bind_address
+        usual = {PORT: "9249", "penstock.rest.token": TOKEN, "penstock.rest.behind-proxy": "true"}
+        bind_address = settings(tmp_path, {**usual, **more}).metrics_bind_address
         return bind_address and bind_address.address
 
     assert address() == "127.0.0.1"

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 from tests.unit.rest.fakes import Api
 
-from penstock._engine.rest.settings import AccessPolicy
+from penstock._engine.rest.access import AccessPolicy
+from penstock._engine.rest.headers import POLICY
 
 
 @pytest.mark.parametrize(
@@ -27,12 +28,26 @@ def test_files_come_without_a_token_with_their_kind_and_the_policy(path: str, ki
     assert answer.headers["x-content-type-options"] == "nosniff"
 
 
-def test_files_that_have_not_changed_are_not_sent_again_but_asked_for_each_time() -> None:
-    api = Api()
-    first = api.ask("GET", "/assets/main.js")
-    assert first.headers["cache-control"] == "no-cache"
-    again = api.ask("GET", "/assets/main.js", headers={"If-None-Match": first.headers["etag"]})
-    assert (again.status_code, again.content) == (304, b"")
+@pytest.mark.parametrize(
+    ("method", "path", "code"),
+    [
+        ("GET", "/", 200), ("GET", "/api", 200), ("GET", "/assets/main.js", 200), ("GET", "/assets/none.js", 404),
+        ("GET", "/openapi.json", 200), ("GET", "/v1/jobs", 200), ("GET", "/metrics", 200), ("GET", "/v1/jobs/zzz", 400),
+        ("GET", "/nowhere", 404), ("POST", "/v1/jobs", 405), ("HEAD", "/v1/jobs", 200),
+    ],
+)  # fmt: skip
+def test_every_answer_has_the_policy_and_is_stored_nowhere(method: str, path: str, code: int) -> None:
+    answer = Api().ask(method, path)
+    assert answer.status_code == code
+    assert answer.headers["content-security-policy"] == POLICY
+    assert answer.headers["x-content-type-options"] == "nosniff"
+    assert answer.headers.get_list("cache-control") == ["no-store"]
+
+
+def test_page_about_the_api_has_no_script_of_its_own_which_the_policy_would_stop() -> None:
+    page = Api().ask("GET", "/api").text
+    assert "<style" not in page
+    assert "></script>" in page
 
 
 @pytest.mark.parametrize("path", ["/assets/none.js", "/assets/../app.py", "/assets/%2e%2e/app.py", "/main.js"])

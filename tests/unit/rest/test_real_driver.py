@@ -109,6 +109,10 @@ def test_a_savepoint_leaves_the_job_running_and_is_in_the_history(tmp_path: Path
     assert checkpoints["latest"]["savepoint"]["external_path"] == location
     assert checkpoints["latest"]["savepoint"]["is_savepoint"] is True
     assert checkpoints["latest"]["completed"]["is_savepoint"] is False
+    ids = [entry["id"] for entry in checkpoints["history"]]
+    assert len(set(ids)) == len(ids)
+    copied = checkpoints["latest"]["savepoint"]
+    assert copied["id"] == 1_000_000_000 + copied["penstock"]["checkpoint_id"]
 
 
 def test_cancel_with_a_savepoint_ends_the_job_cancelled(tmp_path: Path) -> None:
@@ -133,6 +137,27 @@ def test_a_savepoint_that_cannot_be_written_says_why_and_the_job_goes_on(tmp_pat
     run = Steered(tmp_path)
     run.run({2: lambda: run.post("stop", targetDirectory=str(tmp_path / "file"))})
     assert "There is no savepoint" in run.outcome(run.answers[2])["failure-cause"]["stack-trace"]
+    assert published(run.name) == ALL
+
+
+def test_savepoints_that_cannot_be_leave_no_directory_and_pass_no_link(tmp_path: Path) -> None:
+    place = tmp_path / "place"
+    (place / "home").mkdir(parents=True)
+    (place / "file").write_text("")
+    (place / "link").symlink_to(place / "home")
+    (place / "dangling").symlink_to(place / "none")
+    before = sorted(place.rglob("*"))
+    names = (
+        *("new/below/" + "x" * 300, "file/below", "link", "link/new", "dangling/new", "new/" + "a/" * 50 + "x" * 300),
+        *("new/x\0y", "new/" + "é" * 200, "new/./../new/" + "y" * 256),
+    )
+    run = Steered(tmp_path)
+    asked = lambda: [run.post("savepoints", **{"target-directory": f"{place}/{name}"}) for name in names]  # noqa: E731
+    run.run({2: asked})
+    outcomes = [run.outcome(trigger) for trigger in run.answers[2]]
+    assert ["failure-cause" in outcome for outcome in outcomes] == [True] * len(names)
+    assert sorted(place.rglob("*")) == before
+    assert run.driver.savepoints == frozenset()
     assert published(run.name) == ALL
 
 
@@ -261,6 +286,11 @@ def test_a_restart_counts_as_restored_from_the_last_checkpoint(tmp_path: Path) -
     run.run({})
     checkpoints = run.api.get(f"{run.at}/checkpoints")
     assert (checkpoints["counts"]["restored"], checkpoints["latest"]["restored"]["is_savepoint"]) == (1, False)
+    entries = checkpoints["history"]
+    assert len({entry["id"] for entry in entries}) == len(entries)
+    (tried,) = [entry for entry in entries if entry["className"] == "failed"]
+    assert tried["id"] == 1_000_000_000 + tried["penstock"]["checkpoint_id"]
+    assert checkpoints["latest"]["failed"]["id"] == tried["id"]
     assert run.api.get(f"{run.at}/metrics?get=numRestarts") == [{"id": "numRestarts", "value": "1"}]
     assert run.api.get(run.at)["timestamps"]["RESTARTING"] > 0
 

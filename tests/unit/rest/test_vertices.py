@@ -77,7 +77,6 @@ def test_metrics_are_names_or_texts(api: Api) -> None:
     chosen = api.get(f"/v1/jobs/{JOB}/metrics?get=numRestarts,nothing,uptime")
     assert chosen == [{"id": "numRestarts", "value": "1"}, {"id": "uptime", "value": "9980"}]
     assert api.get("/v1/jobmanager/metrics?get=numRunningJobs") == [{"id": "numRunningJobs", "value": "1"}]
-    assert api.get("/v1/taskmanagers/metrics") == []
 
 
 def test_metrics_of_a_vertex_have_the_subtask_before_the_name(api: Api) -> None:

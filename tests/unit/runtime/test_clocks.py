@@ -165,8 +165,8 @@ class Idleness:
 
     def epoch(self) -> bool:
         self.job.epoch()
-        [last] = [ack for (vertex, _), ack in self.job.acks.items() if vertex == len(self.job.graph.vertices) - 1]
-        return [status.idle for _, status in sorted(last.channels.items())][1]
+        last = self.job.channels(len(self.job.graph.vertices) - 1, 0)
+        return [status.idle for _, status in sorted(last.items())][1]
 
     def restart(self) -> None:
         self.job = self.job.restarted()
@@ -198,7 +198,7 @@ def test_below_a_level_the_time_counts_in_which_all_senders_could_read(tmp_path:
     idle: list[bool] = []
     for _ in range(3):
         job.epoch()
-        idle.append(all(status.idle for status in job.acks[2, 0].channels.values()))
+        idle.append(all(status.idle for status in job.channels(2, 0).values()))
     assert idle == [False, False, True]
 
 

@@ -10,7 +10,8 @@ from penstock._engine.graph.job_graph import PartitionerKind
 from penstock._engine.operators.batch import RowBatch, watermark_only
 from penstock._engine.plan.levels import build_plan
 from penstock._engine.protocol.control import ChannelStatus
-from penstock._engine.protocol.rows import MAX_PAYLOAD_BYTES, PayloadKind, subtask_target
+from penstock._engine.protocol.row_sums import MODULUS, row_weight
+from penstock._engine.protocol.rows import MAX_PAYLOAD_BYTES, MAX_WATERMARK, PayloadKind, subtask_target
 from penstock._engine.runtime.blocks import decode_batch
 from penstock._engine.runtime.edge_writer import EdgeWriter
 from penstock._engine.runtime.row_buffer import ExchangeRow, RowBuffer, rows_of
@@ -43,7 +44,8 @@ def test_rows_of_a_channel_are_numbered_from_0_and_carry_the_attempts_token() ->
     for target in TARGETS:
         assert [row.seq for row in found if row.target == target] == [0, 1, 2, 3]
     assert {row.token for row in found} == {7}
-    assert edge.counts() == [(edge.channel, target, 4) for target in TARGETS]
+    assert edge.rows_sent(closed=False) == sum(4 * row_weight(target) for target in TARGETS) % MODULUS
+    assert edge.rows_sent(closed=True) == sum(5 * row_weight(target) for target in TARGETS) % MODULUS
 
 
 def test_watermarks_go_to_all_receivers_between_the_records_where_they_stand() -> None:
@@ -133,7 +135,21 @@ def test_a_new_epoch_starts_with_nothing_left_from_the_last_one() -> None:
     [batch] = batches(sent(edge, fresh), TARGETS[0])
     assert (batch.records, batch.timestamps) == ([2], None)
     assert list(rows_of([rows.drain()])) == []
-    assert (edge.records_out, edge.counts()) == (1, [(edge.channel, TARGETS[0], 1)])
+    assert (edge.records_out, edge.rows_sent(closed=False)) == (1, row_weight(TARGETS[0]))
+
+
+def test_only_what_receivers_do_not_know_is_news() -> None:
+    edge, rows = writer()
+    assert not edge.has_news(ChannelStatus())
+    assert edge.has_news(ChannelStatus(9))
+    assert edge.has_news(ChannelStatus(idle=True))
+    edge.write(watermark_only(9))
+    assert not edge.has_news(ChannelStatus(9))
+    edge.begin_epoch(rows, 8, dict.fromkeys(TARGETS, 0), ChannelStatus(9, idle=True))
+    assert not edge.has_news(ChannelStatus(9, idle=True))
+    assert edge.has_news(ChannelStatus(9))
+    edge.write(watermark_only(MAX_WATERMARK))  # receivers take that with the status alone
+    assert edge.has_news(ChannelStatus(MAX_WATERMARK, idle=True))
 
 
 def test_an_ended_channel_is_not_idle() -> None:

@@ -225,13 +225,11 @@ def test_a_failure_leaves_no_open_function_in_its_own_level_or_below(program: Pr
 
 
 def test_a_cancelled_attempt_closes_its_functions(program: Program, tmp_path: Path) -> None:
-    from penstock._engine.protocol.control import encode
-    from penstock._engine.runtime.level import run_level
+    from penstock._engine.runtime.level import LevelTask
     from penstock._engine.runtime.worker_cache import WorkerCache
 
     program.collect(program.source([b"x" * 3_000_000] * 3).map(Fragile()).rebalance().map(len).set_parallelism(2))
-    plan = Job(program.graph(), tmp_path).plan_epoch(100)
-    task = run_level(encode(plan.levels[0]), 0, iter(()), WorkerCache())
+    task = LevelTask(Job(program.graph(), tmp_path).task(records=100), WorkerCache()).run(())
     next(task)
     task.close()
     assert CALLS == ["open", "close"]

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import logging
 from collections import Counter
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
 from tests.kit.epochs import Job, Program, in_order
 
+from penstock._engine.protocol.control import HISTORY
 from penstock._engine.runtime.worker_cache import WorkerCache
 from penstock.datastream.connectors.base import Sink, SinkWriter
 from penstock.datastream.functions import KeyedProcessFunction, KeySelector, MapFunction, Partitioner
@@ -222,8 +224,28 @@ def test_a_subtask_of_a_void_epoch_is_closed_in_a_worker_that_does_not_run_it_ag
     job.runner.workers = [WorkerCache()]
     job.epoch(1)
     assert open_now("f") == 2
-    first_worker.turn_to(job.plan_epoch(1).levels[0])
+    first_worker.turn_to(job.task())
     assert open_now("f") == 1
+
+
+def test_what_another_slot_runs_is_closed_when_its_epoch_was_void_or_is_long_past(
+    program: Program, tmp_path: Path
+) -> None:
+    program.collect(program.source(list(range(9))).rebalance().map(NotedSubtask("f")).set_parallelism(2))
+    job = Job(program.graph(), tmp_path)
+    job.try_epoch(2)
+    [worker] = job.runner.workers
+    own = job.task(level=1, slot=1)
+    worker.turn_to(own)
+    assert (open_now("f0"), open_now("f1")) == (1, 1), "it may be the epoch that runs"
+    worker.turn_to(replace(own, level=replace(own.level, attempt=2)))
+    assert (open_now("f0"), open_now("f1")) == (0, 0)
+    job.epoch(2)
+    own = job.task(level=1, slot=1)
+    worker.turn_to(replace(own, level=replace(own.level, checkpoint_id=1 + HISTORY)))
+    assert (open_now("f0"), open_now("f1")) == (1, 1)
+    worker.turn_to(replace(own, level=replace(own.level, checkpoint_id=2 + HISTORY)))
+    assert (open_now("f0"), open_now("f1")) == (0, 1), "its own dispatch still names it"
 
 
 def test_a_subtask_that_the_driver_has_forgotten_in_a_worker_is_closed_there(program: Program, tmp_path: Path) -> None:
@@ -234,10 +256,10 @@ def test_a_subtask_that_the_driver_has_forgotten_in_a_worker_is_closed_there(pro
     job.runner.workers = [WorkerCache()]
     for _ in range(3):
         job.epoch(1)
-    first_worker.turn_to(job.plan_epoch(1).levels[0])
+    first_worker.turn_to(job.task())
     assert open_now("f") == 2
     job.history[0, 0] = job.history[0, 0][1:]
-    first_worker.turn_to(job.plan_epoch(1).levels[0])
+    first_worker.turn_to(job.task())
     assert open_now("f") == 1
 
 

@@ -22,10 +22,9 @@ def idle(watermark: int) -> ChannelStatus:
 ENDED = ChannelStatus(MAX_WATERMARK, ended=True)
 
 
-def next_epoch(valve: WatermarkValve) -> WatermarkValve:
-    """The valve that the next epoch makes from what this one leaves."""
-    statuses = valve.statuses()
-    return WatermarkValve(list(statuses), statuses)
+def next_epoch(valve: WatermarkValve, statuses: dict[int, ChannelStatus]) -> WatermarkValve:
+    """The valve of the next epoch, given what the senders have said last."""
+    return WatermarkValve(list(statuses), statuses, valve.watermark)
 
 
 @pytest.mark.behaviour(185)
@@ -58,27 +57,25 @@ def test_an_idle_channel_holds_the_watermark_until_its_control_row_is_read() -> 
 
 
 def test_a_channel_that_was_idle_before_holds_the_watermark_where_it_is_until_its_control_row_is_read() -> None:
-    valve = WatermarkValve([A, B], {A: at(100), B: idle(5)})
-    assert valve.watermark == 100
+    valve = WatermarkValve([A, B], {A: at(100), B: idle(5)}, 100)
     assert valve.advance(A, 150) is None
     assert valve.close(A, at(150)) is None
     assert valve.close(B, idle(5)) == 150
 
 
 def test_the_watermark_never_goes_back_when_an_idle_channel_wakes_behind_it() -> None:
-    valve = WatermarkValve([A, B], {A: at(100), B: idle(5)})
+    valve = WatermarkValve([A, B], {A: at(100), B: idle(5)}, 100)
     assert valve.advance(B, 50) is None
     assert valve.close(B, at(50)) is None
     assert valve.watermark == 100
 
 
 def test_a_channel_that_comes_back_late_is_left_out_until_it_has_caught_up() -> None:
-    valve = WatermarkValve([A, B], {A: at(100), B: idle(5)})
+    valve = WatermarkValve([A, B], {A: at(100), B: idle(5)}, 100)
     valve.close(B, at(50))
     assert valve.advance(A, 200) == 200
     valve.close(A, at(200))
-    valve = next_epoch(valve)
-    assert valve.watermark == 200
+    valve = next_epoch(valve, {A: at(200), B: at(50)})
     assert valve.advance(B, 250) is None
     assert valve.close(B, at(250)) is None
     assert valve.advance(A, 300) == 250
@@ -86,21 +83,19 @@ def test_a_channel_that_comes_back_late_is_left_out_until_it_has_caught_up() -> 
 
 def test_when_all_channels_are_idle_the_greatest_watermark_counts_whichever_is_read_first() -> None:
     for order in ((A, B), (B, A)):
-        valve = WatermarkValve([A, B], {A: at(10), B: at(5)})
+        valve = WatermarkValve([A, B], {A: at(10), B: at(5)}, 5)
         for channel in order:
             valve.close(channel, idle({A: 10, B: 5}[channel]))
         assert valve.watermark == 10
-        assert next_epoch(valve).watermark == 10
 
 
 @pytest.mark.behaviour(185)
 def test_an_ended_channel_counts_only_once_all_have_ended() -> None:
-    valve = WatermarkValve([A, B], {A: at(10), B: at(5)})
+    valve = WatermarkValve([A, B], {A: at(10), B: at(5)}, 5)
     assert valve.close(A, ENDED) is None
     assert valve.advance(B, 7) == 7
     assert valve.close(B, idle(7)) == 10
-    valve = next_epoch(valve)
-    assert valve.watermark == 10
+    valve = next_epoch(valve, {A: ENDED, B: idle(7)})
     assert valve.close(B, ENDED) == MAX_WATERMARK
     assert valve.has_ended()
 
@@ -119,16 +114,33 @@ def test_the_last_watermark_of_a_channel_does_not_overtake_one_that_is_only_idle
 
 
 def test_an_ended_channel_sends_no_further_control_row() -> None:
-    valve = WatermarkValve([A, B], {A: ENDED, B: at(5)})
-    assert valve.missing() == [B]
+    valve = WatermarkValve([A, B], {A: ENDED, B: at(5)}, 5)
+    assert valve.open_channels() == {B}
     assert A in valve
     assert C not in valve
 
 
-def test_channels_without_control_row_are_missing() -> None:
-    valve = WatermarkValve([A, B, C], {})
-    valve.close(B, at(1))
-    assert valve.missing() == [A, C]
+def test_channels_without_control_row_are_as_they_were() -> None:
+    valve = WatermarkValve([A, B, C], {A: at(10), B: at(7), C: at(5)}, 5)
+    assert valve.close(C, at(20)) == 7
+    assert valve.close_silent() is None
+    assert not valve.is_idle()
+    assert WatermarkValve([A, B], {}).close_silent() is None
+
+
+def test_a_channel_that_was_idle_and_has_no_control_row_is_idle() -> None:
+    valve = WatermarkValve([A, B], {A: at(100), B: idle(5)}, 100)
+    assert valve.close(A, idle(150)) is None
+    assert valve.close_silent() == 150
+    assert valve.is_idle()
+
+
+def test_a_channel_without_control_row_has_caught_up_by_its_blocks_or_not_at_all() -> None:
+    for said, risen in ((99, 150), (100, None), (120, 120)):
+        valve = WatermarkValve([A, B], {A: at(100), B: at(50)}, 100)
+        valve.close(A, at(150))
+        assert valve.advance(B, said) == (120 if said == 120 else None)
+        assert valve.close_silent() == (None if said == 120 else risen)
 
 
 def test_a_subtask_is_idle_when_all_channels_that_have_not_ended_are() -> None:
@@ -141,14 +153,14 @@ def test_a_subtask_is_idle_when_all_channels_that_have_not_ended_are() -> None:
 
 
 def test_the_watermarks_of_a_block_keep_their_positions() -> None:
-    valve = WatermarkValve([A, B], {A: at(0), B: at(15)})
+    valve = WatermarkValve([A, B], {A: at(0), B: at(15)}, 0)
     assert valve.combine(A, [(0, 5), (3, 10), (7, 20), (9, 30)]) == [(0, 5), (3, 10), (7, 15)]
 
 
 @pytest.mark.parametrize("statuses", [{A: at(5), B: at(7)}, {A: idle(5), B: at(7)}, {A: ENDED, B: idle(7)}])
 def test_an_epoch_in_which_nothing_happens_leaves_everything_as_it_was(statuses: dict[int, ChannelStatus]) -> None:
-    valve = WatermarkValve([A, B], statuses)
-    before = valve.watermark
-    for channel in valve.missing():
-        assert valve.close(channel, statuses[channel]) is None
-    assert next_epoch(valve).watermark == before
+    for is_told in (True, False):
+        valve = WatermarkValve([A, B], statuses, 5 if statuses[A] == at(5) else 7)
+        for channel in valve.open_channels() if is_told else ():
+            assert valve.close(channel, statuses[channel]) is None
+        assert valve.close_silent() is None

@@ -1,4 +1,4 @@
-"""How an epoch's dispatches reach its tasks."""
+"""What goes to the tasks of an epoch, and what comes back."""
 
 from __future__ import annotations
 
@@ -7,46 +7,25 @@ from typing import Any, cast
 import pytest
 
 from penstock._engine.plan.epoch_plan import EpochPlan
-from penstock._engine.protocol.control import LevelDispatch, SubtaskDispatch, decode
+from penstock._engine.protocol.control import JobDispatch, LevelDispatch, SubtaskDispatch
 from penstock._engine.runtime.row_buffer import ExchangeRow, record_batch
 from penstock._engine.spark.epoch import (
     SparkEpochRunner,
     answers,
+    checked_dispatches,
     collect,
-    pack_dispatches,
-    unpack_dispatch,
     words_of_spark,
 )
 from penstock._engine.spark.session import SparkHandle
 from penstock.errors import InternalError, SparkGoneError
 
-
-def dispatch(level: int) -> LevelDispatch:
-    slots = ((SubtaskDispatch(level, 0), SubtaskDispatch(level, 2)), (SubtaskDispatch(level, 1),))
-    return LevelDispatch(
-        "0" * 32, "job", "run", 0, 7, level, slots, (2, 2), {level: 0}, b"\x00\xff", None, "checkpoints"
-    )
-
-
-def test_each_level_finds_its_own_dispatch_in_the_job_property() -> None:
-    packed = pack_dispatches(EpochPlan(7, 1, (dispatch(0), dispatch(1))))
-    for level in (0, 1):
-        assert decode(unpack_dispatch(packed, level), LevelDispatch) == dispatch(level)
-
-
-def test_a_job_property_is_text_that_any_transport_takes() -> None:
-    assert pack_dispatches(EpochPlan(7, 1, (dispatch(0),))).isascii()
-
-
-def test_no_secret_is_in_the_job_property_which_spark_writes_to_its_event_log() -> None:
-    plan = EpochPlan(7, 1, (dispatch(0),), {"s3.secret-key": "hush"})
-    assert b"hush" not in unpack_dispatch(pack_dispatches(plan), 0)
-    assert "hush" not in repr(plan)
+JOB = JobDispatch("0" * 32, "job", "run", b"\x00\xff", None, "checkpoints")
+PLAN = EpochPlan(7, 1, JOB, (LevelDispatch(0, 7, 0, ((SubtaskDispatch(0, 0),),), (1,)),))
 
 
 def test_a_task_without_its_dispatch_says_what_hinders_it() -> None:
     with pytest.raises(InternalError, match="PYSPARK_PIN_THREAD"):
-        unpack_dispatch(None, 0)
+        checked_dispatches(None)
 
 
 def test_words_of_spark_have_what_a_python_worker_said_and_no_stack_of_the_jvm() -> None:
@@ -119,4 +98,4 @@ class GoneSession:
 def test_jvm_that_has_ended_is_told_as_such(error: Exception) -> None:
     runner = SparkEpochRunner(SparkHandle(cast("Any", GoneSession(error)), 1))
     with pytest.raises(SparkGoneError, match="latest"):
-        runner.run(EpochPlan(7, 1, (dispatch(0),)))
+        runner.run(PLAN)

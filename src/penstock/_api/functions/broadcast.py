@@ -1,4 +1,4 @@
-"""Functions of a stream and of one that is broadcast to all subtasks, which fills a map that they all have."""
+"""Functions of a stream and a broadcast stream, whose records reach all subtasks and fill a map on each."""
 
 from __future__ import annotations
 
@@ -23,60 +23,60 @@ KEY = TypeVar("KEY")
 
 
 class BaseBroadcastProcessFunction(TwoInputFunction):
-    """What both kinds of broadcast functions have.
+    """The base of both kinds of broadcast functions.
 
     Source: org.apache.flink.streaming.api.functions.co.BaseBroadcastProcessFunction.
     """
 
     class BaseContext(ABC):
-        """What a function can ask about the current record."""
+        """The context of the current record."""
 
         @abstractmethod
         def timestamp(self) -> int:
-            """Return the record's timestamp in milliseconds since the epoch; -2**63 when it has none."""
+            """Return the record's timestamp in milliseconds since the epoch; -2**63 if it has none."""
 
         @abstractmethod
         def current_processing_time(self) -> int:
-            """Return the clock's time in milliseconds since the epoch."""
+            """Return the processing time in milliseconds since the epoch."""
 
         @abstractmethod
         def current_watermark(self) -> int:
             """Return the watermark in milliseconds since the epoch; -2**63 before the first one."""
 
     class Context(BaseContext):
-        """What a function can ask, and change, at a broadcast record."""
+        """The context of a broadcast record, with writable broadcast state."""
 
         @abstractmethod
         def get_broadcast_state(self, state_descriptor: MapStateDescriptor) -> BroadcastState[Any, Any]:
             """Return a broadcast map.
 
             Args:
-                state_descriptor: One of those that were given to ``broadcast``.
+                state_descriptor: A descriptor that was given to ``broadcast``.
 
             Raises:
-                UnsupportedOperationError: It was not given to ``broadcast``.
+                UnsupportedOperationError: The descriptor was not given to ``broadcast``.
             """
 
     class ReadOnlyContext(BaseContext):
-        """What a function can ask at a record that is not broadcast."""
+        """The context of a record that is not broadcast, with read-only broadcast state."""
 
         @abstractmethod
         def get_broadcast_state(self, state_descriptor: MapStateDescriptor) -> ReadOnlyBroadcastState[Any, Any]:
-            """Return a broadcast map to be read; what was written here would be on this subtask alone.
+            """Return a broadcast map for reading; a change would exist on this subtask alone.
 
             Args:
-                state_descriptor: One of those that were given to ``broadcast``.
+                state_descriptor: A descriptor that was given to ``broadcast``.
 
             Raises:
-                UnsupportedOperationError: It was not given to ``broadcast``.
+                UnsupportedOperationError: The descriptor was not given to ``broadcast``.
             """
 
 
 class BroadcastProcessFunction(BaseBroadcastProcessFunction, Generic[IN1, IN2, OUT]):
-    """Any number of records out for each record of a stream, by what broadcast records have left in a map.
+    """Processes the records of a stream with the help of a map that broadcast records fill.
 
-    What is returned or yielded goes to the main output; a pair of an :class:`~penstock.datastream.OutputTag` and a
-    value goes to that side output. Which of a record and a broadcast record comes first is open.
+    Returned or yielded values go to the main output, and pairs of an :class:`~penstock.datastream.OutputTag` and a
+    value to that side output. The order between records and broadcast records is not defined.
 
     Source: org.apache.flink.streaming.api.functions.co.BroadcastProcessFunction.
 
@@ -94,14 +94,14 @@ class BroadcastProcessFunction(BaseBroadcastProcessFunction, Generic[IN1, IN2, O
     """
 
     class Context(BaseBroadcastProcessFunction.Context, ABC):
-        """What a function can ask, and change, at a broadcast record."""
+        """The context of a broadcast record, with writable broadcast state."""
 
     class ReadOnlyContext(BaseBroadcastProcessFunction.ReadOnlyContext, ABC):
-        """What a function can ask at a record that is not broadcast."""
+        """The context of a record that is not broadcast, with read-only broadcast state."""
 
     @abstractmethod
     def process_element(self, value: IN1, ctx: BroadcastProcessFunction.ReadOnlyContext) -> Iterable[OUT] | None:
-        """Return, or yield, what becomes of a record; None stands for nothing.
+        """Return or yield the results of a record; None means none.
 
         Args:
             value: The record.
@@ -110,9 +110,9 @@ class BroadcastProcessFunction(BaseBroadcastProcessFunction, Generic[IN1, IN2, O
 
     @abstractmethod
     def process_broadcast_element(self, value: IN2, ctx: BroadcastProcessFunction.Context) -> Iterable[OUT] | None:
-        """Return, or yield, what becomes of a broadcast record; None stands for nothing.
+        """Return or yield the results of a broadcast record; None means none.
 
-        Every subtask gets every one of them and has to do the same with it, also where several come in another order.
+        Every subtask gets every broadcast record and must handle it in the same way, whatever their order.
 
         Args:
             value: The broadcast record.
@@ -121,7 +121,7 @@ class BroadcastProcessFunction(BaseBroadcastProcessFunction, Generic[IN1, IN2, O
 
 
 class KeyedBroadcastProcessFunction(BaseBroadcastProcessFunction, Generic[KEY, IN1, IN2, OUT]):
-    """A broadcast function over a keyed stream: with keyed state and timers.
+    """A broadcast function of a keyed stream, with keyed state and timers.
 
     Source: org.apache.flink.streaming.api.functions.co.KeyedBroadcastProcessFunction.
 
@@ -143,7 +143,7 @@ class KeyedBroadcastProcessFunction(BaseBroadcastProcessFunction, Generic[KEY, I
     """
 
     class Context(BaseBroadcastProcessFunction.Context, ABC):
-        """What a function can ask, and change, at a broadcast record; there is no current key."""
+        """The context of a broadcast record, without a current key."""
 
         @abstractmethod
         def apply_to_keyed_state(
@@ -157,26 +157,26 @@ class KeyedBroadcastProcessFunction(BaseBroadcastProcessFunction, Generic[KEY, I
             """
 
     class ReadOnlyContext(BaseBroadcastProcessFunction.ReadOnlyContext, ABC):
-        """What a function can ask at a record of the keyed stream."""
+        """The context of a record of the keyed stream."""
 
         @abstractmethod
         def timer_service(self) -> TimerService:
-            """Return the clocks, and where timers of this key are set and deleted."""
+            """Return the clocks, and the timers of this key."""
 
         @abstractmethod
         def get_current_key(self) -> Any:
             """Return the key of the record or timer."""
 
     class OnTimerContext(ReadOnlyContext, ABC):
-        """What a function can ask about the current timer."""
+        """The context of the current timer."""
 
         @abstractmethod
         def time_domain(self) -> TimeDomain:
-            """Return which of the two clocks the timer belongs to."""
+            """Return the clock of the timer."""
 
     @abstractmethod
     def process_element(self, value: IN1, ctx: KeyedBroadcastProcessFunction.ReadOnlyContext) -> Iterable[OUT] | None:
-        """Return, or yield, what becomes of a record; None stands for nothing.
+        """Return or yield the results of a record; None means none.
 
         Args:
             value: The record.
@@ -185,9 +185,9 @@ class KeyedBroadcastProcessFunction(BaseBroadcastProcessFunction, Generic[KEY, I
 
     @abstractmethod
     def process_broadcast_element(self, value: IN2, ctx: KeyedBroadcastProcessFunction.Context) -> Iterable[OUT] | None:
-        """Return, or yield, what becomes of a broadcast record; None stands for nothing.
+        """Return or yield the results of a broadcast record; None means none.
 
-        Every subtask gets every one of them and has to do the same with it, also where several come in another order.
+        Every subtask gets every broadcast record and must handle it in the same way, whatever their order.
 
         Args:
             value: The broadcast record.
@@ -195,7 +195,7 @@ class KeyedBroadcastProcessFunction(BaseBroadcastProcessFunction, Generic[KEY, I
         """
 
     def on_timer(self, timestamp: int, ctx: KeyedBroadcastProcessFunction.OnTimerContext) -> Iterable[OUT] | None:
-        """Return, or yield, what comes of a timer; None stands for nothing.
+        """Return or yield the results of a timer; None means none.
 
         Args:
             timestamp: The time that the timer was set for, in milliseconds since the epoch.

@@ -1,4 +1,4 @@
-"""Functions that take part in checkpoints: those that keep operator state, and those that hear what became of them."""
+"""Functions that take part in checkpoints: they keep operator state, or are notified of completed checkpoints."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 class FunctionInitializationContext(ABC):
-    """What a function starts from.
+    """The state that a function starts from.
 
     Source: org.apache.flink.runtime.state.FunctionInitializationContext.
     """
@@ -22,20 +22,20 @@ class FunctionInitializationContext(ABC):
     def is_restored(self) -> bool:
         """Tell whether the function continues from a checkpoint; its state may still be empty, if it is new in the job.
 
-        True also within a run, where an epoch brings the subtask to another process.
+        True also within a run, after an epoch has moved the subtask to another process.
         """
 
     @abstractmethod
     def get_restored_checkpoint_id(self) -> int | None:
-        """Return the id of that checkpoint, None without one."""
+        """Return the id of that checkpoint; None without one."""
 
     @abstractmethod
     def get_operator_state_store(self) -> OperatorStateStore:
-        """Return where the operator state of the subtask is."""
+        """Return the operator state of the subtask."""
 
     @abstractmethod
     def get_keyed_state_store(self) -> KeyedStateStore:
-        """Return where keyed state is; there is no current key yet, and without ``key_by`` its methods raise."""
+        """Return the keyed state; there is no current key yet, and without ``key_by`` its methods raise."""
 
 
 class FunctionSnapshotContext(ABC):
@@ -46,7 +46,7 @@ class FunctionSnapshotContext(ABC):
 
     @abstractmethod
     def get_checkpoint_id(self) -> int:
-        """Return its id; ids rise, by more than 1 where a checkpoint came to nothing."""
+        """Return its id; ids rise, and skip checkpoints that did not complete."""
 
     @abstractmethod
     def get_checkpoint_timestamp(self) -> int:
@@ -54,12 +54,11 @@ class FunctionSnapshotContext(ABC):
 
 
 class CheckpointedFunction(ABC):
-    """Makes any function keep operator state: a second base beside MapFunction, ProcessFunction and the like.
+    """Lets any function keep operator state: a second base beside MapFunction, ProcessFunction and the like.
 
-    PyFlink has none; the names are those of Flink's Java API.
-
-    Between two checkpoints the function may gather what it needs in attributes. A function object that an epoch finds
-    behind its last checkpoint is dropped, and a new one starts from that, as after a failure.
+    PyFlink has no such class; the names are those of Flink's Java API. Between two checkpoints the function may keep
+    data in attributes. A function object that does not have the state of the last checkpoint is dropped, and a new one
+    is restored from it, as after a failure.
 
     Source: org.apache.flink.streaming.api.checkpoint.CheckpointedFunction, FLIP-147 for its end.
 
@@ -90,7 +89,7 @@ class CheckpointedFunction(ABC):
 
     @abstractmethod
     def initialize_state(self, context: FunctionInitializationContext) -> None:
-        """Ask for the state and take up what is in it; runs before ``open``.
+        """Get the state and restore from it; runs before ``open``.
 
         Args:
             context: Valid during this call only; states may be kept.
@@ -108,17 +107,16 @@ class CheckpointedFunction(ABC):
 
 
 class CheckpointListener(ABC):
-    """Lets any function hear of completed checkpoints: a second base beside MapFunction, ProcessFunction and the like.
+    """Notifies any function of completed checkpoints: a second base beside MapFunction, ProcessFunction and the like.
 
-    PyFlink has none; the names are those of Flink's Java API. Something outside that is to happen only once a
-    checkpoint covers it, such as an acknowledgement, has its place here. What a sink publishes has not: its committer
-    does that.
+    PyFlink has no such class; the names are those of Flink's Java API. Use it for external effects that a checkpoint
+    has to cover first, such as acknowledgements. Sinks publish through their committer instead.
 
-    Whatever object runs the subtask's next epoch hears, which may be another one than took part in the checkpoint, in
-    another process: what is to be done then belongs into operator state. One object hears of each checkpoint once, in
-    rising order; a call may be missing or, in another object, come again after a failure. So take one for all
-    checkpoints up to its id. After a restart nobody hears of the checkpoint that the job went on from. Neither keys nor
-    timers are at hand here, and nothing can be emitted.
+    The object that runs the subtask's next epoch is notified. That may be another object, in another process, than the
+    one that took part in the checkpoint, so the pending work belongs into operator state. An object is notified of each
+    checkpoint at most once, in rising order. A notification may be lost or, in another object, repeated after a
+    failure, so each one stands for all checkpoints up to its id. After a restart there is none for the checkpoint that
+    the job continues from. There is no current key, timers cannot be set, and nothing can be emitted.
 
     Source: org.apache.flink.api.common.state.CheckpointListener.
 
@@ -147,14 +145,14 @@ class CheckpointListener(ABC):
     def notify_checkpoint_complete(self, checkpoint_id: int) -> None:
         """Note that a checkpoint is durable; runs before the first record after it, or before ``close``.
 
-        An error fails the job, which resumes from that very checkpoint.
+        An error fails the job, which restarts from that checkpoint.
 
         Args:
-            checkpoint_id: Its id; ids rise, and one that is left out is covered by the next.
+            checkpoint_id: Its id; ids rise, and each covers the skipped ones before it.
         """
 
     def notify_checkpoint_aborted(self, checkpoint_id: int) -> None:  # noqa: B027 - most have nothing to undo
-        """Note that a checkpoint came to nothing; what it covered is read again, for the same id.
+        """Note that a checkpoint did not complete; its records are read again, for the same id.
 
         Args:
             checkpoint_id: Its id.

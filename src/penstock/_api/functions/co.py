@@ -1,4 +1,4 @@
-"""Functions of two connected streams: a method for the records of each, one life and, where keyed, one state."""
+"""Functions of two connected streams, with a method for each; on keyed streams both share the keyed state."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ KEY = TypeVar("KEY")
 
 
 class CoMapFunction(TwoInputFunction, Generic[IN1, IN2, OUT]):
-    """At most one record out for each record of either stream; None is no record, as in PyFlink.
+    """Maps each record of two streams to at most one record; None means none, as in PyFlink.
 
     Source: org.apache.flink.streaming.api.functions.co.CoMapFunction.
 
@@ -38,15 +38,15 @@ class CoMapFunction(TwoInputFunction, Generic[IN1, IN2, OUT]):
 
     @abstractmethod
     def map1(self, value: IN1) -> OUT:
-        """Return what becomes of a record of the first stream; None stands for nothing."""
+        """Return the result of a record of the first stream; None means none."""
 
     @abstractmethod
     def map2(self, value: IN2) -> OUT:
-        """Return what becomes of a record of the second stream; None stands for nothing."""
+        """Return the result of a record of the second stream; None means none."""
 
 
 class CoFlatMapFunction(TwoInputFunction, Generic[IN1, IN2, OUT]):
-    """Any number of records out for each record of either stream.
+    """Maps each record of two streams to any number of records.
 
     Source: org.apache.flink.streaming.api.functions.co.CoFlatMapFunction.
 
@@ -63,18 +63,18 @@ class CoFlatMapFunction(TwoInputFunction, Generic[IN1, IN2, OUT]):
 
     @abstractmethod
     def flat_map1(self, value: IN1) -> Iterable[OUT] | None:
-        """Return, or yield, what becomes of a record of the first stream; None stands for nothing."""
+        """Return or yield the results of a record of the first stream; None means none."""
 
     @abstractmethod
     def flat_map2(self, value: IN2) -> Iterable[OUT] | None:
-        """Return, or yield, what becomes of a record of the second stream; None stands for nothing."""
+        """Return or yield the results of a record of the second stream; None means none."""
 
 
 class CoProcessFunction(TwoInputFunction, Generic[IN1, IN2, OUT]):
-    """Any number of records out for each record of either stream, to the main output and to side outputs.
+    """Processes the records of two streams, with a main output and side outputs.
 
-    What is returned or yielded goes to the main output; a pair of an :class:`~penstock.datastream.OutputTag` and a
-    value goes to that side output. The watermark is the smaller one of the two streams.
+    Returned or yielded values go to the main output, and pairs of an :class:`~penstock.datastream.OutputTag` and a
+    value to that side output. The watermark is the smaller one of the two streams.
 
     Source: org.apache.flink.streaming.api.functions.co.CoProcessFunction.
 
@@ -88,7 +88,7 @@ class CoProcessFunction(TwoInputFunction, Generic[IN1, IN2, OUT]):
     """
 
     class Context(ABC):
-        """What a function can ask about the current record."""
+        """The context of the current record."""
 
         @abstractmethod
         def timer_service(self) -> TimerService:
@@ -96,11 +96,11 @@ class CoProcessFunction(TwoInputFunction, Generic[IN1, IN2, OUT]):
 
         @abstractmethod
         def timestamp(self) -> int:
-            """Return the record's timestamp in milliseconds since the epoch; -2**63 when it has none."""
+            """Return the record's timestamp in milliseconds since the epoch; -2**63 if it has none."""
 
     @abstractmethod
     def process_element1(self, value: IN1, ctx: CoProcessFunction.Context) -> Iterable[OUT] | None:
-        """Return, or yield, what becomes of a record of the first stream; None stands for nothing.
+        """Return or yield the results of a record of the first stream; None means none.
 
         Args:
             value: The record.
@@ -109,7 +109,7 @@ class CoProcessFunction(TwoInputFunction, Generic[IN1, IN2, OUT]):
 
     @abstractmethod
     def process_element2(self, value: IN2, ctx: CoProcessFunction.Context) -> Iterable[OUT] | None:
-        """Return, or yield, what becomes of a record of the second stream; None stands for nothing.
+        """Return or yield the results of a record of the second stream; None means none.
 
         Args:
             value: The record.
@@ -118,7 +118,7 @@ class CoProcessFunction(TwoInputFunction, Generic[IN1, IN2, OUT]):
 
 
 class KeyedCoProcessFunction(TwoInputFunction, Generic[KEY, IN1, IN2, OUT]):
-    """A process function over the records of one key of two streams, which share the key's state and timers.
+    """Processes the records of two keyed streams, which share the state and the timers of each key.
 
     Source: org.apache.flink.streaming.api.functions.co.KeyedCoProcessFunction.
 
@@ -136,7 +136,7 @@ class KeyedCoProcessFunction(TwoInputFunction, Generic[KEY, IN1, IN2, OUT]):
     """
 
     class Context(ABC):
-        """What a function can ask about the current record."""
+        """The context of the current record."""
 
         @abstractmethod
         def get_current_key(self) -> Any:
@@ -144,22 +144,22 @@ class KeyedCoProcessFunction(TwoInputFunction, Generic[KEY, IN1, IN2, OUT]):
 
         @abstractmethod
         def timer_service(self) -> TimerService:
-            """Return the clocks, and where timers of this key are set and deleted."""
+            """Return the clocks, and the timers of this key."""
 
         @abstractmethod
         def timestamp(self) -> int:
             """Return the timestamp of the record or timer in milliseconds since the epoch; -2**63 without one."""
 
     class OnTimerContext(Context):
-        """What a function can ask about the current timer."""
+        """The context of the current timer."""
 
         @abstractmethod
         def time_domain(self) -> TimeDomain:
-            """Return which of the two clocks the timer belongs to."""
+            """Return the clock of the timer."""
 
     @abstractmethod
     def process_element1(self, value: IN1, ctx: KeyedCoProcessFunction.Context) -> Iterable[OUT] | None:
-        """Return, or yield, what becomes of a record of the first stream; None stands for nothing.
+        """Return or yield the results of a record of the first stream; None means none.
 
         Args:
             value: The record.
@@ -168,7 +168,7 @@ class KeyedCoProcessFunction(TwoInputFunction, Generic[KEY, IN1, IN2, OUT]):
 
     @abstractmethod
     def process_element2(self, value: IN2, ctx: KeyedCoProcessFunction.Context) -> Iterable[OUT] | None:
-        """Return, or yield, what becomes of a record of the second stream; None stands for nothing.
+        """Return or yield the results of a record of the second stream; None means none.
 
         Args:
             value: The record.
@@ -176,7 +176,7 @@ class KeyedCoProcessFunction(TwoInputFunction, Generic[KEY, IN1, IN2, OUT]):
         """
 
     def on_timer(self, timestamp: int, ctx: KeyedCoProcessFunction.OnTimerContext) -> Iterable[OUT] | None:
-        """Return, or yield, what comes of a timer; None stands for nothing.
+        """Return or yield the results of a timer; None means none.
 
         Args:
             timestamp: The time that the timer was set for, in milliseconds since the epoch.

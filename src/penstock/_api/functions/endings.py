@@ -1,8 +1,8 @@
-"""Which methods of a function hear of the end of the input: `finish`, and `end_input` where there are two inputs.
+"""Finds the methods of a function that handle the end of the input: `finish`, and with two inputs `end_input`.
 
-PyFlink has neither, so a program of PyFlink's may have a helper of such a name. One counts if it can be called as the
-engine calls it: `finish` without parameters, `end_input` with one. Used where a function is added to a job, to refuse
-what would be lost in silence, and by the operators that call the methods.
+PyFlink has neither, so a PyFlink program may have a helper of that name. A method counts only with the parameters of
+the engine's call: `finish` has none, `end_input` has one. The builders use this module to refuse records that would be
+lost silently, and the operators to call the methods.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger(__name__)
 
-#: Kinds of functions that yield nothing: what they return is a result, a truth value or a key.
+#: Kinds of functions that yield no records: they return a result, a truth value or a key.
 _SILENT: Final = (
     MapFunction,
     FilterFunction,
@@ -41,12 +41,12 @@ _SILENT: Final = (
 )
 #: The parameters of the methods.
 _PARAMETERS: Final = {"finish": 0, "end_input": 1}
-#: What was warned about in this process: classes and methods.
+#: The classes and methods that this process has warned about.
 _warned: set[tuple[type, str]] = set()
 
 
 def ending(function: object, name: str) -> Callable[..., Iterable[Any] | None] | None:
-    """Return a method of a function that hears of an end; None where it has none that counts.
+    """Return a function's method for the end of an input; None if it has none with the right parameters.
 
     Args:
         function: The function, which may be a plain callable.
@@ -62,14 +62,14 @@ def ending(function: object, name: str) -> Callable[..., Iterable[Any] | None] |
 
 
 def check_endings(function: object, kinds: tuple[type[Function], ...]) -> None:
-    """Check the methods of a function that hear of its end, and warn once of those that do not count.
+    """Check a function's methods for the end of an input, and warn once of those with wrong parameters.
 
     Args:
         function: The function, which may be a plain callable.
-        kinds: What it is used as.
+        kinds: The kinds of function that it is used as.
 
     Raises:
-        UnsupportedOperationError: ``close`` yields, or a method that hears of an end yields where its kind does not.
+        UnsupportedOperationError: ``close`` yields, or such a method yields although its kind of function does not.
     """
     if not isinstance(function, Function):
         return
@@ -90,10 +90,10 @@ def check_endings(function: object, kinds: tuple[type[Function], ...]) -> None:
 
 
 def call_silent(function: object, name: str, *arguments: Any) -> None:
-    """Call a method that hears of an end where its kind yields nothing.
+    """Call a method for the end of an input of a function that yields no records.
 
     Raises:
-        UnsupportedOperationError: It returned a generator or another iterator, whose items would go nowhere.
+        UnsupportedOperationError: It returned a generator or another iterator, whose items would be lost.
     """
     method = ending(function, name)
     if method is not None and hasattr(method(*arguments), "__next__"):
@@ -117,7 +117,7 @@ def _counts(found: object, name: str) -> bool:
 
 
 def _is_generator(method: object) -> bool:
-    """Return whether a method returns something that has done nothing yet."""
+    """Tell whether a method is a generator function, which runs nothing when it is called."""
     return inspect.isgeneratorfunction(method) or _is_asynchronous(method)
 
 

@@ -1,4 +1,4 @@
-"""Process functions: one record at a time with its timestamp, side outputs and, on keyed streams, state and timers."""
+"""Process functions, with timestamps, side outputs and, on keyed streams, state and timers."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ KEY = TypeVar("KEY")
 
 
 class ProcessFunction(Function, Generic[IN, OUT]):
-    """Any number of records out for each record in, to the main output and to side outputs.
+    """Processes the records of a stream, with a main output and side outputs.
 
-    What is returned or yielded goes to the main output; a pair of an :class:`~penstock.datastream.OutputTag` and a
-    value goes to that side output.
+    Returned or yielded values go to the main output, and pairs of an :class:`~penstock.datastream.OutputTag` and a
+    value to that side output.
 
     Source: org.apache.flink.streaming.api.functions.ProcessFunction.
 
@@ -34,7 +34,7 @@ class ProcessFunction(Function, Generic[IN, OUT]):
     """
 
     class Context(ABC):
-        """What a function can ask about the current record."""
+        """The context of the current record."""
 
         @abstractmethod
         def timer_service(self) -> TimerService:
@@ -42,11 +42,11 @@ class ProcessFunction(Function, Generic[IN, OUT]):
 
         @abstractmethod
         def timestamp(self) -> int:
-            """Return the record's timestamp in milliseconds since the epoch; -2**63 when it has none."""
+            """Return the record's timestamp in milliseconds since the epoch; -2**63 if it has none."""
 
     @abstractmethod
     def process_element(self, value: IN, ctx: ProcessFunction.Context) -> Iterable[OUT] | None:
-        """Return, or yield, what becomes of a record; None stands for nothing.
+        """Return or yield the results of a record; None means none.
 
         Args:
             value: The record.
@@ -55,7 +55,7 @@ class ProcessFunction(Function, Generic[IN, OUT]):
 
 
 class KeyedProcessFunction(Function, Generic[KEY, IN, OUT]):
-    """A process function over the records of one key at a time, with keyed state and timers.
+    """Processes the records of a keyed stream, with keyed state and timers.
 
     Source: org.apache.flink.streaming.api.functions.KeyedProcessFunction.
 
@@ -74,7 +74,7 @@ class KeyedProcessFunction(Function, Generic[KEY, IN, OUT]):
     """
 
     class Context(ABC):
-        """What a function can ask about the current record."""
+        """The context of the current record."""
 
         @abstractmethod
         def get_current_key(self) -> Any:
@@ -82,22 +82,22 @@ class KeyedProcessFunction(Function, Generic[KEY, IN, OUT]):
 
         @abstractmethod
         def timer_service(self) -> TimerService:
-            """Return the clocks, and where timers of this key are set and deleted."""
+            """Return the clocks, and the timers of this key."""
 
         @abstractmethod
         def timestamp(self) -> int:
             """Return the timestamp of the record or timer in milliseconds since the epoch; -2**63 without one."""
 
     class OnTimerContext(Context):
-        """What a function can ask about the current timer."""
+        """The context of the current timer."""
 
         @abstractmethod
         def time_domain(self) -> TimeDomain:
-            """Return which of the two clocks the timer belongs to."""
+            """Return the clock of the timer."""
 
     @abstractmethod
     def process_element(self, value: IN, ctx: KeyedProcessFunction.Context) -> Iterable[OUT] | None:
-        """Return, or yield, what becomes of a record; None stands for nothing.
+        """Return or yield the results of a record; None means none.
 
         Args:
             value: The record.
@@ -105,7 +105,7 @@ class KeyedProcessFunction(Function, Generic[KEY, IN, OUT]):
         """
 
     def on_timer(self, timestamp: int, ctx: KeyedProcessFunction.OnTimerContext) -> Iterable[OUT] | None:
-        """Return, or yield, what comes of a timer; None stands for nothing.
+        """Return or yield the results of a timer; None means none.
 
         Timers of one clock fire in the order of their times. A timer that is set or deleted here counts at once.
 

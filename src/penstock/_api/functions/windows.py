@@ -1,4 +1,4 @@
-"""Functions that see all records of one key in one window."""
+"""Functions of all records of one key in one window."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ W2 = TypeVar("W2")
 
 
 class WindowFunction(Function, Generic[IN, OUT, KEY, W]):
-    """Any number of records out for each window of a key.
+    """Makes any number of records of the contents of a window of a key.
 
-    What is returned or yielded goes to the main output; a pair of an :class:`~penstock.datastream.OutputTag` and a
-    value goes to that side output.
+    Returned or yielded values go to the main output, and pairs of an :class:`~penstock.datastream.OutputTag` and a
+    value to that side output.
 
     Source: org.apache.flink.streaming.api.functions.windowing.WindowFunction.
 
@@ -34,20 +34,20 @@ class WindowFunction(Function, Generic[IN, OUT, KEY, W]):
 
     @abstractmethod
     def apply(self, key: KEY, window: W, inputs: Iterable[IN]) -> Iterable[OUT] | None:
-        """Return, or yield, what becomes of a window; runs each time that the window fires.
+        """Return or yield the results of a window; runs each time the window fires.
 
         Args:
             key: The key of the records.
             window: The window.
-            inputs: Its records in the order of their arrival; one, when it was reduced or aggregated before.
+            inputs: Its records in the order of arrival, or the one result of a reduce or aggregate function.
         """
 
 
 class ProcessWindowFunction(Function, Generic[IN, OUT, KEY, W]):
-    """Any number of records out for each window of a key, with the window's context.
+    """Makes any number of records of the contents of a window of a key, with access to the window's context.
 
-    What is returned or yielded goes to the main output; a pair of an :class:`~penstock.datastream.OutputTag` and a
-    value goes to that side output.
+    Returned or yielded values go to the main output, and pairs of an :class:`~penstock.datastream.OutputTag` and a
+    value to that side output.
 
     Source: org.apache.flink.streaming.api.functions.windowing.ProcessWindowFunction.
 
@@ -58,7 +58,7 @@ class ProcessWindowFunction(Function, Generic[IN, OUT, KEY, W]):
     """
 
     class Context(ABC, Generic[W2]):
-        """What a function can ask about the current window."""
+        """The context of the current window."""
 
         @abstractmethod
         def window(self) -> W2:
@@ -66,7 +66,7 @@ class ProcessWindowFunction(Function, Generic[IN, OUT, KEY, W]):
 
         @abstractmethod
         def current_processing_time(self) -> int:
-            """Return the clock's time in milliseconds since the epoch."""
+            """Return the processing time in milliseconds since the epoch."""
 
         @abstractmethod
         def current_watermark(self) -> int:
@@ -84,16 +84,16 @@ class ProcessWindowFunction(Function, Generic[IN, OUT, KEY, W]):
     def process(
         self, key: KEY, context: ProcessWindowFunction.Context[W], elements: Iterable[IN]
     ) -> Iterable[OUT] | None:
-        """Return, or yield, what becomes of a window; runs each time that the window fires.
+        """Return or yield the results of a window; runs each time the window fires.
 
         Args:
             key: The key of the records.
             context: Valid during this call only.
-            elements: Its records in the order of their arrival; one, when it was reduced or aggregated before.
+            elements: Its records in the order of arrival, or the one result of a reduce or aggregate function.
         """
 
     def clear(self, context: ProcessWindowFunction.Context[W]) -> None:
-        """Release what the function holds for a window that is over.
+        """Release the function's state of a window that has ended.
 
         Args:
             context: Valid during this call only.

@@ -1,4 +1,4 @@
-"""State descriptors: the name and the rules by which a function asks for its state."""
+"""State descriptors: the name and the settings of a state."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ if TYPE_CHECKING:
 
 
 class StateDescriptor:
-    """The name of a state and what it is to hold.
+    """The name and the type of a state.
 
-    The name is what finds the state again after a failure or in a savepoint; it is unique within one function.
+    The name identifies the state after a failure and in a savepoint; it is unique within one function.
 
     Args:
         name: The name.
-        type_info: The type of what it holds; may be left out.
+        type_info: The type of its values; optional.
 
     Source: org.apache.flink.api.common.state.StateDescriptor.
     """
@@ -39,17 +39,17 @@ class StateDescriptor:
         """Let values expire.
 
         Args:
-            ttl_config: When and how.
+            ttl_config: When values expire.
         """
         self.ttl_config = ttl_config
 
 
 class ValueStateDescriptor(StateDescriptor):
-    """Asks for one value per key.
+    """Describes a state of one value per key.
 
     Args:
         name: The name of the state.
-        value_type_info: The type of the value; may be left out.
+        value_type_info: The type of the value; optional.
 
     Source: org.apache.flink.api.common.state.ValueStateDescriptor.
 
@@ -63,11 +63,11 @@ class ValueStateDescriptor(StateDescriptor):
 
 
 class ListStateDescriptor(StateDescriptor):
-    """Asks for one list per key.
+    """Describes a state of one list per key.
 
     Args:
         name: The name of the state.
-        elem_type_info: The type of the list's elements; may be left out.
+        elem_type_info: The type of the list's elements; optional.
 
     Source: org.apache.flink.api.common.state.ListStateDescriptor.
     """
@@ -77,12 +77,12 @@ class ListStateDescriptor(StateDescriptor):
 
 
 class MapStateDescriptor(StateDescriptor):
-    """Asks for one map per key, or for a broadcast map.
+    """Describes a state of one map per key, or a broadcast map.
 
     Args:
         name: The name of the state.
-        key_type_info: The type of the map's keys; may be left out.
-        value_type_info: The type of the map's values; may be left out.
+        key_type_info: The type of the map's keys; optional.
+        value_type_info: The type of the map's values; optional.
 
     Source: org.apache.flink.api.common.state.MapStateDescriptor.
     """
@@ -94,12 +94,12 @@ class MapStateDescriptor(StateDescriptor):
 
 
 class ReducingStateDescriptor(StateDescriptor):
-    """Asks for one value per key that a reduce function adds to.
+    """Describes a state of one value per key, to which a reduce function adds.
 
     Args:
         name: The name of the state.
         reduce_function: A ReduceFunction, or a callable of two values.
-        type_info: The type of the value; may be left out.
+        type_info: The type of the value; optional.
 
     Raises:
         TypeError: The function is neither.
@@ -122,12 +122,12 @@ class ReducingStateDescriptor(StateDescriptor):
 
 
 class AggregatingStateDescriptor(StateDescriptor):
-    """Asks for one accumulator per key that an aggregate function adds to.
+    """Describes a state of one accumulator per key, to which an aggregate function adds.
 
     Args:
         name: The name of the state.
         agg_function: The function.
-        state_type_info: The type of the accumulator; may be left out.
+        state_type_info: The type of the accumulator; optional.
 
     Raises:
         TypeError: The function is no AggregateFunction.
@@ -160,7 +160,7 @@ class _CallableReduce(ReduceFunction[Any]):
 
 
 def as_reduce_function(function: object) -> ReduceFunction[Any]:
-    """Return a reduce function as an object; raises TypeError for what is none."""
+    """Return a reduce function as an object; raise TypeError if it is none."""
     if isinstance(function, ReduceFunction):
         return cast("ReduceFunction[Any]", function)
     if not callable(function):

@@ -1,4 +1,4 @@
-"""Where functions get operator state: state of a subtask, whatever the keys of its records."""
+"""Access to operator state, which belongs to a subtask and not to a key."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ if TYPE_CHECKING:
 
 
 class OperatorStateStore(ABC):
-    """The operator state of one subtask; PyFlink has the broadcast state alone.
+    """The operator state of one subtask; PyFlink has only broadcast state.
 
-    The kinds differ in what happens to them when the job resumes with another number of subtasks.
+    The kinds differ in how they are redistributed when the parallelism changes.
 
     Source: org.apache.flink.api.common.state.OperatorStateStore.
     """
 
     @abstractmethod
     def get_list_state(self, state_descriptor: ListStateDescriptor) -> ListState[Any]:
-        """Return a list of this subtask; its items are dealt out in turn to another number of subtasks.
+        """Return a list of this subtask; after rescaling its items are dealt round-robin to the new subtasks.
 
-        A subtask that has finished leaves no items, as in Flink.
+        A finished subtask leaves no items, as in Flink.
 
         Args:
             state_descriptor: The name of the list, unique within the function.
@@ -35,10 +35,11 @@ class OperatorStateStore(ABC):
 
     @abstractmethod
     def get_union_list_state(self, state_descriptor: ListStateDescriptor) -> ListState[Any]:
-        """Return a list that starts with the items of all subtasks, in one order for all of them.
+        """Return a list that starts with the items of all subtasks, in the same order for all of them.
 
-        Each subtask saves what it has added, or put in the place of all. Items of finished subtasks stay. All subtasks
-        have to start from one checkpoint for that, so a function with such a list is recreated for each epoch.
+        Each subtask saves the items that it has added, or with which it has replaced all items. Items of finished
+        subtasks stay. All subtasks have to start from one checkpoint, so a function with such a list is recreated for
+        each epoch.
 
         Args:
             state_descriptor: The name of the list, unique within the function.
@@ -49,7 +50,7 @@ class OperatorStateStore(ABC):
 
     @abstractmethod
     def get_broadcast_state(self, state_descriptor: MapStateDescriptor) -> BroadcastState[Any, Any]:
-        """Return a map that is to be the same on all subtasks; a new subtask gets the one of another.
+        """Return a map that must be the same on all subtasks; a new subtask gets a copy of another's.
 
         Args:
             state_descriptor: The name of the map, unique within the function.

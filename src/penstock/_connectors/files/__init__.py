@@ -1,1 +1,1 @@
-"""Files as source and as sink, on local disks and in object stores."""
+"""The file source and the file sink, on local disks and in object stores."""

@@ -1,7 +1,7 @@
-"""Which names a bucket of the file sink can have: those that the place can hold, and that readers of the folder see.
+"""Checks the names of the file sink's buckets: the target must allow them, and readers of the folder must see them.
 
-They are looked at before anything of a block of records is written. What is refused here would otherwise be an error of
-the operating system in the midst of an epoch, a folder elsewhere, or files that every reader passes over.
+All names of a block are checked before any record is written. A refused name would otherwise be an error of the
+operating system in the middle of an epoch, a folder elsewhere, or files that every reader skips.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ from penstock.errors import BucketNameError
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-#: Bytes of a name on the file systems of Linux, macOS and Windows, and of all names of a path.
+#: The longest name on the file systems of Linux, macOS and Windows, in bytes.
 _LONGEST_NAME: Final = 255
 _LONGEST_PATH: Final = 4095
-#: Bytes of a key in S3, Google Cloud Storage and Azure.
+#: The longest key in S3, Google Cloud Storage and Azure, in bytes.
 _LONGEST_KEY: Final = 1024
 #: Stores whose names must not end in a dot.
 _NO_DOT_BEHIND: Final = frozenset({"az", "adl", "abfs", "abfss"})
@@ -26,21 +26,21 @@ _WAY_OUT: Final = "let the bucket assigner return another"
 
 
 def folder_of(base_path: str, bucket_id: str) -> str:
-    """Return the folder of a bucket; slashes too many and dots between them mean nothing, as on disks."""
+    """Return the folder of a bucket; repeated slashes and single dots are ignored, as on disks."""
     names = [name for name in bucket_id.split("/") if name not in {"", "."}]
     return "/".join([base_path.rstrip("/"), *names]) or "/"
 
 
 def check_buckets(base_path: str, bucket_ids: Iterable[str], longest_file_name: int) -> None:
-    """Make sure that buckets can be.
+    """Check the ids of buckets.
 
     Args:
         base_path: The sink's folder.
-        bucket_ids: What the bucket assigner has returned.
-        longest_file_name: Bytes of the longest name of a file in there.
+        bucket_ids: The ids from the bucket assigner.
+        longest_file_name: The length in bytes of the longest file name in a bucket.
 
     Raises:
-        BucketNameError: One of them cannot.
+        BucketNameError: One of them is not allowed.
     """
     for bucket_id in bucket_ids:
         reason = _flaw(base_path, bucket_id, longest_file_name)

@@ -1,4 +1,4 @@
-"""Publishes the file sink's parts, and removes what attempts that do not count have staged."""
+"""Publishes the file sink's parts, and removes the staged segments of void attempts."""
 
 from __future__ import annotations
 
@@ -26,33 +26,33 @@ _LOG = logging.getLogger(__name__)
 
 
 class FileCommitter(Committer[FileCommittable]):
-    """Gives finished parts their final names; repeating it at any point changes nothing.
+    """Gives finished parts their final names; it may be interrupted and repeated at any point.
 
-    An attempt that was killed, or whose epoch was void in the end, leaves staged segments behind. They are removed
-    after the first commit and at the end of the job, because it takes a look at all files of the folder.
+    An attempt that was killed or void leaves staged segments behind. They are removed only after the first commit and
+    at the end of the job, because that lists all files of the folder.
 
-    A checkpoint that the job was started from may list parts of another job, or of a run that this one does not go on
-    from. They are published under the names that they have, so that they are there once, whoever of the two comes
-    first; what is staged of them is the other's to remove.
+    A checkpoint that the job was started from may list parts of another job, or of a run that this one does not
+    continue. They are published under their chosen names, so they exist once, whichever job is first; their staged
+    segments are the other job's to remove.
 
     Args:
         base_path: The sink's folder.
-        context: The committer's surroundings.
+        context: The committer's context.
     """
 
     def __init__(self, base_path: str, context: CommitterInitContext) -> None:
         self._base_path = base_path
         self._job_id, self._sink = context.job_id, sink_name(context.operator_uid)
         self._runs = frozenset((*context.earlier_runs, context.run_id))
-        #: The last checkpoint that was committed, and the attempts that its unfinished parts need.
+        #: The last committed checkpoint, and the attempts whose segments its unfinished parts need.
         self._committed: tuple[int, frozenset[str]] | None = None
 
     def commit(self, requests: Collection[CommitRequest[FileCommittable]]) -> None:
         """Publish parts in their order.
 
         Raises:
-            SinkFileError: Another file has the name of a part, or the disk does not take it.
-            LostCommittableError: What was staged of a part is gone before its first try.
+            SinkFileError: Another file has the name of a part, or the disk refuses it.
+            LostCommittableError: A staged segment of a part is missing at its first try.
         """
         checkpoint_id, held = 0, frozenset[str]()
         for request in requests:
@@ -81,7 +81,7 @@ class FileCommitter(Committer[FileCommittable]):
             raise not_written(part.target, error) from error
 
     def _check_staged(self, request: CommitRequest[FileCommittable], part: FinishedPart) -> None:
-        """Make sure that all bytes of a part are there; what an earlier try may have published need not be."""
+        """Check that all bytes of a part are staged, unless an earlier try may have published it."""
         sizes = {segment: filesystem_of(segment).size_of(segment) for segment in part.segments}
         missing = [segment for segment, size in sizes.items() if size is None]
         found = sum(size or 0 for size in sizes.values())
@@ -99,7 +99,7 @@ class FileCommitter(Committer[FileCommittable]):
         if size is None and not request.may_be_committed:
             raise LostCommittableError(part.target, f"its folder is gone, or {', '.join(part.segments)}")
         if size is None:
-            # Committed before a crash and then taken away by a reader of the folder; there is nothing to repeat.
+            # It was committed before a crash and then moved by a reader of the folder; there is nothing to repeat.
             _LOG.warning("%s was published before and is gone since; it is not written again.", part.target)
         elif size != part.size:
             reason = (
@@ -109,10 +109,10 @@ class FileCommitter(Committer[FileCommittable]):
             raise SinkFileError(part.target, reason)
 
     def _sweep(self, checkpoint_id: int, held: frozenset[str]) -> None:
-        """Remove this sink's segments up to a checkpoint that was committed, but those that go on being written.
+        """Remove this sink's segments up to a committed checkpoint, except those of unfinished parts.
 
-        Those of runs that this one does not go on from are another job's, whatever its name and id. What a later
-        checkpoint publishes of them is in a part that was unfinished in this one, so its attempt is held.
+        Segments of runs that this one does not continue belong to another job, whatever its name and id. A segment that
+        a later checkpoint publishes is of a part that is unfinished in this one, so its attempt is held.
         """
         filesystem = filesystem_of(self._base_path)
         try:
@@ -125,10 +125,10 @@ class FileCommitter(Committer[FileCommittable]):
                     and segment.token not in held
                 ):
                     filesystem.delete(segment.path)
-        except Exception:  # noqa: BLE001 - what object stores raise differs, and the job goes on with its rubbish
+        except Exception:  # noqa: BLE001 - what object stores raise differs, and the job continues with its rubbish
             _LOG.warning("Staged files of failed attempts stay in %s", self._base_path, exc_info=True)
 
     def close(self) -> None:
-        """Remove what was left since the job started."""
+        """Remove the segments that were left since the job started."""
         if self._committed is not None:
             self._sweep(*self._committed)

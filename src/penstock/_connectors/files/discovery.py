@@ -1,8 +1,8 @@
-"""Which files a source reads, and since when.
+"""Decides which files a source reads, and when it takes them.
 
-A monitored folder is written to while it is looked at. A file is taken, that is cut into splits, when two looks have
-found it the same, so that what is half written waits. What was taken stays known for good: if it is another one later,
-that is an error, because what was read of it is out in the world.
+Others write to a monitored folder while it is listed. A file is taken, which means cut into splits, when two looks have
+found it the same, so half-written files wait. A taken file stays known for good: if it changes later, that is an error,
+because its records are published already.
 """
 
 from __future__ import annotations
@@ -31,11 +31,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Listing:
-    """What one look has found; times are of the monotonic clock.
+    """The result of one look; times are of the monotonic clock.
 
     Args:
         files: The files, each once.
-        skipped: What is no file, and why, by path.
+        skipped: By path: the reason why it is no file.
         begun_ms: When it began.
         ended_ms: When it ended.
     """
@@ -48,17 +48,17 @@ class Listing:
 
 @dataclass(frozen=True, slots=True)
 class NewFile:
-    """A file that is to be read, all of it or what was appended behind a byte."""
+    """A file to read: all of it, or the part that was appended after a byte."""
 
     status: FileStatus
     start: int = 0
-    #: The file that was followed under this name before, where that is nowhere any more.
+    #: The file that was followed under this name before and that no longer exists.
     in_place_of: FileStatus | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class WaitingFile:
-    """A file that may still be written, and how long it has been seen like this."""
+    """A file that may still be written, and the time since which it has not changed."""
 
     status: FileStatus
     unchanged_ms: int = 0
@@ -72,7 +72,7 @@ class FileSet:
         paths: Files, folders and globs.
         file_format: Cuts and reads them.
         splittable: Whether a file may be cut at all.
-        monitoring: How to look for new ones, None for a source that ends. What is monitored may stand for nothing yet.
+        monitoring: How to look for new files; None for a bounded source. Monitored paths need not exist yet.
         may_grow: Whether files may have grown since they were found.
         clock: The time in seconds, on the monotonic clock.
     """
@@ -88,7 +88,7 @@ class FileSet:
         """Return the files, each once, in the order of the paths and then by name.
 
         Raises:
-            SourceFileError: A path stands for nothing, and is not monitored.
+            SourceFileError: A path matches nothing, and is not monitored.
         """
         begun_ms = int(self.clock() * 1000)
         found: dict[str, FileStatus] = {}
@@ -111,12 +111,12 @@ class FileSet:
         return Listing(list(found.values()), skipped, begun_ms, int(self.clock() * 1000))
 
     def cut(self, new: NewFile, part_size: int) -> tuple[FileStatus, list[FilePart]]:
-        """Return a file as far as it is read now, and the parts of that.
+        """Return a file up to the end that is read now, and its parts.
 
         Raises:
-            SourceFileGoneError: It is gone.
+            SourceFileGoneError: The file no longer exists.
             SourceFileChangedError: It has changed since it was found.
-            SourceFileError: It can be seen to be corrupt.
+            SourceFileError: It is corrupt.
         """
         status, start = new.status, new.start
         found = FoundFile.of(status, may_grow=self.may_grow)
@@ -137,17 +137,17 @@ class FileSet:
         return self.may_grow and not is_compressed(status.path)
 
     def follows(self, status: FileStatus) -> bool:
-        """Tell whether what is appended to a file is read, too."""
+        """Tell whether appended bytes of a file are read as well."""
         return self.monitoring is not None and self.grows(status)
 
 
 class KnownFiles:
-    """What a source knows of files, from one look to the next.
+    """The files that a source knows, from one look to the next.
 
     Args:
-        files: Which files it reads.
-        taken: Those that it has taken, as they were then; None where an older checkpoint did not say how.
-        waiting: Those that are not taken yet.
+        files: The source's files.
+        taken: The taken files with their status; None if an older checkpoint has no status.
+        waiting: The files that are not taken yet.
     """
 
     def __init__(
@@ -159,10 +159,10 @@ class KnownFiles:
         self._looked_ms: int | None = None
 
     def new_in(self, listing: Listing) -> list[NewFile]:
-        """Return what is to be read now; what may still be written waits for the next look.
+        """Return the files to read now; files that may still be written wait for the next look.
 
         Raises:
-            SourceFileChangedError: A file that was taken is another one now.
+            SourceFileChangedError: A taken file has changed.
         """
         passed_ms = 0 if self._looked_ms is None else max(0, listing.begun_ms - self._looked_ms)
         self._looked_ms = listing.ended_ms
@@ -183,7 +183,7 @@ class KnownFiles:
         return new
 
     def _appended(self, status: FileStatus) -> list[NewFile]:
-        """Return what is to be read of a file that was taken before: nothing, or what was appended."""
+        """Return the appended part of a taken file, if there is one."""
         taken = self.taken[status.path]
         if taken is None or (taken.inode is None and taken == replace(status, inode=None)):
             self.taken[status.path] = status
@@ -203,7 +203,7 @@ class KnownFiles:
         return []
 
     def _waits(self, status: FileStatus, before: WaitingFile | None, passed_ms: int) -> WaitingFile | None:
-        """Return how a file goes on waiting, None for one that is to be taken."""
+        """Return the waiting file; None if it is to be taken now."""
         monitoring = self._files.monitoring
         if monitoring is None or self._files.follows(status):
             return None
@@ -211,14 +211,14 @@ class KnownFiles:
             at_once = monitoring.by_rename and status.size > 0
             return None if at_once else WaitingFile(status)
         unchanged_ms = before.unchanged_ms + passed_ms
-        # An empty file has nothing to read; what comes into it later would be a change.
+        # An empty file has nothing to read, and its first bytes would be a change.
         settled = status.size > 0 and unchanged_ms >= monitoring.stable_for_ms
         return None if settled else WaitingFile(status, unchanged_ms)
 
     def take(self, status: FileStatus) -> None:
-        """Keep in mind what is read of a file."""
+        """Remember the part of a file that is read."""
         self.taken[status.path] = status
 
     def wait(self, status: FileStatus) -> None:
-        """Look at a file again."""
+        """Let a file wait for the next look."""
         self.waiting[status.path] = WaitingFile(status)

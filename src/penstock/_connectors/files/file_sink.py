@@ -29,12 +29,12 @@ if TYPE_CHECKING:
 
 
 class FileSink(Sink[Any], SupportsWriterState[Any, "FileWriterState"], SupportsCommitter["FileCommittable"]):
-    """Writes each record once into files, which appear when the checkpoint of their last record is durable.
+    """Writes each record exactly once into files, which appear when the checkpoint of their last record is durable.
 
-    Files are in bucket folders below one path and called ``<prefix>-<unique>-<n><suffix>``. What is not complete has a
-    name that begins with a dot: readers of the folder never see it. A file of a row format may take in the records of
-    several checkpoints; one of a bulk format ends with each. What attempts that failed have left there is removed with
-    the first commit after the start of the job, and at its end.
+    Files are in bucket folders below one path and named ``<prefix>-<unique>-<n><suffix>``. Incomplete files have names
+    that begin with a dot, which readers of the folder skip. A file of a row format may hold the records of several
+    checkpoints; a file of a bulk format ends with each. Files of failed attempts are deleted with the first commit
+    after the start of the job, and at its end.
 
     Source: org.apache.flink.connector.file.sink.FileSink.
 
@@ -48,7 +48,7 @@ class FileSink(Sink[Any], SupportsWriterState[Any, "FileWriterState"], SupportsC
 
     @staticmethod
     def for_row_format(base_path: str, encoder: Encoder) -> FileSink.RowFormatBuilder:
-        """Begin a sink that writes record after record.
+        """Begin a sink that encodes record by record.
 
         Args:
             base_path: The folder, local or in an object store.
@@ -73,28 +73,28 @@ class FileSink(Sink[Any], SupportsWriterState[Any, "FileWriterState"], SupportsC
         return FileSink(replace(self._options, encoding=self._options.encoding.for_type(type_info)))
 
     def create_writer(self, context: WriterInitContext) -> FileWriter:
-        """Make a writer that begins with no file."""
+        """Make a writer without state."""
         return self.restore_writer(context, [])
 
     def restore_writer(self, context: WriterInitContext, recovered_state: Collection[FileWriterState]) -> FileWriter:
-        """Make a writer that continues the files that were not complete."""
+        """Make a writer that continues the incomplete files."""
         from penstock._connectors.files.writer import FileWriter
 
         return FileWriter(context, self._options, recovered_state)
 
     def create_committer(self, context: CommitterInitContext) -> FileCommitter:
-        """Make what publishes complete files."""
+        """Make the committer, which publishes complete files."""
         from penstock._connectors.files.committer import FileCommitter
 
         return FileCommitter(self._options.base_path, context)
 
     class BaseBuilder:
-        """What both builders have.
+        """The base of both builders.
 
         Args:
             base_path: The folder.
             encoding: Writes records.
-            rolling_policy: The policy to begin with.
+            rolling_policy: The default policy.
         """
 
         def __init__(
@@ -105,12 +105,12 @@ class FileSink(Sink[Any], SupportsWriterState[Any, "FileWriterState"], SupportsC
             )
 
         def with_bucket_assigner(self, bucket_assigner: BucketAssigner) -> Self:
-            """Set what chooses the folder of a record; by default one for each hour."""
+            """Set the assigner of a record's folder; by default there is one for each hour."""
             self._options = replace(self._options, bucket_assigner=bucket_assigner)
             return self
 
         def with_bucket_check_interval(self, interval: int) -> Self:
-            """Set how often the ages of files are looked at between checkpoints; at checkpoints they always are.
+            """Set how often the ages of files are checked between checkpoints, beside the check at each checkpoint.
 
             Args:
                 interval: Milliseconds.
@@ -125,10 +125,10 @@ class FileSink(Sink[Any], SupportsWriterState[Any, "FileWriterState"], SupportsC
             return self
 
         def with_max_open_buckets(self, buckets: int) -> Self:
-            """Set how many files each subtask has open at a time, 500 by default; ours.
+            """Set how many files each subtask has open at a time, 500 by default; not in Flink.
 
-            With more buckets than that, the file that was not written to for longest is closed, and opened again when a
-            record comes for it. One of a bulk format ends there, and the next record begins another.
+            With more buckets than that, the least recently written file is closed, and reopened for its next record. A
+            file of a bulk format ends there, and the next record begins another.
 
             Args:
                 buckets: The number of files; each takes a descriptor and the memory of its format.
@@ -143,12 +143,12 @@ class FileSink(Sink[Any], SupportsWriterState[Any, "FileWriterState"], SupportsC
             return self
 
         def with_output_file_config(self, output_file_config: OutputFileConfig) -> Self:
-            """Set what files are called."""
+            """Set the prefix and suffix of file names."""
             self._options = replace(self._options, file_config=output_file_config)
             return self
 
         def with_rolling_policy(self, rolling_policy: RollingPolicy) -> Self:
-            """Set what says when a file is complete."""
+            """Set the policy that decides when a file is complete."""
             self._options = replace(self._options, rolling_policy=rolling_policy)
             return self
 

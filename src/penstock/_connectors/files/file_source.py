@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class FileEnumeratorProvider:
-    """How the file source finds files; made by the static methods.
+    """How the file source finds files; use the static methods to create one.
 
     Source: ``pyflink.datastream.connectors.file_system.FileEnumeratorProvider``.
 
@@ -47,22 +47,22 @@ class FileEnumeratorProvider:
 
 @dataclass(frozen=True, slots=True)
 class FileSplitAssignerProvider:
-    """How parts of files are given to readers; made by the static method.
+    """How parts of files are assigned to readers; use the static method to create one.
 
     Source: ``pyflink.datastream.connectors.file_system.FileSplitAssignerProvider``.
     """
 
     @staticmethod
     def locality_aware_split_assigner() -> FileSplitAssignerProvider:
-        """Give parts to the readers that ask; which host a file is near to plays no role here."""
+        """Assign parts to the readers that request them; the hosts of files play no role here."""
         return FileSplitAssignerProvider()
 
 
 class FileSource(Source[Any, "FileSourceSplit", "FileCheckpoint"]):
-    """Reads files in parallel; made by its builders.
+    """Reads files in parallel; use a builder to create one.
 
-    Paths are files, folders or globs, local or in an object store. A folder stands for all files below it; names that
-    begin with ``.`` or ``_`` are passed over. Large files are read in parts where their format allows it.
+    Paths are files, folders or globs, local or in an object store. A folder means all files below it, except names that
+    begin with ``.`` or ``_``. Large files are read in parts if their format allows it.
 
     Source: org.apache.flink.connector.file.src.FileSource.
 
@@ -116,7 +116,7 @@ class FileSource(Source[Any, "FileSourceSplit", "FileCheckpoint"]):
         return Boundedness.BOUNDED if self._monitoring is None else Boundedness.CONTINUOUS_UNBOUNDED
 
     def get_produced_type(self) -> TypeInformation | None:
-        """Return the type that the format gives its records."""
+        """Return the type of the format's records."""
         return self._format.get_produced_type()
 
     @property
@@ -128,7 +128,7 @@ class FileSource(Source[Any, "FileSourceSplit", "FileCheckpoint"]):
         """Find the files.
 
         Raises:
-            SourceFileError: A path stands for nothing, or a file can be seen to be corrupt.
+            SourceFileError: A path matches nothing, or a file is corrupt.
         """
         from penstock._connectors.files.source import FileEnumerator
 
@@ -137,7 +137,7 @@ class FileSource(Source[Any, "FileSourceSplit", "FileCheckpoint"]):
     def restore_enumerator(
         self, enum_context: SplitEnumeratorContext[FileSourceSplit], checkpoint: FileCheckpoint
     ) -> FileEnumerator:
-        """Go on with the parts that no reader has."""
+        """Continue with the unassigned parts."""
         from penstock._connectors.files.source import FileEnumerator
 
         return FileEnumerator(enum_context, self._files(), checkpoint)
@@ -149,7 +149,7 @@ class FileSource(Source[Any, "FileSourceSplit", "FileCheckpoint"]):
         return FileReader(reader_context, self._format, may_grow=self._may_grow)
 
     def get_enumerator_checkpoint_serializer(self) -> FileCheckpointSerializer:
-        """Return what turns an enumerator's snapshot into bytes."""
+        """Return the serializer of the enumerator's snapshots."""
         from penstock._connectors.files.source_state import FileCheckpointSerializer
 
         return FileCheckpointSerializer()
@@ -177,12 +177,12 @@ class FileSourceBuilder:
         self._may_grow = False
 
     def read_appended_files(self) -> FileSourceBuilder:
-        """Read files of lines that others append to; ours.
+        """Read files of lines to which others append; not in Flink.
 
-        A source that ends reads each file as far as it was there when it was found. A line that had begun by then is
-        read to its end; what comes behind it is never read. A source that monitors goes on with what is appended: a
-        line counts once its end is there, and compressed files are not followed. Without this, a file that has changed
-        after it was found is an error.
+        A bounded source reads each file up to the length at which it was found. A line that had begun by then is read
+        to its end; later lines are never read. A monitoring source continues with appended lines once their ends are
+        written; compressed files are not followed. Without this setting, a file that has changed after it was found is
+        an error.
 
         Raises:
             TypeError: The format is not read line by line.
@@ -196,18 +196,18 @@ class FileSourceBuilder:
     def monitor_continuously(
         self, discovery_interval: Duration, *, stable_for: Duration | None = None, by_rename: bool = False
     ) -> FileSourceBuilder:
-        """Look for new files from time to time, and never end; a file that was read once is not read again.
+        """Look for new files periodically, and never end; each file is read once.
 
-        A folder, prefix or glob may stand for nothing for now. A file is read when two looks have found it the same
-        (size and time, ETag in object stores) and not empty; one that changes after that ends the job with an error.
-        One that is renamed is a new file, and one that is deleted stays known. ``stable_for`` and ``by_rename`` are
-        ours.
+        A folder, prefix or glob may match nothing at first. A file is read when two looks have found it the same (size
+        and time, ETag in object stores) and not empty; a later change ends the job with an error. A renamed file is a
+        new file, and a deleted file stays known. ``stable_for`` and ``by_rename`` are not in Flink.
 
         Args:
             discovery_interval: The time between two looks.
-            stable_for: How long a file has to stay the same; longer than its writer ever pauses. By default, from one
-                look to the next.
-            by_rename: Files are written elsewhere, or under a hidden name, and come by rename only: read each at once.
+            stable_for: How long a file must not change; choose more than the longest pause of its writer. By default,
+                from one look to the next.
+            by_rename: Whether files are written elsewhere, or under a hidden name, and renamed: then each is read at
+                once.
 
         Raises:
             TypeError: A time is no Duration.
@@ -217,7 +217,7 @@ class FileSourceBuilder:
         return self
 
     def process_static_file_set(self) -> FileSourceBuilder:
-        """Read the files that are there when the job starts, then end; this is the default."""
+        """Read the files that exist at the start of the job, then end; this is the default."""
         self._monitoring = None
         return self
 
@@ -227,7 +227,7 @@ class FileSourceBuilder:
         return self
 
     def set_split_assigner(self, split_assigner: FileSplitAssignerProvider) -> FileSourceBuilder:
-        """Set how parts are given to readers; there is one way."""
+        """Set how parts are assigned to readers; there is only one way."""
         del split_assigner
         return self
 
@@ -235,7 +235,7 @@ class FileSourceBuilder:
         """Return the source.
 
         Raises:
-            TypeError: Files should be followed in which not each line is a record.
+            TypeError: Growing files are to be followed in which a line is not always a record.
         """
         follows = self._monitoring is not None and self._may_grow
         if follows and isinstance(self._format, StreamFormat) and not self._format.lines_are_records:

@@ -1,7 +1,7 @@
-"""The places that files are in: local paths and object stores, behind one small interface.
+"""The interface to local files and object stores.
 
 The source lists and opens; the sink stages under a hidden name and publishes under the final one. Publishing may be
-repeated and interrupted at any point: the target is either not there or complete.
+interrupted and repeated at any point: the target either does not exist or is complete.
 """
 
 from __future__ import annotations
@@ -14,23 +14,22 @@ from typing import TYPE_CHECKING, Any, BinaryIO, Final, Protocol
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-#: What makes a path a glob.
+#: The characters that make a path a glob.
 MAGIC: Final = "*?["
 
 
 @dataclass(frozen=True, slots=True)
 class FileStatus:
-    """A file that was found: its path, its length in bytes and when it was last changed."""
+    """The status of a file: its path, its length in bytes and the time of its last change."""
 
     path: str
     size: int
     modified_ms: int
-    #: The store's name for these very bytes; None on disks, and in checkpoints of versions that did not keep it.
+    #: The object store's ETag; None on disks, and in checkpoints of older versions.
     etag: str | None = None
-    #: What its disk tells it by, whatever its name is; None in stores, and in checkpoints of versions that did not
-    #: keep it.
+    #: The inode on a disk; None in object stores, and in checkpoints of older versions.
     inode: int | None = None
-    #: Of a file that others append to: a digest of the bytes before ``size`` (`growing`).
+    #: For a growing file: a digest of the bytes before ``size`` (`growing`).
     tail: bytes | None = None
 
     def __setstate__(self, state: list[Any]) -> None:
@@ -40,7 +39,7 @@ class FileStatus:
             object.__setattr__(self, name, value)
 
     def differs_from(self, found: FileStatus) -> str | None:
-        """Return what is different in a file that was found earlier, None for nothing."""
+        """Return the difference to an earlier status as text; None without any."""
         if self.size != found.size:
             return f"it has {self.size} bytes, and had {found.size}"
         if self.etag is not None and found.etag is not None:
@@ -53,29 +52,29 @@ class FileStatus:
 
 
 class NotAFileError(FileNotFoundError):
-    """There is no file at a path, but something else; ``strerror`` says what, in a clause without a full stop."""
+    """The path is no file but something else; ``strerror`` says what, in a clause without a full stop."""
 
 
 def pass_over(path: str, reason: str) -> None:
-    """Do nothing about a path that is no file."""
+    """Ignore a path that is no file."""
 
 
 class FileSystem(Protocol):
-    """What the file source and the file sink need of a place; paths are whole paths, with their scheme."""
+    """A file system for the file source and the file sink; paths are complete, with their scheme."""
 
     def find(self, path: str, skip: Callable[[str, str], None] = pass_over) -> list[FileStatus]:
-        """Return the files that a path, folder or glob stands for, sorted by path.
+        """Return the files of a path, folder or glob, sorted by path.
 
-        A folder or glob stands for all files below it, but those with a name that begins with ``.`` or ``_``, or that
-        are in a folder with such a name, unless the glob itself asks for that name.
+        A folder or glob includes all files below it, except hidden ones: their name, or that of a folder above them,
+        begins with ``.`` or ``_`` and the glob does not ask for it.
 
         Args:
             path: The path.
-            skip: Told of each path below that is no file, or none any more, and why.
+            skip: Called for each path below that is no file, or no longer one, with the reason.
 
         Raises:
             NotAFileError: The path itself is no file and no folder.
-            FileNotFoundError: There is nothing.
+            FileNotFoundError: The path matches nothing.
         """
         ...
 
@@ -88,7 +87,7 @@ class FileSystem(Protocol):
         ...
 
     def open_again(self, found: FileStatus) -> BinaryIO:
-        """Open a file to which others append, also where it was renamed in its folder since it was found.
+        """Open a growing file, even if it was renamed in its folder since it was found.
 
         Raises:
             FileNotFoundError: It is gone; NotAFileError where there is another one in its place.
@@ -99,7 +98,7 @@ class FileSystem(Protocol):
         """Open a new file for writing, and make its folder.
 
         Raises:
-            FileExistsError: There is one already.
+            FileExistsError: The file exists already.
         """
         ...
 
@@ -108,7 +107,7 @@ class FileSystem(Protocol):
         ...
 
     def park(self, stream: BinaryIO) -> bool:
-        """Let go of a file made by ``create`` so that it takes no descriptor and little memory; it is not durable yet.
+        """Park a file made by ``create``, so that it takes no descriptor and little memory; it is not durable yet.
 
         Returns:
             False when nothing was done, because it would take too much; then ``finish`` it.
@@ -116,12 +115,12 @@ class FileSystem(Protocol):
         ...
 
     def unpark(self, path: str, stream: BinaryIO, size: int) -> BinaryIO:
-        """Open a file again of which ``park`` has let go, to write at its end.
+        """Reopen a parked file, to write at its end.
 
         Args:
             path: The file.
-            stream: What was parked.
-            size: How many bytes it had.
+            stream: The parked stream.
+            size: Its length in bytes.
 
         Raises:
             OSError: It is gone, or has another length.
@@ -129,11 +128,11 @@ class FileSystem(Protocol):
         ...
 
     def twin(self, folder: str) -> str | None:
-        """Return the folder that is there in place of one with a name that only looks otherwise, None without one."""
+        """Return the existing folder that the file system takes for this one despite another name; None without one."""
         ...
 
     def publish(self, staged: Sequence[str], target: str) -> bool:
-        """Make a file of one or several staged ones, in order; they stay behind until ``delete``.
+        """Make a file of one or several staged ones, in order; the staged ones stay until ``delete``.
 
         Returns:
             False when nothing was done: the target is there already, or a staged file is gone.
@@ -151,11 +150,11 @@ class FileSystem(Protocol):
         """
         ...
 
-    #: Whether to ask for a status costs next to nothing.
+    #: Whether reading a status is cheap.
     status_is_cheap: bool
 
     def status(self, path: str) -> FileStatus:
-        """Return how a file is now.
+        """Return the current status of a file.
 
         Raises:
             FileNotFoundError: It is gone; NotAFileError where there is something else.
@@ -163,11 +162,11 @@ class FileSystem(Protocol):
         ...
 
     def size_of(self, path: str) -> int | None:
-        """Return the length of a file in bytes, None when it is not there."""
+        """Return the length of a file in bytes; None if it does not exist."""
         ...
 
     def delete(self, path: str) -> None:
-        """Delete a file, if it is there."""
+        """Delete a file if it exists."""
         ...
 
     def hidden_files(self, folder: str) -> Iterator[FileStatus]:
@@ -176,15 +175,14 @@ class FileSystem(Protocol):
 
 
 def is_hidden(name: str) -> bool:
-    """Tell whether a name is passed over by a source that reads a folder."""
+    """Tell whether a source that reads a folder skips a name."""
     return name.startswith((".", "_"))
 
 
 def is_passed_over(path: str, glob: str) -> bool:
-    """Tell whether a match of a glob is hidden, or is in a folder that is.
+    """Tell whether a match of a glob is hidden, or is in a hidden folder.
 
-    What stands before the first sign of the glob was asked for by name, and so is what a part of it that begins with
-    ``.`` or ``_`` matches.
+    Names before the first wildcard, and matches of a part that begins with ``.`` or ``_``, were asked for explicitly.
     """
     parts = glob.split("/")
     literal = next((place for place, part in enumerate(parts) if any(sign in part for sign in MAGIC)), len(parts))

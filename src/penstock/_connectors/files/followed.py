@@ -1,4 +1,4 @@
-"""Which of the files that are listed are those that are followed already, under whatever names."""
+"""Finds the followed files in a listing, also under new names."""
 
 from __future__ import annotations
 
@@ -17,9 +17,8 @@ if TYPE_CHECKING:
 
 
 class Followed(Enum):
-    """What there is under the name of a file that is followed."""
+    """What there is under the name of a file that is followed."""  #: The file, perhaps grown or cut.
 
-    #: The file, perhaps grown or cut.
     THERE = auto()
     #: Another file.
     REPLACED = auto()
@@ -28,13 +27,13 @@ class Followed(Enum):
 
 
 def take_new_names(taken: dict[str, FileStatus | None], files: Sequence[FileStatus]) -> set[str]:
-    """Know files that are followed by the names that they have now; returns names that are not to be looked at.
+    """Update the names of followed files; return the names to ignore.
 
-    These are second names: links, or the file was renamed while its folder was listed.
+    These are second names: links, or names of a file that was renamed while its folder was listed.
 
     Args:
-        taken: What was read of each file, by its name; changed.
-        files: Those files of a listing that are followed, where they can be.
+        taken: By name: the part of each file that was read; changed in place.
+        files: The files of a listing that can be followed.
     """
     known = _by_inode(taken)
     names = _one_name_each(taken, files)
@@ -56,7 +55,7 @@ def take_new_names(taken: dict[str, FileStatus | None], files: Sequence[FileStat
 
 
 def _by_inode(taken: Mapping[str, FileStatus | None]) -> dict[int | None, list[FileStatus]]:
-    """Return what is known by an inode; of inodes that were used again, the newest first."""
+    """Return the known files by inode; of a reused inode, the newest first."""
     known: dict[int | None, list[FileStatus]] = {}
     for before in taken.values():
         if before is not None and before.tail is not None:
@@ -65,7 +64,7 @@ def _by_inode(taken: Mapping[str, FileStatus | None]) -> dict[int | None, list[F
 
 
 def _one_name_each(taken: Mapping[str, FileStatus | None], files: Sequence[FileStatus]) -> dict[str, FileStatus]:
-    """Return files by one name each: the one by which it is known, or the first."""
+    """Return each file under one name: its known one, or the first."""
     chosen: dict[int, FileStatus] = {}
     for status in files:
         if status.inode is not None and (status.inode not in chosen or _has(taken, status)):
@@ -77,11 +76,11 @@ def state_of(status: FileStatus, taken: FileStatus) -> Followed:
     """Return what there is under the name of a file that is followed.
 
     Args:
-        status: What was found under its name.
-        taken: The file, and what was read of it.
+        status: The status found under its name.
+        taken: The followed file, and the part of it that was read.
 
     Raises:
-        SourceFileChangedError: It is the file, and what was read of it is not there any more.
+        SourceFileChangedError: It is the same file, but the part that was read has changed.
     """
     if taken.inode is None or status.inode is None:  # in a store, or as earlier versions knew it
         return Followed.THERE
@@ -108,7 +107,7 @@ def _has(taken: Mapping[str, FileStatus | None], status: FileStatus) -> bool:
 
 
 def _goes_on(status: FileStatus, before: FileStatus) -> bool | None:
-    """Tell whether a file holds what was read of one; None where it cannot be had any more."""
+    """Tell whether a file holds the part that was read of another; None if it cannot be opened any more."""
     if status.size < before.size:
         return False
     try:

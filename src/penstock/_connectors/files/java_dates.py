@@ -1,4 +1,4 @@
-"""Java's date patterns, as far as names of folders need them: ``yyyy-MM-dd--HH``."""
+"""Java's date patterns for names of folders, such as ``yyyy-MM-dd--HH``."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from datetime import datetime
 
-# Fixed: Python's own names would depend on the machine's locale.
+# Fixed, because Python's own names depend on the machine's locale.
 _DAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
 _MONTHS = (
     *("January", "February", "March", "April", "May", "June", "July"),
@@ -35,10 +35,10 @@ _NUMBERS: dict[str, Callable[[datetime], int]] = {
 
 
 def compile_pattern(pattern: str) -> Callable[[datetime], str]:
-    """Return what formats a time by a pattern of java.time.format.DateTimeFormatter.
+    """Return a function that formats a time by a pattern of java.time.format.DateTimeFormatter.
 
     Raises:
-        ValueError: The pattern has a letter or a quote that is not understood.
+        ValueError: The pattern has an unknown letter or an open quote.
 
     Example:
         >>> from datetime import datetime
@@ -50,7 +50,7 @@ def compile_pattern(pattern: str) -> Callable[[datetime], str]:
 
 
 def _part(pattern: str, run: str) -> Callable[[datetime], str]:
-    """Return what formats one run: quoted text, signs, or one letter repeated."""
+    """Return the formatter of one run: quoted text, punctuation, or one repeated letter."""
     if run[0] == "'":
         if len(run) == 1:
             msg = f"The date pattern {pattern!r} has a quote that does not end."

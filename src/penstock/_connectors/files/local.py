@@ -19,7 +19,7 @@ from penstock._connectors.files.walking import check_kind, find_files, status_of
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-# What link() says on file systems without hard links, and between two.
+# The errors of link() on file systems without hard links, and between two file systems.
 _NO_LINKS = {errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK, errno.EXDEV}
 
 
@@ -27,18 +27,18 @@ _BUFFER_BYTES = 1024 * 1024
 
 
 class LocalFileSystem:
-    """Files that ``open`` can open."""
+    """The local file system."""
 
     status_is_cheap = True
 
     def find(self, path: str, skip: Callable[[str, str], None] = pass_over) -> list[FileStatus]:
-        """Return the files that a path stands for; a path that exists is no glob, whatever its name."""
+        """Return the files of a path; an existing path is no glob, whatever its name."""
         return find_files(str(_local(path)), skip)
 
     def open(self, path: str) -> BinaryIO:
         """Open a file for reading."""
         local = str(_local(path))
-        try:  # to open a pipe would wait for its other end
+        try:  # opening a pipe would wait for its other end
             descriptor = os.open(local, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0))
         except OSError:
             status_of(local)  # knows more about links and sockets
@@ -51,7 +51,7 @@ class LocalFileSystem:
             raise
 
     def open_again(self, found: FileStatus) -> BinaryIO:
-        """Open a file that others append to: by its inode, under the name that it has in its folder now."""
+        """Open a growing file by its inode, under its current name in the folder."""
         asked = _local(found.path)
         try:
             stream = self.open(str(asked))
@@ -77,14 +77,14 @@ class LocalFileSystem:
         return local.open("xb", buffering=_BUFFER_BYTES)
 
     def finish(self, path: str, stream: BinaryIO) -> None:
-        """Close a file; its bytes and its name are on the disk then."""
+        """Close a file, and make its bytes and its name durable."""
         with stream:
             stream.flush()
             os.fsync(stream.fileno())
         _sync_folder(_local(path).parent)
 
     def park(self, stream: BinaryIO) -> bool:
-        """Close the file; what was written is the kernel's."""
+        """Close the file; the kernel has its bytes."""
         stream.close()
         return True
 
@@ -100,7 +100,7 @@ class LocalFileSystem:
         return again
 
     def twin(self, folder: str) -> str | None:
-        """Look for a folder whose name differs in case, where the file system does not tell the two apart."""
+        """Look for a folder whose name differs in case, on a file system that ignores case."""
         asked = _local(folder)
         if not asked.exists():
             return None
@@ -113,7 +113,7 @@ class LocalFileSystem:
         return next((str(asked.with_name(name)) for name in names if name.casefold() == asked.name.casefold()), None)
 
     def publish(self, staged: Sequence[str], target: str) -> bool:
-        """Link a single file, concatenate several; the target's name appears last and in one step."""
+        """Link a single file, or concatenate several; the target's name appears last and atomically."""
         final = _local(target)
         sources = [_local(path) for path in staged]
         published: bool | None = False
@@ -126,7 +126,7 @@ class LocalFileSystem:
             except FileNotFoundError:
                 # Another committer was faster: it deletes the staged files once the target stands.
                 published = False
-        # Also when an earlier try named it: that one may not have come this far, and the staged files go next.
+        # Also after an earlier try named it, which may not have synced it; the staged files are deleted next.
         if final.exists():
             _sync_folder(final.parent)
         if joins:
@@ -135,7 +135,7 @@ class LocalFileSystem:
         return bool(published)
 
     def duplicate(self, path: str, target: str) -> bool:
-        """Give a file a second name: none that was staged is ever changed."""
+        """Give a file a second name, because staged files are never changed."""
         final = _local(target)
         _make_folder(final.parent)
         if _link(_local(path), final) is None:
@@ -186,7 +186,7 @@ def _joined_prefix(final: Path) -> str:
 
 
 def _concatenate(sources: list[Path], final: Path) -> Path:
-    # The random part keeps apart two drivers that commit the same part at the same time.
+    # The random part distinguishes two drivers that commit the same part at the same time.
     joined = final.with_name(f"{_joined_prefix(final)}{uuid.uuid4().hex}")
     try:
         with joined.open("xb") as out:
@@ -195,14 +195,14 @@ def _concatenate(sources: list[Path], final: Path) -> Path:
                     shutil.copyfileobj(part, out, 1024 * 1024)
             out.flush()
             os.fsync(out.fileno())
-    except OSError:  # on a full disk it would be in its own way
+    except OSError:  # on a full disk it would block the next try
         joined.unlink(missing_ok=True)
         raise
     return joined
 
 
 def _link(source: Path, target: Path) -> bool | None:
-    """Give a file one more name unless that is taken, in one step; None where the file system has no such step."""
+    """Give a file one more name unless it is taken, atomically; return None if the file system cannot."""
     try:
         os.link(source, target)
     except FileExistsError:
@@ -215,7 +215,7 @@ def _link(source: Path, target: Path) -> bool | None:
 
 
 def _name_once(joined: Path, target: Path) -> bool:
-    """Give a file that was made for it its final name unless that is taken."""
+    """Give a joined file its final name unless it is taken."""
     linked = _link(joined, target)
     if linked is not None:
         return linked
@@ -227,13 +227,13 @@ def _name_once(joined: Path, target: Path) -> bool:
 
 
 def _make_folder(folder: Path) -> None:
-    """Make a folder that is durable, with those above it."""
+    """Make a durable folder, with its parents."""
     missing = [one for one in (folder, *folder.parents) if not one.exists()]
     folder.mkdir(parents=True, exist_ok=True)
     try:
         for one in missing:
             _sync_folder(one.parent)
-    except OSError:  # else the next try would find them, and take them for durable
+    except OSError:  # else the next try would find them and assume that they are durable
         for one in missing:
             with contextlib.suppress(OSError):
                 one.rmdir()

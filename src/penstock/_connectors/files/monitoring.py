@@ -17,8 +17,8 @@ class Monitoring:
 
     Args:
         interval_ms: The time between two looks.
-        stable_for_ms: How long a file has to stay the same, at least from one look to the next.
-        by_rename: Whether files come by rename only, and are complete when they are there.
+        stable_for_ms: How long a file must not change, at least from one look to the next.
+        by_rename: Whether files appear by rename only, and are complete then.
     """
 
     interval_ms: int
@@ -27,11 +27,11 @@ class Monitoring:
 
     @staticmethod
     def of(discovery_interval: Duration, stable_for: Duration | None, by_rename: bool) -> Monitoring:
-        """Return what a builder was told.
+        """Return the settings of a builder.
 
         Raises:
             TypeError: A time is no Duration.
-            ValueError: A time is not positive, or files that come by rename should wait.
+            ValueError: A time is not positive, or both settings are given.
         """
         interval_ms = millis_of("discovery_interval", discovery_interval)
         stable_for_ms = None if stable_for is None else millis_of("stable_for", stable_for)

@@ -1,4 +1,4 @@
-"""Object stores: ``s3://``, ``gs://``, ``az://`` and what else obstore knows; credentials come from the environment."""
+"""Object stores: ``s3://``, ``gs://``, ``az://`` and the others of obstore; credentials come from the environment."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ import errno
 import fnmatch
 import io
 import tempfile
-from functools import lru_cache
 from typing import TYPE_CHECKING, Any, BinaryIO, cast
 
 import obstore
-from obstore.store import from_url
+from obstore.exceptions import BaseError
 
 from penstock._connectors.files.filesystem import MAGIC, FileStatus, is_hidden, is_passed_over, pass_over
+from penstock._connectors.files.stores import store_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -21,15 +21,16 @@ if TYPE_CHECKING:
 
 _IN_MEMORY_BYTES = 16 * 1024 * 1024
 _READ_BYTES = 8 * 1024 * 1024
-#: What a file that is not written to for a while may keep in memory.
+#: The bytes that a parked file may keep in memory.
 _PARKED_BYTES = 256 * 1024
-#: Parts of one upload: S3 takes 10,000.
+#: The largest number of parts of one upload; S3 allows 10,000.
 _MOST_PARTS = 9000
-_PARTS_AT_ONCE = 6
+#: Bytes of an upload that are on their way at once, and in memory.
+_SENT_BYTES = 6 * _READ_BYTES
 
 
 class _RawObject(io.RawIOBase):
-    """An object as Python's buffered readers want it."""
+    """An object as a raw stream for Python's buffered readers."""
 
     def __init__(self, reader: ReadableFile) -> None:
         self._reader = reader
@@ -54,11 +55,11 @@ class _RawObject(io.RawIOBase):
 
 
 class ObjectFileSystem:
-    """Objects as files: a folder is a common prefix, and writing an object is one step anyway.
+    """Objects as files: a folder is a common prefix, and an object is written atomically.
 
     Args:
-        largest_copy: Bytes of the largest object that the store copies in one request. What is larger goes through this
-            process, in parts: 5 GiB in S3.
+        largest_copy: The largest object in bytes that the store copies in one request, 5 GiB in S3. Larger ones are
+            copied through this process, in parts.
     """
 
     status_is_cheap = False
@@ -67,8 +68,8 @@ class ObjectFileSystem:
         self._largest_copy = largest_copy
 
     def find(self, path: str, skip: Callable[[str, str], None] = pass_over) -> list[FileStatus]:
-        """Return the objects that a key, prefix or glob stands for."""
-        del skip  # whatever is listed is an object
+        """Return the objects of a key, prefix or glob."""
+        del skip  # everything that is listed is an object
         root, key = _split(path)
         prefix = key
         if any(sign in key for sign in MAGIC):
@@ -79,7 +80,7 @@ class ObjectFileSystem:
         return sorted(found, key=lambda status: status.path)
 
     def _list(self, root: str, prefix: str) -> Iterator[FileStatus]:
-        store = _store(root)
+        store = store_of(root)
         try:
             yield _status(root, obstore.head(store, prefix))
         except (FileNotFoundError, ValueError):
@@ -89,26 +90,28 @@ class ObjectFileSystem:
     def open(self, path: str) -> BinaryIO:
         """Open an object for reading."""
         root, key = _split(path)
-        return cast("BinaryIO", io.BufferedReader(_RawObject(obstore.open_reader(_store(root), key)), _READ_BYTES))
+        return cast("BinaryIO", io.BufferedReader(_RawObject(obstore.open_reader(store_of(root), key)), _READ_BYTES))
 
     def open_again(self, found: FileStatus) -> BinaryIO:
-        """Open the object: stores rename none."""
+        """Open the object; stores do not rename objects."""
         return self.open(found.path)
 
     def create(self, path: str) -> BinaryIO:
-        """Open a new object for writing; nothing is there before ``finish``."""
+        """Open a new object for writing, which exists after ``finish``."""
         del path
         return cast("BinaryIO", tempfile.SpooledTemporaryFile(_IN_MEMORY_BYTES))
 
     def finish(self, path: str, stream: BinaryIO) -> None:
-        """Upload what was written."""
+        """Upload the written bytes."""
         root, key = _split(path)
         with stream:
+            size = stream.seek(0, io.SEEK_END)
             stream.seek(0)
-            obstore.put(_store(root), key, stream)
+            part_bytes, at_once = _parts(size)
+            obstore.put(store_of(root, size), key, stream, chunk_size=part_bytes, max_concurrency=at_once)
 
     def park(self, stream: BinaryIO) -> bool:
-        """Keep what is small in memory; the rest had better be uploaded."""
+        """Keep a small file in memory; a larger one is better uploaded."""
         return stream.tell() <= _PARKED_BYTES
 
     def unpark(self, path: str, stream: BinaryIO, size: int) -> BinaryIO:
@@ -117,27 +120,39 @@ class ObjectFileSystem:
         return stream
 
     def twin(self, folder: str) -> str | None:
-        """Return None: stores tell all names apart."""
+        """Return None, because stores distinguish all names."""
         del folder
 
     def publish(self, staged: Sequence[str], target: str) -> bool:
         """Copy a single object, upload several as one; two committers would write the same bytes."""
-        root, key = _split(target)
-        store = _store(root)
         if self.size_of(target) is not None:
             return False
+        sizes = [self.size_of(path) for path in staged]
+        if None in sizes:
+            return False
+        size = sum(filter(None, sizes))
+        failure = self._make(staged, target, size)
+        found = self.size_of(target)
+        if found == size:  # also where the store is done, and its answer was late or lost
+            return True
+        if failure is not None and found is None and any(self.size_of(path) is None for path in staged):
+            return False  # another committer is done with them
+        has = "none" if found is None else found
+        reason = f"the store took {size} bytes and has {has}" if failure is None else str(failure).partition("\n")[0]
+        raise OSError(errno.EIO, reason) from failure
+
+    def _make(self, staged: Sequence[str], target: str, size: int) -> Exception | None:
+        """Make one object of others, and return what the store says against it: that need not be true."""
+        root, key = _split(target)
         keys = [_split(path)[1] for path in staged]
         try:
-            size = sum(obstore.head(store, each)["size"] for each in keys)
             if len(keys) == 1 and size <= self._largest_copy:
-                obstore.copy(store, keys[0], key)
+                obstore.copy(store_of(root, size), keys[0], key)
             else:
-                _concatenate(store, keys, key, size)
-        except FileNotFoundError:
-            return False
-        if (found := self.size_of(target)) != size:  # a store may say that it has done it; what is staged goes next
-            raise OSError(errno.EIO, f"the store took {size} bytes and has {'none' if found is None else found}")
-        return True
+                _concatenate(root, keys, key, size)
+        except (BaseError, OSError) as error:
+            return error
+        return None
 
     def duplicate(self, path: str, target: str) -> bool:
         """Copy an object within its bucket."""
@@ -148,23 +163,23 @@ class ObjectFileSystem:
         return True
 
     def status(self, path: str) -> FileStatus:
-        """Return how an object is now."""
+        """Return the current status of an object."""
         root, key = _split(path)
-        return _status(root, obstore.head(_store(root), key))
+        return _status(root, obstore.head(store_of(root), key))
 
     def size_of(self, path: str) -> int | None:
-        """Return the length of an object in bytes, None when it is not there."""
+        """Return the length of an object in bytes; None if it does not exist."""
         root, key = _split(path)
         try:
-            return obstore.head(_store(root), key)["size"]
+            return obstore.head(store_of(root), key)["size"]
         except FileNotFoundError:
             return None
 
     def delete(self, path: str) -> None:
-        """Delete an object, if it is there."""
+        """Delete an object if it exists."""
         root, key = _split(path)
         try:
-            obstore.delete(_store(root), key)
+            obstore.delete(store_of(root), key)
         except FileNotFoundError:
             return
 
@@ -175,10 +190,17 @@ class ObjectFileSystem:
                 yield status
 
 
-def _concatenate(store: Any, keys: list[str], target: str, size: int) -> None:
-    """Upload objects as one, which appears when all of it is there."""
+def _parts(size: int) -> tuple[int, int]:
+    """Return how many bytes each part of an upload has, and how many are sent at once."""
     part_bytes = max(_READ_BYTES, -(-size // _MOST_PARTS))
-    with obstore.open_writer(store, target, buffer_size=part_bytes, max_concurrency=_PARTS_AT_ONCE) as writer:
+    return part_bytes, max(1, _SENT_BYTES // part_bytes)
+
+
+def _concatenate(root: str, keys: list[str], target: str, size: int) -> None:
+    """Upload objects as one, which appears when it is complete."""
+    part_bytes, at_once = _parts(size)
+    store = store_of(root)
+    with obstore.open_writer(store_of(root, size), target, buffer_size=part_bytes, max_concurrency=at_once) as writer:
         written = 0
         for key in keys:
             reader = obstore.open_reader(store, key)  # one at a time: each keeps what it has read ahead
@@ -196,18 +218,13 @@ def _split(path: str) -> tuple[str, str]:
     return f"{scheme}://{bucket}", key.strip("/")
 
 
-@lru_cache(maxsize=32)
-def _store(root: str) -> Any:
-    return from_url(root)
-
-
 def _status(root: str, meta: Any) -> FileStatus:
     changed_ms = int(meta["last_modified"].timestamp() * 1000)
     return FileStatus(f"{root}/{meta['path']}", meta["size"], changed_ms, meta["e_tag"])
 
 
 def _belongs(key: str, wanted: str) -> bool:
-    """Tell whether an object is what was asked for, is below it, or matches it as a glob."""
+    """Tell whether an object has the wanted key, is below it, or matches it as a glob."""
     if key == wanted:
         return True
     if key.startswith(f"{wanted}/") or not wanted:

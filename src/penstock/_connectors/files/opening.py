@@ -1,4 +1,4 @@
-"""Which file system a path belongs to, and opening the files that a source has found."""
+"""Chooses the file system of a path, and opens the files that a source has found."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _WAY_OUT: Final = (
 
 
 def copy_file(source: str, target: str) -> None:
-    """Make a new file of the bytes of another, anywhere; when this returns it is durable.
+    """Copy a file durably, also between file systems.
 
     Raises:
         FileNotFoundError: The other one is gone.
@@ -41,10 +41,10 @@ def copy_file(source: str, target: str) -> None:
 
 
 def filesystem_of(path: str) -> FileSystem:
-    """Return the file system that a path belongs to: object stores by their scheme, else the local one."""
+    """Return the file system of a path: an object store by its scheme, else the local one."""
     if scheme_of(path) in {"", "file"}:
         return LocalFileSystem()
-    # Imported here, because obstore takes long to import, and local files do without it.
+    # Imported here, because importing obstore takes long, and local files do not need it.
     from penstock._connectors.files.object_store import ObjectFileSystem
 
     return ObjectFileSystem()
@@ -52,13 +52,13 @@ def filesystem_of(path: str) -> FileSystem:
 
 @dataclass(frozen=True, slots=True)
 class FoundFile:
-    """A file as formats see it (``InputFile``).
+    """A found file, as an ``InputFile`` for formats.
 
     Args:
         path: Where it is.
         size: Its length in bytes when it was found.
-        status: How it was then.
-        may_grow: It may be longer now; what was there is read.
+        status: Its status then.
+        may_grow: Whether it may be longer now; only the bytes that existed then are read.
     """
 
     path: str
@@ -68,7 +68,7 @@ class FoundFile:
 
     @classmethod
     def of(cls, status: FileStatus, *, may_grow: bool = False) -> FoundFile:
-        """Return what a listing has found."""
+        """Return the file of a listing's status."""
         return cls(status.path, status.size, status, may_grow and not is_compressed(status.path))
 
     def open(self) -> BinaryIO:
@@ -90,10 +90,10 @@ class FoundFile:
         return stream
 
     def check(self, *, while_reading: bool = False) -> None:
-        """Make sure that the file is the one that was found: positions in another one mean nothing.
+        """Check that the file is the one that was found, because positions in another one are meaningless.
 
         Args:
-            while_reading: More of it will be read; then a look that costs a request is left for the end.
+            while_reading: Whether more of it will be read, so that a check that costs a request waits for the end.
 
         Raises:
             SourceFileGoneError: The file is gone.
@@ -102,7 +102,7 @@ class FoundFile:
         filesystem = filesystem_of(self.path)
         if while_reading and not filesystem.status_is_cheap:
             return
-        # Under its name there may be another one by now. What is open is the one that was found.
+        # Another file may have its name by now, but the open one is the file that was found.
         renamed = self.may_grow and self.status.inode is not None
         with self._telling():
             try:
@@ -119,7 +119,7 @@ class FoundFile:
 
     @contextmanager
     def _telling(self) -> Generator[None]:
-        """Turn the errors of a file system into ours."""
+        """Translate the errors of a file system into Penstock's."""
         try:
             yield
         except FileNotFoundError as error:

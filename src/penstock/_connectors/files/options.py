@@ -1,4 +1,4 @@
-"""What a file sink was told, as its writers get it."""
+"""The options of a file sink, for its writers."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class FileSinkOptions:
-    """What a file sink was told.
+    """The options of a file sink.
 
     Args:
         base_path: The folder that the buckets are in.
         encoding: Writes records one by one (a row format) or whole files (a bulk format).
         bucket_assigner: Chooses the folder of a record.
         rolling_policy: Says when a file is complete.
-        file_config: What files are called.
-        bucket_check_interval_ms: How often ages are looked at between checkpoints.
-        max_open_buckets: How many files a writer has open at a time.
+        file_config: The names of files.
+        bucket_check_interval_ms: The interval of the age check between checkpoints.
+        max_open_buckets: The number of files that a writer has open at a time.
     """
 
     base_path: str

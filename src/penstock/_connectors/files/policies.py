@@ -1,4 +1,4 @@
-"""Where the file sink puts a record, when it begins a new file, and what files are called."""
+"""The file sink's policies: the folder of a record, the end of a file, and the names of files."""
 
 from __future__ import annotations
 
@@ -41,14 +41,14 @@ class BucketAssigner(ABC):
 
         Args:
             element: The record.
-            timestamp: Its time in milliseconds since the epoch, None without one.
-            processing_time_ms: The time now, in milliseconds since the epoch.
+            timestamp: Its timestamp in milliseconds since the epoch; None without one.
+            processing_time_ms: The current time in milliseconds since the epoch.
         """
 
     def get_bucket_ids(
         self, elements: list[Any], timestamps: Sequence[int | None] | None, processing_time_ms: int
     ) -> str | list[str]:
-        """Return the folder of each record of a block, or the one that all of them have."""
+        """Return the folder of each record of a block, or the single folder of all."""
         times = timestamps or [None] * len(elements)
         return [
             self.get_bucket_id(element, time, processing_time_ms) for element, time in zip(elements, times, strict=True)
@@ -61,14 +61,14 @@ class BucketAssigner(ABC):
 
     @staticmethod
     def date_time_bucket_assigner(format_str: str = "yyyy-MM-dd--HH", timezone_id: str | None = None) -> BucketAssigner:
-        """Put records into a folder named by the time at which they are written.
+        """Put records into a folder named after the time at which they are written.
 
         Args:
             format_str: Java's pattern for the name.
             timezone_id: Such as ``Europe/Stockholm``; the machine's own time zone by default.
 
         Raises:
-            ValueError: The pattern or the time zone is not known.
+            ValueError: The pattern or the time zone is unknown.
         """
         return _DateTimeBucketAssigner(format_str, timezone_id)
 
@@ -119,15 +119,15 @@ def _time_zone(timezone_id: str | None) -> tzinfo | None:
 
 @dataclass(frozen=True, slots=True)
 class PartFileInfo:
-    """What a rolling policy knows of the file being written.
+    """The properties of an open file for a rolling policy.
 
     Source: org.apache.flink.streaming.api.functions.sink.filesystem.PartFileInfo.
 
     Args:
         bucket_id: The folder.
-        size: Bytes so far.
-        creation_time_ms: When its first record came, in milliseconds since the epoch.
-        last_update_time_ms: When its last record came.
+        size: Its length so far in bytes.
+        creation_time_ms: The time of its first record, in milliseconds since the epoch.
+        last_update_time_ms: The time of its last record, in milliseconds since the epoch.
     """
 
     bucket_id: str
@@ -137,7 +137,7 @@ class PartFileInfo:
 
 
 class RollingPolicy(ABC):
-    """Says when a file is complete, so that the next record begins another.
+    """Decides when a file is complete, so that the next record begins another.
 
     Source: org.apache.flink.streaming.api.functions.sink.filesystem.RollingPolicy.
     """
@@ -148,11 +148,11 @@ class RollingPolicy(ABC):
 
     @abstractmethod
     def should_roll_on_event(self, part: PartFileInfo, element: Any) -> bool:
-        """Tell whether a file ends before this record; asked before each block of at most a thousand records."""
+        """Tell whether a file ends before this record; called before each block of at most a thousand records."""
 
     @abstractmethod
     def should_roll_on_processing_time(self, part: PartFileInfo, current_time_ms: int) -> bool:
-        """Tell whether a file ends because of its age; asked at each checkpoint and bucket check."""
+        """Tell whether a file ends because of its age; called at each checkpoint and bucket check."""
 
     @staticmethod
     def default_rolling_policy(
@@ -161,7 +161,7 @@ class RollingPolicy(ABC):
         """Roll by size and age.
 
         Args:
-            part_size: Bytes from which on a file is complete.
+            part_size: The length in bytes at which a file is complete.
             rollover_interval: Milliseconds after which a file is complete.
             inactivity_interval: Milliseconds without a record after which a file is complete.
 
@@ -177,7 +177,7 @@ class RollingPolicy(ABC):
 
 
 class DefaultRollingPolicy(RollingPolicy):
-    """Rolls by size and age; made by ``RollingPolicy.default_rolling_policy``.
+    """Rolls by size and age; use ``RollingPolicy.default_rolling_policy`` to create one.
 
     Source: org.apache.flink.streaming.api.functions.sink.filesystem.rollingpolicies.DefaultRollingPolicy.
     """
@@ -202,7 +202,7 @@ class DefaultRollingPolicy(RollingPolicy):
         return part.size > self._part_size
 
     def should_roll_on_processing_time(self, part: PartFileInfo, current_time_ms: int) -> bool:
-        """Tell whether the file is old enough, or waits long enough."""
+        """Tell whether the file is old enough, or has had no record for long enough."""
         return (
             current_time_ms - part.creation_time_ms >= self._rollover_interval
             or current_time_ms - part.last_update_time_ms >= self._inactivity_interval
@@ -210,7 +210,7 @@ class DefaultRollingPolicy(RollingPolicy):
 
 
 class OnCheckpointRollingPolicy(RollingPolicy):
-    """Rolls at every checkpoint; bulk formats take this one or a subclass that also rolls in between.
+    """Rolls at every checkpoint; bulk formats need this policy or a subclass, which may also roll in between.
 
     Source: org.apache.flink.streaming.api.functions.sink.filesystem.rollingpolicies.OnCheckpointRollingPolicy.
     """
@@ -231,7 +231,7 @@ class OnCheckpointRollingPolicy(RollingPolicy):
         return False
 
 
-#: Bytes of prefix and suffix together; with what is put between them, and around them for a moment, a name has 255.
+#: The longest prefix and suffix together in bytes; the sink's additions bring a name to at most 255.
 _LONGEST_ADDITION = 150
 
 
@@ -249,16 +249,16 @@ def _flaw_of_names(prefix: str, suffix: str) -> str | None:
 
 @dataclass(frozen=True, slots=True)
 class OutputFileConfig:
-    """What files are called: the prefix, a unique middle part, the suffix.
+    """The names of files: a prefix, a unique middle part, a suffix.
 
     Source: org.apache.flink.streaming.api.functions.sink.filesystem.OutputFileConfig.
 
     Args:
-        part_prefix: What names begin with.
-        part_suffix: What names end in, such as ``.txt``.
+        part_prefix: The beginning of names.
+        part_suffix: The end of names, such as ``.txt``.
 
     Raises:
-        ValueError: No file could be called so, or readers would pass over it.
+        ValueError: The names would be invalid, or readers would skip them.
 
     Example:
         >>> OutputFileConfig.builder().with_part_prefix("out").with_part_suffix(".csv").build()

@@ -35,29 +35,29 @@ _PARTS_PER_READER = 4
 
 @dataclass(frozen=True, slots=True)
 class FileSourceSplit(SourceSplit):
-    """A part of a file, and how far it was read.
+    """A part of a file, and its read position.
 
     Source: org.apache.flink.connector.file.src.FileSourceSplit with its CheckpointedPosition.
     """
 
     file: FileStatus
     part: FilePart
-    #: Records after the part's position that were emitted, too: formats know positions only between blocks.
+    #: The number of emitted records after the part's position, because formats have positions only between blocks.
     skip: int = 0
 
     def split_id(self) -> str:
-        """Return path and start of the part; of files that others append to, several may have had one path."""
+        """Return the path and the start of the part; several growing files may have had the same path."""
         inode = "" if self.file.tail is None else f"#{self.file.inode}"
         return f"{self.file.path}{inode}@{self.part.start}"
 
 
 class FileEnumerator(SplitQueueEnumerator[FileSourceSplit, FileCheckpoint]):
-    """Hands out parts of files in their order, and looks for new files if told so.
+    """Assigns parts of files in order, and looks for new files if the source monitors.
 
     Args:
-        context: The enumerator's surroundings.
+        context: The enumerator's context.
         files: Which files to read.
-        checkpoint: What to go on from; None looks for the files now.
+        checkpoint: The checkpoint to continue from; None looks for the files now.
     """
 
     def __init__(
@@ -66,7 +66,7 @@ class FileEnumerator(SplitQueueEnumerator[FileSourceSplit, FileCheckpoint]):
         self._files = files
         state = checkpoint or FileCheckpoint()
         self._known = KnownFiles(files, state.taken, state.waiting)
-        #: What the last look has skipped: each file is told once.
+        #: The skipped paths of the last look, because each is logged once.
         self._skipped: Mapping[str, str] = {}
         self._skipped_files = context.metric_group.counter("skippedFiles")
         self._replaced_files = context.metric_group.counter("replacedFiles")
@@ -76,13 +76,13 @@ class FileEnumerator(SplitQueueEnumerator[FileSourceSplit, FileCheckpoint]):
             self.find_new_splits()
 
     def start(self) -> None:
-        """Look for new files from time to time, if told so."""
+        """Look for new files periodically, if the source monitors."""
         if self._files.monitoring is not None:
             interval_ms = self._files.monitoring.interval_ms
             self._context.call_async(self._files.find, self._listed, interval_ms, interval_ms)
 
     def find_new_splits(self) -> None:
-        """Add the files that were not found before."""
+        """Add new files."""
         self._listed(self._files.find(), None)
 
     def _listed(self, listing: Listing | None, error: Exception | None) -> None:
@@ -97,7 +97,7 @@ class FileEnumerator(SplitQueueEnumerator[FileSourceSplit, FileCheckpoint]):
         self.add_splits([split for one in new for split in self._take(one, part_size)])
 
     def _take(self, new: NewFile, part_size: int) -> list[FileSourceSplit]:
-        """Cut a file, unless it is gone or has changed since it was listed a moment ago."""
+        """Cut a file, unless it has been deleted or changed since the listing."""
         path = new.status.path
         try:
             status, parts = self._files.cut(new, part_size)
@@ -120,17 +120,17 @@ class FileEnumerator(SplitQueueEnumerator[FileSourceSplit, FileCheckpoint]):
         return [FileSourceSplit(status, part) for part in parts]
 
     def _part_size(self, total: int) -> int:
-        """Return how large a part is so that each reader gets several, where there is enough to read."""
+        """Return the size of parts at which each reader gets several, if there is enough to read."""
         wanted = total // (self._context.current_parallelism * _PARTS_PER_READER)
         return min(_PART_BYTES, max(_LEAST_PART_BYTES, wanted))
 
     def _skip(self, path: str, reason: str) -> None:
-        """Count and tell that something is no file."""
+        """Count and log a path that is no file."""
         self._skipped_files.inc()
         _LOG.log(logging.INFO if reason == VANISHED else logging.WARNING, "%s is skipped: %s", path, reason)
 
     def snapshot_state(self, checkpoint_id: int) -> FileCheckpoint:
-        """Return the parts that no reader has, and the files known so far."""
+        """Return the unassigned parts, and the known files."""
         del checkpoint_id
         return FileCheckpoint(tuple(self.waiting_splits), dict(self._known.taken), dict(self._known.waiting))
 
@@ -139,7 +139,7 @@ class FileReader(SequentialSourceReader[Any, FileSourceSplit]):
     """Reads parts of files with a format.
 
     Args:
-        context: The reader's surroundings.
+        context: The reader's context.
         file_format: Reads the parts.
         may_grow: Whether files may have grown since they were found.
     """
@@ -150,7 +150,7 @@ class FileReader(SequentialSourceReader[Any, FileSourceSplit]):
         self.emits_new_records: bool = file_format.emits_new_records
 
     def open_split(self, split: FileSourceSplit) -> SplitCursor[Any, FileSourceSplit]:
-        """Go on with a part."""
+        """Open a part at its position."""
         file = FoundFile.of(split.file, may_grow=self._may_grow)
         return _PartCursor(self._format, split, file)
 
@@ -161,7 +161,7 @@ class _PartCursor(SplitCursor[Any, FileSourceSplit]):
         #: Blocks of records, or batches of columns, each with the position behind it.
         self._blocks: Iterator[tuple[Any, int]] | None = None
         self._is_columns = False
-        #: Records still to be skipped after a restore, the current block, and the position after it.
+        #: The number of records to skip after a restore; below the current block and the position after it.
         self._skip = split.skip
         self._block: Any = ()
         self._behind = 0
@@ -185,11 +185,11 @@ class _PartCursor(SplitCursor[Any, FileSourceSplit]):
         return InputStatus.MORE_AVAILABLE
 
     def _next_block(self, blocks: Iterator[tuple[Any, int]]) -> bool:
-        """Read a block, past what a restore skips; tell whether there was one."""
+        """Read the next block, without the skipped records; tell whether there was one."""
         while True:
             try:
                 block = next(blocks, None)
-                # It may have changed under the open stream, and what was read is then of another one.
+                # The file may have changed under the open stream, so the bytes would be of another file.
                 self._file.check(while_reading=block is not None)
             except OSError as error:
                 reason = f"{error.strerror or error}; check the disk or the network that it is on"

@@ -1,4 +1,4 @@
-"""What a file source's enumerator resumes from, and its bytes."""
+"""The checkpoint of a file source's enumerator, and its serializer."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class FileCheckpoint:
-    """What an enumerator of files resumes from.
+    """The checkpoint of a file source's enumerator.
 
     Args:
-        splits: Parts that no reader has.
-        taken: Every file that was ever taken, as it was then; None where version 1 did not say how.
-        waiting: Files that may still be written.
+        splits: The unassigned parts.
+        taken: The status of every taken file; None in checkpoints of version 1.
+        waiting: The files that may still be written.
     """
 
     splits: tuple[FileSourceSplit, ...] = ()
@@ -45,10 +45,10 @@ class FileCheckpoint:
 
 
 class FileCheckpointSerializer(SimpleVersionedSerializer[FileCheckpoint]):
-    """Writes statuses as columns: there may be many, and each checkpoint has all of them."""
+    """Writes statuses as columns, because there may be many, and each checkpoint has all of them."""
 
     def get_version(self) -> int:
-        """Return 3; 1 is read, and 2, which has neither inodes nor tails."""
+        """Return 3; version 1, and 2 without inodes and tails, can be read."""
         return 3
 
     def serialize(self, obj: FileCheckpoint) -> bytes:
@@ -66,7 +66,7 @@ class FileCheckpointSerializer(SimpleVersionedSerializer[FileCheckpoint]):
         )
 
     def deserialize(self, version: int, serialized: bytes) -> FileCheckpoint:
-        """Return the checkpoint of bytes."""
+        """Return the checkpoint from its bytes."""
         state = pickle.loads(serialized)
         if version == 1:
             return state
@@ -78,10 +78,10 @@ class FileCheckpointSerializer(SimpleVersionedSerializer[FileCheckpoint]):
 
 
 def _names_now(path: str) -> tuple[str, ...]:
-    """Return what a listing may call a file; version 1 has names below the paths as they were given.
+    """Return the names that a listing may give a file; version 1 has names below the paths as they were given.
 
-    Steps up are resolved where a path is given, but for those behind the signs of a glob. Names on disks were never
-    read as URLs, whatever stood in front of them: what looks like an escape in one is part of it.
+    Steps up are resolved when a path is given, except those after the wildcards of a glob. Names on disks were never
+    parsed as URLs: a part that looks like an escape belongs to the name.
     """
     if scheme_of(path) not in {"", "file"}:
         return (plain_path(path),)

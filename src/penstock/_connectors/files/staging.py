@@ -1,8 +1,8 @@
-"""What the file sink's writers leave for the committer, and how staged files are called.
+"""The committables of the file sink, and the names of staged files.
 
-A part is one file to be; while it is written it is a list of segments, each one file written by one attempt at one
-epoch. A segment's name says who wrote it. Of the segments of an attempt either all count or none: so what attempts of
-void epochs left is told apart by their tokens, and removed.
+A part becomes one file; while it is written it is a list of segments, each a file that one attempt wrote in one epoch.
+A segment's name has the token of its attempt. Either all segments of an attempt count or none, so segments of void
+epochs are recognized by their tokens, and deleted.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 _SEGMENT = re.compile(
-    # Those that were staged by a version before the run was named have none.
+    # Segments of older versions do not name the run.
     r"\.[0-9a-f]+-\d+\.(?P<job_id>[^.]+)\.((?P<run_id>[^.]+)\.)?(?P<sink>[^.]+)\.(?P<checkpoint_id>\d+)\.(?P<token>[^.]+)"
     r"\.staged"
 )
@@ -31,8 +31,8 @@ _SEGMENT = re.compile(
 class FinishedPart:
     """A part to publish.
 
-    The name is chosen when the part is finished, by the attempt that finishes it, and never used again. So one commit
-    of it can be told from another part, also when the job goes back to an older checkpoint.
+    The attempt that finishes a part chooses its name, which is never used again. So a commit of one part cannot be
+    confused with another part, even after the job has gone back to an older checkpoint.
     """
 
     target: str
@@ -42,12 +42,12 @@ class FinishedPart:
 
 @dataclass(frozen=True, slots=True)
 class HeldAttempts:
-    """The attempts that segments of a writer's unfinished parts are from: the committer must not take those away."""
+    """The attempts of a writer's unfinished parts, whose segments the committer must not delete."""
 
     tokens: frozenset[str]
 
 
-#: What a writer gives the committer.
+#: A committable of the file sink.
 FileCommittable: TypeAlias = FinishedPart | HeldAttempts
 
 
@@ -57,7 +57,7 @@ class StagedSegment:
 
     path: str
     job_id: str
-    #: None where an older version has staged it.
+    #: None if an older version has staged it.
     run_id: str | None
     sink: str
     checkpoint_id: int
@@ -65,14 +65,14 @@ class StagedSegment:
 
 
 def sink_name(operator_uid: str) -> str:
-    """Return what stands for a sink in the names of its segments: several of a job may write to one folder."""
+    """Return the name of a sink in the names of its segments, because several sinks may write to one folder."""
     return hashlib.blake2b(operator_uid.encode(), digest_size=6).hexdigest()
 
 
 def segment_name(
     writer: str, number: int, *, job_id: str, run_id: str, sink: str, checkpoint_id: int, token: str
 ) -> str:
-    """Return the name of a segment; hidden, so that readers of the folder pass over it.
+    """Return the name of a segment, which is hidden, so that readers of the folder skip it.
 
     Example:
         >>> segment_name("5f", 3, job_id="job1", run_id="run4", sink="c0", checkpoint_id=7, token="a9")
@@ -82,13 +82,13 @@ def segment_name(
 
 
 def run_of(segment: str) -> str | None:
-    """Return the run that has staged a segment, by its path; None where an older version has."""
+    """Return the run that has staged a segment, by its path; None for an older version's."""
     match = _SEGMENT.fullmatch(segment.rpartition("/")[2])
     return None if match is None else match["run_id"]
 
 
 def token_of(segment: str) -> str:
-    """Return the attempt that a segment is from, by its path."""
+    """Return the token of a segment's attempt, by its path."""
     return segment.rsplit(".", 2)[1]
 
 
@@ -108,7 +108,7 @@ def list_segments(base_path: str) -> Iterator[StagedSegment]:
 
 
 def not_written(path: str, error: OSError) -> SinkFileError:
-    """Return what is to be said of a file that an operating system or a store does not take."""
+    """Return the error about a file that an operating system or a store refuses."""
     is_local = scheme_of(path) in {"", "file"}
     room = "the space left" if is_local else f"the space left in {tempfile.gettempdir()}, where it waits for its upload"
     return SinkFileError(path, f"{error.strerror or error}; check the sink's path, its permissions and {room}")

@@ -1,7 +1,7 @@
-"""What a local path stands for, in folders that others write to while they are looked through.
+"""Finds the files of a local path, in folders to which others write meanwhile.
 
-What is there and is no file that can be read is passed over and told to the caller: it vanished, is a link to nothing
-or into a folder that it is in, a pipe, a socket, a device. What cannot be looked into is an error: there may be files.
+Paths that are no readable files are skipped and reported to the caller: vanished files, broken links, links into a
+folder above, pipes, sockets, devices. A folder that cannot be listed is an error, because it may have files.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from penstock._connectors.files.filesystem import MAGIC, FileStatus, NotAFileErr
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-#: Why a file is passed over that was there when its folder was listed.
+#: The reason to skip a file that was in the listing of its folder.
 VANISHED: Final = "it vanished while its folder was listed"
 _ROUND: Final = "it leads back into a folder that it is in"
 
-#: Folders by device and inode, which tell them apart whatever their names are.
+#: Folders by device and inode, which identify them whatever their names are.
 _Folders: TypeAlias = frozenset[tuple[int, int]]
 
 _OTHER_KINDS: Final = {
@@ -34,16 +34,16 @@ _OTHER_KINDS: Final = {
 
 
 def find_files(path: str, skip: Callable[[str, str], None]) -> list[FileStatus]:
-    """Return the files that a path stands for, sorted; one that exists is no glob, whatever its name.
+    """Return the files of a path, sorted; an existing path is no glob, whatever its name.
 
     Args:
         path: A file, folder or glob.
-        skip: Told of each path that is passed over, and why.
+        skip: Called for each skipped path, with the reason.
 
     Raises:
         NotAFileError: The path itself is no file and no folder.
-        FileNotFoundError: There is nothing.
-        OSError: A folder cannot be looked into.
+        FileNotFoundError: The path matches nothing.
+        OSError: A folder cannot be listed.
     """
     if os.path.lexists(path):
         what = _look(path)
@@ -64,7 +64,7 @@ def status_of(path: str) -> FileStatus:
     """Return how a file is now.
 
     Raises:
-        NotAFileError: There is something else under its name, or a link to nothing.
+        NotAFileError: Its name belongs to something else, or to a broken link.
         FileNotFoundError: It is gone.
     """
     what = _look(path)
@@ -77,7 +77,7 @@ def status_of(path: str) -> FileStatus:
 
 
 def check_kind(path: str, status: os.stat_result) -> None:
-    """Make sure that what is there is a file.
+    """Check that a path is a file.
 
     Raises:
         NotAFileError: It is something else.
@@ -87,11 +87,11 @@ def check_kind(path: str, status: os.stat_result) -> None:
 
 
 class _Glob:
-    """Goes through the folders that a glob leads to; Python's own would go round with links for ever, or nearly.
+    """Expands a glob without following cycles of links, unlike Python's own.
 
     Args:
         pattern: The whole path.
-        skip: Told of what is passed over.
+        skip: Called for each skipped path.
     """
 
     def __init__(self, pattern: str, skip: Callable[[str, str], None]) -> None:
@@ -103,14 +103,14 @@ class _Glob:
         self._pattern = pattern
 
     def matches(self) -> Iterator[tuple[str, _Folders]]:
-        """Yield the files and folders that match, each with what led to it; what is below the folders matches, too."""
+        """Yield the matching files and folders, each with the folders above it; files below a folder match, too."""
         if not self._parts or not os.path.isdir(self._root or "/"):  # noqa: PTH112
             return iter(())
         return self._expand(self._root, self._parts, frozenset())
 
     def _expand(self, folder: str, parts: list[str], above: _Folders) -> Iterator[tuple[str, _Folders]]:
         part, rest = parts[0], parts[1:]
-        if part == "..":  # no folder lists it; what led down here does not lead round when it is gone up again
+        if part == "..":  # no listing has it; and after a step up, the folders that led down here are no cycle
             up, above = f"{folder}/..", frozenset[tuple[int, int]]()
             yield from self._expand(up, rest, above) if rest else [(up, above)]
             return
@@ -153,7 +153,7 @@ def _below(path: str, skip: Callable[[str, str], None], above: _Folders) -> Iter
 
 
 def _enter(folder: str, skip: Callable[[str, str], None], above: _Folders) -> tuple[list[str], _Folders] | None:
-    """Return the names in a folder, and the folders that lead to them; None where it is left out."""
+    """Return the names in a folder, and the folders that led to them; None if the folder is skipped."""
     try:
         status = os.stat(folder)  # noqa: PTH116
         if (identity := (status.st_dev, status.st_ino)) in above:
@@ -166,7 +166,7 @@ def _enter(folder: str, skip: Callable[[str, str], None], above: _Folders) -> tu
 
 
 def _look(path: str) -> os.stat_result | str:
-    """Return what is at a path, where that is a file or a folder, or else why it is passed over."""
+    """Return the status of a file or folder, or the reason why a path is skipped."""
     try:
         status = os.stat(path)  # noqa: PTH116
     except FileNotFoundError:

@@ -1,8 +1,8 @@
 """Writes the file sink's segments.
 
-Nothing is ever appended to another attempt's bytes: each epoch of each part is a new segment, made durable in
-``flush``. Which segments make up a part is the writer's state until the rolling policy says that the part is finished.
-Where a run that this one does not go on from has staged segments of the state, the writer begins with copies of them.
+A writer never appends to another attempt's bytes: each epoch of each part is a new segment, which ``flush`` makes
+durable. The segments of an unfinished part are the writer's state until the rolling policy finishes the part. If a run
+that this one does not continue has staged segments of that state, the writer begins with copies of them.
 """
 
 from __future__ import annotations
@@ -42,12 +42,12 @@ if TYPE_CHECKING:
     from penstock._connectors.files.staging import FileCommittable
     from penstock.common.serialization import BulkWriter
 
-# The rolling policy is asked before each block of this many records.
+# The rolling policy is called before each block of this many records.
 _BLOCK = 1000
 # Columns for a policy that rolls at checkpoints alone: it need not be asked, which would take a record.
 _COLUMNS = 1 << 20
 
-#: What a disk says that takes no more bytes.
+#: The errors of a disk that accepts no more bytes.
 _OF_THE_DISK = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EFBIG, errno.EIO})
 
 
@@ -71,7 +71,7 @@ class FileWriterState:
 
 
 class _Segment:
-    """The file that a part is being written to in this epoch."""
+    """The file of one part in this epoch."""
 
     def __init__(self, path: str, encoding: Encoder | BulkWriterFactory) -> None:
         self.path = path
@@ -95,14 +95,14 @@ class _Segment:
             elif self._encoder is not None and isinstance(block, RowBlock):
                 self._encoder.encode_all(block.elements, self._stream)
         except OSError as error:
-            if error.errno not in _OF_THE_DISK:  # of what else an encoder opens
+            if error.errno not in _OF_THE_DISK:  # of something else that an encoder opens
                 raise
             raise not_written(self.path, error) from error
 
     def park(self) -> bool:
-        """Let go of the open file until the next record; False where the segment has to be finished instead.
+        """Close the file until the next record; return False if the segment has to be finished instead.
 
-        What a bulk format has begun cannot be gone on with.
+        A file of a bulk format cannot be reopened.
         """
         size = self.size
         try:
@@ -114,7 +114,7 @@ class _Segment:
         return True
 
     def unpark(self) -> None:
-        """Open a file again of which `park` has let go."""
+        """Reopen a parked file."""
         if self._parked_at is None:
             return
         try:
@@ -136,7 +136,7 @@ class _Segment:
         return size
 
     def abandon(self) -> None:
-        with contextlib.suppress(OSError):  # what was not written yet has no room; the file goes in any case
+        with contextlib.suppress(OSError):  # buffered bytes have no room; the file is deleted in any case
             self._stream.close()
 
 
@@ -153,7 +153,7 @@ class _Part:
         return PartFileInfo(self.bucket_id, size, self.created_ms, self.updated_ms)
 
     def is_no_younger_than(self, now: int) -> None:
-        """Count a part's age from now on where it is from the future: the clock was set back."""
+        """Count a part's age from now on if its times are in the future, because the clock was set back."""
         self.created_ms, self.updated_ms = min(self.created_ms, now), min(self.updated_ms, now)
 
     def finish_segment(self) -> None:
@@ -172,10 +172,10 @@ class FileWriter(StatefulSinkWriter[Any, FileWriterState], CommittingSinkWriter[
     """Writes the records of one subtask into segments.
 
     Args:
-        context: The writer's surroundings.
-        options: What the sink was told.
+        context: The writer's context.
+        options: The options of the sink.
         states: The states of this writer, or of several after a rescale.
-        clock: Gives the time in milliseconds since the epoch.
+        clock: Returns the time in milliseconds since the epoch.
     """
 
     def __init__(
@@ -194,22 +194,22 @@ class FileWriter(StatefulSinkWriter[Any, FileWriterState], CommittingSinkWriter[
         # New with each writer, so that no two attempts and no two sinks ever choose the same name.
         self._writer_id = uuid.uuid4().hex
         self._sink = sink_name(context.operator_uid)
-        #: Bytes: longer ones than these are never made.
+        #: The length in bytes of the longest name.
         self._longest_name = max(len(self._segment_name(10**9)), len(self._part_name(10**9).encode()) + 45)
         self._next_number = max((state.next_number for state in states), default=0)
         self._segments_made = 0
         self._parts: dict[str, _Part] = {}
-        #: The parts whose files are open, that which was written to last at the end.
+        #: The parts with open files, the most recently written last.
         self._open: dict[str, _Part] = {}
         self._finished: list[FinishedPart] = []
-        #: Made since the last snapshot: no checkpoint names them yet.
+        #: The segments since the last snapshot, which no checkpoint names yet.
         self._unclaimed: list[str] = []
         self._checked_ms = clock()
         self._runs = frozenset((*context.earlier_runs, context.run_id))
-        if context.checkpoint_id > (context.restored_checkpoint_id or 0) + 1:  # ids in between are starts of drivers
+        if context.checkpoint_id > (context.restored_checkpoint_id or 0) + 1:  # the ids in between are takeovers
             self._check_that_all_is_there(states)
         for part in (_Part(self._of_its_own(part)) for state in states for part in state.parts):
-            # Two writers' parts of one bucket: one goes on, the others are finished as they are.
+            # Of several writers' parts of one bucket one continues, and the others are finished.
             if part.bucket_id in self._parts:
                 self._roll(part)
             else:
@@ -217,16 +217,16 @@ class FileWriter(StatefulSinkWriter[Any, FileWriterState], CommittingSinkWriter[
 
     @staticmethod
     def _check_that_all_is_there(states: Collection[FileWriterState]) -> None:
-        """Make sure that no unfinished part has gone on elsewhere since the checkpoint that a job was started from."""
+        """Check that no unfinished part has been continued elsewhere since the checkpoint that the job started from."""
         for segment in (segment for state in states for part in state.parts for segment in part.segments):
             if filesystem_of(segment).size_of(segment) is None:
                 raise StagedFileError(segment)
 
     def _of_its_own(self, part: UnfinishedPart) -> UnfinishedPart:
-        """Return a part without segments of others, who may publish and remove theirs at any time.
+        """Return a part without segments of other jobs, which may publish and remove theirs at any time.
 
         Raises:
-            StagedFileError: One of them is gone.
+            StagedFileError: One of these segments is missing.
         """
         own = self._runs
         segments = (path if run_of(path) in own else self._copied(path, part.bucket_id) for path in part.segments)
@@ -277,20 +277,21 @@ class FileWriter(StatefulSinkWriter[Any, FileWriterState], CommittingSinkWriter[
                 by_bucket.setdefault(bucket_id, []).append(place)
             for bucket_id, places in by_bucket.items():
                 self._write(bucket_id, block.take(places), now)
-        if not 0 <= now - self._checked_ms < self._options.bucket_check_interval_ms:  # over, or the clock was set back
+        # The interval is over, or the clock was set back.
+        if not 0 <= now - self._checked_ms < self._options.bucket_check_interval_ms:
             self._roll_by_age(now)
 
     def _check_buckets(self, bucket_ids: Collection[str]) -> None:
-        """Refuse names that cannot be, before anything of the block is written."""
+        """Refuse invalid names, before any record of the block is written."""
         base = self._options.base_path
         try:
             new = set(bucket_ids).difference(self._parts)
-        except TypeError:  # what has no hash is no text, either
+        except TypeError:  # an unhashable value is no text either
             new = bucket_ids
         check_buckets(base, new, self._longest_name)
 
     def _begun(self, bucket_id: str, now: int) -> _Part:
-        """Return a new part, in a folder that is no other bucket's."""
+        """Return a new part, in a folder that no other bucket has."""
         base = self._options.base_path
         twin = filesystem_of(base).twin(folder_of(base, bucket_id))
         if twin is not None:
@@ -312,7 +313,7 @@ class FileWriter(StatefulSinkWriter[Any, FileWriterState], CommittingSinkWriter[
             part.updated_ms = now
 
     def _opened(self, part: _Part) -> _Segment:
-        """Return a part's open file; of too many, those go first that were not written to for longest."""
+        """Return a part's open file; if too many are open, close the least recently written first."""
         if self._open.pop(part.bucket_id, None) is None:
             while len(self._open) >= self._options.max_open_buckets:
                 self._park(next(iter(self._open.values())))
@@ -383,7 +384,7 @@ class FileWriter(StatefulSinkWriter[Any, FileWriterState], CommittingSinkWriter[
                 del self._parts[bucket_id]
 
     def flush(self, end_of_input: bool) -> None:
-        """Finish what the policy, a bulk format, a savepoint or the end of the input ends; make all else durable."""
+        """Finish parts that the policy, the format, a savepoint or the end of input ends; make the others durable."""
         if end_of_input or self._is_bulk or self._context.for_savepoint:
             self._roll_if(lambda _: True)
         else:
@@ -394,19 +395,19 @@ class FileWriter(StatefulSinkWriter[Any, FileWriterState], CommittingSinkWriter[
         self._open.clear()
 
     def prepare_commit(self) -> list[FileCommittable]:
-        """Return the parts finished since the last checkpoint, and what the others need."""
+        """Return the parts finished since the last checkpoint, and the attempts whose segments the others need."""
         finished, self._finished = self._finished, []
         held = frozenset(token_of(segment) for part in self._parts.values() for segment in part.segments)
         return [*finished, HeldAttempts(held)] if held else [*finished]
 
     def snapshot_state(self, checkpoint_id: int) -> list[FileWriterState]:
-        """Return the parts that go on."""
+        """Return the unfinished parts."""
         del checkpoint_id
         self._unclaimed.clear()
         return [FileWriterState(self._next_number, tuple(part.state() for part in self._parts.values()))]
 
     def close(self) -> None:
-        """Remove what no checkpoint can know of."""
+        """Delete the segments that no checkpoint names."""
         for part in self._parts.values():
             if part.open is not None:
                 part.open.abandon()

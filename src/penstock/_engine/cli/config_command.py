@@ -1,4 +1,4 @@
-"""The command ``penstock config``: every key with its value, where that comes from, and what it does."""
+"""The command ``penstock config``: shows every key with its value, its origin and its effect."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class EffectiveOption:
     #: Where the value was set.
     origin: str
     default: str | None
-    #: What the key does, or why it does nothing here.
+    #: The effect of the key, or why it has none here.
     effect: str
 
 
@@ -100,7 +100,7 @@ def effective_options(script: Path | None, settings: tuple[tuple[str, str], ...]
 
     Args:
         script: The program; None for one in the working directory.
-        settings: What the command line sets.
+        settings: The settings of the command line.
 
     Raises:
         ConfigurationError: A key has a value that it cannot have.

@@ -1,4 +1,4 @@
-"""Starting a program that goes on by itself: a process in a session of its own, and a file for what it prints."""
+"""Starts a detached program: a process in its own session, with a file for its output."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def start_detached(
     Args:
         command: Starts the program.
         script: The program, for names.
-        log_file: Where it writes what it prints; a new file of its own when left out.
+        log_file: The file for its output; a new file by default.
         as_json: Print JSON.
         patience_s: How long to wait for the job.
     """
@@ -63,19 +63,19 @@ def start_detached(
             f"{script.name} runs, but had no job that could be asked within {patience_s:.0f} s. `penstock list` shows "
             "it as soon as there is one; what the program prints is in the log."
         )
-    process.returncode = 0  # it goes on, and nobody here waits for it
+    process.returncode = 0  # it continues, and this process does not wait for it
     return ExitCode.OK
 
 
 def _last_lines(log: Path) -> str:
     try:
         return "\n".join(log.read_text(errors="replace").splitlines()[-_LINES_SHOWN:])
-    except OSError as error:  # somebody tidies up there
+    except OSError as error:  # the folder is being cleaned
         return f"(the log cannot be read: {error.strerror})"
 
 
 def _first_job(process: subprocess.Popen[bytes], patience_s: float) -> RegistryEntry | None:
-    """Wait for a job of a program or of what it supervises; None when there is none in time, or it ends before."""
+    """Wait for a job of a program or of its supervised processes; None if none starts before the end or in time."""
     registry = JobRegistry(default_directory())
     deadline = time.monotonic() + patience_s
     while time.monotonic() < deadline:

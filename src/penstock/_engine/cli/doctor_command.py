@@ -50,7 +50,7 @@ class CheckResult:
 
     subject: str
     verdict: CheckStatus
-    #: What was found, and what to do where that is a problem.
+    #: The finding, and what to do about a problem.
     text: str
 
 

@@ -1,7 +1,7 @@
 """The exit codes of the command, and of a program that it runs: what a supervisor decides by.
 
-A program's own exit codes are passed on. What ended it by an error is told apart where that makes a difference to
-whoever starts it again.
+A program's own exit codes are passed on. Errors have different codes if the difference matters for starting the program
+again.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from enum import IntEnum
 
 from penstock import errors
 
-#: What a signal ended exits with this number plus the signal's, as in a shell.
+#: A process that a signal has ended exits with this number plus the signal's, as in a shell.
 SIGNALLED = 128
 
 

@@ -66,6 +66,19 @@ def list_jobs(place: RestTarget, *, ended_too: bool, as_json: bool) -> int:
 
 @click.command
 @job_argument
+@place_options
+def dashboard(job: str, place: RestTarget) -> int:
+    """Print a link to the dashboard.
+
+    It lets one browser in, once and within an hour, without a token.
+    """
+    with found(place, job) as target:
+        click.echo(target.client.link())
+    return ExitCode.OK
+
+
+@click.command
+@job_argument
 @json_option
 @place_options
 def info(job: str, place: RestTarget, *, as_json: bool) -> int:
@@ -262,7 +275,7 @@ def checkpoint(job: str, place: RestTarget, *, timeout: int | None, as_json: boo
 def take_savepoint(
     job: str, place: RestTarget, *, savepoint_path: str | None, timeout: int | None, as_json: bool
 ) -> int:
-    """Take a savepoint of a job that goes on.
+    """Take a savepoint of a job that continues.
 
     Prints the path of the savepoint once it is complete.
     """

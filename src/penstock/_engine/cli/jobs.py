@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from penstock._engine.cli.output import say
-from penstock._engine.cli.rest_client import ENDED, RestClient, full_address
+from penstock._engine.cli.rest_client import ENDED, Credentials, RestClient, full_address
 from penstock._engine.gateway.registry import JobRegistry, RegistryEntry, default_directory
 from penstock._engine.gateway.supervision import is_supervising, waiting_jobs
 from penstock.errors import CommandError, JobNotFoundError, JobRestartingError
@@ -26,17 +26,24 @@ class RestTarget:
 
     Args:
         address: One server; None for all that the registry knows.
-        token: What the servers want to be shown, before what the registry says.
+        token: The bearer token for the servers; it overrides the registry's.
+        authorities: PEM file with certificates that those of servers come from; the usual ones when left out.
     """
 
     address: str | None = None
     token: str | None = None
+    authorities: str | None = None
 
-    def servers(self) -> dict[str, str | None]:
-        """Return the addresses with their tokens."""
-        if self.address is not None:
-            return {full_address(self.address): self.token}
-        return {full_address(job.address): self.token or job.token for job in registered_jobs()}
+    def servers(self) -> dict[str, Credentials]:
+        """Return the addresses, each with what opens it."""
+        known = {
+            full_address(job.address): Credentials(self.token or job.token, job.certificate, job.client_files)
+            for job in registered_jobs()
+        }
+        if self.address is None:
+            return known
+        address = full_address(self.address)
+        return {address: known.get(address) or Credentials(self.token, authorities=self.authorities)}
 
 
 def registered_jobs() -> list[RegistryEntry]:
@@ -72,9 +79,9 @@ def overview(place: RestTarget) -> list[dict[str, Any]]:
         JobUnreachableError: Nothing answers at the address that was given.
     """
     rows: list[dict[str, Any]] = []
-    for address, token in place.servers().items():
+    for address, credentials in place.servers().items():
         try:
-            with RestClient(address, token) as client:
+            with RestClient(address, credentials) as client:
                 rows += [{**row, "address": address} for row in client.jobs()]
         except CommandError:
             if place.address is not None:
@@ -96,7 +103,7 @@ def _waiting_rows(with_process: set[str]) -> list[dict[str, Any]]:
 
 @contextmanager
 def found(place: RestTarget, wanted: str, wait: Poller | None = None) -> Generator[FoundJob]:
-    """Find one job, for as long as it is asked.
+    """Find one job, and keep its connection open meanwhile.
 
     Args:
         place: Where to look.
@@ -113,7 +120,7 @@ def found(place: RestTarget, wanted: str, wait: Poller | None = None) -> Generat
     if "supervisor" in row:
         row = _with_process(place, row, wait)
     address = str(row["address"])
-    with RestClient(address, place.servers().get(address)) as client:
+    with RestClient(address, place.servers().get(address) or Credentials()) as client:
         yield FoundJob(str(row["jid"]), str(row["name"]), client)
 
 

@@ -11,7 +11,7 @@ from penstock._engine.cli.clean_command import clean
 from penstock._engine.cli.config_command import show_config
 from penstock._engine.cli.doctor_command import doctor
 from penstock._engine.cli.exit_codes import SIGNALLED, ExitCode, exit_code_of
-from penstock._engine.cli.job_commands import cancel, checkpoint, info, list_jobs, stop, take_savepoint
+from penstock._engine.cli.job_commands import cancel, checkpoint, dashboard, info, list_jobs, stop, take_savepoint
 from penstock._engine.cli.output import say
 from penstock._engine.cli.run_command import run
 from penstock._engine.cli.savepoint_commands import dispose_savepoint, inspect_savepoint
@@ -53,7 +53,20 @@ def completion(shell: str) -> int:
 
 for command in (take_savepoint, inspect_savepoint, dispose_savepoint):
     savepoint.add_command(command)
-for command in (run, list_jobs, info, stop, savepoint, checkpoint, cancel, clean, show_config, doctor, completion):
+for command in (
+    run,
+    list_jobs,
+    info,
+    dashboard,
+    stop,
+    savepoint,
+    checkpoint,
+    cancel,
+    clean,
+    show_config,
+    doctor,
+    completion,
+):
     cli.add_command(command)
 
 
@@ -61,7 +74,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command, and return its exit code.
 
     Args:
-        arguments: The words after the command's name; those of the process when left out.
+        arguments: The words after the command's name; the process's own by default.
     """
     try:
         result = cast("int | UserProgram | None", cli.main(arguments, prog_name="penstock", standalone_mode=False))
@@ -81,7 +94,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _tell(error: click.ClickException) -> int:
-    """Say what is wrong with the call, in one line."""
+    """Print the error of a call, in one line."""
     context = getattr(error, "ctx", None)
     text = error.format_message()
     if isinstance(error, click.UsageError) and context is not None:

@@ -19,7 +19,7 @@ F = TypeVar("F", bound="Callable[..., object]")
 
 
 class SecondsType(click.ParamType[int]):
-    """A length of time as Flink's configuration has it, such as ``30 s``; seconds where no unit is given."""
+    """A duration as in Flink's configuration, such as ``30 s``; seconds without a unit."""
 
     name = "duration"
 
@@ -54,8 +54,8 @@ def checked_settings(pairs: tuple[tuple[str, str], ...], *more: tuple[str, str])
     """Return the settings of ``-D`` options, by their newest names and checked.
 
     Args:
-        pairs: What the options say.
-        more: What the short forms of some keys say; they win.
+        pairs: The options' values.
+        more: The settings of short options, which win.
 
     Raises:
         ConfigurationError: A key has a value that it cannot have.
@@ -110,18 +110,27 @@ def savepoint_path_option(function: F) -> F:
 
 
 def place_options(function: Callable[..., int]) -> Callable[..., int]:
-    """Add ``--address`` and ``--token``, which arrive as ``place``."""
+    """Add ``--address``, ``--token`` and ``--cacert``, which arrive as ``place``."""
 
     @functools.wraps(function)
-    def with_place(*arguments: object, address: str | None, token: str | None, **named: object) -> int:
-        return function(*arguments, place=RestTarget(address, token), **named)
+    def with_place(
+        *arguments: object, address: str | None, token: str | None, cacert: str | None, **named: object
+    ) -> int:
+        return function(*arguments, place=RestTarget(address, token, cacert), **named)
 
+    with_authorities = click.option(
+        "--cacert",
+        envvar="PENSTOCK_CACERT",
+        show_envvar=True,
+        type=click.Path(exists=True, dir_okay=False),
+        help="PEM file with the certificates that the driver's comes from, for an address that begins with https.",
+    )(with_place)
     with_token = click.option(
         "--token",
         envvar="PENSTOCK_TOKEN",
         show_envvar=True,
         help="What the driver wants to be shown; jobs of this user on this machine need none here.",
-    )(with_place)
+    )(with_authorities)
     return click.option(
         "--address",
         envvar="PENSTOCK_ADDRESS",

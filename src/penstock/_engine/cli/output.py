@@ -1,4 +1,4 @@
-"""What the commands print: data as JSON or as tables on standard output, all else on standard error."""
+"""Prints the commands' output: data as JSON or tables on standard output, all else on standard error."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from rich.table import Table
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterable, Sequence
 
-#: Into a file or a pipe lines are as long as what they hold.
+#: Lines in a file or a pipe are not wrapped.
 _UNBOUNDED_WIDTH = 10_000
 
 
@@ -31,7 +31,7 @@ def print_json(value: object) -> None:
 
 
 def print_table(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
-    """Print rows below the names of their columns; on a terminal, what is too long goes on in the next line."""
+    """Print rows below the names of their columns; on a terminal, long values are wrapped."""
     table = Table(box=None, pad_edge=False, header_style="bold", show_header=any(columns))
     for column in columns:
         table.add_column(column, overflow="fold")

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import time
 from contextlib import suppress
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Self, cast
 
 from penstock.errors import CommandTimeoutError, JobNotFoundError, JobRequestError, JobUnreachableError
 
 if TYPE_CHECKING:
+    import ssl
     from collections.abc import Callable
     from types import TracebackType
 
@@ -35,28 +37,71 @@ def full_address(address: str) -> str:
     return bare if "://" in bare else f"http://{bare}"
 
 
+@dataclass(frozen=True, slots=True)
+class Credentials:
+    """What opens a server, and by what it is known.
+
+    Args:
+        token: Its bearer token; None without one.
+        certificate: Its own certificate, as PEM, where it is known; then no other server is talked to, and this one by
+            any name.
+        client_files: The files of the certificate that it wants to be shown, and of its key.
+        authorities: PEM file with certificates that the server's comes from; the usual ones when left out.
+    """
+
+    token: str | None = field(default=None, repr=False)
+    certificate: str | None = None
+    client_files: tuple[str, str | None] | None = None
+    authorities: str | None = None
+
+    def tls(self) -> ssl.SSLContext | bool:
+        """Return how servers are checked, as httpx takes it; raises OSError for files that cannot be read."""
+        if self.certificate is None and self.authorities is None:
+            return True
+        import ssl
+
+        context = ssl.create_default_context(cadata=self.certificate, cafile=self.authorities)
+        if self.certificate is not None:
+            context.check_hostname = False
+            context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
+        if self.client_files is not None:
+            context.load_cert_chain(*self.client_files, password=str)
+        return context
+
+
 class RestClient:
     """Asks one server.
 
     Args:
-        address: Where it listens, such as ``http://127.0.0.1:8081``.
-        token: What it wants to be shown; None where it wants nothing.
+        address: Its address, such as ``http://127.0.0.1:8081``.
+        credentials: What opens it.
         transport: Takes the place of the network in tests.
     """
 
-    def __init__(self, address: str, token: str | None = None, transport: httpx.BaseTransport | None = None) -> None:
+    def __init__(
+        self, address: str, credentials: Credentials | None = None, transport: httpx.BaseTransport | None = None
+    ) -> None:
         import httpx  # takes longer than all else: completion of words must not wait for it
 
         self.address = full_address(address)
-        headers = {"Authorization": f"Bearer {token}"} if token else {}
+        known = credentials or Credentials()
+        headers = {"Authorization": f"Bearer {known.token}"} if known.token else {}
         base = f"{self.address}/v1"
         try:
             # trust_env: a proxy for the internet must not be asked for a job on this machine.
             self._client = httpx.Client(
-                base_url=base, headers=headers, timeout=_PATIENCE_S, trust_env=False, transport=transport
+                base_url=base,
+                headers=headers,
+                timeout=_PATIENCE_S,
+                trust_env=False,
+                transport=transport,
+                verify=known.tls(),
             )
         except httpx.InvalidURL as error:
             raise JobUnreachableError(self.address, f"that is no address ({error})") from error
+        except OSError as error:
+            reason = f"its certificate cannot be checked ({error.strerror or error})"
+            raise JobUnreachableError(self.address, reason) from error
 
     def __enter__(self) -> Self:
         return self
@@ -78,9 +123,16 @@ class RestClient:
         return self._request("GET", path)
 
     def find(self, path: str) -> dict[str, Any] | None:
-        """Return what stands at a path; None where nothing does."""
+        """Return the answer of a path; None if there is none."""
         answer = self._answer("GET", path)
         return None if answer.status_code == _NOT_FOUND else self._read(answer)
+
+    def link(self) -> str:
+        """Return an address of the dashboard that lets a browser in, once; the bare one where it needs no token."""
+        answer = self._answer("POST", "/penstock/code", {})
+        if answer.status_code == _NOT_FOUND:
+            return self.address
+        return f"{self.address}/#code={self._read(answer)['code']}"
 
     def cancel(self, job_id: str) -> None:
         """Ask for a job to be cancelled."""
@@ -96,18 +148,18 @@ class RestClient:
         Args:
             job_id: The job.
             operation: ``savepoints``, ``stop`` or ``checkpoints``.
-            body: What to ask for.
+            body: The body of the request.
             wait: How long.
 
         Returns:
-            What came of it.
+            The outcome.
 
         Raises:
             JobRequestError: It was refused, or has failed.
             CommandTimeoutError: It is not done in time.
         """
         trigger = str(self._request("POST", f"/jobs/{job_id}/{operation}?lease={_LEASE_MS}", body)["request-id"])
-        # The outcome of a stop stands among the savepoints, as in Flink.
+        # The outcome of a stop is among the savepoints, as in Flink.
         place = "savepoints" if operation == "stop" else operation
         path = f"/jobs/{job_id}/{place}/{trigger}"
         answer: dict[str, Any] = {}
@@ -167,9 +219,9 @@ class Poller:
     """Polls a server for something: at first after a short time, then each second.
 
     Args:
-        what: What is waited for, for the message.
+        what: The awaited operation, for the message.
         seconds: How long at most; None waits without end.
-        way_out: What to do when that has passed, a sentence.
+        way_out: What to do after the timeout, a sentence.
         clock: Seconds that pass.
         sleep: Waits for some seconds.
     """
@@ -220,7 +272,7 @@ def _refusal(status: int, content: dict[str, Any] | None) -> str:
 
 
 def _reason(cause: object) -> str:
-    """Return what a failure says: its first line, without the class before it; Flink puts the Java trace behind it."""
+    """Return the message of a failure: its first line without the class; Flink appends a Java trace."""
     said = cast("dict[str, object]", cause) if isinstance(cause, dict) else {"stack-trace": str(cause)}
     line = str(said.get("stack-trace") or said.get("class") or "It failed.").strip().splitlines()[0]
     return line.removeprefix(f"{str(said.get('class')).rpartition('.')[2]}: ")

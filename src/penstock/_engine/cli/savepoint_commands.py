@@ -83,7 +83,7 @@ def dispose_savepoint(
 ) -> int:
     """Delete a savepoint.
 
-    Refuses a checkpoint, a savepoint that a job goes on from next, and a directory with other files in it.
+    Refuses a checkpoint, a savepoint that a job continues from next, and a directory with other files in it.
     """
     from penstock._engine.savepoints.disposal import dispose
 

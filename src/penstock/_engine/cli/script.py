@@ -1,4 +1,4 @@
-"""Runs a program in this process, as ``python script.py`` would, and tells how it ended by the exit code."""
+"""Runs a program in this process, as ``python script.py`` would, and maps its end to an exit code."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Keeps a program running: starts it, starts it again after a crash, and stops when it has ended for good.
 
-The jobs of the program go on from their newest checkpoints: each process finds in a note which jobs the ones before it
-have started (`gateway.supervision`). Signals that end a program are passed on, and then its end is final.
+The jobs of the program continue from their newest checkpoints: each process finds the jobs of earlier processes in a
+note (`gateway.supervision`). Signals that end a program are passed on, and then its end is final.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ if TYPE_CHECKING:
     from penstock._engine.gateway.supervision import NotedJob
 
 _PASSED_ON = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-#: Signals by which somebody ends a process on purpose; any other one is a crash.
+#: Signals that end a process on purpose; any other one is a crash.
 _ENDING = frozenset({*_PASSED_ON, signal.SIGQUIT})
-#: Those that a shell or a container may tell by an exit code above 128; a program may have such codes of its own.
+#: The signals that a shell or a container may report by an exit code above 128; a program may use such codes itself.
 _CRASHES = frozenset({signal.SIGKILL, signal.SIGABRT, signal.SIGSEGV, signal.SIGBUS, signal.SIGILL, signal.SIGFPE})
 
 
@@ -47,7 +47,7 @@ class RestartLimit:
         self._times: deque[float] = deque()
 
     def allows(self, now_s: float) -> bool:
-        """Note a restart, and tell whether it may be."""
+        """Note a restart, and tell whether it is allowed."""
         while self._times and now_s - self._times[0] >= self.window_s:
             self._times.popleft()
         if len(self._times) >= self.restarts:
@@ -104,7 +104,7 @@ class Supervisor:
 
         Raises:
             LocalDirectoryError: There is no place for the note of its jobs.
-            SupervisionNoteError: That note was lost or damaged, so that its jobs could not go on.
+            SupervisionNoteError: That note was lost or damaged, so that its jobs could not continue.
         """
         with Supervision() as supervision, self._passing_signals_on():
             if not is_usual(supervision.note.path):

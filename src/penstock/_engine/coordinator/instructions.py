@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from penstock._engine.coordinator.epochs.sources import EnumeratorDelivery, EnumeratorStart
     from penstock._engine.gateway.progress import JobProgress
     from penstock._engine.graph.job_graph import JobGraph
-    from penstock._engine.protocol.control import StopMode, SubtaskAck, SubtaskDispatch, TaskFailure
+    from penstock._engine.protocol.control import EdgeStatus, StopMode, SubtaskAck, SubtaskDispatch, TaskFailure
     from penstock._engine.protocol.metadata import (
         ChainEntry,
         GivenUp,
@@ -37,14 +37,15 @@ class ListJobs:
 
 @dataclass(frozen=True, slots=True)
 class FindLaterCheckpoint:
-    """Look up which jobs have continued from a checkpoint or savepoint: LaterCheckpointFound."""
+    """Look up which jobs have continued from some state: LaterCheckpointFound or InstructionFailed."""
 
     #: The checkpoint or savepoint, as in `ReadChainEntry`.
     path: str
     entry: ChainEntry
-    #: The job that starts from it.
+    #: The job that starts from it, and whether it means to own it.
     job_name: str
     job_id: str
+    claims: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +54,8 @@ class RecordStart:
 
     job_name: str
     job_id: str
+    #: Checkpoints and savepoints from elsewhere that the job has claimed, which no other one may claim now.
+    claimed: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,6 +172,8 @@ class RunEpoch:
     #: Whether the job stops with it.
     stop: StopMode
     dispatches: Mapping[tuple[int, int], SubtaskDispatch]
+    #: By edge: where its channels stand.
+    inputs: Mapping[int, EdgeStatus]
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""Puts a driver together from its parts, for any runner, clock and threads."""
+"""Assembles the driver of a job from its parts, for any runner, clock and threads."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from penstock._engine.driver.monitor.progress_bar import ProgressBar
 from penstock._engine.driver.monitor.splits_left import splits_left
 from penstock._engine.driver.monitor.views import checkpoint_settings, plan_view
 from penstock._engine.plan.levels import build_plan
-from penstock._engine.protocol.paths import blob_path
+from penstock._engine.protocol.paths import blobs_directory
 from penstock._engine.storage.opening import open_storage, storage_options
 from penstock._engine.storage.s3 import is_s3_setting
 from penstock._engine.storage.scratch import ScratchDirectory
@@ -54,19 +54,22 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger(__name__)
 
+#: Keys that say where REST listens, and who opens it with which secrets.
+_OF_REST = ("penstock.rest.", "rest.", "security.ssl.")
+
 
 @dataclass(frozen=True, slots=True)
 class RuntimeEnvironment:
-    """What a job needs of the process that runs it: runner, slots, directories, clock, threads."""
+    """The environment of a job in its process: runner, slots, directories, clock, threads."""
 
     runner: EpochRunner
-    #: Tasks that run at the same time.
+    #: The number of tasks that run at the same time.
     slots: int
-    #: Where tasks keep state on their local disk, in a directory for each run.
+    #: The local directory of tasks for state, in which each run has its own.
     state_directory: Path
-    #: Folders that tasks import the user's modules from.
+    #: The folders from which tasks import the user's modules.
     python_path: tuple[str, ...] = ()
-    #: The real ones when left out.
+    #: The real clock and threads by default.
     clock: Clock | None = None
     background: BackgroundExecutor | None = None
 
@@ -74,13 +77,13 @@ class RuntimeEnvironment:
 def assemble(
     graph: JobGraph, configuration: Configuration, main_classes: bytes | None, environment: RuntimeEnvironment
 ) -> tuple[JobDriver, JobLoop]:
-    """Make the driver of a job, and the loop that it is to run.
+    """Make the driver of a job and its main loop.
 
     Args:
         graph: The job.
         configuration: Its effective configuration.
         main_classes: The pickled classes of the main script, for the tasks; None without any.
-        environment: What it runs in.
+        environment: The process's part.
 
     Raises:
         ConfigurationError: A key has a value that it cannot have.
@@ -126,9 +129,10 @@ def assemble(
 
     def clean_up() -> None:
         local_state.remove()
-        if epochs.program_path is not None:
-            runs = coordinator.chain.runs  # those before may have been killed
-            storage.delete([blob_path(coordinator.job_id, run_id) for run_id in runs])
+        if epochs.has_stored:
+            directory, runs = blobs_directory(coordinator.job_id), coordinator.chain.runs  # some may have been killed
+            names = [name for name in storage.names(directory) if name.partition("-")[0] in runs]
+            storage.delete([f"{directory}/{name}" for name in names])
         if temporary is not None:
             temporary.remove()
 
@@ -182,7 +186,7 @@ def assemble(
 
 
 def _name_those_without_uid(graph: JobGraph) -> None:
-    """Say which operators a changed program may not find the state of."""
+    """Warn of operators whose state a changed program may not find."""
     unnamed = [str(node) for node in graph.operators.values() if node.stateful and not node.explicit_uid]
     if unnamed:
         _log.warning(
@@ -197,11 +201,11 @@ def _splits_left(enumerators: Enumerators, coordinator: JobCoordinator) -> int |
 
 
 def _for_tasks(configuration: Configuration) -> dict[str, str]:
-    """Return what tasks get of the configuration: all but the key to steering the job, and what opens the storage."""
+    """Return what tasks get of the configuration: all but what opens the REST server, and the storage."""
     return {
         key: value
         for key, value in configuration.to_dict().items()
-        if key != option_table.REST_TOKEN.key and not is_s3_setting(key)
+        if not key.startswith(_OF_REST) and not is_s3_setting(key)
     }
 
 

@@ -1,4 +1,4 @@
-"""The driver's other threads: one for epochs, short-lived ones for all else."""
+"""The driver's other threads: one for epochs, and short-lived ones for all other work."""
 
 from __future__ import annotations
 
@@ -11,39 +11,39 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 
-#: What runs at the end of a job has this long.
+#: Work that still runs at the end of a job gets this time.
 _PATIENCE_S: Final = 10.0
 
 
 class BackgroundExecutor(Protocol):
-    """Runs work beside the main loop; work takes care of its own errors."""
+    """Runs work beside the main loop; the work handles its own errors."""
 
     def run(self, work: Callable[[], None]) -> None:
-        """Run something that may take its time."""
+        """Run work that may take long."""
         ...
 
     def run_epoch(self, work: Callable[[], None]) -> None:
-        """Run an epoch; all of them run on one thread, because Spark keeps properties and a connection for each."""
+        """Run an epoch; all epochs run on one thread, because Spark keeps properties and a connection per thread."""
         ...
 
     def later(self, delay_ms: int, work: Callable[[], None]) -> None:
-        """Run something after a time."""
+        """Run work after a delay."""
         ...
 
     def close(self, *, wait: bool) -> None:
-        """Take no more work.
+        """Accept no more work.
 
         Args:
-            wait: Give what runs some seconds to end, as cleaning up does at the end of a job.
+            wait: Whether to wait some seconds for running work, such as deletions at the end of a job.
         """
         ...
 
 
 class BackgroundThreads:
-    """Real threads. They are daemons: a program that ends does not wait for a commit that hangs.
+    """Real threads, which are daemons, so that the end of a program does not wait for a hanging commit.
 
     Args:
-        name: Stands in the threads' names.
+        name: A part of the threads' names.
     """
 
     def __init__(self, name: str) -> None:
@@ -56,7 +56,7 @@ class BackgroundThreads:
         self._thread(self._run_epochs, "epochs").start()
 
     def run(self, work: Callable[[], None]) -> None:
-        """Run something on a thread of its own."""
+        """Run work on a thread of its own."""
 
         def body() -> None:
             try:
@@ -71,11 +71,11 @@ class BackgroundThreads:
         thread.start()
 
     def run_epoch(self, work: Callable[[], None]) -> None:
-        """Run something on the thread of the epochs."""
+        """Run work on the thread of the epochs."""
         self._epochs.put(work)
 
     def later(self, delay_ms: int, work: Callable[[], None]) -> None:
-        """Run something on a thread of its own after a time."""
+        """Run work on a thread of its own after a delay."""
 
         def ring() -> None:
             with self._lock:
@@ -92,7 +92,7 @@ class BackgroundThreads:
         timer.start()
 
     def close(self, *, wait: bool) -> None:
-        """Take no more work, and give what runs some seconds."""
+        """Accept no more work, and wait some seconds for running work."""
         with self._lock:
             self._closed = True
             timers, running = list(self._timers), list(self._running)

@@ -1,4 +1,4 @@
-"""One job in this process: its thread, its status and figures, and the ways to ask and to steer it."""
+"""One job in this process: its thread, its status and figures, and its control interface."""
 
 from __future__ import annotations
 
@@ -45,15 +45,14 @@ class JobDriver:
 
     Args:
         job_name: The job.
-        mailbox: Where the loop listens.
-        results: What the job prints and collects.
+        mailbox: The inbox of the loop.
+        results: The job's printed and collected output.
         requests: Takes requests for checkpoints, savepoints and a stop.
-        watch: Keeps the job's view up to date.
-        full_path: Turns a path below the checkpoint directory into one for people; None where that directory goes
-            with the job.
-        clean_up: Runs when the job has ended, before anybody hears of it: removes what only this run of it needed.
-        close_functions: Runs before the job has its result; it takes as long as the functions do, and whoever asked for
-            a stop has heard by then.
+        watch: The monitor that keeps the job's view up to date.
+        full_path: Turns a path below the checkpoint directory into one for users; None if that directory is temporary.
+        clean_up: Runs after the job has ended and before its result is set: removes what only this run needed.
+        close_functions: Runs before the job's result is set and after stops are answered; it takes as long as the
+            functions' close().
     """
 
     def __init__(
@@ -72,12 +71,12 @@ class JobDriver:
         self.results = results
         #: Completed when the job has ended.
         self.result: Future[JobExecutionResult] = Future()
-        #: The newest checkpoint that was kept, for people; known when the job has ended.
+        #: The path of the newest retained checkpoint, for users; known when the job has ended.
         self.checkpoint: str | None = None
         self._mailbox = mailbox
         self._requests = requests
         self.watch = watch
-        #: What signals to this process have done to the job.
+        #: The effect of signals to this process on the job.
         self.interruption = Interruption(job_name, self)
         self._full_path = full_path
         self._clean_up = clean_up
@@ -88,12 +87,12 @@ class JobDriver:
 
     @property
     def status(self) -> JobStatus:
-        """Where the job stands."""
+        """The status of the job."""
         return self.view.status
 
     @property
     def view(self) -> JobView:
-        """The job as it is now."""
+        """The current view of the job."""
         return self.watch.view
 
     @property
@@ -103,43 +102,50 @@ class JobDriver:
 
     @property
     def failures(self) -> tuple[JobFailure, ...]:
-        """The last failures, oldest first, those included that the job went on after."""
+        """The last failures, oldest first, including those that the job survived."""
         return self.view.failures
 
     @property
     def job_id(self) -> str:
-        """The job's id; waits while it is being looked for."""
+        """The job's id; waits until it is known."""
         self.watch.named.wait()
         return self.view.job_id
 
     def accumulators(self) -> dict[str, Any]:
-        """Return what the job has counted up to its last completed checkpoint, by name."""
+        """Return the accumulators at the last completed checkpoint, by name."""
         return values(self.view.accumulators)
 
     def cancel(self) -> None:
-        """Ask for the job to be cancelled; asking an ended job changes nothing."""
+        """Cancel the job; does nothing if it has ended."""
         self._mailbox.post(CancelRequested())
 
     @property
     def savepoint_directory(self) -> str | None:
-        """The directory of savepoints that are asked for without one; None where it is not configured."""
+        """The directory of savepoints if a request names none; None if it is not configured."""
         return self._requests.default
 
     @property
     def stopping(self) -> tuple[str, Future[str]] | None:
-        """The stop that was asked for first and is not answered: its savepoint's path, and its future."""
+        """The first unanswered stop: its savepoint's path, and its future."""
         return self._requests.stopping
 
-    def savepoint(self, directory: str | None, stop: StopMode, timeout_ms: int | None = None) -> Future[str]:
-        """Ask for a savepoint; the future has its path once it is complete, and the job has stopped if it was to."""
-        return self._requests.savepoint(self.job_id, directory, stop, timeout_ms)
+    @property
+    def savepoints(self) -> frozenset[str]:
+        """The paths of the savepoints that the job has made in this process."""
+        return frozenset(self._requests.made)
 
-    def cancel_with_savepoint(self, directory: str | None) -> Future[str]:
-        """Ask the job to stop with a savepoint and to end as cancelled; the future has the savepoint's path."""
-        return self.savepoint(directory, StopMode.CANCEL)
+    def savepoint(
+        self, directory: str | None, stop: StopMode, timeout_ms: int | None = None, no_links_below: str | None = None
+    ) -> Future[str]:
+        """Request a savepoint; the future has its path once it is complete and, with a stop, the job has stopped."""
+        return self._requests.savepoint(self.job_id, directory, stop, timeout_ms, no_links_below)
+
+    def cancel_with_savepoint(self, directory: str | None, *, no_links_below: str | None = None) -> Future[str]:
+        """Stop the job with a savepoint and end it as cancelled; the future has the savepoint's path."""
+        return self.savepoint(directory, StopMode.CANCEL, no_links_below=no_links_below)
 
     def trigger_checkpoint(self) -> Future[int]:
-        """Ask for a checkpoint now; the future has its id once it has completed."""
+        """Request a checkpoint; the future has its id once it has completed."""
         return self._requests.checkpoint()
 
     # ------------------------------------------------------------------------------------------------------- the thread

@@ -1,6 +1,6 @@
-"""The main loop of one job: takes events, asks the coordinator, and performs its instructions one by one.
+"""The main loop of one job: it takes events, asks the coordinator, and performs its instructions one by one.
 
-`perform` is one step in the world. A test that stops between any two of them needs no help from here.
+`perform` is one step with an effect outside, so tests can stop between any two steps.
 """
 
 from __future__ import annotations
@@ -41,13 +41,13 @@ _log = logging.getLogger("penstock")
 
 
 class JobOutcome:
-    """How a job ended."""
+    """The end of a job."""
 
     def __init__(self, status: JobStatus, error: Exception | None, checkpoint: str | None) -> None:
         self.status = status
-        #: What the program gets, for any end but FINISHED and CANCELED.
+        #: The error for the program, for any end but FINISHED and CANCELED.
         self.error = error
-        #: The newest checkpoint that was kept, below the checkpoint directory.
+        #: The path of the newest retained checkpoint, below the checkpoint directory.
         self.checkpoint = checkpoint
 
 
@@ -57,18 +57,18 @@ class JobLoop:
     Args:
         coordinator: Decides.
         job_name: The job, for messages.
-        mailbox: Where events arrive.
-        store: Performs what concerns checkpoint storage.
-        enumerators: Performs what concerns sources.
-        merger: Adds up accumulators.
+        mailbox: The inbox for events.
+        store: Performs the instructions about checkpoint storage.
+        enumerators: Performs the instructions about sources.
+        merger: Merges accumulators.
         committers: Performs commits.
         epochs: Performs epochs.
-        results: Takes outputs.
+        results: Delivers output.
         savepoints: Writes savepoints.
-        requests: Answers those who asked for a checkpoint, a savepoint or a stop.
-        watch: Looks on.
+        requests: Answers requests for checkpoints, savepoints and stops.
+        watch: Observes the job.
         background: The other threads.
-        listeners: Are told of statuses and progress.
+        listeners: Are notified of statuses and progress.
     """
 
     def __init__(
@@ -100,12 +100,12 @@ class JobLoop:
         self._watch = watch
         self._listeners = list(listeners)
         self._jumps = ClockJumpDetector(job_name, mailbox.clock.now())
-        #: (milliseconds that will have passed, alarm), the next one first.
+        #: Pairs of monotonic time in milliseconds and alarm, the next one first.
         self._alarms: list[tuple[int, int]] = []
-        #: What instructions were answered with: it comes before all letters, so that nothing happens in between.
+        #: The answers to instructions, which come before all letters, so that nothing happens in between.
         self._answers: deque[ev.Event] = deque()
         self._ending: JobOutcome | None = None
-        #: Instructions that are answered, or done, at once.
+        #: Instructions that are performed, and answered, at once.
         self._handlers: dict[type[Any], Callable[[Any], ev.Event | None]] = {
             do.ListJobs: store.list_jobs,
             do.ReadMark: store.read_mark,
@@ -184,7 +184,7 @@ class JobLoop:
             self.perform(instruction)
 
     def _next_event(self) -> ev.Event | None:
-        """Wait for an event: an answer, an alarm that is due, a letter, or what comes of a call."""
+        """Wait for an event: an answer, a due alarm, a letter, or the result of a call."""
         if self._answers:
             return self._answers.popleft()
         if self._alarms and self._alarms[0][0] <= self._now.passed_ms:
@@ -214,7 +214,7 @@ class JobLoop:
     def _close_enumerators(self, instruction: do.CloseEnumerators) -> None:
         try:
             self._enumerators.close(instruction)
-        except Exception:  # noqa: BLE001 - the job goes on without it
+        except Exception:  # noqa: BLE001 - the job continues without it
             _log.warning("An enumerator of job %r failed to close", self._job_name, exc_info=True)
 
     def _change_status(self, instruction: do.ChangeStatus) -> None:

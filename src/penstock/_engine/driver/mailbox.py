@@ -1,6 +1,6 @@
-"""The driver's inbox and clock: what the main loop waits for.
+"""The driver's inbox and clock, which the main loop waits on.
 
-Events come from other threads; calls are pieces of user code (an enumerator's handlers) that have to run on the loop.
+Events come from other threads; calls are functions that have to run on the loop, such as an enumerator's handlers.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from penstock._engine.coordinator.events import Event
 
-#: Runs on the loop, and may return an event.
+#: A function that runs on the loop and may return an event.
 Call: TypeAlias = "Callable[[], Event | None]"
 
 
@@ -27,7 +27,7 @@ class Clock(Protocol):
         ...
 
     def receive(self, letters: SimpleQueue[Event | Call], until_ms: int | None) -> Event | Call | None:
-        """Return the next letter; None when there is none until that much time has passed (`Moment.passed_ms`)."""
+        """Wait for the next letter; None after the given monotonic time (`Moment.passed_ms`)."""
         ...
 
 
@@ -39,7 +39,7 @@ class SystemClock:
         return Moment.now()
 
     def receive(self, letters: SimpleQueue[Event | Call], until_ms: int | None) -> Event | Call | None:
-        """Return the next letter; None when there is none until that much time has passed."""
+        """Wait for the next letter; None after the given monotonic time."""
         timeout = None if until_ms is None else max(0.0, (until_ms - passed_ms()) / 1000)
         try:
             return letters.get(timeout=timeout)
@@ -67,5 +67,5 @@ class Mailbox:
         self._letters.put(work)
 
     def receive(self, until_ms: int | None) -> Event | Call | None:
-        """Wait for the next letter, at most until so many milliseconds have passed (`Moment.passed_ms`)."""
+        """Wait for the next letter, at most until the given monotonic time (`Moment.passed_ms`)."""
         return self.clock.receive(self._letters, until_ms)

@@ -1,1 +1,1 @@
-"""What the outside sees of a job, as plain data, and the interface through which it steers one."""
+"""The read models of a job, as plain data, and its control interface."""

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
     from penstock._engine.protocol.clocks import Moment
+
+
+_FURTHER: Final = 10**9
 
 
 class CheckpointKind(StrEnum):
@@ -32,7 +35,7 @@ class CheckpointStatus(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class SubtaskCheckpoint:
-    """What one subtask added to a checkpoint."""
+    """The part of one subtask in a checkpoint."""
 
     #: When it acknowledged, in epoch milliseconds.
     acked_ms: int
@@ -62,12 +65,26 @@ class CheckpointView:
     subtasks: tuple[dict[int, SubtaskCheckpoint], ...] = ()
     #: Where it is, for people; None until it completes, and where its directory goes with the job.
     path: str | None = None
-    #: Its files are gone: newer ones took its place.
+    #: Its files were deleted, because newer checkpoints replaced it.
     discarded: bool = False
     #: Why it failed.
     failure: str = ""
     #: By vertex: how many subtasks had finished before, and so have nothing to add. Empty until it completes.
     finished: tuple[int, ...] = ()
+    #: Which further entry of this run it is, from 1: a savepoint that was copied from a checkpoint, or a try that
+    #: failed and was made again; 0 for the checkpoint of that id itself.
+    further: int = 0
+
+    @property
+    def entry_id(self) -> int:
+        """The id of the entry: that of the checkpoint, with the number of a further entry before its nine digits.
+
+        Example:
+            >>> from penstock._engine.protocol.clocks import Moment
+            >>> [CheckpointView(4, "CHECKPOINT", "FAILED", Moment(0, 0), 2, further=n).entry_id for n in (0, 1)]
+            [4, 1000000004]
+        """
+        return self.id + self.further * _FURTHER
 
     @property
     def duration_ms(self) -> int | None:
@@ -92,14 +109,14 @@ class CheckpointView:
 
 @dataclass(frozen=True, slots=True)
 class RestoredView:
-    """What the job went on from last."""
+    """The checkpoint that the job continued from last."""
 
     checkpoint_id: int
     #: In epoch milliseconds.
     restored_ms: int
     is_savepoint: bool
     path: str | None
-    #: The last checkpoint that its job has completed behind it: what was published up to there is published again.
+    #: The last checkpoint that its job has completed after it: output between the two is published again.
     later: int | None = None
 
 
@@ -160,8 +177,7 @@ class CheckpointsView:
     written_bytes: StatsSummary = StatsSummary()
     state_bytes: StatsSummary = StatsSummary()
 
-    def find(self, checkpoint_id: int) -> CheckpointView | None:
-        """Return the newest entry of an id: a checkpoint before a savepoint that was copied from it."""
+    def find(self, entry_id: int) -> CheckpointView | None:
+        """Return the entry of an id."""
         known = [*self.history, self.last_completed, self.last_failed, self.last_savepoint]
-        found = [entry for entry in known if entry is not None and entry.id == checkpoint_id]
-        return next((entry for entry in found if entry.kind is not CheckpointKind.SAVEPOINT), next(iter(found), None))
+        return next((entry for entry in known if entry is not None and entry.entry_id == entry_id), None)

@@ -1,4 +1,4 @@
-"""What jobs of this process have lost although they finished: for the command that runs the program."""
+"""Collects the losses of finished jobs of this process, for the command that runs the program."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ _lines: Final[list[str]] = []
 
 
 def note_given_up(job_name: str, given_up: Sequence[GivenUpCommittables]) -> None:
-    """Note what the sinks of a job that has come to its end have lost."""
+    """Note the committables that the sinks of a finished job gave up."""
     with _lock:
         _lines.extend(f"Job {job_name!r}: {entry}" for entry in given_up)
 
 
 def take_given_up() -> list[str]:
-    """Return what was noted, a line for each entry, and forget it."""
+    """Return and clear the notes, a line for each entry."""
     with _lock:
         lines = list(_lines)
         _lines.clear()

@@ -14,11 +14,11 @@ if TYPE_CHECKING:
 
 
 class JobControl(Protocol):
-    """What a client, a REST handler or a signal may ask of the driver of one job, from any thread."""
+    """The control interface of one job, for clients, REST handlers and signals on any thread."""
 
     @property
     def status(self) -> JobStatus:
-        """Where the job stands."""
+        """The status of the job."""
         ...
 
     @property
@@ -28,7 +28,7 @@ class JobControl(Protocol):
 
     @property
     def view(self) -> JobView:
-        """The job as it is now; asking costs nothing."""
+        """The current view of the job, at no cost."""
         ...
 
     @property
@@ -43,10 +43,17 @@ class JobControl(Protocol):
 
     @property
     def failures(self) -> tuple[JobFailure, ...]:
-        """The last failures, oldest first, those included that the job went on after."""
+        """The last failures, oldest first, including those that the job survived."""
         ...
 
-    def savepoint(self, directory: str | None, stop: StopMode, timeout_ms: int | None = None) -> Future[str]:
+    @property
+    def savepoints(self) -> frozenset[str]:
+        """The paths of the savepoints that the job has made in this process."""
+        ...
+
+    def savepoint(
+        self, directory: str | None, stop: StopMode, timeout_ms: int | None = None, no_links_below: str | None = None
+    ) -> Future[str]:
         """Ask for a savepoint; the future has its path once it is complete, and the job has stopped if it was to.
 
         Args:
@@ -54,16 +61,18 @@ class JobControl(Protocol):
             stop: Whether, and how, the job stops with it.
             timeout_ms: Milliseconds after which a job that has not stopped is cancelled: the future then has a
                 StopTimeoutError, which names the subtasks that were still at work.
+            no_links_below: No part of the directory behind this one may be a link; None lets all of them be.
         """
         ...
 
-    def cancel_with_savepoint(self, directory: str | None) -> Future[str]:
+    def cancel_with_savepoint(self, directory: str | None, *, no_links_below: str | None = None) -> Future[str]:
         """Ask the job to stop with a savepoint and to end as cancelled; the future has the path when it has.
 
         Nothing is read after the savepoint, and all that it covers is committed first.
 
         Args:
             directory: Where its directory is made; ``execution.checkpointing.savepoint-dir`` when left out.
+            no_links_below: No part of the directory behind this one may be a link; None lets all of them be.
         """
         ...
 

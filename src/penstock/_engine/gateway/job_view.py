@@ -60,7 +60,7 @@ class InputView:
 
 @dataclass(frozen=True, slots=True)
 class VertexView:
-    """What stays the same of a vertex as long as its job runs."""
+    """The constant part of a vertex's view."""
 
     #: 32 hexadecimal digits, the same in each start of a job whose uids are the same.
     id: str
@@ -73,7 +73,7 @@ class VertexView:
 
 @dataclass(frozen=True, slots=True)
 class PlanView:
-    """What stays the same of a job as long as it runs."""
+    """The constant part of a job's view."""
 
     vertices: tuple[VertexView, ...]
     #: Whether the job ends by itself.
@@ -108,7 +108,7 @@ class SubtaskView:
     output_watermark: int = MIN_WATERMARK
     finished: bool = False
     finished_at: Moment | None = None
-    #: By operator uid: what its functions count and measure.
+    #: By operator uid: the metrics of its functions.
     metrics: Mapping[str, Mapping[str, float]] = field(default_factory=dict[str, dict[str, float]])
 
 
@@ -142,7 +142,7 @@ class JobView:
     #: Why a job ended that did not finish: type and text on one line, and as the program sees it.
     error: str | None = None
     error_text: str | None = None
-    #: What is not yet known to be published: committables by sink uid.
+    #: The numbers of committables that are not known to be published, by sink uid.
     pending_commits: Mapping[str, int] = field(default_factory=dict[str, int])
     #: What the job has counted up to its last completed checkpoint, by name; and by vertex id and name.
     accumulators: Mapping[str, StoredAccumulator] = field(default_factory=dict[str, "StoredAccumulator"])
@@ -155,12 +155,12 @@ class JobView:
     given_up: tuple[GivenUp, ...] = ()
     #: By source uid: the splits that readers have left unread that have finished.
     unread_splits: Mapping[str, int] = field(default_factory=dict[str, int])
-    #: The effective configuration, with what is secret left out.
+    #: The effective configuration, without secrets.
     configuration: Mapping[str, str] = field(default_factory=dict[str, str])
 
     @property
     def late_records_by_name(self) -> dict[str, int]:
-        """The dropped records by the names of their operators; the uid stands behind a name that several have."""
+        """The dropped records by the names of their operators; duplicate names are followed by the uid."""
         return self._by_name(self.late_records)
 
     @property

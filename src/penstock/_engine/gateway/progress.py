@@ -1,4 +1,4 @@
-"""How a running job is doing, as plain data, and who is told."""
+"""The progress of a running job, as plain data, and its listeners."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ class JobFailure:
 
 
 class JobStatusListener(Protocol):
-    """Is told what happens to a job, on the driver's thread: it must be quick and must not raise."""
+    """Is notified of a job's progress on the driver's thread; it must be quick and must not raise."""
 
     def on_status(self, status: JobStatus) -> None:
         """Note a new status."""
@@ -66,5 +66,5 @@ class JobStatusListener(Protocol):
         ...
 
     def on_failure(self, failure: JobFailure) -> None:
-        """Note a failure, whether the job goes on or not."""
+        """Note a failure, whether the job continues or not."""
         ...

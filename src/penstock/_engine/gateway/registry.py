@@ -10,6 +10,8 @@ the user's alone, because an entry may hold the token that opens the job's addre
 from __future__ import annotations
 
 import contextlib
+import errno
+import logging
 import os
 import socket
 import sys
@@ -23,8 +25,12 @@ from penstock._engine.gateway.user_directories import make_private, user_state_d
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+_log = logging.getLogger(__name__)
+
 #: Sets `penstock.rest.registry-dir` in the environment.
 _VARIABLE = "PENSTOCK_REST__REGISTRY_DIR"
+#: Of an entry: its longest part is a certificate of some thousand characters.
+_LARGEST = 1 << 20
 
 
 class RegistryEntry(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -38,17 +44,30 @@ class RegistryEntry(msgspec.Struct, frozen=True, omit_defaults=True):
     host: str
     #: In epoch milliseconds.
     started_ms: int
-    #: What the server wants to be shown; None where it wants nothing.
+    #: The server's bearer token; None without one.
     token: str | None = None
     #: The run of the job; empty where an older version wrote the entry.
     run_id: str = ""
+    #: The server's own certificate, as PEM; None where it speaks plain HTTP.
+    certificate: str | None = None
+    #: What a client shows where it has to show a certificate: the files of it and of its key.
+    client_files: tuple[str, str | None] | None = None
 
     @staticmethod
     def of_this_process(
-        job_id: str, name: str, address: str, started_ms: int, token: str | None = None, *, run_id: str = ""
+        job_id: str,
+        name: str,
+        address: str,
+        started_ms: int,
+        token: str | None = None,
+        *,
+        run_id: str = "",
+        certificate: str | None = None,
+        client_files: tuple[str, str | None] | None = None,
     ) -> RegistryEntry:
         """Return the entry of a job that runs in this process."""
-        return RegistryEntry(job_id, name, address, os.getpid(), socket.gethostname(), started_ms, token, run_id)
+        place = os.getpid(), socket.gethostname()
+        return RegistryEntry(job_id, name, address, *place, started_ms, token, run_id, certificate, client_files)
 
     @property
     def is_local(self) -> bool:
@@ -67,22 +86,31 @@ class JobRegistry:
         self._directory = directory
         #: By path: the entries of this process with their files, open and locked.
         self._own: dict[Path, tuple[RegistryEntry, IO[bytes]]] = {}
+        self._has_warned = False
 
     def add(self, entry: RegistryEntry) -> None:
-        """Write an entry of this process; where that fails, the job is only found by its address.
+        """Write an entry of this process; where that fails, the job is only found by its address and its token.
 
         The entry is whole and locked as soon as it can be seen.
         """
         path = self._path(entry)
         draft = path.with_suffix(".new")
-        with contextlib.suppress(OSError):
+        try:
             make_private(self._directory)
-            file = os.fdopen(os.open(draft, os.O_RDWR | os.O_CREAT | os.O_TRUNC, 0o600), "r+b")
+            draft.unlink(missing_ok=True)  # what another user has put there would stay that user's
+            file = os.fdopen(os.open(draft, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600), "r+b")
             file.write(msgspec.json.format(msgspec.json.encode(entry)))
             file.flush()
             _lock(file)
             draft.replace(path)
             self._own[path] = entry, file
+        except OSError as error:
+            if not self._has_warned:
+                _log.warning(
+                    "Job %r cannot be listed in %s (%s): penstock's commands find it by --address and --token alone",
+                    *(entry.name, self._directory, error.strerror),
+                )
+            self._has_warned = True
 
     def restore(self) -> None:
         """Write the entries of this process again that were removed although their jobs are alive."""
@@ -110,7 +138,7 @@ class JobRegistry:
             path.unlink(missing_ok=True)
 
     def entries(self) -> list[RegistryEntry]:
-        """Return the entries of processes that are alive, oldest first, and remove those of others.
+        """Return the entries of live processes, oldest first, and delete the others.
 
         A process on another machine, with which this one shares the directory, counts as alive.
         """
@@ -119,7 +147,7 @@ class JobRegistry:
     def _alive(self) -> Iterator[RegistryEntry]:
         for path in self._directory.glob("*.json"):
             try:
-                entry = msgspec.json.decode(path.read_bytes(), type=RegistryEntry)
+                entry = msgspec.json.decode(_own_bytes(path), type=RegistryEntry)
             except (OSError, msgspec.DecodeError):
                 continue  # removed meanwhile, or no entry
             if not entry.is_local or (_is_held(path) and is_alive(entry.pid)):
@@ -138,8 +166,21 @@ def default_directory() -> Path:
     return Path(given) if given else user_state_directory() / "jobs"
 
 
+def _own_bytes(path: Path) -> bytes:
+    """Return what is in a file of this user; what others have put there would have us send tokens to them.
+
+    Raises:
+        OSError: It is not this user's alone to write, or a link, or cannot be read.
+    """
+    with os.fdopen(os.open(path, os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0)), "rb") as file:
+        status = os.fstat(file.fileno())
+        if sys.platform != "win32" and (status.st_uid != os.geteuid() or status.st_mode & 0o022):
+            raise PermissionError(errno.EPERM, "it is not this user's alone", str(path))
+        return file.read(_LARGEST)
+
+
 def _lock(file: IO[bytes]) -> None:
-    """Lock a file for as long as it is open."""
+    """Lock a file while it is open."""
     if sys.platform != "win32":
         import fcntl
 

@@ -41,12 +41,12 @@ class NotedJob(msgspec.Struct, frozen=True):
     pid: int
     #: Whether it has checkpoints that outlive its process.
     is_kept: bool = True
-    #: Whether it has come to its end.
+    #: Whether it has ended.
     has_ended: bool = False
 
 
 class _Note(msgspec.Struct, frozen=True):
-    """The file: whose it is, and the jobs by their places among those of the program, from 1."""
+    """The content of the file: its owner, and the jobs by their places in the program, from 1."""
 
     supervision: str
     supervisor: int
@@ -68,7 +68,7 @@ class SupervisionNote:
         """Return the jobs by their places.
 
         Raises:
-            SupervisionNoteError: The file is gone, damaged, or that of another user.
+            SupervisionNoteError: The file is missing, damaged, or another user's.
         """
         return self._read().jobs
 

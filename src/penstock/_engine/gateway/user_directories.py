@@ -1,4 +1,4 @@
-"""Where the jobs and commands of a user leave what is small and must not be cleaned away: entries, notes, logs."""
+"""The directories for small files of a user's jobs and commands that no cleaner may delete: entries, notes, logs."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def is_usual(directory: Path) -> bool:
 
 
 def make_private(directory: Path) -> None:
-    """Make a directory that only this user can enter, and those above it.
+    """Make a directory that only this user can enter, with its parents.
 
     Raises:
         OSError: It cannot be made.

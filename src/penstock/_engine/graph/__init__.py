@@ -1,1 +1,1 @@
-"""From what a program describes to the job graph that runs: stream graph, uids, chaining, pickling, plan texts."""
+"""From a program's transformations to the job graph: stream graph, uids, chaining, pickling, plan texts."""

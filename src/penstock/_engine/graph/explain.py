@@ -54,11 +54,11 @@ def _count(number: int, one: str, many: str) -> str:
 
 
 def plan_json(graph: JobGraph, descriptions: Mapping[str, str]) -> str:
-    """Return a job graph in the shape of Flink's execution plan; beside Flink's members a node has uid and vertex.
+    """Return a job graph as Flink's JSON execution plan, in which each node also has its uid and vertex.
 
     Args:
         graph: The job graph.
-        descriptions: What the user said of an operator, by its uid.
+        descriptions: By uid: the user's description of an operator.
     """
     ids = {
         (vertex.id, position): number

@@ -20,7 +20,7 @@ class JobType(StrEnum):
 
 
 class OperatorKind(StrEnum):
-    """Which operator of `_engine.operators` runs a node; the payload's members are named behind each."""
+    """The kind of operator that runs a node; each kind lists the members of its payload."""
 
     SOURCE = "source"  #: source: Source, watermark_strategy: WatermarkStrategy
     MAP = "map"  #: function: Callable | MapFunction
@@ -87,7 +87,7 @@ class OperatorNode:
 
 @dataclass(frozen=True, slots=True)
 class JobEdge:
-    """A repartitioning connection: an operator's output (by side output tag) to the head of another vertex."""
+    """An edge from an operator's output (by side output tag) to the head of another vertex."""
 
     #: Position in `JobGraph.edges`.
     id: int
@@ -111,7 +111,7 @@ class JobVertex:
     operators: tuple[OperatorNode, ...]
     parallelism: int
     max_parallelism: int
-    #: Whether the program has set it; else a checkpoint that the job starts from may bring another one.
+    #: Whether the program has set it; else the checkpoint that the job starts from may change it.
     max_parallelism_is_set: bool = False
 
     @property
@@ -127,7 +127,7 @@ class JobGraph:
     name: str
     vertices: tuple[JobVertex, ...]
     edges: tuple[JobEdge, ...]
-    #: By operator uid, in the order of the program: where each operator stands in it.
+    #: By operator uid, in the order of the program: the place of each operator.
     places: dict[str, OperatorPlace] = field(default_factory=dict[str, OperatorPlace])
     job_type: JobType = JobType.STREAMING
 
@@ -145,7 +145,7 @@ class JobGraph:
         return [edge for edge in self.edges if edge.source == vertex]
 
     def levels(self) -> list[int]:
-        """Return each vertex's distance from the sources, by the longest way: one below its deepest input."""
+        """Return the level of each vertex: one below its deepest input."""
         levels: list[int] = []
         for vertex in self.vertices:  # in topological order
             levels.append(max((levels[edge.source] + 1 for edge in self.inputs(vertex.id)), default=0))

@@ -1,8 +1,8 @@
-"""What tells two operators of one kind apart: a digest of what their functions do.
+"""A digest of an operator's functions, which distinguishes operators of one kind.
 
-It is made of code without names of files and numbers of lines, of what functions have closed over and of the attributes
-of objects, so that it stays while a program is edited around a function, and in every process. It need not see all: a
-digest that stays although a function has changed, or the other way round, is as if there were none.
+It is made of code without file names and line numbers, of the closures of functions and of the attributes of objects,
+so it does not change between processes or while a program is edited around a function. It need not be exact: a digest
+that does not change with its function, or changes without it, is as good as none.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ from penstock._engine.graph.pickling import attributes
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-#: How far it looks: values in values, and values in all.
+#: The limits of the search: its depth, and the number of values.
 _MAX_DEPTH: Final = 12
 _MAX_VALUES: Final = 5_000
 _LETTERS: Final = 16
 
 
 def likeness(members: Mapping[str, object]) -> str:
-    """Return the digest of what an operator is made of.
+    """Return the digest of an operator.
 
     Args:
         members: Functions, selectors, sources and settings by name.
@@ -36,11 +36,11 @@ def likeness(members: Mapping[str, object]) -> str:
 
 
 class _LikenessWalk:
-    """One look at a value and at what is in it."""
+    """One walk through a value and its parts."""
 
     def __init__(self) -> None:
         self._left = _MAX_VALUES
-        #: The ids of the values around the one at hand: a value may hold itself.
+        #: The ids of the values around the current one, because a value may contain itself.
         self._around: list[int] = []
 
     def digest(self, value: object) -> bytes:
@@ -54,7 +54,7 @@ class _LikenessWalk:
             self._around.pop()
 
     def _parts(self, value: object) -> Iterator[bytes]:
-        """Yield what a value is made of, its kind first."""
+        """Yield the parts of a value, its kind first."""
         yield type(value).__qualname__.encode()
         match value:
             case None | bool() | int() | float() | complex() | str() | enum.Enum():

@@ -1,4 +1,4 @@
-"""Pickling what operators need: functions by cloudpickle, with the name of what cannot travel.
+"""Pickles the members of operators with cloudpickle; errors name the object that cannot be pickled.
 
 Functions and classes of the main script travel by value. Modules beside the script travel by name: `user_modules` says
 which ones a cluster needs. Classes of the main script must also be found by name, because records of them are pickled
@@ -29,7 +29,7 @@ _GLOBAL_INSTRUCTIONS = ("LOAD_GLOBAL", "STORE_GLOBAL", "DELETE_GLOBAL")
 
 
 def dumps_members(operator: str, members: Mapping[str, object]) -> bytes:
-    """Return the cloudpickled dict of what an operator or a partitioner needs.
+    """Return the cloudpickled dict of the members of an operator or a partitioner.
 
     Args:
         operator: The operator's name, for the message.
@@ -65,7 +65,7 @@ def dumps_value(what: str, value: object) -> bytes:
 
 
 def _beyond_pickling(error: Exception) -> TracebackType | None:
-    """Return the traceback from the user's first line on, as of a ``__reduce__``; None when none of theirs ran."""
+    """Return the traceback from the user's first line on, for example in a ``__reduce__``; None if no user code ran."""
     line = error.__traceback__
     while line is not None and line.tb_frame.f_code.co_filename in (__file__, cloudpickle.cloudpickle.__file__):
         line = line.tb_next
@@ -88,7 +88,7 @@ def describe(function: object) -> str:
 
 
 def _failure(value: object) -> str | None:
-    """Return what pickling says against a value; None when it has no objection."""
+    """Return the error of pickling a value as text; None if it pickles."""
     try:
         _dumps(value)
     except Exception as error:  # noqa: BLE001 - pickling runs code of the user's classes, which may raise anything
@@ -97,7 +97,7 @@ def _failure(value: object) -> str | None:
 
 
 def _culprit(value: object) -> tuple[str, str]:
-    """Return the path to the innermost part that fails by itself, and what pickling says about it."""
+    """Return the path to the innermost part that fails by itself, and its error."""
     path, reason = "", _failure(value) or ""
     seen = {id(value)}
     for _ in range(_MAX_DEPTH):
@@ -111,7 +111,7 @@ def _culprit(value: object) -> tuple[str, str]:
 
 
 def parts_of(value: object) -> Iterator[tuple[str, object]]:
-    """Yield what pickling follows from a value, each with the step that leads there."""
+    """Yield the parts of a value that pickling follows, each with the step that leads there."""
     match value:
         case types.MethodType():
             yield "self", value.__self__
@@ -196,9 +196,9 @@ def script_directory() -> Path | None:
 
 
 def user_modules() -> dict[str, Path]:
-    """Return the modules and packages of the user's own that are loaded: top-level name → file or package folder.
+    """Return the user's loaded modules and packages: top-level name → file or package folder.
 
-    The user's own is what lies below the main script's folder, outside of any installed packages.
+    A module is the user's if it lies below the main script's folder, outside of any installed packages.
     """
     root = script_directory()
     if root is None:

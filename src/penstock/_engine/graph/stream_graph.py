@@ -14,7 +14,7 @@ from penstock._engine.graph.job_graph import JobType, OperatorKind, PartitionerK
 
 
 class Chaining(Enum):
-    """With which neighbours an operator may share a vertex (Flink's ChainingStrategy)."""
+    """The neighbours with which an operator may share a vertex (Flink's ChainingStrategy)."""
 
     ALWAYS = "always"
     #: Not with the operator before it.
@@ -25,7 +25,7 @@ class Chaining(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Partitioning:
-    """How an edge distributes records: the kind and, where it has functions, the cloudpickled dict of them."""
+    """The partitioning of an edge: its kind and the cloudpickled dict of its functions, if it has any."""
 
     kind: PartitionerKind
     payload: bytes = b""
@@ -48,7 +48,7 @@ class StreamEdge:
 class StreamNode:
     """One operator of a program."""
 
-    #: Ascending in the order of making, so inputs come before what reads them.
+    #: Ascending in the order of creation, so inputs come first.
     id: int
     name: str
     kind: OperatorKind
@@ -58,10 +58,10 @@ class StreamNode:
     #: Where the program made it: "file:line".
     created_at: str
     uid: str | None = None
-    #: None: that of `sized_like`, or the job's.
+    #: None for the parallelism of `sized_like`, or the job's.
     parallelism: int | None = None
     max_parallelism: int | None = None
-    #: The node whose parallelism this one has as long as it has none of its own.
+    #: The node whose parallelism this one uses if it has none of its own.
     sized_like: StreamNode | None = None
     #: Parallelism is 1 and stays 1.
     non_parallel: bool = False
@@ -69,15 +69,15 @@ class StreamNode:
     #: The node that this one belongs to: always in its chain, named and identified by it.
     owner: StreamNode | None = None
     description: str | None = None
-    #: Sources: whether they come to an end by themselves.
+    #: Whether a source is bounded.
     bounded: bool = True
     #: Whether it may have state that a checkpoint holds.
     stateful: bool = False
-    #: What its functions do, as a digest (`likeness`).
+    #: The digest of its functions (`likeness`).
     likeness: str = ""
 
     def operator(self) -> StreamNode:
-        """Return the operator that the program made: this node, or the one that it is attached to."""
+        """Return the operator of the program: this node, or the one that it is attached to."""
         return self if self.owner is None else self.owner
 
     def __str__(self) -> str:
@@ -112,7 +112,7 @@ class StreamGraph:
 
 
 def with_ancestors(nodes: list[StreamNode]) -> list[StreamNode]:
-    """Return nodes and everything that they read from, inputs first."""
+    """Return nodes and everything upstream of them, inputs first."""
     found: dict[int, StreamNode] = {}
     waiting = list(nodes)
     while waiting:

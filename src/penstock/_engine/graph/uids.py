@@ -1,12 +1,12 @@
 """Operator uids: the user's own, else a hash of the operator's place in the graph.
 
-The hash of an operator is made of its kind, the uids of what it reads, and its rank among operators of which these are
-equal. Names, parallelism, chaining and the functions do not count, nor does anything after the operator. What the
-hashes are made of can never change: checkpoints name state by them. (Flink's StreamGraphHasherV2 counts positions over
-the whole graph and looks at chains, so there more changes lose state.)
+The hash of an operator is made of its kind, the uids of its inputs, and its rank among operators in which both are
+equal. Names, parallelism, chaining and the functions do not count, nor does anything after the operator. The
+ingredients of the hashes can never change, because checkpoints name state by them. (Flink's StreamGraphHasherV2 counts
+positions over the whole graph and looks at chains, so there more changes lose state.)
 
-A rank says little: an operator that is put before another takes its hash. So checkpoints also hold each operator's
-*place*, and a start compares them (`coordinator.places`).
+A rank says little: an operator that is inserted before another takes its hash. So checkpoints also hold each operator's
+*place*, and a start compares them (`coordinator.restore.places`).
 """
 
 from __future__ import annotations
@@ -85,5 +85,5 @@ def _generated_uid(node: StreamNode, uids: dict[int, str], ranks: Counter[str], 
 
 
 def _tag(edge: StreamEdge) -> str | None:
-    """Return the side output that an edge begins at; one with a declared type is that of the operator before."""
+    """Return the side output at which an edge begins; a cast node stands for the operator before it."""
     return edge.tag if edge.source.owner is None else edge.source.inputs[0].tag

@@ -1,1 +1,1 @@
-"""Operators: what one node of a chain does with batches of records. No Spark, no driver, no rows."""
+"""Operators, which run the nodes of a chain on batches of records, without Spark, driver or rows."""

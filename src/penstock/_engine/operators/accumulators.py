@@ -1,7 +1,7 @@
 """The accumulators of one operator subtask: given to its functions, and emptied into each epoch's ack.
 
-Between two epochs all of them are empty, so an ack holds what its own epoch has added. An epoch that does not count
-takes that with it: whoever ran it is never used again.
+Between two epochs all of them are empty, so an ack holds what its own epoch has added. The additions of a void epoch
+are dropped together with the objects that ran it.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ AccumulatorT = TypeVar("AccumulatorT", bound=Accumulator[Any, Any])
 
 
 class AccumulatorRegistry:
-    """What the functions of an operator count, by name."""
+    """The accumulators of an operator's functions, by name."""
 
     def __init__(self) -> None:
         self._added: dict[str, AnyAccumulator] = {}
 
     def add(self, name: str, accumulator: AnyAccumulator) -> None:
-        """Take an accumulator of a function's; it begins empty."""
+        """Register an accumulator of a function, and reset it."""
         if not isinstance(accumulator, Accumulator):  # pyright: ignore[reportUnnecessaryIsInstance] - a user's call
             raise AccumulatorTypeError(name, class_name(accumulator), class_name(Accumulator))
         if name in self._added:
@@ -60,7 +60,7 @@ class AccumulatorRegistry:
             raise UnsupportedOperationError(f"an accumulator named {name!r}", reason) from None
 
     def values(self) -> dict[str, Any]:
-        """Return the values of the functions' own since they were emptied last."""
+        """Return the values of the functions' accumulators since they were last emptied."""
         own = {name: accumulator for name, accumulator in self._added.items() if name != LATE_RECORDS}
         return {name: accumulator.get_local_value() for name, accumulator in own.items()}
 
@@ -73,7 +73,7 @@ class AccumulatorRegistry:
         return taken
 
     def clear(self) -> None:
-        """Let go of all of them, because their functions are gone."""
+        """Forget all of them, because their functions were dropped."""
         self._added.clear()
 
 

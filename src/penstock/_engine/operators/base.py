@@ -1,7 +1,7 @@
-"""What every operator is: its life from open to close, and the context that it gets from the runtime.
+"""The base of all operators: their life from open to close, and their contexts.
 
-Called by `runtime`, one subtask at a time and in one thread. An operator works on batches and yields batches; what it
-keeps between epochs is a bonus, because the next epoch may run in another process from the last snapshot.
+The runtime calls them, one subtask at a time and on one thread. An operator takes and yields batches; it may keep
+objects between epochs, but the next epoch may also run in another process from the last snapshot.
 """
 
 from __future__ import annotations
@@ -34,18 +34,18 @@ NOTHING: tuple[Output, ...] = ()
 
 @dataclass(slots=True)
 class EpochContext:
-    """What changes for an operator from epoch to epoch."""
+    """The part of an operator's context that changes with each epoch."""
 
     checkpoint_id: int
-    #: The attempt that runs it; names what is staged outside.
+    #: The token of the attempt, which is in the names of staged data.
     token: int
-    #: What the operator starts from when it was not kept in this process.
+    #: The state of an operator that was not kept in this process.
     restore: OperatorRestore
-    #: True when this operator object ran the last accepted epoch: what it holds in memory is current.
+    #: Whether this operator object ran the last accepted epoch, so that its memory is current.
     current: bool
     #: The checkpoint that the subtask's state stems from; 0 at a fresh start.
     completed_checkpoint: int
-    #: The watermark that the operator's input stands at, wherever the epochs before this one ran.
+    #: The current watermark of the operator's input, in whichever process earlier epochs ran.
     watermark: int = MIN_WATERMARK
     #: Write a snapshot of keyed state in place of a delta.
     full_snapshot: bool = False
@@ -53,7 +53,7 @@ class EpochContext:
     write_all: bool = False
     #: The first epoch of a start or restart of the job: time has passed since the state was written.
     starts: bool = False
-    #: For those who listen: the checkpoint that has completed, and the one that came to nothing; 0 for none.
+    #: For checkpoint listeners: the completed checkpoint, and below the aborted one; 0 for none.
     notify_complete: int = 0
     notify_aborted: int = 0
     #: A savepoint is made of this checkpoint.
@@ -62,7 +62,7 @@ class EpochContext:
 
 @dataclass(slots=True)
 class OperatorContext:
-    """What stays the same for an operator as long as it lives."""
+    """The part of an operator's context that never changes."""
 
     job_id: str
     run_id: str
@@ -77,7 +77,7 @@ class OperatorContext:
     configuration: dict[str, str]
     #: Milliseconds since the epoch, the clock of processing time.
     clock: Callable[[], int]
-    #: Milliseconds in which the subtask could have read: what idleness goes by.
+    #: The clock of idleness: milliseconds in which the subtask could have read.
     input_clock: InputClock
     #: The clocks of the machine: how long something takes.
     task_clock: TaskClock
@@ -98,22 +98,22 @@ class OperatorContext:
 class Operator(ABC):
     """One node of a chain.
 
-    The runtime calls `open` once, `begin_epoch` at each epoch's start and after it, where somebody listens, `notify`,
-    then `process` for each batch, at the end of the input `end_input` and `finish`, and `snapshot` at each epoch's end.
-    After the last one may come one more `notify`. `close` comes in every case.
+    The runtime calls `open` once, `begin_epoch` at each epoch's start and after it, if there are checkpoint listeners,
+    `notify`, then `process` for each batch, at the end of the input `end_input` and `finish`, and `snapshot` at each
+    epoch's end. After the last one may come one more `notify`. `close` comes in every case.
     """
 
     context: OperatorContext
-    #: Whether it puts out the records of side outputs apart from those of the main output.
+    #: Whether it separates the records of side outputs from those of the main output.
     parts_tagged: bool = False
-    #: Whether what functions give out goes on without a copy.
+    #: Whether results of functions are passed on without a copy.
     object_reuse: bool = False
     #: Whether `process_columns` works on columns: then it gets them as large as they are.
     takes_columns: bool = False
 
     def __init__(self) -> None:
         self.functions: OpenedFunctions = OpenedFunctions()
-        #: The current records and the iterator over them: tells which one a user's function failed at.
+        #: The current records, and below the iterator over them, which show at which record a function failed.
         self._in_hand: list[Any] = []
         self._cursor: Any = iter(())
 
@@ -138,7 +138,7 @@ class Operator(ABC):
         """Whether it has checkpoint listeners, which are notified of every checkpoint, also of the last one."""
         return False
 
-    def notify(self, epoch: EpochContext) -> None:  # noqa: B027 - most operators have nobody who listens
+    def notify(self, epoch: EpochContext) -> None:  # noqa: B027 - most operators have no listeners
         """Notify the checkpoint listeners of the checkpoints before the epoch."""
 
     def make_room(self) -> None:  # noqa: B027 - most operators have nothing that could fill memory
@@ -169,7 +169,7 @@ class Operator(ABC):
         return NOTHING
 
     def snapshot(self, epoch: EpochContext, *, finished: bool) -> OperatorAck:
-        """Return what the checkpoint has to hold of this operator."""
+        """Return this operator's part of the checkpoint."""
         return OperatorAck()
 
     def next_timer_ms(self) -> int | None:
@@ -177,7 +177,7 @@ class Operator(ABC):
         return None
 
     def output_watermark(self, input_watermark: int) -> int:
-        """Return where the watermark of the output stands at an epoch's start, given that of the input."""
+        """Return the watermark of the output at an epoch's start, given the input's."""
         return input_watermark
 
     def is_idle(self, *, upstream_idle: bool) -> bool:

@@ -17,7 +17,7 @@ from penstock.common.copies import own_all
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-#: What records are that nothing can change: the type of each, or the types of the fields of each, a tuple.
+#: The shape of immutable records: their common type, or the types of the fields of tuples.
 Shape: TypeAlias = "type[Any] | tuple[type[Any], ...]"
 #: (position, watermark) in order.
 Watermarks: TypeAlias = "list[tuple[int, int]] | tuple[()]"

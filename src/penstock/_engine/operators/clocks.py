@@ -1,9 +1,9 @@
 """The clocks of a task: the time of day, the time that passes, and the time in which a subtask could have read.
 
-Whatever depends on time in a task takes it from here, so that a test can turn it by hand. Timers and TTL go by the
-time of day, which may jump from one epoch to the next. Limits of reading go by the time that passes. Idleness goes by
-the time in which there could have been input: it stands still while a chain works on a batch, while others in the slot
-read, between epochs, and when the job is down.
+All time in a task comes from here, so that tests can control it. Timers and TTL use the time of day, which may jump
+from one epoch to the next. Limits of reading use the monotonic clock. Idleness uses the time in which there could have
+been input: that clock stops while a chain works on a batch, while other subtasks of the slot read, between epochs, and
+while the job is down.
 
 Source of the last one: Flink's PausableRelativeClock, which stands still while a task is held back.
 """
@@ -44,15 +44,15 @@ class TaskClock:
         passed_ms: Callable[[], float] | None = None,
         sleep_ms: Callable[[float], None] | None = None,
     ) -> TaskClock:
-        """Return clocks that a test turns; who waits for time to pass does not wait at all, unless that turns them."""
+        """Return clocks that a test controls; waiting on them takes no real time."""
         return cls(now_ms, passed_ms or now_ms, sleep_ms or (lambda _: None))
 
 
 class ProcessingClock:
     """The time of day of a subtask: it is read as an epoch begins, and runs evenly until the next one does.
 
-    So time never runs backwards within an epoch, nor leaps: what an epoch does at a time fits together, also while the
-    machine's clock is being set. The next epoch takes up what that clock says then.
+    So time neither runs backwards nor leaps within an epoch, even if the machine's clock is set. The next epoch reads
+    that clock again.
 
     Args:
         clock: Measures.
@@ -63,7 +63,7 @@ class ProcessingClock:
         self.take_up()
 
     def take_up(self) -> None:
-        """Take up the time of day."""
+        """Read the time of day."""
         self._ahead_ms = self._clock.now_ms() - self._passed_ms()
 
     def now_ms(self) -> int:
@@ -72,7 +72,7 @@ class ProcessingClock:
 
 
 class InputClock:
-    """The time in which a subtask could have read; it runs only when it is let run.
+    """The time in which a subtask could have read; it advances only when told to.
 
     Args:
         clock: Measures.

@@ -1,6 +1,6 @@
-"""What a window operator keeps: the contents of its windows, and which of their keys have fired.
+"""The state of a window operator: the contents of its windows, and the keys that have fired.
 
-Format 1 kept the contents alone. There a window had fired when its end was at or before the watermark.
+Format 1 had only the contents. There a window had fired if its end was at or before the watermark.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ FIRED: Final = "window-fired"
 
 
 def has_fired(fired: Pane, normal: NormalKey) -> bool:
-    """Return whether a key of a window has fired, and is not to fire when the watermark comes by."""
+    """Return whether a key of a window has fired, so that it does not fire when the watermark passes."""
     value = fired.hot.get(normal, MISSING)
     return (fired.load(normal) if value is MISSING else value) is not ABSENT
 
@@ -35,16 +35,16 @@ def note_fired(fired: Pane, normal: NormalKey) -> None:
 
 
 def note_new_record(fired: Pane, normal: NormalKey) -> None:
-    """Note that a key of a window is to fire, again where it has before."""
+    """Note that a key of a window fires when the watermark passes, even if it has fired before."""
     if has_fired(fired, normal):
         fired.hot[normal] = ABSENT
         fired.dirty.add(normal)
 
 
 def take_over_from_format_1(store: MemoryStore, lineage: Lineage, max_parallelism: int) -> None:
-    """Note what has fired where nothing but the watermark of a checkpoint of format 1 tells.
+    """Note the fired keys in a checkpoint of format 1, in which only the watermark shows them.
 
-    That is once: what the first epoch notes is in the lineage of all later ones.
+    This happens once, because the lineage of later epochs has the notes of the first one.
 
     Args:
         store: Holds what the lineage describes.

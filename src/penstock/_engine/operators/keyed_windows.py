@@ -1,8 +1,8 @@
-"""Windows of single keys: whatever assigner, trigger, evictor and merging make of them.
+"""Windows of single keys, with any assigner, trigger, evictor and merging.
 
-A row for each key and window holds the contents, and rows like it what the trigger and the window function keep.
-Timers of key and window call the trigger, and clear a window when it is over. Aligned windows have an operator of their
-own (`window`), which keeps no timers and drops a whole window at once.
+A row for each key and window holds the contents; further rows hold the state of the trigger and of the window function.
+Timers of key and window call the trigger, and clear a window at its end. Aligned windows have an operator of their own
+(`window`), which keeps no timers and drops a whole window at once.
 
 Source of the rules: Flink's WindowOperator.
 """
@@ -42,16 +42,16 @@ MERGING = "merging-windows"
 
 
 class KeyedWindowOperator(WindowedOperator):
-    """Records into windows of their keys, and what these hold into results when the trigger says so.
+    """Adds records to the windows of their keys, and emits results when the trigger fires.
 
     Args:
         key_selector: Of the keyed stream.
         assigner: Which windows a record belongs to.
-        trigger: When a window fires.
+        trigger: Decides when a window fires.
         allowed_lateness_ms: How long after its end a window of event time still takes records.
-        late_tag: Id of the side output for records that come later still; None drops them.
-        contents: What a window holds of a key.
-        results: What becomes of that when it fires.
+        late_tag: The id of the side output for late records; None drops them.
+        contents: The contents of a window of a key.
+        results: Makes results of the contents of a firing window.
     """
 
     parts_tagged = True
@@ -118,7 +118,7 @@ class KeyedWindowOperator(WindowedOperator):
         return out.outputs()
 
     def _add(self, value: Any, stamp: int, key: Any, normal: NormalKey, out: SideOutputs) -> None:
-        """Add a record to its windows, and do what the trigger says."""
+        """Add a record to its windows, and follow the trigger's decision."""
         self.state.turn_to(key, normal)
         merging = self._windows_of(normal)
         was_taken = False
@@ -149,7 +149,7 @@ class KeyedWindowOperator(WindowedOperator):
     # --------------------------------------------------------------------------------------------------------- firing
 
     def _follow(self, result: TriggerResult, window: Window, stands: Window, out: SideOutputs) -> None:
-        """Do to a window what its trigger says."""
+        """Follow the trigger's decision about a window."""
         address = self.state.address(stands)
         if result.is_fire():
             self.results.begin(window, self.watermark)
@@ -163,7 +163,7 @@ class KeyedWindowOperator(WindowedOperator):
             self.state.turn_to(key, normal)
             window, merging = window_of(namespace), self._windows_of(normal)
             if merging is not None and window not in merging.mapping:
-                continue  # it has become another, or is over
+                continue  # it was merged or has ended
             stands = window if merging is None else merging.mapping[window]
             is_event = domain is TimeDomain.EVENT_TIME
             call = self.trigger.on_event_time if is_event else self.trigger.on_processing_time
@@ -193,7 +193,7 @@ class KeyedWindowOperator(WindowedOperator):
     # ------------------------------------------------------------------------------------------------- windows that end
 
     def _cleanup_time(self, window: Window) -> int:
-        """Return when a window is over: by the watermark, or by the clock."""
+        """Return the end of a window, as a watermark or a processing time."""
         end = window.max_timestamp()
         return min(end + self.lateness_ms, MAX_WATERMARK) if self.is_event_time else end
 

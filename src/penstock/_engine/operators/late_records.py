@@ -1,4 +1,4 @@
-"""Records that come too late and are dropped: a loss that is meant, so it is counted, shown, and told the first time.
+"""Counts late records that are dropped, an intended loss; the first one is logged.
 
 The number is kept as an accumulator, so it counts with the checkpoint: once for each record, whatever was restarted.
 """

@@ -1,12 +1,12 @@
 """The loops of map, filter, reduce and aggregate, compiled for the shape of the current records.
 
-Whatever leaves a function is tested, one by one, for whether anything could change it. For most records that is a look
-at their type, or at the types of a tuple's fields; a call for each of them would take as long as a function of the
-user's does. So the test stands in the loop, written out for tuples of that size, and compares with the types that the
-record before had. A record of another shape is left to `own`, which finds out about any record.
+Each record that leaves a function is checked for mutability. For most records this is a check of their type, or of the
+types of a tuple's fields; a call per record would take as long as a typical user function. So the check is inside the
+loop, generated for tuples of that size, and compares with the types of the record before. `own` checks a record of
+another shape.
 
-Where all records of a batch had one shape, that is told with them: those that follow need not look again, and an edge
-has a quick encoding for them.
+If all records of a batch had one shape, the batch says so: later operators need not check again, and edges have a quick
+encoding for it.
 
 Example:
     >>> loops = Loops()
@@ -44,7 +44,7 @@ def loop(call, records, {kinds}):
     return results, others
 """
 
-#: With object reuse the test only finds out about the shape.
+#: With object reuse the check only determines the shape.
 _MAP_WITH_REUSE: Final = _MAP.replace("result = own(result)", "pass")
 
 _FILTER: Final = """
@@ -120,7 +120,7 @@ def _compiled(template: str, size: int | None) -> Callable[..., tuple[list[Any],
 
 
 class Loops:
-    """The loops of one operator; they follow the shape of what its function gives."""
+    """The loops of one operator, compiled for the shape of its function's results."""
 
     def __init__(self) -> None:
         #: Of the record before.
@@ -134,7 +134,7 @@ class Loops:
         Args:
             call: The function.
             records: The records.
-            copies: False gives on what the function gives, as it is.
+            copies: Whether to copy mutable results; else they are passed on as they are.
         """
         return self._run(_MAP if copies else _MAP_WITH_REUSE, call, records)
 
@@ -156,8 +156,8 @@ class Loops:
             call: Folds.
             records: The records.
             keys: Their keys.
-            state: The values by key, and what gives the value of a key that is not among them.
-            keep_apart: Keeps a value that may be changed as that of a key, and returns what is put out.
+            state: The values by key, and a function that loads a missing one.
+            keep_apart: Stores a mutable value of a key, and returns the copy to emit.
         """
         return self._run(_REDUCE, call, records, keys, *state, keep_apart)
 
@@ -169,19 +169,19 @@ class Loops:
         state: tuple[dict[Any, Any], Callable[[Any], Any]],
         create: Callable[[], Any],
     ) -> None:
-        """Add each record to the accumulator of its key, which is of no other key; one that grows is not copied.
+        """Add each record to the accumulator of its key, which is copied unless the function has changed it in place.
 
         Args:
             add: Returns the accumulator with a record.
             records: The records; as many are taken as there are keys.
             keys: Their keys.
-            state: The accumulators by key, and what gives that of a key that is not among them.
-            create: Makes an accumulator; it may give one object several times.
+            state: The accumulators by key, and a function that loads a missing one.
+            create: Makes an accumulator; it may return one object several times.
         """
         self._run(_AGGREGATE, add, records, keys, *state, create)
 
     def _run(self, template: str, *arguments: Any) -> tuple[list[Any], Shape | None]:
-        """Run a loop; return its results, and their shape where all of them have one."""
+        """Run a loop; return its results, and their common shape if they have one."""
         shape = self._shape
         kinds, size = (shape, len(shape)) if isinstance(shape, tuple) else ((shape,), None)
         results, others = _compiled(template, size)(*arguments, type, tuple, *kinds)

@@ -1,6 +1,6 @@
-"""The windows of one key that merge: which there are, and under which of them the contents of each stand.
+"""The merging windows of one key, and the window in whose namespace the contents of each are stored.
 
-A window that grows keeps the namespace of its first contents, so what it holds is not moved with each record.
+A growing window keeps the namespace of its first contents, so these are not moved with each record.
 
 Source of the rules: Flink's MergingWindowSet.
 """
@@ -14,8 +14,8 @@ from penstock._api.window import MergingWindowAssigner, Window
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-#: Gets the window that others have become, those others, whose contents are its own from now on, and those whose
-#: contents are to be added to them.
+#: Gets the merged window, the old windows, the window whose namespace it keeps, and those whose contents are added to
+#: it.
 Merge: TypeAlias = "Callable[[Window, list[Window], Window, list[Window]], None]"
 
 
@@ -23,8 +23,8 @@ class MergingWindows:
     """The windows of one key.
 
     Args:
-        assigner: Says which windows are to be one.
-        mapping: By window: the one under which its contents stand.
+        assigner: Decides which windows merge.
+        mapping: By window: the window in whose namespace its contents are stored.
     """
 
     def __init__(self, assigner: MergingWindowAssigner[Any, Any], mapping: dict[Window, Window]) -> None:
@@ -32,11 +32,11 @@ class MergingWindows:
         self.mapping = mapping
 
     def add(self, window: Window, merge: Merge) -> Window:
-        """Add a window, and return the one that it is a part of then.
+        """Add a window, and return the window that contains it after merging.
 
         Args:
             window: The window of a record.
-            merge: Called for windows that are no more.
+            merge: Called for merged windows.
         """
         merges = _Merges()
         self._assigner.merge_windows([*self.mapping, window], merges)
@@ -49,7 +49,7 @@ class MergingWindows:
             if not stands:
                 continue
             self.mapping[made] = stands[0]
-            if others != [made]:  # else it has only taken a record more
+            if others != [made]:  # else the window has only got one more record
                 merge(made, others, stands[0], stands[1:])
         self.mapping.setdefault(result, result)
         return result

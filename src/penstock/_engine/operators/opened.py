@@ -1,4 +1,4 @@
-"""Function objects of the user's between open and close; used by operators and by the edges out of them."""
+"""The open functions of an operator or of an edge."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class OpenedFunctions:
         self.opened: list[Any] = []
 
     def open(self, function: Any, runtime_context: RuntimeContext, first: Callable[[], None] = lambda: None) -> None:
-        """Open a function object; a plain callable has no life of its own.
+        """Open a function object; a plain callable is not opened.
 
         Args:
             function: The function.
@@ -39,10 +39,10 @@ class OpenedFunctions:
             self.opened.append(function)
 
     def finish(self) -> None:
-        """Tell functions that yield nothing, such as key selectors, that all input has ended."""
+        """Call `finish` of functions that yield nothing, such as key selectors."""
         for function in self.opened:
             call_silent(function, "finish")
 
     def close(self) -> None:
-        """Close all, the last one first; an error of one does not keep the others open."""
+        """Close all, the last one first; an error of one does not prevent the others' close."""
         self._closing.close()

@@ -1,4 +1,4 @@
-"""The rolling reduce of a keyed stream: each record is folded into its key's value, and the new value goes on."""
+"""The rolling reduce of a keyed stream: each record is reduced into its key's value, and the new value is emitted."""
 
 from __future__ import annotations
 
@@ -44,8 +44,8 @@ class ReduceOperator(KeyedOperator):
     def _keep_apart(self, key: Any, after: Any) -> Any:
         """Keep one copy of a value that may change, and return another.
 
-        A function may fold into its first argument, and return one object for all keys. So the state is apart from
-        what was put out in every case; with object reuse, what is put out is what the function returned.
+        A function may change its first argument, and return one object for all keys. So the state is always a separate
+        copy; with object reuse, the returned object itself is emitted.
         """
         self.pane.hot[key] = own(after)
         return after if self.object_reuse else own(after)

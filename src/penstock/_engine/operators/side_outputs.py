@@ -1,8 +1,9 @@
-"""What functions put out under a tag: parted from the main output.
+"""Separates the records of side outputs from the main output.
 
-A function that yields a pair of an OutputTag and a value means the side output of that tag. Process functions and
-window functions always do. What another operator puts out is parted only where the program asks that operator for a
-side output, as in PyFlink, where every function runs as a process function; else such a pair is a record like others.
+A yielded pair of an OutputTag and a value goes to the side output of that tag. For process functions and window
+functions this always holds. Results of other operators are searched for such pairs only if the program asks for a side
+output of that operator, as in PyFlink, where every function runs as a process function; else such a pair is an ordinary
+record.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ class SideOutputs:
     Args:
         with_timestamps: Whether the records of the main output get timestamps.
         parts_tagged: False keeps pairs of a tag and a value in the main output.
-        object_reuse: Whether records go on without a copy.
+        object_reuse: Whether records continue without a copy.
     """
 
     __slots__ = ("given", "main", "parts_tagged", "sides", "stamps_main")
@@ -40,7 +41,7 @@ class SideOutputs:
         self.stamps_main = with_timestamps
 
     def extend(self, results: Iterable[Any], timestamp: int) -> None:
-        """Take what one call yielded; all of it gets the timestamp of the record or timer."""
+        """Take the results of one call, which all get the timestamp of the record or timer."""
         main, given = self.main.records, self.given
         before = len(main)
         for item in results:

@@ -1,4 +1,4 @@
-"""The ends of a chain: the writer of a sink, and the records that print and execute_and_collect give the program."""
+"""The ends of a chain: sink writers, and the output of print and execute_and_collect."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ _log = logging.getLogger(__name__)
 class WriterContext:
     """What a writer can see: `penstock.datastream.connectors.base.WriterInitContext`.
 
-    A writer that goes on sees each epoch through the context that it was made with.
+    A writer that continues sees each epoch through the context that it was made with.
     """
 
     def __init__(self, context: OperatorContext, epoch: EpochContext) -> None:
@@ -69,9 +69,9 @@ class WriterBatchContext:
 
 
 class SinkWriterOperator(Operator):
-    """Feeds a sink's writer, which goes on with the next epoch where this operator ran the last one that counts.
+    """Feeds a sink's writer, which continues with the next epoch if this operator ran the last accepted one.
 
-    Else it is dropped, and another one is made from the state of that epoch (decision 31).
+    Else the writer is dropped, and another one is made from the state of that epoch (decision 31).
     """
 
     def __init__(self, sink: Sink[Any]) -> None:
@@ -150,7 +150,7 @@ class SinkWriterOperator(Operator):
             writer.close()
 
     def _drop_writer(self) -> None:
-        """Close a writer that another epoch has overtaken: nothing that counts may hang on that."""
+        """Close an outdated writer; correctness never depends on its close()."""
         try:
             self._close_writer()
         except Exception:  # noqa: BLE001 - a function of the user's
@@ -183,7 +183,7 @@ class CollectOperator(Operator):
         return NOTHING
 
     def _before_text(self) -> str:
-        """Return what stands before each line: the print's identifier and, of several subtasks, which one it is."""
+        """Return the prefix of each line: the print's identifier and, with several subtasks, the subtask."""
         subtask = str(self.context.subtask + 1) if self.context.parallelism > 1 else ""
         parts = [part for part in (self.prefix or "", subtask) if part]
         return f"{':'.join(parts)}> " if parts else ""

@@ -33,16 +33,16 @@ if TYPE_CHECKING:
     from penstock._engine.operators.batch import Batch
     from penstock.metrics.metricbase import MetricGroup
 
-#: Longest wait for a reader that has nothing ready, before its share of the epoch ends. Where idleness is still to be
-#: found out, it waits on: that time is all that counts for it.
+#: The longest wait for a reader without records, before its part of the epoch ends. It waits longer to determine
+#: idleness, for which only waiting time counts.
 _PATIENCE_MS = 50
-#: A reader that has one of them of its own listens.
+#: A reader that overrides one of these methods is notified of checkpoints.
 _NOTICES = ("notify_checkpoint_complete", "notify_checkpoint_aborted")
 
 
 @dataclass(slots=True)
 class ReadLimits:
-    """How much one epoch may read: zero records or bytes stand for any number, and one poll always runs."""
+    """The read limits of one epoch: zero records or bytes mean no limit, and one poll always runs."""
 
     max_records: int
     max_bytes: int
@@ -85,8 +85,8 @@ class SourceOperator(Operator):
         super().__init__()
         self.source = source
         self.strategy = watermark_strategy
-        #: The longest time after which anything behind the source counts as idle, 0 without any: so long is a source
-        #: that has nothing waited for, as far as its share of the epoch goes.
+        #: The longest idleness downstream of the source, 0 without any. An epoch waits that long for a source without
+        #: records, within its read limits.
         self.idleness_behind_ms = 0
         #: Whether what follows works on columns, or sends them on as they are.
         self.takes_batches = False
@@ -101,7 +101,7 @@ class SourceOperator(Operator):
         self._output: EpochReaderOutput
 
     def new_marker(self) -> TimestampsAndWatermarks | None:
-        """Return what stamps one input, None for a strategy that does nothing."""
+        """Return the timestamps and watermarks of one input; None for a strategy without any."""
         if self.strategy.kind is WatermarkKind.NONE and self.strategy.timestamp_assigner is None:
             return None
         return TimestampsAndWatermarks(
@@ -165,23 +165,24 @@ class SourceOperator(Operator):
             self._no_more_splits = state.no_more_splits
             if state.no_more_splits:
                 self.reader.notify_no_more_splits()
-        # A reader asks anew for the splits that it lacks: after a restart of the job nobody remembers its requests.
+        # A reader requests its missing splits again, because its requests are lost in a restart of the job.
         self.reader.start()
 
     def _add_splits(self, splits: list[Any]) -> None:
         assert self.reader is not None
         if not isinstance(self.reader, SequentialSourceReader):
-            # A split has a say in the watermark from its assignment on (FLINK-26018), unless others come before it.
+            # A split counts for the watermark from its assignment on (FLINK-26018), unless earlier ones are still to be
+            # read.
             for split in splits:
                 self._output.create_output_for_split(split.split_id())
         self.reader.add_splits(splits)
 
     def read(self, limits: ReadLimits, size: Callable[[], int]) -> Iterator[Output]:
-        """Poll the reader and yield its batches until the epoch's share is used up or nothing more is there.
+        """Poll the reader and yield its batches until the limits are reached or no input is left.
 
         Args:
             limits: The share.
-            size: Returns the bytes that have become of what was yielded so far.
+            size: Returns the encoded bytes of all yielded records.
         """
         assert self.reader is not None
         output, input_clock, passed_ms = self._output, self.context.input_clock, self.context.task_clock.passed_ms

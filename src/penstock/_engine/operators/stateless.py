@@ -1,7 +1,7 @@
 """Operators without state: map, filter, flat_map, cast; each works on a batch at once.
 
-A record is copied where it leaves its function, before that is called again; see `penstock.common.copies`. The types
-that nothing can change are looked up right here: a call for each record would take longer than that.
+A record is copied when it leaves its function, before the next call; see `penstock.common.copies`. Immutable types are
+checked inline, because a call per record would take longer.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from penstock._engine.operators.base import OperatorContext
     from penstock.common.typeinfo import TypeInformation
 
-#: Shapes of records by which a function reaches nothing else.
+#: Shapes of records without references to other objects.
 NUMBERS_AND_TEXTS: Final = frozenset({int, float, bool, str, bytes})
 
 
@@ -145,9 +145,9 @@ class CastOperator(Operator):
 
 
 def keeps_nothing(function: Any) -> bool:
-    """Return whether a function of numbers or texts has no place to keep anything: it names nothing but its arguments.
+    """Return whether a function of numbers or texts cannot keep an object, because it uses no names but its arguments.
 
-    Such a function computes. Even to call a method, or to reach what it had at its last call, it would take a name.
+    Such a function only computes: calling a method, or accessing an earlier object, would need a name.
     """
     if type(function) is not FunctionType:
         return False

@@ -1,4 +1,4 @@
-"""What a trigger can ask and set for a window of a key, and how such a window stands in state and timers."""
+"""The context of triggers, and the namespace of a window in state and timers."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from penstock._api.triggers import Trigger
 from penstock._api.window import CountWindow, GlobalWindow, TimeWindow, Window
+from penstock._engine.operators.expiring import declare_life
 from penstock._engine.protocol.rows import MIN_WATERMARK
 from penstock._engine.protocol.times import checked_time
 from penstock._engine.state.key_context import KeyContext
@@ -25,10 +26,10 @@ if TYPE_CHECKING:
 
 
 def namespace_of(window: Window) -> Namespace:
-    """Return the numbers that a window stands under in state and timers.
+    """Return the namespace of a window in state and timers, a tuple of numbers.
 
     Raises:
-        UnsupportedOperationError: It is of a class of its own.
+        UnsupportedOperationError: Its class is not one of the three.
 
     Example:
         >>> namespace_of(TimeWindow(0, 10)), namespace_of(CountWindow(7)), namespace_of(GlobalWindow.get())
@@ -83,17 +84,17 @@ class TriggerState(Trigger.OnMergeContext):
         self.key, self.normal = key, normal
 
     def address(self, window: Window) -> Composite:
-        """Return where the row of a window of the current key stands."""
+        """Return the address of the row of a window of the current key."""
         return self.normal, namespace_of(window), None
 
     def at(self, window: Window) -> TriggerState:
-        """Make a window of the key the one at hand."""
+        """Make a window of the key the current one."""
         self._namespace, self._parts = namespace_of(window), []
         self._row.key, self._row.normal = self.key, (self.normal, self._namespace, None)
         return self
 
     def merging(self, window: Window, parts: list[Window]) -> TriggerState:
-        """Make the window the one at hand that others have become."""
+        """Make a merged window the current one."""
         self.at(window)
         self._parts = [namespace_of(part) for part in parts if part != window]
         return self
@@ -154,4 +155,5 @@ class TriggerState(Trigger.OnMergeContext):
         kind = kind_of(descriptor)
         # Apart from the states of the function, which may have the same name.
         table = self._store.table(f"trigger-{descriptor.get_name()}", kind=kind.declared(descriptor))
+        declare_life(table, kind, descriptor, self._context)
         return kind.state(descriptor, StateScope(table, row, self._context.operator_name))

@@ -1,8 +1,8 @@
-"""What operators around functions of the user's share: the order of their start, and the operator state that they keep.
+"""The base of operators around user functions: the order of their start, and their operator state.
 
-A function object with operator state holds in attributes what only its snapshot tells. So it goes on only from its own
-last epoch; where that was run in another process, or where a union list needs all subtasks to start from one
-checkpoint, the runtime makes the operator anew.
+A function object with operator state may keep it in attributes between snapshots. So it continues only after its own
+last epoch; if another process ran that, or if a union list needs all subtasks to start from one checkpoint, the
+runtime makes the operator anew.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from penstock._api.functions.checkpointed import (
     FunctionSnapshotContext,
 )
 from penstock._api.functions.endings import call_silent, ending
+from penstock._api.state.lacking import refuse_time_to_live
 from penstock._api.state.operator import OperatorStateStore
 from penstock._engine.operators.base import EpochContext, Operator
 from penstock._engine.operators.side_outputs import SideOutputs
@@ -36,10 +37,10 @@ if TYPE_CHECKING:
 
 
 class UserFunctionOperator(Operator):
-    """An operator with functions of the user's.
+    """An operator with user functions.
 
-    On start, each function's `initialize_state` comes before its `open`, and both see the state that the epoch starts
-    from.
+    At the start, each function's `initialize_state` runs before its `open`, and both see the state at the start of the
+    epoch.
     """
 
     def __init__(self) -> None:
@@ -70,7 +71,7 @@ class UserFunctionOperator(Operator):
             function: The function.
             runtime_context: What it is opened with.
             epoch: The epoch that begins.
-            yields: Whether it may yield records when it hears of an end.
+            yields: Whether its methods for the end of the input may yield records.
         """
         if yields:
             self._yielding.append(function)
@@ -146,14 +147,17 @@ class FunctionStateStore(OperatorStateStore):
         self._operator = operator
 
     def get_list_state(self, state_descriptor: ListStateDescriptor) -> ListState[Any]:
+        refuse_time_to_live(state_descriptor)
         state = self._state.list_state(state_descriptor.get_name(), StateMode.LIST)
         return typed_list(state, state_descriptor, self._operator)
 
     def get_union_list_state(self, state_descriptor: ListStateDescriptor) -> ListState[Any]:
+        refuse_time_to_live(state_descriptor)
         state = self._state.list_state(state_descriptor.get_name(), StateMode.UNION)
         return typed_list(state, state_descriptor, self._operator)
 
     def get_broadcast_state(self, state_descriptor: MapStateDescriptor) -> BroadcastState[Any, Any]:
+        refuse_time_to_live(state_descriptor)
         state = self._state.broadcast_state(state_descriptor.get_name())
         return typed_broadcast(state, state_descriptor, self._operator)
 

@@ -181,7 +181,7 @@ class TimestampsAndWatermarks:
         return pickle.dumps((self._greatest, self._output.top, (self._quiet_ms, self._output.idle), generator))
 
     def restore(self, state: bytes, *, starts: bool) -> None:
-        """Go on from a state.
+        """Continue from a state.
 
         Args:
             state: The state.

@@ -1,9 +1,8 @@
 """Tumbling event-time windows: one pane of keyed state per window, fired whole when the watermark passes its end.
 
-A window's timer is implied by its pane: all keys of a window fire at one watermark, so no timer per key is kept. Of a
-window that stays for late records it is kept which keys have fired (Flink: whose timer is gone): watermarks begin anew
-at another parallelism, and pass its end once more. Where a record comes to such a key before that, it is to fire again,
-as in Flink.
+A pane needs no timers, because all keys of a window fire at the same watermark. For windows that stay open for late
+records the fired keys are stored (in Flink, their timers are deleted): watermarks begin anew at another parallelism and
+pass the window's end again. A key that gets a record before that fires again, as in Flink.
 """
 
 from __future__ import annotations
@@ -53,9 +52,9 @@ class WindowOperator(WindowedOperator):
         key_selector: Of the keyed stream.
         assigner: Which window a record belongs to.
         allowed_lateness_ms: How long after its end a window still takes records, firing again with each.
-        late_tag: Id of the side output for records that come later still; None drops them.
-        strategy: What a pane holds per key, see `window_strategy`.
-        results: What a fired pane gives, see `window_function`.
+        late_tag: The id of the side output for late records; None drops them.
+        strategy: The contents of a pane per key, see `window_strategy`.
+        results: Makes results of a fired pane, see `window_function`.
     """
 
     parts_tagged = True
@@ -77,9 +76,9 @@ class WindowOperator(WindowedOperator):
         self.strategy = strategy
         self.watermark = MIN_WATERMARK
         self.table: Table
-        #: By window: the keys that have fired and are not to fire again, of windows that stay behind that.
+        #: By window: the fired keys of windows that stay open for late records.
         self.fired: Table
-        #: Ends of windows that the watermark has yet to reach, and of those behind it that still take late records.
+        #: The ends of windows that the watermark has not reached, and of those that still accept late records.
         self.open_windows: list[tuple[int, int]] = []
         self.fired_windows: list[tuple[int, int]] = []
 
@@ -145,7 +144,7 @@ class WindowOperator(WindowedOperator):
             self.strategy.add_each([panes[first] for first in starts], normals, cursor)
 
     def _starts(self, stamps: list[int]) -> list[int]:
-        """Return the start of each record's window; most often they all belong to one, which two of them tell."""
+        """Return the start of each record's window; usually all have the same, which the extremes show."""
         size, offset = self.assigner.size_ms, self.assigner.offset_ms
         oldest, newest = min(stamps), max(stamps)
         if oldest == NO_TIMESTAMP:
@@ -156,13 +155,13 @@ class WindowOperator(WindowedOperator):
         return [stamp - (stamp - offset) % size for stamp in stamps]
 
     def _is_over(self, end: int) -> bool:
-        """Tell whether a window takes no more records; one that ends beyond all watermarks never could fire."""
+        """Tell whether a window accepts no more records; one that ends after the last watermark never fires."""
         return end - 1 > MAX_WATERMARK or _clears_at(end, self.lateness_ms) <= self.watermark
 
     def _set_aside(
         self, records: list[Any], stamps: list[int], starts: list[int], closed: set[int], out: SideOutputs
     ) -> None:
-        """Take out the records that come too late for their window."""
+        """Remove late records."""
         gone = [place for place, first in enumerate(starts) if first in closed]
         if self.late_tag is None:
             self._late.drop(len(gone), records[gone[0]], stamps[gone[0]], self.watermark)
@@ -172,7 +171,7 @@ class WindowOperator(WindowedOperator):
         late.timestamps.extend(stamps[place] for place in gone)
 
     def _namespace(self, first: int) -> tuple[int, int]:
-        """Return what the state of a window stands under; one that would begin before all times begins with them."""
+        """Return the namespace of a window's state; a start before the first possible time is set to it."""
         return max(first, MIN_WATERMARK), first + self.assigner.size_ms
 
     def _pane(self, first: int) -> Pane:
@@ -187,7 +186,7 @@ class WindowOperator(WindowedOperator):
         return pane
 
     def _let_fire_again(self, ahead: set[int], starts: list[int], normals: list[NormalKey]) -> None:
-        """Let keys fire again that get records of a window whose end the watermark has not reached."""
+        """Let keys fire again that get records in a window that the watermark has not reached."""
         panes = self.fired.panes
         marked = {first: pane for first in ahead if (pane := panes.get(self._namespace(first))) is not None}
         for first, normal in zip(starts, normals, strict=True) if marked else ():
@@ -197,7 +196,7 @@ class WindowOperator(WindowedOperator):
     # --------------------------------------------------------------------------------------------------------- firing
 
     def _advance(self, watermark: int, out: SideOutputs) -> None:
-        """Fire and clear what is due by a watermark, in time order."""
+        """Fire and clear the windows that are due by a watermark, in time order."""
         self.watermark = watermark
         self.iterate([])
         while self.open_windows and self.open_windows[0][0] - 1 <= watermark:
@@ -214,7 +213,7 @@ class WindowOperator(WindowedOperator):
         self.results.emit(entries, out, window.max_timestamp())
 
     def _emit_key(self, pane: Pane, normal: NormalKey, out: SideOutputs) -> None:
-        """Fire one key of a window that the watermark has passed, for a record that came late but not too late."""
+        """Fire one key of a window after the watermark, for a record within the allowed lateness."""
         window = TimeWindow(*pane.namespace)
         self.results.begin(window, self.watermark)
         entry = normal, pane.key_of(normal), self._given_out(pane.hot[normal])
@@ -222,7 +221,7 @@ class WindowOperator(WindowedOperator):
         self._emit(window, [entry], out)
 
     def _to_fire(self, window: TimeWindow) -> Iterator[Entry]:
-        """Iterate the entries of a window that have yet to fire, and note them as fired where the window stays."""
+        """Iterate over the entries of a window that have not fired, and note them as fired if the window stays."""
         namespace = (window.start, window.end)
         stays = _clears_at(window.end, self.lateness_ms) > self.watermark
         fired = self.fired.pane(namespace)

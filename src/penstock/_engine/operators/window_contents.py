@@ -1,4 +1,4 @@
-"""What a window of one key holds until it is over, in a row of key and window."""
+"""The contents of a window of one key, in a row of key and window."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _EVICTED: Final = "window-evicted"
 
 
 class WindowContents:
-    """What has become of the records of each window: one value, an accumulator, or all of them."""
+    """The contents of windows: one reduced value, an accumulator, or all records."""
 
     def __init__(self, strategy: PaneStrategy) -> None:
         self.strategy = strategy
@@ -45,11 +45,11 @@ class WindowContents:
             self.pane.originals[address] = key, None
 
     def remove(self, address: Composite) -> None:
-        """Forget what a window holds."""
+        """Delete the contents of a window."""
         self.put(address, ABSENT)
 
     def merge(self, address: Composite, others: list[Composite]) -> None:
-        """Add what other windows of the key hold to a window."""
+        """Add the contents of other windows of the key to a window."""
         for other in others:
             held, more = self.row(address), self.row(other)
             if more is not ABSENT:
@@ -59,24 +59,24 @@ class WindowContents:
                 self.put(other, ABSENT)
 
     def fire(self, address: Composite, window: Window, key: Any, results: WindowResults, out: SideOutputs) -> None:
-        """Put out the result of a window; it may go on after that."""
+        """Emit the result of a window, which may stay open."""
         value = self.row(address)
         if value is not ABSENT:
             results.emit([(address[0], key, own(value))], out, window.max_timestamp())
 
     def row(self, address: Composite) -> Any:
-        """Return what a window holds, ABSENT for nothing."""
+        """Return the contents of a window; ABSENT for none."""
         value = self.pane.hot.get(address, MISSING)
         return self.pane.load(address) if value is MISSING else value
 
     def put(self, address: Composite, value: Any) -> None:
-        """Set what a window holds."""
+        """Set the contents of a window."""
         self.pane.hot[address] = value
         self.pane.dirty.add(address)
 
 
 class EvictedContents(WindowContents):
-    """All records of each window with their timestamps; what a result is made of is what the evictor leaves."""
+    """Keeps all records of each window with their timestamps; the evictor decides which ones a result is made of."""
 
     def __init__(self, strategy: PaneStrategy, evictor: Evictor[Any, Any]) -> None:
         super().__init__(strategy)

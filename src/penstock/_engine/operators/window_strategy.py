@@ -1,4 +1,4 @@
-"""What a window keeps per key while it is open: a reduced record, an accumulator, or all records."""
+"""The contents of an open window per key: a reduced record, an accumulator, or all records."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 class PaneStrategy(ABC):
     """Folds records into panes."""
 
-    #: What the state is called in checkpoints.
+    #: The kind of the state in checkpoints.
     kind: str
 
     def __init__(self, function: Any) -> None:
@@ -36,11 +36,11 @@ class PaneStrategy(ABC):
 
     @abstractmethod
     def merged(self, held: Any, more: Any) -> Any:
-        """Return what two windows of a key hold that have become one."""
+        """Return the merged contents of two windows of a key."""
 
     @abstractmethod
     def folded(self, records: list[Any]) -> Any:
-        """Return what a window holds of these records."""
+        """Return the contents of a window with these records."""
 
     def add_each(self, panes: list[Pane], keys: list[NormalKey], records: Iterator[Any]) -> None:
         """Fold each record into a pane of its own; runs of one pane are folded at once."""

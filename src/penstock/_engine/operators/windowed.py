@@ -1,4 +1,4 @@
-"""What the operators of aligned windows and of single keys' windows have in common: the function of their results."""
+"""The common base of both window operators: the function of their results."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ if TYPE_CHECKING:
 
 
 class WindowedOperator(KeyedOperator):
-    """Gives out what a window function makes of a window's contents.
+    """Emits the results that a window function makes of a window's contents.
 
     Args:
         key_selector: Of the keyed stream.
-        results: What becomes of the contents when a window fires.
+        results: Makes results of the contents of a firing window.
     """
 
     def __init__(self, key_selector: Any, results: WindowResults) -> None:

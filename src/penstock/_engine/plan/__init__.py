@@ -1,1 +1,1 @@
-"""The execution plan: which level and slot runs what, as frozen data."""
+"""The execution plan: immutable data about levels and slots, and the subtasks in them."""

@@ -1,4 +1,4 @@
-"""One epoch as data: what each level gets, and what came back. `spark` runs it, `driver` asks for it."""
+"""One epoch as data: the dispatches of its levels, and its outcome. The driver makes it, `spark` runs it."""
 
 from __future__ import annotations
 
@@ -9,25 +9,28 @@ from penstock._engine.protocol.control import LogLine, SubtaskAck, TaskFailure, 
 from penstock._engine.protocol.rows import PayloadKind
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
 
-    from penstock._engine.protocol.control import LevelDispatch
+    from penstock._engine.protocol.control import JobDispatch, LevelDispatch
 
 
 @dataclass(frozen=True, slots=True)
 class EpochPlan:
-    """The dispatch of one epoch, level by level, and what its tasks need besides."""
+    """The dispatch of one epoch, level by level, and the other data that its tasks need; see `dispatches.pack`."""
 
     checkpoint_id: int
-    #: Which try of this checkpoint it is, from 1.
+    #: The number of the attempt at this checkpoint, from 1.
     attempt: int
+    job: JobDispatch
     levels: tuple[LevelDispatch, ...]
     #: Opens the checkpoint storage. Secrets may be among it, and Spark writes dispatches into its event log.
     storage_options: dict[str, str] = field(default_factory=dict[str, str], repr=False)
+    #: Puts dispatches into the checkpoint storage that are too large for a property of a Spark job; returns their path.
+    store: Callable[[bytes], str] | None = field(default=None, repr=False)
 
     @property
     def releases(self) -> bool:
-        """Whether the job ends with it: functions hear of the last checkpoint, and are closed."""
+        """Whether it is the last Spark job, which notifies listeners of the last checkpoint and closes functions."""
         return self.levels[0].releases
 
     def subtasks(self, level: int, slot: int) -> tuple[tuple[int, int], ...]:
@@ -37,17 +40,17 @@ class EpochPlan:
 
 @dataclass(frozen=True, slots=True)
 class EpochOutcome:
-    """What the tasks of an epoch answered; not yet checked, not yet committed."""
+    """The answers of an epoch's tasks, neither checked nor committed yet."""
 
     acks: tuple[SubtaskAck, ...]
     #: Errors of user functions; with any, the epoch is void.
     failures: tuple[TaskFailure, ...]
-    #: What user functions logged.
+    #: The log lines of user functions.
     log: tuple[LogLine, ...] = ()
 
     @staticmethod
     def of_rows(rows: Iterable[tuple[int, bytes]]) -> EpochOutcome:
-        """Sort the rows that came out of the last level, each as (kind, payload)."""
+        """Sort the rows of the last level, pairs of kind and payload."""
         acks: list[SubtaskAck] = []
         failures: list[TaskFailure] = []
         log: list[LogLine] = []
@@ -66,7 +69,7 @@ class EpochOutcome:
 
 @dataclass(frozen=True, slots=True)
 class EpochProgress:
-    """How far a running epoch has come, as far as its runner can see."""
+    """The progress of a running epoch, as its runner sees it."""
 
     tasks_done: int = 0
     #: Vertex and subtask of all that is in the hands of a task now.

@@ -1,16 +1,17 @@
-"""Levels and slots: from the job graph to what each task of an epoch runs.
+"""Levels and slots: assigns the subtasks of a job graph to the tasks of an epoch.
 
-A vertex stands one level below its deepest input, so that each edge leads downwards. An edge that skips levels passes
-through carriers: its rows are handed on unread. Used by the driver to plan an epoch and by tasks to find their place.
+A vertex is one level below its deepest input, so each edge leads downwards. An edge that skips levels passes through
+carriers, which do not read its rows. The driver uses this module to plan an epoch, and tasks to find their place.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from itertools import chain, starmap
 from typing import TYPE_CHECKING
 
 from penstock._engine.graph.job_graph import JobEdge, JobGraph, PartitionerKind
-from penstock._engine.protocol.rows import channel_number, subtask_target
+from penstock._engine.protocol.rows import channel_number, subtask_target, target_subtask
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -78,31 +79,67 @@ def plan_epoch(
 
     Args:
         plan: The job's levels.
-        common: What all levels share; its `level`, `slots`, `widths` and `placement` are replaced.
+        common: What all levels share, with the `inputs` of all; the other parts about levels and slots are replaced.
         dispatches: The subtasks to run, by (vertex, subtask); finished ones are left out.
         slots: How many tasks can run at the same time.
         rotation: Shifts the order of subtasks in a slot, so that no source always comes last.
     """
-    placed: list[tuple[tuple[SubtaskDispatch, ...], ...]] = []
-    placement: dict[int, int] = {}
-    for vertices in plan.levels:
-        subtasks = [dispatches[key] for key in sorted(dispatches) if key[0] in vertices]
-        width = max(1, min(len(subtasks), slots))
-        rank = dict.fromkeys(vertices, 0)
-        by_slot: list[list[SubtaskDispatch]] = [[] for _ in range(width)]
-        for dispatch in subtasks:
-            # Subtask i of every vertex goes to the same slot as long as all run; vertices of one subtask are spread.
-            alone = plan.graph.vertices[dispatch.vertex].parallelism == 1
-            slot = (vertices.index(dispatch.vertex) if alone else rank[dispatch.vertex]) % width
-            rank[dispatch.vertex] += 1
-            by_slot[slot].append(dispatch)
-            placement[subtask_target(dispatch.vertex, dispatch.subtask)] = slot
-        placed.append(tuple(_rotated(_share_time(slot), rotation) for slot in by_slot))
-    widths = tuple(len(level) for level in placed)
+    running: dict[int, list[int]] = {}
+    for vertex, subtask in sorted(dispatches):
+        running.setdefault(vertex, []).append(subtask)
+    ranges = {vertex: _ranges(subtasks) for vertex, subtasks in running.items()}
+    counts = [sum(len(running.get(vertex, ())) for vertex in vertices) for vertices in plan.levels]
+    widths = tuple(max(1, min(count, slots)) for count in counts)
+    by_slot: list[list[list[SubtaskDispatch]]] = [[[] for _ in range(width)] for width in widths]
+    for target, slot in placement(plan, ranges, widths).items():
+        vertex, subtask = target_subtask(target)
+        by_slot[plan.level_of[vertex]][slot].append(dispatches[vertex, subtask])
     return tuple(
-        replace(common, level=level, slots=slots_of_level, widths=widths, placement=placement)
-        for level, slots_of_level in enumerate(placed)
+        replace(
+            common,
+            level=level,
+            slots=tuple(_rotated(_share_time(slot), rotation) for slot in slots_of_level),
+            widths=widths,
+            running=ranges,
+            inputs={
+                edge: status
+                for edge, status in common.inputs.items()
+                if plan.level_of[plan.graph.edges[edge].target] == level
+            },
+        )
+        for level, slots_of_level in enumerate(by_slot)
     )
+
+
+def placement(
+    plan: ExecutionPlan, running: Mapping[int, tuple[tuple[int, int], ...]], widths: tuple[int, ...]
+) -> dict[int, int]:
+    """Return which slot of its level runs what in an epoch: target -> slot, in the order of the targets.
+
+    Args:
+        plan: The job's levels.
+        running: By vertex: the ranges of its subtasks that run.
+        widths: The slots of each level.
+    """
+    placed: dict[int, int] = {}
+    for vertex, ranges in running.items():
+        level = plan.level_of[vertex]
+        # Subtask i of every vertex goes to the same slot as long as all run; vertices of one subtask are spread.
+        alone = plan.graph.vertices[vertex].parallelism == 1
+        first = plan.levels[level].index(vertex) if alone else 0
+        subtasks = chain.from_iterable(starmap(range, ranges))
+        for slot, subtask in enumerate(subtasks, first):
+            placed[subtask_target(vertex, subtask)] = slot % widths[level]
+    return placed
+
+
+def _ranges(numbers: list[int]) -> tuple[tuple[int, int], ...]:
+    """Return the ranges that rising numbers are in, each as (start, stop)."""
+    starts = [number for place, number in enumerate(numbers) if place == 0 or numbers[place - 1] != number - 1]
+    stops = [
+        number + 1 for place, number in enumerate(numbers, 1) if place == len(numbers) or numbers[place] != number + 1
+    ]
+    return tuple(zip(starts, stops, strict=True))
 
 
 def plan_release(
@@ -117,7 +154,7 @@ def plan_release(
     """
     notifications = [dispatches[key] for key in sorted(dispatches)]
     spread = tuple(tuple(notifications[slot::slots]) for slot in range(slots))
-    return (replace(common, level=0, slots=spread, widths=(slots,), placement={}, releases=True),)
+    return (replace(common, level=0, slots=spread, widths=(slots,), releases=True),)
 
 
 def _share_time(subtasks: list[SubtaskDispatch]) -> list[SubtaskDispatch]:

@@ -1,1 +1,1 @@
-"""What crosses a process boundary or a restart."""
+"""The data that crosses a process boundary or a restart: keys, rows, acks, metadata, and their codecs."""

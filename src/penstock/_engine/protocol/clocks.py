@@ -34,7 +34,7 @@ class Moment:
         50
     """
 
-    #: Milliseconds since the epoch, for people and for what is stored.
+    #: Milliseconds since the epoch, for display and storage.
     now_ms: int
     #: Milliseconds that only ever grow, for all that has a length.
     passed_ms: int

@@ -1,4 +1,4 @@
-"""What the driver tells a level before an epoch, and what its subtasks answer at the end.
+"""What the driver tells the tasks of an epoch, and what their subtasks answer at the end.
 
 All of it is plain data in MessagePack (`encode`, `decode`): the driver never unpickles anything to learn how an
 epoch went. What is opaque to the engine (split states, committables, collected records) stays bytes.
@@ -8,16 +8,16 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Final, TypeAlias, TypeVar
 
 import msgspec
 from msgspec import UNSET, UnsetType
 
-from penstock._engine.protocol.rows import MIN_WATERMARK
+from penstock._engine.protocol.rows import MAX_WATERMARK, MIN_WATERMARK
 from penstock._engine.protocol.state_handle import Lineage, StateHandle  # noqa: TC001 - msgspec evaluates them
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
 T = TypeVar("T")
 
@@ -42,6 +42,15 @@ class ChannelStatus:
     watermark: int = MIN_WATERMARK
     idle: bool = False
     ended: bool = False
+
+
+#: Accepted attempts of a subtask that a dispatch names: a Python process that has not had the subtask for longer
+#: has nothing left of it.
+HISTORY: Final = 16
+
+#: A channel that has not spoken yet, and one that will not speak any more.
+UNHEARD: Final = ChannelStatus()
+ENDED: Final = ChannelStatus(MAX_WATERMARK, ended=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,10 +78,12 @@ class SubtaskDispatch:
     history: tuple[tuple[int, int], ...] = ()
     #: By operator uid.
     operators: dict[str, OperatorRestore] = field(default_factory=dict[str, OperatorRestore])
-    #: By channel number (see `plan.channel_number`); a channel not named here has not spoken yet.
-    channels: dict[int, ChannelStatus] = field(default_factory=dict[int, ChannelStatus])
-    #: Channels whose senders had finished before this subtask was there: it hears of their end now.
-    ending: tuple[int, ...] = ()
+    #: Its watermark at the end of its last epoch.
+    input_watermark: int = MIN_WATERMARK
+    #: Whether it runs for the first time: it hears of the ends of its senders that have finished before.
+    is_new: bool = False
+    #: By edge out of it: what its receivers know of its channels.
+    outputs: dict[int, ChannelStatus] = field(default_factory=dict[int, ChannelStatus])
     #: Source subtasks: records that this epoch may read at most, bytes that it may send, and for how long it may read.
     max_records: int = 0
     max_bytes: int = 0
@@ -90,22 +101,44 @@ class SubtaskDispatch:
 
 
 @dataclass(frozen=True, slots=True)
-class LevelDispatch:
-    """What the tasks of one level get for one epoch."""
+class EdgeStatus:
+    """What is known of all channels of one edge when an epoch begins: once for all receivers, by sender."""
+
+    #: The least watermark of a sender that has not finished, and how far each one's is above it.
+    watermark: int
+    above: tuple[int, ...]
+    #: Senders that are idle, and those that have finished.
+    idle: tuple[int, ...] = ()
+    ended: tuple[int, ...] = ()
+
+    @staticmethod
+    def of(statuses: Sequence[ChannelStatus]) -> EdgeStatus:
+        """Put the statuses of all senders together."""
+        least = min((status.watermark for status in statuses if not status.ended), default=MIN_WATERMARK)
+        return EdgeStatus(
+            least,
+            tuple(0 if status.ended else status.watermark - least for status in statuses),
+            tuple(sender for sender, status in enumerate(statuses) if status.idle),
+            tuple(sender for sender, status in enumerate(statuses) if status.ended),
+        )
+
+    def statuses(self) -> list[ChannelStatus]:
+        """Return the status of each sender."""
+        idle, ended = set(self.idle), set(self.ended)
+        return [
+            ChannelStatus(self.watermark + above, sender in idle, sender in ended)
+            for sender, above in enumerate(self.above)
+        ]
+
+
+@dataclass(frozen=True, slots=True)
+class JobDispatch:
+    """What is the same for all tasks of a run: it travels with the plan, once for each executor."""
 
     job_id: str
     job_name: str
     #: One start of the job in one driver; worker caches of another run are never used.
     run_id: str
-    #: Times that the job was restarted in this run, from 0.
-    job_attempt: int
-    checkpoint_id: int
-    level: int
-    #: By slot: the subtasks that it runs (vertex, subtask), in the order in which they run.
-    slots: tuple[tuple[SubtaskDispatch, ...], ...]
-    #: Slots of each level, and by target (`rows.subtask_target`) the slot that runs it in this epoch.
-    widths: tuple[int, ...]
-    placement: dict[int, int]
     #: The pickled job program: inline, or its path in the checkpoint storage when it is large.
     program: bytes | None
     program_path: str | None
@@ -117,26 +150,59 @@ class LevelDispatch:
     python_path: tuple[str, ...] = ()
     #: Effective configuration of the job that tasks look at (plain strings).
     configuration: dict[str, str] = field(default_factory=dict[str, str])
+    #: The runs that this one goes on from: what they have staged is this one's.
+    earlier_runs: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class LevelDispatch:
+    """What the tasks of one level get for one epoch; on its way to them each gets its own slot only."""
+
+    #: Times that the job was restarted in this run, from 0.
+    job_attempt: int
+    checkpoint_id: int
+    level: int
+    #: By slot: the subtasks that it runs, in the order in which they run.
+    slots: tuple[tuple[SubtaskDispatch, ...], ...] = ()
+    #: Slots of each level.
+    widths: tuple[int, ...] = ()
+    #: By vertex: the ranges of its subtasks that have a part in the epoch. With the widths they say what runs where.
+    running: dict[int, tuple[tuple[int, int], ...]] = field(default_factory=dict[int, tuple[tuple[int, int], ...]])
+    #: By edge into the level; of an edge that is not named no channel has spoken yet.
+    inputs: dict[int, EdgeStatus] = field(default_factory=dict[int, EdgeStatus])
     #: Whether the job stops with this epoch.
     stop: StopMode = StopMode.NO
     #: Which try of this checkpoint it is, from 1.
     attempt: int = 1
     #: The job ends: checkpoint listeners are notified of its last checkpoint, then all functions are closed.
     releases: bool = False
-    #: The runs that this one goes on from: what they have staged is this one's.
-    earlier_runs: tuple[str, ...] = ()
+
+
+#: What receivers do not know of a channel: watermark, or None where they do, idleness, and whether it has ended.
+ChannelNews: TypeAlias = tuple[int | None, bool, bool]
 
 
 @dataclass(frozen=True, slots=True)
-class ChannelClosing:
-    """The end of all channels from one sending slot to one receiving slot."""
+class TaskDispatch:
+    """What one task of an epoch gets."""
 
-    #: By channel number: its status, for every receiver.
-    channels: dict[int, ChannelStatus]
-    #: (channel, receiver) -> number of rows sent; pairs without rows are left out.
-    rows: list[tuple[int, int, int]]
+    job: JobDispatch
+    #: Without its slots.
+    level: LevelDispatch
+    slot: int
+    subtasks: tuple[SubtaskDispatch, ...]
+
+
+class ChannelClosing(msgspec.Struct, frozen=True, array_like=True):
+    """The end of channels from one sending slot to one receiving slot; a channel that has no news is left out.
+
+    An array, because there may be one for each pair of slots.
+    """
+
+    #: By channel number.
+    channels: dict[int, ChannelNews]
     #: By channel number: milliseconds of the epoch in which its sender could have read; channels without are left out.
-    read_ms: dict[int, float] = field(default_factory=dict[int, float])
+    read_ms: dict[int, float] = {}
     #: True when a subtask of the sending slot failed: receivers run nothing more.
     failed: bool = False
 
@@ -155,7 +221,7 @@ class OperatorAck:
     #: Outputs of print and collect: encoded blocks, or the path of a storage object that holds them.
     outputs: tuple[bytes, ...] = ()
     outputs_path: str | None = None
-    #: Sources: split requests since the last ack, and whether the reader could have gone on reading.
+    #: Sources: split requests since the last ack, and whether the reader could have continued reading.
     split_requests: int = 0
     more_available: bool = False
     #: Sources: the reader wants the input of the whole job to end.
@@ -184,12 +250,16 @@ class SubtaskAck:
     checkpoint_id: int
     #: The attempt that made it.
     token: int
-    #: Tokens of the upstream attempts whose rows it read, by channel number.
-    reads: dict[int, int]
+    #: By edge: sums over the rows that it read, and over those that it sent (see `row_sums`).
+    rows_read: dict[int, int]
+    rows_sent: dict[int, int]
     operators: dict[str, OperatorAck]
-    channels: dict[int, ChannelStatus]
+    #: By edge out of it: where its channels stand.
+    outputs: dict[int, ChannelStatus]
     #: True once the subtask called finish(): it is not scheduled again.
     finished: bool
+    #: That of its inputs, and what it has sent.
+    input_watermark: int
     watermark: int
     records_in: int
     records_out: int

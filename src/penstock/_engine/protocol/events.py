@@ -20,7 +20,7 @@ class AddSplitsEvent(msgspec.Struct, frozen=True, tag="add-splits"):
 
 
 class NoMoreSplitsEvent(msgspec.Struct, frozen=True, tag="no-more-splits"):
-    """A reader will get no splits beyond those that came before this event."""
+    """Signals a reader that no more splits follow."""
 
 
 class SourceEventWrapper(msgspec.Struct, frozen=True, tag="source-event"):
@@ -38,7 +38,7 @@ OperatorEvent: TypeAlias = AddSplitsEvent | NoMoreSplitsEvent | SourceEventWrapp
 
 @dataclass(frozen=True, slots=True)
 class ReaderState:
-    """What a source subtask leaves in ``OperatorAck.state``: enough to make its reader again anywhere.
+    """The state of a source subtask in ``OperatorAck.state``, from which its reader can be made again anywhere.
 
     The driver looks into it for one purpose: giving the splits back to the enumerator at another parallelism.
     """
@@ -46,7 +46,7 @@ class ReaderState:
     splits: tuple[bytes, ...] = ()
     #: Version of the split serializer that wrote them.
     version: int = 0
-    #: NoMoreSplitsEvent has arrived; a reader that is made again hears it again.
+    #: Whether NoMoreSplitsEvent has arrived; a recreated reader gets it again.
     no_more_splits: bool = False
     #: Opaque: watermark generators, idleness.
     extra: bytes = b""

@@ -21,7 +21,7 @@ _LENGTHS: Final = [bytes((length,)) for length in range(255)]
 
 
 def framed(parts: Iterable[bytes]) -> bytes:
-    """Return parts in one, each behind its length."""
+    """Return parts joined, each after its length."""
     return b"".join(
         [(_LENGTHS[len(part)] if len(part) < 255 else b"\xff" + _LENGTH.pack(len(part))) + part for part in parts]
     )

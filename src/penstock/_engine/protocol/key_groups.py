@@ -14,7 +14,7 @@ from zlib import crc32
 from penstock._engine.protocol.key_frames import NAMED, without_names
 from penstock._engine.protocol.keys import NormalKey, encode_normal, normal_key
 
-#: What an int's key group is computed from: in this byte order CRC-32 spreads evenly spaced ints best.
+#: The bytes from which an int's key group is computed: in this order CRC-32 spreads evenly spaced ints best.
 _pack_for_group: Final = Struct("<q").pack
 _NORMAL_KINDS: Final = ({str}, {int}, {str, int})
 

@@ -33,7 +33,7 @@ _FIRST_MOMENT: Final = datetime(1, 1, 1)  # noqa: DTZ001 - naive on purpose
 
 
 def key_value(normal: NormalKey) -> Any:
-    """Return a value that is equal to the key that a normal key stands for.
+    """Return a value that is equal to the key of a normal key.
 
     Raises:
         ImportError: The class of an enum or a dataclass is not there.
@@ -92,7 +92,7 @@ def _dataclass(payload: bytes) -> Any:
     name, *values = unframed(payload)
     kind = class_named(name.decode())
     fields = [field for field in dataclasses.fields(kind) if field.compare]
-    made = object.__new__(kind)  # what it computes at its birth is in the key already
+    made = object.__new__(kind)  # the fields that its constructor computes are in the key already
     for field, value in zip(fields, values, strict=True):
         object.__setattr__(made, field.name, _decode(value))
     return made

@@ -62,7 +62,7 @@ def encode_key(key: object) -> bytes:
 
 
 def normal_key(key: object) -> NormalKey:
-    r"""Return what stands for a key in dicts: two keys are the same key exactly when these are equal.
+    r"""Return the normal key of a key, which is equal for equal keys, as their representative in dicts.
 
     Raises:
         KeyEncodingError: The key, or a part of it, has no canonical encoding.
@@ -78,7 +78,7 @@ def normal_key(key: object) -> NormalKey:
 
 
 def encode_normal(normal: NormalKey) -> bytes:
-    """Return the encoding of the key that a normal key stands for."""
+    """Return the encoding of the key of a normal key."""
     kind: type[object] = type(normal)
     if kind is str:
         return _encode_str(normal)  # pyright: ignore[reportArgumentType]
@@ -100,7 +100,7 @@ def decode_normal(encoded: bytes) -> NormalKey:
 
 
 def equal_as_encoded(keys: list[Any]) -> bool:
-    """Return whether those of the keys that are equal in Python have one encoding, whatever else they are.
+    """Return whether keys that are equal in Python also have equal encodings.
 
     Example:
         >>> equal_as_encoded([1, "a"]), equal_as_encoded([("a", 1.5)]), equal_as_encoded([(("a",), 1)])
@@ -207,7 +207,7 @@ def _encode_row(key: Row) -> bytes:
     names = field_names(key)
     if names is None:
         return _encode_tuple(key)
-    # As Row compares them: rows with names are equal in whatever order the names stand.
+    # As Row compares them: rows with names are equal in any order of the names.
     try:
         fields = sorted(zip(names, key, strict=False), key=itemgetter(0))
     except TypeError:  # names of several types
@@ -313,7 +313,7 @@ class _NoEncodingError(Exception):
 
 
 def _culprit(key: Any, path: str) -> tuple[str, Any]:
-    """Return the innermost part of a key that has no encoding, and where it stands."""
+    """Return the innermost part of a key that has no encoding, and its path."""
     for step, part in _parts(key):
         try:
             _encode(part)

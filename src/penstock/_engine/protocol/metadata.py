@@ -1,4 +1,4 @@
-"""The ``_metadata`` document of a checkpoint: what it holds, and its one readable, versioned, checked encoding.
+"""The ``_metadata`` document of a checkpoint: its contents, and its readable, versioned, checked encoding.
 
 A job's checkpoint directory is a chain of entries with dense ids. Most are checkpoints; a driver that takes the job
 over claims an id with a *takeover* entry, and a job that ends for good leaves a *terminal* one. All of them name the
@@ -26,15 +26,15 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 #: Rises when an older Penstock could misread a newer document.
-FORMAT_VERSION: Final = 3
-_READ_FORMATS: Final = (1, 2, FORMAT_VERSION)
+FORMAT_VERSION: Final = 4
+_READ_FORMATS: Final = (1, 2, 3, FORMAT_VERSION)
 
-#: Bytes that the accumulators of one operator may have: they stand in the document itself.
+#: The limit in bytes of one operator's accumulators, which are in the document itself.
 MAX_ACCUMULATOR_BYTES: Final = 1 << 20
 
 
 class ChainEntryKind(StrEnum):
-    """What a chain entry says about the job."""
+    """The kind of a chain entry."""
 
     CHECKPOINT = "checkpoint"
     TAKEOVER = "takeover"
@@ -51,10 +51,10 @@ class OperatorSubtaskState:
     """One subtask's part of an operator's state."""
 
     lineage: Lineage = ()
-    #: What the operator returned from its last accepted snapshot; None when it has no such state.
+    #: The state from the operator's last accepted snapshot; None without any.
     state: bytes | None = None
     finished: bool = False
-    #: It finished because the job was drained: it goes on from there when the savepoint is restored.
+    #: It finished because the job was drained: it continues from there when the savepoint is restored.
     drained: bool = False
     #: Lists and broadcast maps of functions; each union item belongs to one subtask, also when that has finished.
     operator_state: Lineage = ()
@@ -62,7 +62,7 @@ class OperatorSubtaskState:
 
 @dataclass(frozen=True, slots=True)
 class ReaderMessages:
-    """What one reader sent in an accepted epoch and its enumerator has not seen yet."""
+    """The events of one reader in an accepted epoch that its enumerator has not seen yet."""
 
     subtask: int
     #: Pickled source events, in order.
@@ -72,7 +72,7 @@ class ReaderMessages:
 
 @dataclass(frozen=True, slots=True)
 class ReturnedSplits:
-    """Splits of a former reader that go back to the enumerator, because that reader does not go on."""
+    """Splits of a former reader that go back to the enumerator, because that reader does not continue."""
 
     subtask: int
     splits: tuple[bytes, ...]
@@ -89,17 +89,17 @@ class SourceCoordinatorState:
     version: int = 0
     #: By subtask: operator events that are decided, but not delivered to the reader.
     undelivered: dict[int, tuple[bytes, ...]] = field(default_factory=dict[int, tuple[bytes, ...]])
-    #: What the enumerator is to hear next, oldest first.
+    #: The events for the enumerator, oldest first.
     unseen: tuple[ReaderMessages, ...] = ()
-    #: What it gets back before anything else.
+    #: The splits that it gets back first.
     returned: tuple[ReturnedSplits, ...] = ()
-    #: The source had finished, and goes on with what is new: the enumerator is to look for that first.
+    #: Whether the source had finished and continues with new input, for which the enumerator looks first.
     reopened: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class StoredAccumulator:
-    """What has been counted under one name."""
+    """A stored accumulator."""
 
     #: The name of its class, with the module.
     type: str
@@ -120,7 +120,7 @@ def late_records(accumulators: Mapping[str, Mapping[str, StoredAccumulator]]) ->
 
 @dataclass(frozen=True, slots=True)
 class OperatorMetadata:
-    """One operator: who it is, and the state of its subtasks."""
+    """One operator: its identity, and the state of its subtasks."""
 
     name: str
     #: Position of its vertex in `JobSnapshot.vertices`.
@@ -163,13 +163,13 @@ class PlaceInput:
 
 @dataclass(frozen=True, slots=True)
 class OperatorPlace:
-    """Where an operator stands in the program, so that one without a uid of its own is not taken for another."""
+    """The place of an operator in the program, so that an operator without a uid is not confused with another."""
 
     kind: str
     #: Whether the program gave it its uid; else its place alone says which one it is.
     has_own_uid: bool
     inputs: tuple[PlaceInput, ...] = ()
-    #: Its name, and a digest of what its functions do: they tell that operators have changed places.
+    #: Its name, and below a digest of its functions, which show that operators have changed places.
     name: str = ""
     likeness: str = ""
 
@@ -180,15 +180,21 @@ OperatorPlaces: TypeAlias = dict[str, OperatorPlace] | UnsetType
 
 @dataclass(frozen=True, slots=True)
 class VertexSubtaskState:
-    """Where one subtask of a vertex stands."""
+    """The position of one subtask of a vertex."""
 
     watermark: int = MIN_WATERMARK
-    #: By channel number.
-    channels: dict[int, ChannelStatus] = field(default_factory=dict[int, ChannelStatus])
     finished: bool = False
     #: Earliest processing-time timer that is pending, None without one.
     next_timer_ms: int | None = None
     drained: bool = False
+    #: The watermark of its inputs.
+    input_watermark: int = MIN_WATERMARK
+    #: Whether it has run with the senders that it has now: it knows which of them have finished.
+    has_run: bool = False
+    #: By edge out of it: where its channels stand, the same for all receivers.
+    outputs: dict[int, ChannelStatus] = field(default_factory=dict[int, ChannelStatus])
+    #: In documents up to format 3 alone, in place of the three above: by channel into it.
+    channels: dict[int, ChannelStatus] | UnsetType = UNSET
 
 
 @dataclass(frozen=True, slots=True)
@@ -198,7 +204,7 @@ class VertexMetadata:
     name: str
     operators: tuple[str, ...]
     subtasks: tuple[VertexSubtaskState, ...]
-    #: What its channels mean: each edge into it, in order, as the sending operator and how it distributes.
+    #: The signature of each edge into it, in order: the sending operator and the partitioning.
     inputs: tuple[str, ...] = ()
 
 
@@ -226,32 +232,32 @@ class GivenUp:
     """Committables that a sink's committer has given up for good: their records are in no output."""
 
     uid: str
-    #: The sink's name at that time: what is told outlives the sink.
+    #: The sink's name at that time, because the loss is reported even after the sink was removed.
     name: str
     #: The checkpoints that they are of, which are one but where older entries were put together.
     first_checkpoint_id: int
     last_checkpoint_id: int
     count: int
-    #: What the committer said of the first of them, cut short where it is long.
+    #: The committer's error for the first of them, perhaps truncated.
     reason: str
 
 
-#: Oldest first; left out of the document where there is nothing to tell.
+#: Oldest first; omitted from the document if there are none.
 GivenUps: TypeAlias = tuple[GivenUp, ...] | UnsetType
 
 
 @dataclass(frozen=True, slots=True)
 class JobSnapshot:
-    """The whole state of a job at a checkpoint: a driver needs nothing else to go on."""
+    """The whole state of a job at a checkpoint: a driver needs nothing else to continue."""
 
     vertices: tuple[VertexMetadata, ...]
     #: By operator uid.
     operators: dict[str, OperatorMetadata]
     #: Oldest first.
     outstanding: tuple[OutstandingCommit, ...] = ()
-    #: Also of operators whose state somebody has taken out of a savepoint.
+    #: It includes operators whose state was removed from a savepoint.
     places: dict[str, OperatorPlace] | UnsetType = UNSET
-    #: What its sinks have lost by then, of all runs that led here.
+    #: The committables that its sinks gave up so far, in all runs of the job.
     given_up: tuple[GivenUp, ...] | UnsetType = UNSET
 
     @property
@@ -271,7 +277,7 @@ class JobSnapshot:
 
 @dataclass(frozen=True, slots=True)
 class ParentCheckpoint:
-    """The checkpoint that a chain entry goes on from."""
+    """The checkpoint that a chain entry continues from."""
 
     checkpoint_id: int
     #: Relative to the checkpoint directory, or a URL when it is outside of it.
@@ -301,26 +307,26 @@ class ChainEntry:
     savepoint: str | None = None
     #: Whether the job ends as cancelled when it has stopped.
     cancels: bool = False
-    #: Whether the checkpoints of a job that has ended stay; else they are deleted behind this entry.
+    #: Whether the checkpoints of an ended job are kept; else they are deleted after this entry.
     keeps_checkpoints: bool = True
     #: Checkpoints and savepoints from elsewhere that the job has claimed and not deleted, as `ParentCheckpoint.path`.
     claimed: tuple[str, ...] = ()
-    #: The first id of what the job owns here. Below it are checkpoints of runs that it does not go on from: the user's.
+    #: The first id that the job owns here. Below it are checkpoints of runs that it does not continue: the user's.
     begins: int = 0
-    #: This run, and those that it goes on from, oldest first: what they have staged, and nothing names, may go.
+    #: The runs that this one continues, and this one, oldest first: their unnamed staged files may be deleted.
     runs: tuple[str, ...] = ()
     #: Read from older documents alone, as `begins` behind the last of them: what the job was started from unclaimed.
     spared: tuple[int, ...] | UnsetType = UNSET
-    #: Its writer goes on from the parent, and brings no stop to its end that the parent was to be the last step of.
+    #: Its writer continues from the parent, and brings no stop to its end that the parent was to be the last step of.
     resumes: bool = False
-    #: Where the job has come to its end: what it has counted, by operator uid and name.
+    #: For a finished job: its accumulators, by operator uid and name.
     accumulators: dict[str, dict[str, StoredAccumulator]] | UnsetType = UNSET
-    #: The same for what its sinks have lost.
+    #: For a finished job: the committables that its sinks gave up.
     given_up: tuple[GivenUp, ...] | UnsetType = UNSET
 
     @property
     def all_accumulators(self) -> Mapping[str, Mapping[str, StoredAccumulator]]:
-        """What a job had counted that has come to its end."""
+        """The accumulators of a finished job."""
         return {} if self.accumulators is UNSET else self.accumulators
 
     @property
@@ -334,7 +340,7 @@ class ChainEntry:
 
 
 class _Document(msgspec.Struct, frozen=True):
-    """The outer document: the version stands first, so that any Penstock can say what it cannot read."""
+    """The outer document: the version is first, so that any version of Penstock can report an unknown one."""
 
     format: int
     sha256: str
@@ -379,6 +385,8 @@ def decode_chain_entry(data: bytes, path: str) -> ChainEntry:
     if _digest(body) != document.sha256:
         raise CorruptCheckpointError(path, "its checksum does not match, so it was altered after it was written")
     entry = msgspec.json.decode(body, type=ChainEntry)
+    if document.format <= 3:
+        entry = _from_format_3(entry)
     if document.format == 1:
         entry = _from_format_1(entry)
     if entry.spared is UNSET:
@@ -392,7 +400,7 @@ def document_format(data: bytes) -> int:
 
 
 def _from_format_1(entry: ChainEntry) -> ChainEntry:
-    """Note in the handles of keyed state which windows have fired: nothing but the watermark told that."""
+    """Note in the handles of keyed state which windows have fired; in format 1 only the watermark showed it."""
     snapshot = entry.snapshot
     if snapshot is None:
         return entry
@@ -400,7 +408,7 @@ def _from_format_1(entry: ChainEntry) -> ChainEntry:
     for vertex in snapshot.vertices:
         for uid in vertex.operators:
             parts = zip(operators[uid].subtasks, vertex.subtasks, strict=True)
-            subtasks = tuple(_with_watermark(part, input_watermark(place.channels)) for part, place in parts)
+            subtasks = tuple(_with_watermark(part, place.input_watermark) for part, place in parts)
             operators[uid] = replace(operators[uid], subtasks=subtasks)
     return replace(entry, snapshot=replace(snapshot, operators=operators))
 
@@ -409,11 +417,59 @@ def _with_watermark(subtask: OperatorSubtaskState, watermark: int) -> OperatorSu
     return replace(subtask, lineage=tuple(replace(handle, watermark=watermark) for handle in subtask.lineage))
 
 
-def input_watermark(channels: Mapping[int, ChannelStatus]) -> int:
+def _from_format_3(entry: ChainEntry) -> ChainEntry:
+    """Note with each sender where its channels stand: each receiver had that for itself."""
+    snapshot = entry.snapshot
+    if snapshot is None:
+        return entry
+    told: dict[tuple[int, int], list[ChannelStatus]] = {}
+    for vertex in snapshot.vertices:
+        for subtask in vertex.subtasks:
+            for channel, status in _old_channels(subtask).items():
+                told.setdefault(divmod(channel, 1 << 16), []).append(status)
+    signatures = [text for vertex in snapshot.vertices for text in vertex.inputs]
+    vertices: list[VertexMetadata] = []
+    for vertex in snapshot.vertices:
+        edges = [int(text.partition(":")[0]) for text in signatures if _sends(vertex, text)]
+        outputs = [
+            {edge: _earliest(told[edge, index]) for edge in edges if (edge, index) in told}
+            for index in range(len(vertex.subtasks))
+        ]
+        vertices.append(replace(vertex, subtasks=tuple(map(_with_outputs, vertex.subtasks, outputs))))
+    return replace(entry, snapshot=replace(snapshot, vertices=tuple(vertices)))
+
+
+def _with_outputs(subtask: VertexSubtaskState, outputs: dict[int, ChannelStatus]) -> VertexSubtaskState:
+    if subtask.channels is UNSET:
+        return subtask
+    watermark, has_run = _input_watermark(subtask.channels), bool(subtask.channels)
+    return replace(subtask, input_watermark=watermark, has_run=has_run, outputs=outputs, channels=UNSET)
+
+
+def _old_channels(subtask: VertexSubtaskState) -> dict[int, ChannelStatus]:
+    return {} if subtask.channels is UNSET else subtask.channels
+
+
+def _sends(vertex: VertexMetadata, signature: str) -> bool:
+    """Tell whether an edge begins at an operator of a vertex, or at a side output of one."""
+    output = signature.partition(": ")[2].rsplit(" ", 4)[0]
+    return any(output == uid or output.startswith(f"{uid}:") for uid in vertex.operators)
+
+
+def _earliest(statuses: list[ChannelStatus]) -> ChannelStatus:
+    """Return what all receivers have heard of a channel; they hear more of it with its next row."""
+    return ChannelStatus(
+        min(status.watermark for status in statuses),
+        any(status.idle for status in statuses),
+        all(status.ended for status in statuses),
+    )
+
+
+def _input_watermark(channels: Mapping[int, ChannelStatus]) -> int:
     """Return the watermark of a subtask at the end of an epoch, as the runtime's valve has it.
 
     Args:
-        channels: Where all its channels stand.
+        channels: The status of all its channels.
     """
     still_open = [channel for channel in channels.values() if not channel.ended]
     if channels and not still_open:

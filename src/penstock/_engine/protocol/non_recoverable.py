@@ -1,4 +1,4 @@
-"""Which errors a restart does not heal, in a task or on the driver.
+"""Recognizes errors that a restart does not mend, in a task or on the driver.
 
 A restarted job reads the same records from the same checkpoint with the same program. So these end the job at once, and
 the restart strategy is not asked:
@@ -12,8 +12,7 @@ the restart strategy is not asked:
 - a note that a supervised program's next process would need, and cannot be written;
 - bugs that Penstock finds in itself, and a JVM that is gone.
 
-Any other error of user code may be of the moment, such as a server that does not answer, and is left to the restart
-strategy.
+Any other error of user code may be temporary, such as a server that does not answer; the restart strategy decides.
 """
 
 from __future__ import annotations
@@ -62,7 +61,7 @@ _NON_RECOVERABLE: Final = (
 
 
 def is_non_recoverable(error: BaseException) -> bool:
-    """Tell whether a restart would end the same way.
+    """Tell whether the same error would follow a restart.
 
     Args:
         error: What was raised; of errors that wrap others, what they were raised from counts.

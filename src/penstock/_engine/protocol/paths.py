@@ -1,8 +1,10 @@
 """The names below a checkpoint directory; all paths are relative to it.
 
 ``<job id>/chk-7/_metadata`` is one entry of a job's chain, ``<job id>/shared/`` has its files of keyed state and large
-acks, which never change, and ``<job id>/blobs/<run id>`` a job program that is too large for a dispatch. ``.mark`` is a
-random name of the directory itself, and ``.starts/<name>/3`` says which job was the third of its name to be claimed.
+acks, which never change, and ``<job id>/blobs/<run id>`` a job program that is too large for a dispatch; beside it lie
+the dispatches of a wide epoch while that runs, as ``<run id>-<checkpoint>-<attempt>``. ``.mark`` is a random name of
+the directory itself, and ``.starts/<name>/3`` says which job was the third of its name to be started.
+``_claim-1`` beside the metadata of a checkpoint or savepoint says which job has claimed it.
 """
 
 from __future__ import annotations
@@ -15,12 +17,13 @@ from urllib.parse import quote
 METADATA: Final = "_metadata"
 #: The entry of a savepoint that a job is to stop into, until the stop has its commit point.
 STAGED_METADATA: Final = "_metadata.staged"
-#: The file of a checkpoint directory that makes the ids of its jobs unlike those of any other directory.
+#: The file of a checkpoint directory that makes the ids of its jobs differ from those in other directories.
 MARK: Final = ".mark"
 
-#: The directory with the order in which jobs of one name were claimed.
+#: The directory with the order in which jobs of one name were started.
 START_ORDER: Final = ".starts"
 
+_CLAIM: Final = re.compile(r"_claim-([1-9]\d*)")
 _CHECKPOINT: Final = re.compile(r"chk-([1-9]\d*)")
 _JOB: Final = re.compile(r"[0-9a-f]{32}")
 _SHARED: Final = re.compile(r"-(\d+)-[0-9a-f]{16}(\.[a-z]+)?")
@@ -42,13 +45,13 @@ def job_id_of_name(job_name: str, mark: str) -> str:
 
     Args:
         job_name: The name.
-        mark: What tells that directory from any other, wherever it is moved.
+        mark: The mark of that directory, which stays when it is moved.
     """
     return hashlib.sha256(f"{mark}\n{job_name}".encode("utf-8", "surrogatepass")).hexdigest()[:32]
 
 
 def start_order_directory(job_name: str) -> str:
-    """Return the directory with the order in which jobs of a name were claimed."""
+    """Return the directory with the order in which jobs of a name were started."""
     return f"{START_ORDER}/{hashlib.sha256(job_name.encode('utf-8', 'surrogatepass')).hexdigest()[:32]}"
 
 
@@ -60,6 +63,17 @@ def checkpoint_path(job_id: str, checkpoint_id: int) -> str:
 def metadata_path(job_id: str, checkpoint_id: int) -> str:
     """Return the file of an entry."""
     return f"{checkpoint_path(job_id, checkpoint_id)}/{METADATA}"
+
+
+def claim_file(path: str, number: int) -> str:
+    """Return the file that says who was the n-th job to claim the checkpoint or savepoint at a path."""
+    return f"{path}/_claim-{number}"
+
+
+def number_of_claim(name: str) -> int | None:
+    """Return the number of the file of `claim_file`, None for any other name."""
+    match = _CLAIM.fullmatch(name)
+    return int(match.group(1)) if match else None
 
 
 def checkpoint_ids(names: list[str]) -> tuple[int, ...]:
@@ -82,7 +96,7 @@ def shared_path(job_id: str, uid: str, subtask: int, checkpoint_id: int, token: 
         subtask: Its subtask.
         checkpoint_id: The checkpoint that the attempt is for.
         token: The attempt.
-        suffix: Tells apart several files of one operator and attempt, such as ".out"; lower case letters.
+        suffix: Distinguishes files of one operator and attempt, such as ".out"; lower case letters.
 
     Example:
         >>> shared_path("0" * 32, "windows", 1, 7, 255)
@@ -102,4 +116,14 @@ def checkpoint_of(path: str) -> int | None:
 
 def blob_path(job_id: str, run_id: str) -> str:
     """Return the file of the program of a run: no other run of that id deletes it."""
-    return f"{job_id}/blobs/{run_id}"
+    return f"{blobs_directory(job_id)}/{run_id}"
+
+
+def blobs_directory(job_id: str) -> str:
+    """Return the directory of what the runs of a job need for themselves."""
+    return f"{job_id}/blobs"
+
+
+def dispatches_path(job_id: str, run_id: str, checkpoint_id: int, attempt: int) -> str:
+    """Return the file of the dispatches of one try of an epoch."""
+    return f"{blob_path(job_id, run_id)}-{checkpoint_id}-{attempt}"

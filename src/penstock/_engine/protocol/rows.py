@@ -22,7 +22,7 @@ NO_TIMESTAMP: Final = -(1 << 63)
 
 
 class PayloadKind(IntEnum):
-    """What the payload of a row is."""
+    """The kind of a row's payload."""
 
     #: One block: pickled ``(records, timestamps | None, watermarks)``.
     DATA = 0
@@ -34,13 +34,18 @@ class PayloadKind(IntEnum):
     ACK = 3
     #: An error in a user's function for the driver, see `control.Failure`.
     FAILURE = 4
-    #: What user functions logged, for the driver, see `control.LogLine`.
+    #: Log lines of user functions, for the driver, see `control.LogLine`.
     LOG = 5
 
 
 def subtask_target(vertex: int, subtask: int) -> int:
     """Return the `target` of rows for one subtask."""
     return vertex << 16 | subtask
+
+
+def target_subtask(target: int) -> tuple[int, int]:
+    """Return the vertex and subtask that `subtask_target` named."""
+    return divmod(target, 1 << 16)
 
 
 def slot_target(level: int, slot: int) -> int:
@@ -56,3 +61,8 @@ def slot_of_target(target: int) -> tuple[int, int]:
 def channel_number(edge: int, sender: int) -> int:
     """Return the number of the channels from one subtask through one edge; receivers tell them apart by `target`."""
     return edge << 16 | sender
+
+
+def split_channel(channel: int) -> tuple[int, int]:
+    """Return the edge and the sender that `channel_number` named."""
+    return divmod(channel, 1 << 16)

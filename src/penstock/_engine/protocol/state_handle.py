@@ -25,7 +25,7 @@ class StateMode(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class StatePart:
-    """What is to be read of one operator state in a file: the items at `range(start, stop, step)`."""
+    """The part of one operator state in a file: the items at `range(start, stop, step)`."""
 
     name: str
     mode: StateMode
@@ -73,7 +73,7 @@ Lineage: TypeAlias = tuple[StateHandle, ...]
 
 
 def rescale(lineages: Iterable[Lineage], key_groups: range) -> Lineage:
-    """Return the lineage of a new subtask, given those of all old subtasks of its operator.
+    """Return the lineage of a new subtask, given the lineages of all old subtasks of its operator.
 
     Args:
         lineages: The old subtasks' lineages.

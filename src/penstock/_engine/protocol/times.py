@@ -1,4 +1,4 @@
-"""Times as Flink has them: whole milliseconds of 64 bits. What users' functions return as a time is checked here."""
+"""Times as in Flink, whole milliseconds of 64 bits; checks the times that user functions return."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def checked_timestamps(timestamps: Sequence[Any], records: Sequence[Any]) -> lis
     """Return the timestamps of records as plain ints; quick, because it runs for each batch.
 
     Args:
-        timestamps: What the user's code has said.
+        timestamps: The values from user code.
         records: The records, for the message.
 
     Raises:
@@ -38,8 +38,8 @@ def checked_time(what: str, time: Any) -> int:
     """Return a watermark, or the time of a timer, as a plain int.
 
     Args:
-        what: What it is to be, for the message.
-        time: What the user's code has said.
+        what: The meaning of the value, for the message.
+        time: The value from user code.
 
     Raises:
         TimestampError: It is no whole number, or has more than 64 bits.

@@ -30,7 +30,7 @@ Line = tuple[str, int, str]
 
 
 def own_lines(trace: TracebackType | None) -> list[TracebackType]:
-    """Return the entries of a traceback without those of Penstock and of libraries between them."""
+    """Return the entries of a traceback without Penstock's and those of libraries between them."""
     found: list[TracebackType] = []
     in_library = False
     while trace is not None:

@@ -18,14 +18,17 @@ from penstock._engine.rest.handlers import (
     checkpoints,
     cluster,
     exceptions,
+    executors,
     jobs,
     metrics,
     operations,
+    refusals,
     steering,
+    tokens,
     vertices,
 )
 from penstock._engine.rest.http_error import HttpError
-from penstock._engine.rest.openapi import DOCUMENT_PATH, PAGE, PAGE_PATH, document
+from penstock._engine.rest.openapi import DOCUMENT_PATH, document
 from penstock._engine.rest.responses import JSON, error_response
 from penstock._engine.rest.routing import HandlerRequest, Route
 
@@ -38,7 +41,7 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger(__name__)
 
-#: All routes; where two fit a path, the first one is taken.
+#: All routes; where two fit a path, the one is taken that names the earlier part of it.
 ROUTES: Final[tuple[Route, ...]] = (
     *cluster.ROUTES,
     *metrics.ROUTES,
@@ -49,18 +52,21 @@ ROUTES: Final[tuple[Route, ...]] = (
     *exceptions.ROUTES,
     *operations.ROUTES,
     *vertices.ROUTES,
+    *executors.ROUTES,
+    *refusals.ROUTES,
+    *tokens.ROUTES,
 )
 
 
 def make_app(context: RestContext) -> Starlette:
     """Return the application for the jobs of a process."""
     by_path: dict[str, dict[str, Route]] = {}
-    for route in sorted(ROUTES, key=lambda route: "{" in route.path):
+    for route in sorted(ROUTES, key=lambda route: [part.startswith("{") for part in route.path.split("/")]):
         by_path.setdefault(route.path, {})[route.method] = route
     api = [StarletteRoute(path, _endpoint(context, routes), methods=[*routes]) for path, routes in by_path.items()]
-    about = (StarletteRoute(DOCUMENT_PATH, _document), StarletteRoute(PAGE_PATH, _page))
+    about = StarletteRoute(DOCUMENT_PATH, _document)
     return Starlette(
-        routes=[Mount("/v1", routes=api), *api, *about, *pages.ROUTES],
+        routes=[Mount("/v1", routes=api), *api, about, *pages.ROUTES],
         exception_handlers={HttpError: _refused, HTTPException: _no_route, Exception: _broken},  # type: ignore[dict-item]
     )
 
@@ -69,6 +75,7 @@ def _endpoint(context: RestContext, routes: Mapping[str, Route]) -> Callable[[Re
     async def endpoint(request: Request) -> Response:
         body = await request.body()  # read in any case: Flink's client sends one with a GET, too
         route = routes["GET" if request.method == "HEAD" else request.method]
+        route.check(request.scope["penstock.role"])
         handler_request = HandlerRequest(context, route, request.path_params, request.query_params, body)
         return _answer(route.code, route.handler(handler_request))
 
@@ -77,10 +84,6 @@ def _endpoint(context: RestContext, routes: Mapping[str, Route]) -> Callable[[Re
 
 async def _document(_: Request) -> Response:
     return Response(msgspec.json.encode(document(ROUTES)), media_type=JSON)
-
-
-async def _page(_: Request) -> Response:
-    return Response(PAGE, media_type="text/html; charset=utf-8")
 
 
 def _answer(code: int, answer: Any) -> Response:

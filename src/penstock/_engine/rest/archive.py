@@ -50,7 +50,7 @@ def _answers(job: JobView) -> Iterator[tuple[str, Any]]:
     yield f"{at}/checkpoints", _or_refusal(lambda: checkpoints.job_checkpoints(job))
     yield f"{at}/checkpoints/config", _or_refusal(lambda: checkpoints.checkpoint_config(job))
     if job.checkpoints.settings.enabled:
-        for number in dict.fromkeys(entry.id for entry in job.checkpoints.history):
+        for number in dict.fromkeys(entry.entry_id for entry in job.checkpoints.history):
             yield f"{at}/checkpoints/details/{number}", checkpoints.checkpoint_details(job, number)
             for vertex in job.plan.vertices:
                 path = f"{at}/checkpoints/details/{number}/subtasks/{vertex.id}"

@@ -6,10 +6,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
     from concurrent.futures import Future
 
+    from penstock._engine.gateway.executor_view import ExecutorView
     from penstock._engine.protocol.clocks import Moment
+    from penstock._engine.rest.access import OneTimeCodes
+    from penstock._engine.rest.directories import DirectoryPolicy
     from penstock._engine.rest.jobs import Jobs
     from penstock._engine.rest.operations import Operations
 
@@ -22,11 +25,17 @@ class RestContext:
     operations: Operations
     #: Returns this moment.
     clock: Callable[[], Moment]
-    #: Tasks that run at the same time.
+    #: Tasks that run at the same time, and the processes in which they do.
     slots: int
+    executors: Callable[[], Sequence[ExecutorView]]
     #: The configuration of the process, with what is secret hidden.
     configuration: Mapping[str, str]
+    #: Where savepoints may be made.
+    directories: DirectoryPolicy
     #: Deletes a savepoint in the background.
     dispose: Callable[[str], Future[None]]
+    #: Good for the token, which is None where none is taken.
+    codes: OneTimeCodes
+    token: str | None
     #: Asks the process to end.
     shut_down: Callable[[], None]

@@ -7,13 +7,17 @@ own that it lets stand for this machine (Host).
 from __future__ import annotations
 
 import asyncio
-import hmac
 import ipaddress
+import time
 from typing import TYPE_CHECKING, Final
 from urllib.parse import urlsplit
 
 from starlette.datastructures import Headers
 
+from penstock._engine.rest.access import FailureDelays, Role
+from penstock._engine.rest.handlers.refusals import JARS, is_about_jars
+from penstock._engine.rest.handlers.tokens import TOKEN_PATH
+from penstock._engine.rest.headers import SECURITY_HEADERS
 from penstock._engine.rest.http_error import HttpError
 from penstock._engine.rest.openapi import DOCUMENT_PATH, PAGE_PATH
 from penstock._engine.rest.responses import error_response
@@ -21,15 +25,16 @@ from penstock._engine.rest.responses import error_response
 if TYPE_CHECKING:
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-    from penstock._engine.rest.settings import AccessPolicy
+    from penstock._engine.rest.access import AccessPolicy
 
 #: Bytes of a body; the largest that a client of Flink sends has some hundred.
 MAX_BODY: Final = 64 << 10
 _BODY_TIMEOUT_S: Final = 10.0
 _JSON: Final = "application/json"
 _SAFE: Final = ("GET", "HEAD", "OPTIONS")
+_TOKEN_PATHS: Final = (TOKEN_PATH, f"/v1{TOKEN_PATH}")
 #: Pages without figures: a browser has to load them before it can send a token.
-_PUBLIC: Final = ("/", PAGE_PATH, DOCUMENT_PATH)
+_PUBLIC: Final = ("/", PAGE_PATH, DOCUMENT_PATH, *_TOKEN_PATHS)
 _PUBLIC_BELOW: Final = "/assets/"
 
 
@@ -37,22 +42,25 @@ class Guard:
     """Lets requests through to an application, or refuses them.
 
     Args:
-        app: The application.
+        app: The application; it finds the client's role in the scope, as ``penstock.role``.
         access: Who may ask.
+        delays: How long answers to wrong tokens wait.
     """
 
-    def __init__(self, app: ASGIApp, access: AccessPolicy) -> None:
+    def __init__(self, app: ASGIApp, access: AccessPolicy, delays: FailureDelays | None = None) -> None:
         self._app = app
         self._access = access
+        self._delays = delays or FailureDelays(time.monotonic)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Handle one request."""
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
+        headers = Headers(scope=scope)
+        send = self._finished(send, scope, is_guess="authorization" in headers or scope["path"] in _TOKEN_PATHS)
         try:
-            headers = Headers(scope=scope)
-            self._check(scope["method"], scope["path"], headers)
+            scope["penstock.role"] = self._check(scope["method"], scope["path"], headers)
             body = await self._body(headers, receive)
             _check_kind(body, headers)
         except HttpError as error:
@@ -62,7 +70,23 @@ class Guard:
             return
         await self._app(scope, _replayed(body, receive), send)
 
-    def _check(self, method: str, path: str, headers: Headers) -> None:
+    def _finished(self, send: Send, scope: Scope, *, is_guess: bool) -> Send:
+        """Add what every answer has, and hold back the answer to a wrong token; others are served meanwhile."""
+
+        async def finished(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                if is_guess and message["status"] == 401:
+                    peer = scope.get("client")
+                    await asyncio.sleep(self._delays.after_failure(peer[0] if peer else ""))
+                ours = {name for name, _ in SECURITY_HEADERS}
+                others = [header for header in message["headers"] if header[0].lower() not in ours]
+                message = {**message, "headers": [*others, *SECURITY_HEADERS]}
+            await send(message)
+
+        return finished
+
+    def _check(self, method: str, path: str, headers: Headers) -> Role:
+        """Return what the client may do; raises HttpError where it may not even ask."""
         host = headers.get("host", "")
         if not self._knows(host):
             raise HttpError(403, f"Host {host!r} is not a name of this server; rest.address can name one more.")
@@ -71,19 +95,20 @@ class Guard:
             raise HttpError(403, f"Requests from pages of {origin} are refused.")
         if headers.get("sec-fetch-site") in {"cross-site", "same-site"} and not _is_page(method, path, headers):
             raise HttpError(403, "Requests from pages of other sites are refused.")
-        if self._access.token is not None and path not in _PUBLIC and not path.startswith(_PUBLIC_BELOW):
-            self._check_token(headers.get("authorization", ""))
+        role = self._access.role(headers.get("authorization", ""))
+        if role is Role.ANYBODY and path not in _PUBLIC and not path.startswith(_PUBLIC_BELOW):
+            text = (
+                "A token is needed: send the header Authorization: Bearer <penstock.rest.token>. penstock dashboard "
+                "prints a link that holds the way to it."
+            )
+            raise HttpError(401, text, {"WWW-Authenticate": "Bearer"})
+        if is_about_jars(path):  # before their bodies, which are larger than what is read here
+            raise HttpError(404, JARS)
+        return role
 
     def _knows(self, host: str) -> bool:
         name = (urlsplit(f"//{host}").hostname or "") if _is_host(host) else ""
         return _is_address(name) or name == "localhost" or name in self._access.hosts
-
-    def _check_token(self, authorization: str) -> None:
-        kind, _, given = authorization.partition(" ")
-        wanted = self._access.token or ""
-        if kind.lower() != "bearer" or not hmac.compare_digest(given.strip().encode(), wanted.encode()):
-            text = "A token is needed: send the header Authorization: Bearer <penstock.rest.token>."
-            raise HttpError(401, text, {"WWW-Authenticate": "Bearer"})
 
     @staticmethod
     async def _body(headers: Headers, receive: Receive) -> bytes:

@@ -10,6 +10,8 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from penstock._engine.rest.app import make_app
 from penstock._engine.rest.guard import Guard
+from penstock._engine.rest.handshakes import Handshakes
+from penstock._engine.rest.headers import SECURITY_HEADERS
 from penstock._engine.rest.http_error import HttpError
 from penstock._engine.rest.responses import error_response
 
@@ -21,7 +23,7 @@ if TYPE_CHECKING:
     from starlette.types import ASGIApp, Receive, Scope, Send
 
     from penstock._engine.rest.context import RestContext
-    from penstock._engine.rest.settings import AccessPolicy
+    from penstock._engine.rest.settings import RestSettings
 
 #: A client has so long for a whole request, in seconds, and so long for taking the whole answer.
 REQUEST_TIMEOUT_S: Final = 15.0
@@ -72,6 +74,14 @@ class LimitedProtocol(H11Protocol):
                 return
         super().handle_events()
 
+    def send_400_response(self, msg: str) -> None:
+        """Refuse what is no request, with the headers that all answers have."""
+        usual = ((b"content-type", b"text/plain; charset=utf-8"), (b"connection", b"close"))
+        head = h11.Response(status_code=400, headers=[*usual, *SECURITY_HEADERS], reason=b"Bad Request")
+        for event in (head, h11.Data(data=msg.encode("ascii", "replace")), h11.EndOfMessage()):
+            self.transport.write(self.conn.send(event))
+        self.transport.close()
+
     def on_response_complete(self) -> None:
         """Let the next request take its own time; uvicorn closes connections that stay idle."""
         self._last_served = self.loop.time()
@@ -119,7 +129,7 @@ class MetricsPort:
 
 def serve(
     context: RestContext,
-    access: AccessPolicy,
+    settings: RestSettings,
     listening: socket.socket,
     metrics: socket.socket | None,
     started: Callable[[uvicorn.Server], Any],
@@ -128,12 +138,12 @@ def serve(
 
     Args:
         context: What the API is about.
-        access: Who may ask.
+        settings: Who may ask, and with which TLS.
         listening: The socket.
         metrics: A socket for metrics alone; None without one.
         started: Gets the server before it runs.
     """
-    app: ASGIApp = Guard(make_app(context), access)
+    app: ASGIApp = Guard(make_app(context), settings.access)
     if metrics is not None:
         app = MetricsPort(app, metrics.getsockname()[1])
     config = uvicorn.Config(
@@ -153,6 +163,9 @@ def serve(
         backlog=MAX_CONNECTIONS,
         h11_max_incomplete_event_size=_MAX_HEAD,
     )
+    config.load()
+    if settings.tls is not None:  # its files were read at the start: that they are replaced or gone does no harm
+        config.http_protocol_class = cast("Any", Handshakes(settings.tls.context, LimitedProtocol))
     server = uvicorn.Server(config)
     started(server)
     server.run(sockets=[listening] if metrics is None else [listening, metrics])

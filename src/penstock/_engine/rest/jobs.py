@@ -31,8 +31,13 @@ class Jobs:
         with self._lock:
             self._controls.append(control)
 
+    def lists(self, control: JobControl) -> bool:
+        """Tell whether a job is one of these, and has not ended too long ago."""
+        with self._lock:
+            return control in self._controls
+
     def all(self) -> list[JobControl]:
-        """Return the jobs that have an id, oldest first: all runs that go on, and the last of a job that has ended."""
+        """Return the jobs that have an id, oldest first: all live runs, and the last run of an ended job."""
         now = self._clock()
         with self._lock:
             self._controls = [one for one in self._controls if now.since(one.view.ended or now) <= self._keep_ended_ms]
@@ -46,5 +51,5 @@ class Jobs:
         ]
 
     def find(self, job_id: str) -> JobControl | None:
-        """Return a job, None when there is none of that id; of several runs that go on the one that began last."""
+        """Return a job, None when there is none of that id; of several runs that continue the one that began last."""
         return next((one for one in reversed(self.all()) if one.view.job_id == job_id), None)

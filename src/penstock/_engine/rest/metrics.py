@@ -12,6 +12,7 @@ from penstock.common.job_status import JobStatus
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from penstock._engine.gateway.executor_view import ExecutorView
     from penstock._engine.gateway.job_control import JobControl
     from penstock._engine.gateway.job_view import JobView, SubtaskView
     from penstock._engine.protocol.clocks import Moment
@@ -19,14 +20,25 @@ if TYPE_CHECKING:
 Value = int | float | str
 
 
-def process_metrics(jobs: Iterable[JobControl], slots: int) -> dict[str, Value]:
+def process_metrics(jobs: Iterable[JobControl], slots: int, executors: int) -> dict[str, Value]:
     """Return the metrics of the process, which stands for Flink's job manager."""
     running = sum(not control.view.is_over for control in jobs)
     return {
         "numRunningJobs": running,
-        "numRegisteredTaskManagers": 1,
+        "numRegisteredTaskManagers": executors,
         "taskSlotsTotal": slots,
         "taskSlotsAvailable": 0 if running else slots,
+    }
+
+
+def executor_metrics(executor: ExecutorView) -> dict[str, Value]:
+    """Return the metrics of a process that runs tasks: what Spark, or the system, says of its memory."""
+    return {
+        "Status.JVM.Memory.Heap.Used": executor.used_memory,
+        "Status.JVM.Memory.Heap.Committed": executor.memory,
+        "Status.JVM.Memory.Heap.Max": executor.memory,
+        "taskSlotsTotal": executor.slots,
+        "taskSlotsAvailable": max(0, executor.slots - executor.running_tasks),
     }
 
 

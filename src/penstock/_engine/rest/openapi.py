@@ -8,7 +8,7 @@ import msgspec
 
 from penstock import __version__
 from penstock._engine.rest.http_error import ErrorResponseBody
-from penstock._engine.rest.routing import NUMBERS
+from penstock._engine.rest.routing import NAMES, NUMBERS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -22,7 +22,7 @@ _REFERENCE: Final = "#/components/schemas/{name}"
 _USUAL: Final = {
     400: "Something in the request cannot be.",
     401: "A token is needed.",
-    403: "The request comes from a page or by a name that is not known.",
+    403: "The token is not enough for it, or the request comes from a page or by a name that is not known.",
 }
 
 
@@ -86,6 +86,8 @@ def _path_parameter(name: str) -> dict[str, Any]:
     schema: dict[str, Any] = {"type": "string", "pattern": "^[0-9a-f]{32}$"}
     if name in NUMBERS:
         schema = {"type": "integer", "minimum": 0, "maximum": 10**18 - 1}
+    elif name in NAMES:
+        schema = {"type": "string", "minLength": 1, "maxLength": 255}
     return {"name": name, "in": "path", "required": True, "schema": schema}
 
 
@@ -98,63 +100,3 @@ def _query_parameter(query: QueryParameter) -> dict[str, Any]:
     if query.default is not None:
         schema["default"] = query.default
     return {"name": query.name, "in": "query", "required": False, "description": query.description, "schema": schema}
-
-
-#: Reads the document beside it; needs nothing from elsewhere.
-PAGE: Final = """<!doctype html>
-<html lang="en">
-<meta charset="utf-8">
-<meta name="viewport" content="width=device-width, initial-scale=1">
-<title>Penstock: REST API</title>
-<style>
-  :root { color-scheme: light dark; font: 15px/1.5 system-ui, sans-serif; }
-  body { margin: 2rem auto; max-width: 60rem; padding: 0 1rem; }
-  summary { cursor: pointer; padding: .25rem 0; }
-  code, pre { font-family: ui-monospace, monospace; font-size: .9em; }
-  pre { overflow: auto; padding: .75rem; border: 1px solid #8886; border-radius: .4rem; }
-  b { display: inline-block; min-width: 4.5rem; }
-  h2 { border-bottom: 1px solid #8886; text-transform: capitalize; }
-</style>
-<h1>Penstock: Flink's REST API</h1>
-<p id="about"></p>
-<p>The document itself: <a href="openapi.json">openapi.json</a></p>
-<main id="operations"></main>
-<script>
-  const make = (tag, text, parent) => {
-    const element = document.createElement(tag);
-    element.textContent = text;
-    parent.append(element);
-    return element;
-  };
-  fetch("openapi.json").then((answer) => answer.json()).then((api) => {
-    document.getElementById("about").textContent = api.info.description;
-    const main = document.getElementById("operations"), sections = {};
-    const resolved = (schema) => schema && schema.$ref ? api.components.schemas[schema.$ref.split("/").pop()] : schema;
-    for (const [path, methods] of Object.entries(api.paths)) {
-      for (const [method, operation] of Object.entries(methods)) {
-        const tag = operation.tags[0];
-        if (!sections[tag]) { make("h2", tag, main); sections[tag] = make("section", "", main); }
-        const details = make("details", "", sections[tag]), summary = make("summary", "", details);
-        make("b", method.toUpperCase(), summary);
-        make("code", path, summary);
-        make("span", " — " + operation.summary, summary);
-        for (const parameter of operation.parameters) {
-          const about = parameter.description || "";
-          make("p", `${parameter.in} ${parameter.name}: ${JSON.stringify(parameter.schema)} ${about}`, details);
-        }
-        if (operation.requestBody) {
-          const {schema} = operation.requestBody.content["application/json"];
-          make("p", "Body", details);
-          make("pre", JSON.stringify(resolved(schema), null, 1), details);
-        }
-        for (const [code, response] of Object.entries(operation.responses)) {
-          make("p", `${code}: ${response.description}`, details);
-          const [content] = Object.values(response.content);
-          if (code < 300) make("pre", JSON.stringify(resolved(content.schema), null, 1), details);
-        }
-      }
-    }
-  });
-</script>
-</html>
-"""

@@ -31,6 +31,7 @@ class OperationKind(StrEnum):
     SAVEPOINT = "savepoint"
     CHECKPOINT = "checkpoint"
     DISPOSAL = "savepoint disposal"
+    DATA_SET = "cluster data set deletion"
 
 
 @dataclass(slots=True)

@@ -1,13 +1,15 @@
-"""The dashboard: one page with its modules, which use the API as any other client does."""
+"""The dashboard, and the page about the API: files, whose modules use the API as any other client does."""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from starlette.responses import FileResponse
 from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
+
+from penstock._engine.rest.openapi import PAGE_PATH
 
 if TYPE_CHECKING:
     from starlette.requests import Request
@@ -16,45 +18,17 @@ if TYPE_CHECKING:
 
 STATIC: Final = Path(__file__).parent / "static"
 
-#: Scripts and styles come from this server alone, no text is ever taken for HTML, and no page may frame it.
-POLICY: Final = "; ".join(
-    (
-        "default-src 'none'",
-        "script-src 'self'",
-        "style-src 'self'",
-        "img-src 'self'",
-        "connect-src 'self'",
-        "base-uri 'none'",
-        "form-action 'none'",
-        "frame-ancestors 'none'",
-        "require-trusted-types-for 'script'",
-        "trusted-types 'none'",
-    )
-)
-#: Browsers ask whether a file has changed each time: after an upgrade no old module meets a new one.
-_HEADERS: Final = {
-    "Cache-Control": "no-cache",
-    "Content-Security-Policy": POLICY,
-    "Referrer-Policy": "no-referrer",
-    "X-Content-Type-Options": "nosniff",
-}
-
-
-class _Assets(StaticFiles):
-    """Files below /assets/."""
-
-    def file_response(self, *arguments: Any, **options: Any) -> Response:
-        """Return a file, or that it has not changed."""
-        response = super().file_response(*arguments, **options)
-        response.headers.update(_HEADERS)
-        return response
-
 
 async def _index(_: Request) -> Response:
-    return FileResponse(STATIC / "index.html", headers=_HEADERS)
+    return FileResponse(STATIC / "index.html")
+
+
+async def _reference(_: Request) -> Response:
+    return FileResponse(STATIC / "api.html")
 
 
 ROUTES: Final[tuple[BaseRoute, ...]] = (
     Route("/", _index),
-    Mount("/assets", _Assets(directory=STATIC / "assets")),
+    Route(PAGE_PATH, _reference),
+    Mount("/assets", StaticFiles(directory=STATIC / "assets")),
 )

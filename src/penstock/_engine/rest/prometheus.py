@@ -10,6 +10,7 @@ import re
 import socket
 from typing import TYPE_CHECKING, Final
 
+from penstock._engine.gateway.executor_view import SPARK
 from penstock._engine.gateway.job_view import vertex_id
 from penstock._engine.rest.metrics import job_metrics, operator_metrics, process_metrics, subtask_metrics
 
@@ -22,32 +23,53 @@ if TYPE_CHECKING:
 
 CONTENT_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
 _NO_NAME: Final = re.compile(r"[^a-zA-Z0-9:_]")
+_ESCAPES: Final = {ord("\\"): "\\\\", **{code: f"\\\\x{code:02x}" for code in (*range(32), 127)}, 10: "\\n"}
 
 
 class _Exposition:
     """Collects samples by metric: all of one metric have to stand together."""
 
     def __init__(self) -> None:
-        self._lines: dict[str, list[str]] = {}
+        #: By metric: what stands before its samples, and the samples by their labels.
+        self._metrics: dict[str, tuple[str, dict[str, float]]] = {}
 
     def add(self, scope: str, labels: Mapping[str, str], metrics: Mapping[str, Value]) -> None:
-        """Add the metrics of one thing; those that are no numbers are left out, as in Flink."""
+        """Add the metrics of one thing; those that are no numbers are left out, as in Flink.
+
+        Of names that are one name here, the first is taken: a second sample would have all of them refused.
+        """
         shown = ",".join(f'{name}="{_NO_NAME.sub("_", value)}"' for name, value in labels.items())
         for name, value in metrics.items():
             if isinstance(value, int | float):
                 metric = f"flink_{scope}_{_NO_NAME.sub('_', name)}"
-                head = [f"# HELP {metric} {name} (scope: {scope})", f"# TYPE {metric} gauge"]
-                self._lines.setdefault(metric, head).append(f"{metric}{{{shown}}} {float(value)}")
+                head = f"# HELP {metric} {_one_line(name)} (scope: {scope})\n# TYPE {metric} gauge\n"
+                self._metrics.setdefault(metric, (head, {}))[1].setdefault(shown, _number(value))
 
     def text(self) -> str:
         """Return all samples, each metric below its type."""
-        return "".join(f"{line}\n" for lines in self._lines.values() for line in lines)
+        parts: list[str] = []
+        for metric, (head, samples) in self._metrics.items():
+            parts.append(head)
+            parts += [f"{metric}{{{labels}}} {value}\n" for labels, value in samples.items()]
+        return "".join(parts)
+
+
+def _one_line(name: str) -> str:
+    """Return a name as the text behind HELP: what would end its line, or could not be sent, is escaped."""
+    return name.encode("ascii", "backslashreplace").decode().translate(_ESCAPES)
+
+
+def _number(value: float) -> float:
+    try:
+        return float(value)
+    except OverflowError:  # a whole number that a user counts, beyond what Prometheus can hold
+        return float("inf") if value > 0 else float("-inf")
 
 
 def exposition(context: RestContext) -> str:
     """Return the metrics of a process and its jobs."""
     host, jobs, found = socket.gethostname(), context.jobs.all(), _Exposition()
-    found.add("jobmanager", {"host": host}, process_metrics(jobs, context.slots))
+    found.add("jobmanager", {"host": host}, process_metrics(jobs, context.slots, len(context.executors())))
     for control in jobs:
         job = control.view
         of_job = {"host": host, "job_id": job.job_id, "job_name": job.name}
@@ -67,7 +89,7 @@ def _add_tasks(found: _Exposition, job: JobView, of_job: Mapping[str, str]) -> N
                 "task_attempt_id": f"{vertex.id}_{index}_{job.progress.restarts}",
                 "task_attempt_num": str(job.progress.restarts),
                 "subtask_index": str(index),
-                "tm_id": "spark",
+                "tm_id": SPARK,
             }
             found.add("taskmanager_job_task", labels, subtask_metrics(job, subtask))
             for (uid, name), value in operator_metrics(job, place, subtask).items():

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
+from penstock._engine.rest.access import Role
 from penstock._engine.rest.http_error import HttpError, job_not_found
 
 if TYPE_CHECKING:
@@ -22,8 +23,11 @@ if TYPE_CHECKING:
 
 _ID: Final = re.compile("[0-9a-f]{32}")
 _WHOLE: Final = re.compile("[0-9]{1,18}")
-#: Path parameters that are numbers; all others but these are ids.
-NUMBERS: Final = frozenset({"checkpointid", "subtaskindex"})
+#: Path parameters that are numbers; all others but these and the names are ids.
+NUMBERS: Final = frozenset({"checkpointid", "subtaskindex", "attempt"})
+#: Those that are names.
+NAMES: Final = frozenset({"taskmanagerid", "jarid", "filename"})
+_NAME: Final = re.compile("[^/]{1,255}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,11 +59,19 @@ class Route:
     query: tuple[QueryParameter, ...] = ()
     #: What else it answers, by status code.
     errors: Mapping[int, str] = field(default_factory=dict[int, str])
+    #: Who may ask; by default readers for what a GET shows, and operators for all else.
+    role: Role | None = None
 
     @property
     def parameters(self) -> list[str]:
         """The names of the path's parameters."""
         return re.findall(r"{(\w+)}", self.path)
+
+    def check(self, role: Role) -> None:
+        """Refuse a client that may not ask; raises HttpError."""
+        needed = self.role if self.role is not None else Role.READER if self.method == "GET" else Role.OPERATOR
+        if role < needed:
+            raise HttpError(403, f"The read-only token is not enough for {self.method} {self.path}.")
 
 
 class HandlerRequest:
@@ -118,7 +130,7 @@ class HandlerRequest:
 
 
 def _parameter(name: str, text: str) -> str:
-    pattern = _WHOLE if name in NUMBERS else _ID
+    pattern = _WHOLE if name in NUMBERS else _NAME if name in NAMES else _ID
     if pattern.fullmatch(text) is None:
         raise _unparsable("path", name, text)
     return text

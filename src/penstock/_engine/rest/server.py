@@ -19,27 +19,35 @@ from typing import TYPE_CHECKING
 
 from penstock._engine.gateway.registry import JobRegistry, RegistryEntry
 from penstock._engine.protocol.clocks import Moment
+from penstock._engine.rest.access import OneTimeCodes
 from penstock._engine.rest.address import listen
 from penstock._engine.rest.context import RestContext
+from penstock._engine.rest.directories import Disposals
 from penstock._engine.rest.jobs import Jobs
+from penstock._engine.rest.local_executor import local_executor
 from penstock._engine.rest.operations import Operations
+from penstock.common import option_table
 from penstock.errors import ConfigurationError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     import uvicorn
 
+    from penstock._engine.gateway.executor_view import ExecutorView
     from penstock._engine.gateway.job_control import JobControl
     from penstock._engine.gateway.job_view import JobView
     from penstock._engine.gateway.progress import JobFailure, JobProgress
+    from penstock._engine.rest.directories import JobPlaces
     from penstock._engine.rest.settings import RestSettings
+    from penstock.common.configuration import Configuration
     from penstock.common.job_status import JobStatus
 
 _log = logging.getLogger(__name__)
 
 #: What the server has for its last answers, in seconds.
 _CLOSING_S = 2.0
+_OPEN = f"{option_table.REST_TOKEN.key}: none"
 
 
 class RestServer:
@@ -47,15 +55,16 @@ class RestServer:
 
     Args:
         settings: Where, and for whom.
-        dispose: Deletes a savepoint.
+        dispose: Deletes a savepoint, by its path, directories of jobs that may need it, and options of object stores.
 
     Raises:
         ConfigurationError: It cannot listen where it is to.
     """
 
-    def __init__(self, settings: RestSettings, *, dispose: Callable[[str], object]) -> None:
+    def __init__(
+        self, settings: RestSettings, *, dispose: Callable[[str, Iterable[str], Mapping[str, str]], object]
+    ) -> None:
         self._settings = settings
-        self._dispose = dispose
         self._socket = listen(settings.bind_address)
         self._metrics_socket = _listen_for_metrics(settings)
         self._sockets = [one for one in (self._socket, self._metrics_socket) if one is not None]
@@ -66,16 +75,19 @@ class RestServer:
         self._thread: threading.Thread | None = None
         self._registry = JobRegistry(settings.registry_directory)
         self.jobs = Jobs(settings.job_store_ms, Moment.now)
+        self._disposals = Disposals(dispose, settings.directories, self.jobs.lists)
         self.operations = Operations(settings.store_ms, Moment.now)
+        self._codes = OneTimeCodes(Moment.now)
         port: int = self._socket.getsockname()[1]
         #: Where clients find it.
         self.address = settings.url(port)
 
-    def start(self, slots: int) -> None:
-        """Begin to serve, on a thread of its own; one that serves already goes on.
+    def start(self, slots: int, executors: Callable[[], Sequence[ExecutorView]] | None = None) -> None:
+        """Begin to serve, on a thread of its own; one that serves already continues.
 
         Args:
             slots: Tasks that run at the same time.
+            executors: Returns the processes in which they do; this one alone when left out.
         """
         if self._thread is not None:
             return
@@ -84,21 +96,48 @@ class RestServer:
             operations=self.operations,
             clock=Moment.now,
             slots=slots,
+            executors=executors or (lambda: (local_executor(slots, self._running_tasks(slots)),)),
             configuration=self._settings.configuration,
+            directories=self._settings.directories,
             dispose=self._begin_disposal,
+            codes=self._codes,
+            token=self._settings.access.token,
             shut_down=self._do_not_linger,
         )
         self._thread = threading.Thread(target=self._run, args=(context,), name="penstock-rest", daemon=True)
         self._thread.start()
         atexit.register(self.close)
-        print(f"Penstock dashboard and REST API: {self.address}", file=sys.stderr)  # noqa: T201 - for the user
+        self._say_where()
+
+    def _running_tasks(self, slots: int) -> int:
+        return slots if any(not control.view.is_over for control in self.jobs.all()) else 0
+
+    def _say_where(self) -> None:
+        """Tell the user where it is; what lets a browser in goes to a terminal alone, for a log is read by others."""
+        link = self.address
+        if self._settings.access.token is None:
+            _log.warning("REST asks for no token (%s): every user of this machine can steer the jobs", _OPEN)
+        elif sys.stderr.isatty():
+            link = f"{self.address}/#code={self._codes.new()}"
+        print(f"Penstock dashboard and REST API: {link}", file=sys.stderr)  # noqa: T201 - for the user
         if self._metrics_socket is not None:
             address = self._settings.metrics_url(self._metrics_socket.getsockname()[1])
             print(f"Metrics for Prometheus: {address}", file=sys.stderr)  # noqa: T201 - the same
 
-    def add(self, control: JobControl) -> None:
-        """Serve one more job."""
+    def check_same(self, configuration: Configuration) -> None:
+        """Refuse a further job whose settings contradict those of the server; raises ConfigurationError."""
+        self._settings.shared.check_same(configuration)
+
+    def add(self, control: JobControl, places: JobPlaces | None = None) -> None:
+        """Serve one more job.
+
+        Args:
+            control: The job.
+            places: Where it keeps what it needs; clients can have none of its savepoints deleted when left out.
+        """
         self.jobs.add(control)
+        if places is not None:
+            self._disposals.add(places)
 
     def job_named(self, job: JobView) -> None:
         """Add a job to the registry of this user's jobs, now that it has its id."""
@@ -119,9 +158,16 @@ class RestServer:
         self._registry.remove(self._entry(job))
 
     def _entry(self, job: JobView) -> RegistryEntry:
-        token = self._settings.access.token
+        tls = self._settings.tls
         return RegistryEntry.of_this_process(
-            job.job_id, job.name, self.address, job.started.now_ms, token, run_id=job.run_id
+            job.job_id,
+            job.name,
+            self.address,
+            job.started.now_ms,
+            self._settings.access.token,
+            run_id=job.run_id,
+            certificate=None if tls is None else tls.certificate,
+            client_files=None if tls is None else tls.client_files,
         )
 
     def close(self) -> None:
@@ -153,7 +199,7 @@ class RestServer:
         if not self._closing:
             from penstock._engine.rest.http import serve
 
-            serve(context, self._settings.access, self._socket, self._metrics_socket, self._started)
+            serve(context, self._settings, self._socket, self._metrics_socket, self._started)
 
     def _started(self, server: uvicorn.Server) -> None:
         self._server = server
@@ -164,7 +210,7 @@ class RestServer:
 
         def work() -> None:
             try:
-                self._dispose(path)
+                self._disposals.dispose(path)
             except Exception as error:  # noqa: BLE001 - whatever the store raises is what the client gets to know
                 future.set_exception(error)
             else:

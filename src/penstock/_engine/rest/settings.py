@@ -1,4 +1,4 @@
-"""The settings of the REST server, read from the configuration of the first job that has one."""
+"""The settings of the REST server: those of the first job that has one, which the others must not contradict."""
 
 from __future__ import annotations
 
@@ -10,6 +10,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from penstock._engine.gateway.registry import default_directory
+from penstock._engine.rest.access import AccessPolicy, read_access
+from penstock._engine.rest.directories import DirectoryPolicy
+from penstock._engine.rest.shared import SharedSettings
+from penstock._engine.rest.tls import Tls, read_tls
 from penstock.common import option_table
 from penstock.common.configuration import shown_value
 from penstock.errors import ConfigurationError
@@ -27,16 +31,6 @@ _NEXT_PORTS: Final = 100
 #: Flink's reporter for Prometheus, and the port that it takes when none is set.
 _PROMETHEUS: Final = "org.apache.flink.metrics.prometheus.PrometheusReporterFactory"
 _PROMETHEUS_PORT: Final = "9249"
-
-
-@dataclass(frozen=True, slots=True)
-class AccessPolicy:
-    """Who may ask."""
-
-    #: Names in the Host header, in small letters, beside numeric addresses and localhost.
-    hosts: frozenset[str] = frozenset()
-    #: What clients have to send as a bearer token; None where they need none.
-    token: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,12 +54,17 @@ class RestSettings:
     #: The name that clients use.
     address: str
     access: AccessPolicy
+    directories: DirectoryPolicy
+    #: None where it speaks plain HTTP.
+    tls: Tls | None
     registry_directory: Path
     #: How long outcomes of operations, and ended jobs, can be asked for.
     store_ms: int
     job_store_ms: int
     #: For people: what is secret is hidden.
     configuration: Mapping[str, str]
+    #: What further jobs of the process must not contradict.
+    shared: SharedSettings
 
     @classmethod
     def read(cls, configuration: Configuration) -> RestSettings:
@@ -75,41 +74,63 @@ class RestSettings:
             ConfigurationError: A key has a value that it cannot have, or anybody in the network could steer the job.
         """
         bind_address, metrics_bind_address = _rest_bind_address(configuration), _metrics_bind_address(configuration)
-        token = configuration.get(option_table.REST_TOKEN)
+        address, tls = configuration.get(option_table.REST_ADDRESS), read_tls(configuration)
+        hosts = _hosts(address, [each.address for each in (bind_address, metrics_bind_address) if each])
+        access = read_access(configuration, hosts)
         for each, could in ((bind_address, "steer the job"), (metrics_bind_address, "read about the job")):
-            if token is None and each is not None and not _is_loopback(each.address):
-                reason = f"any client that reaches that address could {could}; set penstock.rest.token as well"
-                raise ConfigurationError(each.address_key, each.address, reason)
-        address = configuration.get(option_table.REST_ADDRESS)
+            if each is not None and not _is_loopback(each.address):
+                _check_reached_by_others(each, could, access, configuration)
         directory = configuration.get(option_table.REST_REGISTRY_DIRECTORY)
         return cls(
             bind_address=bind_address,
             metrics_bind_address=metrics_bind_address,
             address=address or _shown_address(bind_address.address),
-            access=AccessPolicy(
-                _hosts(address, [each.address for each in (bind_address, metrics_bind_address) if each]), token
+            access=access,
+            directories=DirectoryPolicy.read(
+                configuration,
+                is_for_this_machine=_is_loopback(bind_address.address)
+                and not configuration.get(option_table.REST_BEHIND_PROXY),
             ),
+            tls=tls,
             registry_directory=Path(directory) if directory else default_directory(),
             store_ms=configuration.get(option_table.REST_STORE_DURATION).to_millis(),
             job_store_ms=configuration.get(option_table.JOB_STORE_EXPIRATION).to_millis(),
             configuration={key: shown_value(key, value) for key, value in configuration.to_dict().items()},
+            shared=SharedSettings(configuration),
         )
 
     def url(self, port: int) -> str:
         """Return the server's address with its port."""
-        return _url(self.address, port)
+        return self._url(self.address, port)
 
     def metrics_url(self, port: int) -> str:
         """Return where metrics are, with the port that is theirs alone."""
         return (
-            _url(_shown_address(self.metrics_bind_address.address if self.metrics_bind_address else self.address), port)
+            self._url(
+                _shown_address(self.metrics_bind_address.address if self.metrics_bind_address else self.address), port
+            )
             + "/metrics"
         )
 
+    def _url(self, address: str, port: int) -> str:
+        host = f"[{address}]" if ":" in address else address
+        return f"{'http' if self.tls is None else 'https'}://{host}:{port}"
 
-def _url(address: str, port: int) -> str:
-    host = f"[{address}]" if ":" in address else address
-    return f"http://{host}:{port}"
+
+def _check_reached_by_others(
+    place: BindAddress, could: str, access: AccessPolicy, configuration: Configuration
+) -> None:
+    """Refuse to be reached from other machines by whoever asks, or by what can be listened to on the way."""
+    key, proxy = option_table.REST_TOKEN.key, option_table.REST_BEHIND_PROXY
+    if access.token is None:
+        reason = f"any client that reaches that address could {could}; {key}: none is for loopback alone"
+        raise ConfigurationError(place.address_key, place.address, reason)
+    if not configuration.get(option_table.REST_TLS_ENABLED) and not configuration.get(proxy):
+        reason = (
+            f"the token would pass the network in plain text. Set {option_table.REST_TLS_ENABLED.key}: true with "
+            f"{option_table.REST_TLS_KEYSTORE.key}, or {proxy.key}: true where a proxy with TLS stands before it"
+        )
+        raise ConfigurationError(place.address_key, place.address, reason)
 
 
 def metrics_are_wanted(configuration: Configuration) -> bool:

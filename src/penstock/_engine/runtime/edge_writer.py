@@ -2,13 +2,22 @@
 
 from __future__ import annotations
 
+from operator import mul
 from typing import TYPE_CHECKING, Final
 
 from penstock._engine.operators.batch import RowBatch
 from penstock._engine.operators.columns import ColumnBatch
 from penstock._engine.operators.opened import OpenedFunctions
-from penstock._engine.protocol.control import ChannelStatus
-from penstock._engine.protocol.rows import MAX_PAYLOAD_BYTES, MIN_WATERMARK, PayloadKind, channel_number, subtask_target
+from penstock._engine.protocol.control import UNHEARD, ChannelStatus
+from penstock._engine.protocol.row_sums import MODULUS, row_weight
+from penstock._engine.protocol.rows import (
+    MAX_PAYLOAD_BYTES,
+    MAX_WATERMARK,
+    MIN_WATERMARK,
+    PayloadKind,
+    channel_number,
+    subtask_target,
+)
 from penstock._engine.runtime.blocks import cut, encode_batch, fragments
 from penstock._engine.runtime.routing import OutputBuffer, make_router
 from penstock._engine.runtime.row_buffer import ExchangeRow
@@ -20,6 +29,7 @@ if TYPE_CHECKING:
     from penstock._engine.graph.job_graph import JobEdge
     from penstock._engine.operators.batch import Batch
     from penstock._engine.plan.levels import ExecutionPlan
+    from penstock._engine.protocol.control import ChannelNews
     from penstock._engine.runtime.row_buffer import RowBuffer
 
 #: Records that wait for one receiver before they become a block: at first, until their size is known, and at most. More
@@ -41,7 +51,8 @@ class EdgeWriter:
         self.channel = channel_number(edge.id, sender)
         self.receivers = list(plan.receivers(edge, sender))
         target = plan.graph.vertices[edge.target]
-        self._targets = [subtask_target(edge.target, receiver) for receiver in self.receivers]
+        self.targets = [subtask_target(edge.target, receiver) for receiver in self.receivers]
+        self._weights = list(map(row_weight, self.targets))
         self._outlets = [OutputBuffer() for _ in self.receivers]
         self._router = make_router(edge, self._outlets, sender, target.parallelism, target.max_parallelism)
         self._functions = OpenedFunctions()
@@ -52,29 +63,33 @@ class EdgeWriter:
         self._column_records = _COLUMN_RECORDS
         #: Of the block sent last; until there is one, of the first record.
         self._record_bytes = 0.0
+        #: What its receivers know of its channels, and the watermark that they have from there or from blocks.
+        self._told, self._told_watermark = UNHEARD, MIN_WATERMARK
         self.watermark = MIN_WATERMARK
         self.records_out = 0
         self.bytes_out = 0
 
     def open(self, runtime_context: RuntimeContext) -> None:
-        """Open the functions that say where records go; `close` is due also when this fails."""
+        """Open the functions that choose receivers; `close` must follow even if this fails."""
         for function in self._router.functions:
             self._functions.open(function, runtime_context)
 
     def finish(self) -> None:
-        """Tell the functions that nothing more is to be sent."""
+        """Call `finish` of the functions after the last record."""
         self._functions.finish()
 
-    def begin_epoch(self, rows: RowBuffer, token: int, slots: Mapping[int, int]) -> None:
+    def begin_epoch(self, rows: RowBuffer, token: int, slots: Mapping[int, int], told: ChannelStatus = UNHEARD) -> None:
         """Turn to a new epoch.
 
         Args:
             rows: Where rows go.
             token: The attempt's token.
             slots: target -> slot of the next level that its rows go to.
+            told: What its receivers know of its channels.
         """
+        self._told, self._told_watermark = told, told.watermark
         self._rows, self._token = rows, token
-        self._slots = [slots[target] for target in self._targets]
+        self._slots = [slots[target] for target in self.targets]
         for outlet in self._outlets:
             outlet.take()
         self._seq = [0] * len(self.receivers)
@@ -129,6 +144,8 @@ class EdgeWriter:
 
     def _add_watermark(self, watermark: int) -> None:
         self.watermark = max(self.watermark, watermark)
+        if watermark != MAX_WATERMARK:  # that one counts with the status
+            self._told_watermark = max(self._told_watermark, watermark)
         for outlet in self._outlets:
             outlet.add_watermark(watermark)
 
@@ -174,7 +191,7 @@ class EdgeWriter:
     def _row(self, place: int, kind: PayloadKind, payload: bytes) -> None:
         seq = self._seq[place]
         self._rows.add(
-            ExchangeRow(self._slots[place], self._targets[place], self.channel, seq, self._token, kind, payload)
+            ExchangeRow(self._slots[place], self.targets[place], self.channel, seq, self._token, kind, payload)
         )
         self._seq[place] = seq + 1
         self.bytes_out += len(payload)
@@ -184,9 +201,24 @@ class EdgeWriter:
         """Bytes of this epoch so far: what was sent, and what waits, at the size of the records sent last."""
         return self.bytes_out + int(sum(len(outlet) for outlet in self._outlets) * self._record_bytes)
 
-    def counts(self) -> list[tuple[int, int, int]]:
-        """Return (channel, target, rows sent) for each receiver that rows were sent to."""
-        return [(self.channel, target, count) for target, count in zip(self._targets, self._seq, strict=True) if count]
+    def has_news(self, status: ChannelStatus) -> bool:
+        """Tell whether a status has to be sent: receivers know neither from blocks nor from before that it is so."""
+        known = self._told_watermark, self._told.idle, self._told.ended
+        return (status.watermark, status.idle, status.ended) != known
+
+    def news(self, status: ChannelStatus) -> ChannelNews:
+        """Return what is to be sent of a status."""
+        is_known = status.ended or status.watermark == self._told_watermark
+        return None if is_known else status.watermark, status.idle, status.ended
+
+    def rows_sent(self, *, closed: bool) -> int:
+        """Return the sum over the rows that were sent (see `row_sums`).
+
+        Args:
+            closed: The status was sent, which is one row more for each receiver.
+        """
+        counts = (count + 1 for count in self._seq) if closed else self._seq
+        return sum(map(mul, counts, self._weights)) % MODULUS
 
     def close(self) -> None:
         """Close what was opened."""

@@ -1,4 +1,4 @@
-"""What an epoch is for one operator of a subtask, and what the operator's metrics have come to in it."""
+"""The epoch context of one operator of a subtask, and its metrics."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from penstock._engine.operators.base import EpochContext
 from penstock._engine.protocol.control import OperatorRestore
 
 if TYPE_CHECKING:
-    from penstock._engine.protocol.control import LevelDispatch, SubtaskDispatch
+    from penstock._engine.protocol.control import SubtaskDispatch, TaskDispatch
     from penstock.metrics.in_memory import InMemoryMetricGroup
 
 
-def epoch_context(dispatch: SubtaskDispatch, level: LevelDispatch, uid: str, token: int) -> EpochContext:
-    """Return what an epoch is for one operator, in a process that has nothing of it."""
+def epoch_context(dispatch: SubtaskDispatch, task: TaskDispatch, uid: str, token: int) -> EpochContext:
+    """Return the epoch context of one operator, in a process without its state."""
     return EpochContext(
-        checkpoint_id=level.checkpoint_id,
+        checkpoint_id=task.level.checkpoint_id,
         token=token,
         restore=dispatch.operators.get(uid, OperatorRestore()),
         current=False,
@@ -26,12 +26,12 @@ def epoch_context(dispatch: SubtaskDispatch, level: LevelDispatch, uid: str, tok
         for_savepoint=dispatch.for_savepoint,
         # Without a history the job has just started from that checkpoint: it did not complete in this run.
         notify_complete=dispatch.completed_checkpoint if dispatch.history else 0,
-        notify_aborted=level.checkpoint_id if level.attempt > 1 and not dispatch.is_notification else 0,
+        notify_aborted=task.level.checkpoint_id if task.level.attempt > 1 and not dispatch.is_notification else 0,
     )
 
 
 def figures(metrics: InMemoryMetricGroup) -> dict[str, float]:
-    """Return a subtask's metrics by name; a figure that is not the only one of its metric has its own name behind."""
+    """Return a subtask's metrics by name; if a metric has several figures, each has its own suffix."""
     return {
         name if figure in {"count", "value"} else f"{name}.{figure}": value
         for name, metric in metrics.snapshot().items()

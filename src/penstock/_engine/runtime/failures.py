@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from penstock._engine.graph.job_graph import OperatorNode
     from penstock._engine.operators.base import Operator
 
-#: Where libraries are, in which the line that raised says less than the user's line that called them.
+#: The folders of libraries, in which the raising line says less than the user's line that called them.
 _LIBRARIES: Final = tuple({sysconfig.get_paths()[name] + os.sep for name in ("stdlib", "purelib", "platlib")})
 
 
@@ -39,7 +39,7 @@ class OperatorError(Exception):
 def describe_failure(
     error: BaseException, node: OperatorNode | None, record: str | None, place: tuple[int, int]
 ) -> TaskFailure:
-    """Return what the driver shows of an error.
+    """Return the description of an error for the driver.
 
     Args:
         error: What was raised.
@@ -65,7 +65,7 @@ def describe_failure(
 
 
 def _location(frames: list[traceback.FrameSummary], node: OperatorNode | None) -> str:
-    """Return the user's line nearest to the error; where no line of theirs ran, the one that made the operator."""
+    """Return the user's line nearest to the error; without one, the line that made the operator."""
     own = [frame for frame in frames if not frame.filename.startswith(_LIBRARIES)]
     if own:
         return f"{own[-1].filename}:{own[-1].lineno}"
@@ -82,7 +82,7 @@ def _pickled(error: SerializedThrowable | BaseException) -> bytes | None:
 
 
 def create_in_task(node: OperatorNode) -> Operator:
-    """Make the operator of a node; what goes wrong there is the operator's error."""
+    """Make the operator of a node; an error counts as the operator's."""
     try:
         return create_operator(node.kind.value, node.payload)
     except Exception as error:  # a module that is not installed here, for one

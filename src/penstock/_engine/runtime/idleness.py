@@ -1,4 +1,4 @@
-"""How long an epoch waits for a source that has nothing: as long as the longest idleness after it."""
+"""Finds how long an epoch waits for a source without records: the longest idleness downstream."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def longest_idleness(graph: JobGraph, vertex: int) -> int:
 
     Args:
         graph: The job.
-        vertex: The vertex; what its head has for itself does not count.
+        vertex: The vertex; the idleness of its head itself does not count.
     """
     reached, waiting, longest = {vertex}, [vertex], 0
     while waiting:

@@ -7,7 +7,9 @@ import gc
 import secrets
 from typing import TYPE_CHECKING, Final
 
-from penstock._engine.protocol.control import ChannelClosing, LevelDispatch, StopMode, decode, encode
+from penstock._engine.plan.dispatches import unpack
+from penstock._engine.plan.levels import placement
+from penstock._engine.protocol.control import UNHEARD, ChannelClosing, JobDispatch, StopMode, decode, encode
 from penstock._engine.protocol.rows import DRIVER, PayloadKind, slot_of_target, slot_target, subtask_target
 from penstock._engine.runtime.blocks import decode_batch
 from penstock._engine.runtime.failures import OperatorError, describe_failure
@@ -23,7 +25,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from penstock._engine.plan.levels import ExecutionPlan
-    from penstock._engine.protocol.control import SubtaskDispatch
+    from penstock._engine.protocol.control import SubtaskDispatch, TaskDispatch
     from penstock._engine.runtime.worker_cache import WorkerCache
 
 #: Blocks of many small tuples are no garbage: let Python's collector look at them less often than after 700.
@@ -33,12 +35,10 @@ _GC_THRESHOLDS: Final = (200_000, 20, 50)
 class LevelTask:
     """One attempt at one slot of one level."""
 
-    def __init__(
-        self, dispatch: LevelDispatch, slot: int, cache: WorkerCache, storage_options: Mapping[str, str] | None
-    ) -> None:
-        self._dispatch = dispatch
-        self._storage_options = storage_options
-        self._slot = slot
+    def __init__(self, dispatch: TaskDispatch, cache: WorkerCache) -> None:
+        self._task = dispatch
+        self._dispatch = dispatch.level
+        self._slot = dispatch.slot
         self._cache = cache
         self._token = secrets.randbits(62)
         self._rows = RowBuffer()
@@ -50,7 +50,6 @@ class LevelTask:
         self._at = (0, 0)
         self._fragments: dict[tuple[int, int], list[bytes]] = {}
         self._expected_seq: dict[tuple[int, int], int] = {}
-        self._announced: dict[tuple[int, int], int] = {}
         #: A failed epoch is void as a whole: what is left to do is to pass on rows for the driver.
         self._failed = False
 
@@ -82,24 +81,26 @@ class LevelTask:
     # ------------------------------------------------------------------------------------------------------ the epoch
 
     def _begin(self) -> Iterator[pa.RecordBatch]:
-        dispatch, cache = self._dispatch, self._cache
-        self._plan = cache.turn_to(dispatch, self._storage_options)
-        for part in dispatch.slots[self._slot]:
+        dispatch, task, cache = self._dispatch, self._task, self._cache
+        self._plan = cache.turn_to(task)
+        self._placement = placement(self._plan, dispatch.running, dispatch.widths)
+        for part in task.subtasks:
             self._at = part.vertex, part.subtask
-            runtime = cache.take(dispatch, part)
+            runtime = cache.take(part)
             is_new = runtime is None
             if runtime is None:
-                runtime = SubtaskRuntime(self._plan, dispatch, self._at, cache.storage(dispatch), cache.clock)
+                runtime = SubtaskRuntime(self._plan, task.job, self._at, cache.storage(task.job), cache.clock)
             self._subtasks[subtask_target(*self._at)] = runtime
             self._turn_to(runtime)
             if part.is_notification:
                 self._notify(runtime, part)
                 continue
             if is_new:
-                runtime.open(dispatch)
+                runtime.open(task)
             for edge in runtime.edges:
-                edge.begin_epoch(self._rows, self._token, self._slots_towards(edge.edge.target, edge.channel))
-            for _ in runtime.begin_epoch(part, dispatch, self._token):
+                slots = self._slots_towards(edge.edge.target, edge.channel)
+                edge.begin_epoch(self._rows, self._token, slots, part.outputs.get(edge.edge.id, UNHEARD))
+            for _ in runtime.begin_epoch(part, task, self._token):
                 yield from self._ready()
         if dispatch.level == 0 and dispatch.stop is StopMode.NO:
             for runtime in self._subtasks.values():
@@ -109,7 +110,7 @@ class LevelTask:
 
     def _notify(self, runtime: SubtaskRuntime, notification: SubtaskDispatch) -> None:
         """Notify a subtask of its last checkpoint, and close it."""
-        runtime.notify_last(self._dispatch, notification)
+        runtime.notify_last(self._task, notification)
         self._subtasks.pop(subtask_target(*self._at))
         if self._dispatch.releases:
             self._cache.put(runtime)  # all in there is closed when all have heard
@@ -129,9 +130,10 @@ class LevelTask:
             yield from self._ready()
 
     def _end(self) -> Iterator[pa.RecordBatch]:
-        for target, runtime in self._subtasks.items():
+        for runtime in self._subtasks.values():
             self._turn_to(runtime)
-            self._check_complete(target, runtime)
+            for _ in runtime.close_silent():
+                yield from self._ready()
             for _ in runtime.end_epoch(drain=self._dispatch.stop is StopMode.DRAIN):
                 yield from self._ready()
         for runtime in self._subtasks.values():
@@ -159,7 +161,7 @@ class LevelTask:
                 yield from self._ready()
         for slot in range(self._width_below()):
             target = slot_target(self._dispatch.level + 1, slot)
-            payload = encode(ChannelClosing({}, [], failed=True))
+            payload = encode(ChannelClosing({}, {}, failed=True))
             self._rows.add(ExchangeRow(slot, target, 0, 0, self._token, PayloadKind.CLOSING, payload))
 
     def _close_subtasks(self) -> None:
@@ -177,11 +179,12 @@ class LevelTask:
             msg = f"rows of channel {row.channel} to {row.target} came out of order: {row.seq}"
             raise InternalError(msg)
         self._expected_seq[name] = row.seq + 1
+        runtime = self._subtasks[row.target]
+        runtime.channels.note_row(row.channel, row.token)
         if row.kind == PayloadKind.FRAGMENT:
             self._fragments.setdefault(name, []).append(row.payload)
             return
         parts = self._fragments.pop(name, None)
-        runtime = self._subtasks[row.target]
         self._turn_to(runtime)
         payload = row.payload if parts is None else b"".join([*parts, row.payload])
         for _ in runtime.receive(row.channel, decode_batch(payload), len(payload)):
@@ -191,24 +194,12 @@ class LevelTask:
         if closing.failed:
             self._failed = True
             return
-        for channel, target, count in closing.rows:
-            self._announced[target, channel] = count
         for runtime in self._subtasks.values():
-            for channel, status in closing.channels.items():
-                if channel in runtime.valve:
+            for channel, news in closing.channels.items():
+                if channel in runtime.channels:
                     self._turn_to(runtime)
-                    for _ in runtime.close_channel(channel, status, token, closing.read_ms.get(channel, 0.0)):
+                    for _ in runtime.close_channel(channel, news, token, closing.read_ms.get(channel, 0.0)):
                         yield from self._ready()
-
-    def _check_complete(self, target: int, runtime: SubtaskRuntime) -> None:
-        missing = runtime.valve.missing()
-        if missing:
-            msg = f"{runtime.vertex.name} ({runtime.place[1]}) got no end of channels {missing}"
-            raise InternalError(msg)
-        for (receiver, channel), count in self._announced.items():
-            if receiver == target and self._expected_seq.get((receiver, channel), 0) != count:
-                msg = f"channel {channel} to {receiver} lost rows: {count} were sent"
-                raise InternalError(msg)
 
     def _is_mine(self, target: int) -> bool:
         if target < DRIVER:
@@ -234,41 +225,42 @@ class LevelTask:
 
     def _next_slot(self, target: int, channel: int) -> int:
         """Return the slot of the next level that a row goes through or to."""
-        if target == DRIVER:
-            return 0
+        if target == DRIVER:  # spread over all, because each subtask has something to say
+            return self._slot % (self._width_below() or 1)
         if target < DRIVER:
             at, slot = slot_of_target(target)
         else:
-            at, slot = self._plan.level_of[target >> 16], self._dispatch.placement[target]
+            at, slot = self._plan.level_of[target >> 16], self._placement[target]
         return slot if at == self._dispatch.level + 1 else channel % self._width_below()
 
     def _slots_towards(self, vertex: int, channel: int) -> dict[int, int]:
         """Return target -> next slot for the receivers of a vertex."""
         count = self._plan.graph.vertices[vertex].parallelism
         targets = [subtask_target(vertex, subtask) for subtask in range(count)]
-        return {target: self._next_slot(target, channel) for target in targets if target in self._dispatch.placement}
+        return {target: self._next_slot(target, channel) for target in targets if target in self._placement}
 
     def _close_channels(self) -> None:
-        """Send the end of all channels from this slot to each slot that may read them.
+        """Send the end of channels from this slot to each slot that may read them, where receivers do not know it yet.
 
         It must not overtake the data of its channels. Channels that pass through the same carriers on their way, all of
         them where there is none, share a row.
         """
         dispatch, below = self._dispatch, self._dispatch.level + 1
-        closings: dict[tuple[int, ...], ChannelClosing] = {}
+        closings: dict[tuple[int, tuple[int, ...], frozenset[int]], ChannelClosing] = {}
         for runtime in self._subtasks.values():
-            statuses = runtime.edge_statuses()
             for edge in runtime.edges:
+                if edge.channel not in runtime.closings:
+                    continue
                 level = self._plan.level_of[edge.edge.target]
-                way = (level, *(edge.channel % width for width in dispatch.widths[below:level]))
-                closing = closings.setdefault(way, ChannelClosing({}, []))
-                closing.channels[edge.channel] = statuses[edge.channel]
+                way = tuple(edge.channel % width for width in dispatch.widths[below:level])
+                slots = frozenset(map(self._placement.__getitem__, edge.targets))
+                closing = closings.setdefault((level, way, slots), ChannelClosing({}, {}))
+                closing.channels[edge.channel] = runtime.closings[edge.channel]
                 if runtime.read_ms:
                     closing.read_ms[edge.channel] = runtime.read_ms
-                closing.rows.extend(edge.counts())
-        for (level, *_), closing in closings.items():
+        for (level, _, slots), closing in closings.items():
             channel, payload = next(iter(closing.channels)), encode(closing)
-            for slot in range(dispatch.widths[level]):
+            for slot in sorted(slots):
                 target = slot_target(level, slot)
                 row = ExchangeRow(
                     self._next_slot(target, channel), target, channel, 0, self._token, PayloadKind.CLOSING, payload
@@ -281,22 +273,28 @@ class LevelTask:
 
 
 def run_level(
-    dispatch: bytes,
-    slot: int,
+    job: bytes,
+    dispatches: str,
+    place: tuple[int, int],
     batches: Iterable[pa.RecordBatch],
+    *,
     cache: WorkerCache = CACHE,
     storage_options: Mapping[str, str] | None = None,
 ) -> Iterator[pa.RecordBatch]:
     """Run one slot of one level: what a Spark task calls.
 
     Args:
-        dispatch: The encoded LevelDispatch.
-        slot: The partition of the task.
+        job: The encoded JobDispatch.
+        dispatches: What all tasks of the epoch get, see `plan.dispatches`.
+        place: The level, and the slot: the partition of the task.
         batches: Rows of the level above; for level 0 whatever Spark gives.
         cache: What the worker keeps between epochs.
         storage_options: Opens the checkpoint storage.
     """
-    yield from LevelTask(decode(dispatch, LevelDispatch), slot, cache, storage_options).run(batches)
+    run = decode(job, JobDispatch)
+    cache.turn_to_run(run, storage_options)
+    dispatch = unpack(dispatches, run, place, lambda: cache.storage(run).read_range)
+    yield from LevelTask(dispatch, cache).run(batches)
 
 
 def close_all(run_id: str, cache: WorkerCache = CACHE) -> pa.RecordBatch:

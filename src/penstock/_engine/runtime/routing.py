@@ -1,4 +1,4 @@
-"""How the records of one subtask spread over the receivers of an edge: one router for each partitioner."""
+"""Distributes the records of one subtask to the receivers of an edge, with one router for each partitioner."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ class OutputBuffer:
         self.watermarks.append((len(self.records) + self.count, watermark))
 
     def take(self) -> Batch:
-        """Return what waits, and be empty."""
+        """Return the buffered records, and clear the buffer."""
         if self.columns:
             batch: Batch = joined(self.columns, self.watermarks)
             self.columns, self.count = [], 0
@@ -81,7 +81,7 @@ class Router(ABC):
 
     Args:
         outlets: One for each receiver.
-        functions: What it calls of the user's; opened before the first record.
+        functions: The user functions that it calls, opened before the first record.
     """
 
     def __init__(self, outlets: list[OutputBuffer], functions: tuple[Any, ...] = ()) -> None:
@@ -194,13 +194,11 @@ class RandomRouter(TargetRouter):
 
 
 class KeyRoutes:
-    """Which receiver a key belongs to; remembered for keys of which the equal ones have one encoding.
+    """The receivers of keys, cached for keys whose equality agrees with their encoding.
 
-    That is known of Python's own plain types and of flat tuples of them. Of all others the encoding alone decides: a
-    class of the user's may have an `__eq__` of its own, and its objects may change.
-
-    A stream with more keys than it remembers has all of them computed: by then a look into so large a dict costs as
-    much, and it would take up a worker's memory.
+    That holds for Python's plain types and flat tuples of them. For all others only the encoding decides, because a
+    user's class may have its own `__eq__`, and its objects may change. For a stream with more keys than the cache
+    holds, all receivers are computed: a lookup in so large a dict costs as much, and takes up a worker's memory.
     """
 
     def __init__(self, parallelism: int, max_parallelism: int) -> None:

@@ -18,7 +18,7 @@ _TYPES: Final = (
     ("i", pa.int32()),
     ("i", pa.int32()),
     ("i", pa.int32()),
-    ("q", pa.int64()),
+    ("i", pa.int32()),
     ("q", pa.int64()),
     ("i", pa.int32()),
 )

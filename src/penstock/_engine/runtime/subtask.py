@@ -7,7 +7,7 @@ import time
 from dataclasses import replace
 from functools import partial
 from itertools import chain
-from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from penstock._engine.graph.job_graph import OperatorKind
 from penstock._engine.operators.accumulators import AccumulatorRegistry
@@ -18,22 +18,14 @@ from penstock._engine.operators.columns import ColumnBatch
 from penstock._engine.operators.context import EngineRuntimeContext
 from penstock._engine.operators.side_outputs import parted
 from penstock._engine.operators.source import ReadLimits, SourceOperator
-from penstock._engine.protocol.control import (
-    ChannelStatus,
-    LevelDispatch,
-    OperatorAck,
-    SubtaskAck,
-    SubtaskDispatch,
-    encode,
-)
-from penstock._engine.protocol.paths import shared_path
-from penstock._engine.protocol.rows import MAX_WATERMARK
+from penstock._engine.protocol.control import ENDED, OperatorAck, SubtaskAck
+from penstock._engine.protocol.rows import MAX_WATERMARK, subtask_target
 from penstock._engine.runtime.chain import ChainNode, chain_of, pieces, wants_columns
 from penstock._engine.runtime.epoch_context import epoch_context, figures
 from penstock._engine.runtime.failures import OperatorError, create_in_task
 from penstock._engine.runtime.idleness import longest_idleness
+from penstock._engine.runtime.input_channels import InputChannels
 from penstock._engine.runtime.subtask_state import SubtaskState
-from penstock._engine.runtime.watermark_valve import WatermarkValve
 from penstock.common.configuration import Configuration
 from penstock.common.option_table import DRAIN_FIRES_PROCESSING_TIME_TIMERS, OBJECT_REUSE
 from penstock.metrics.in_memory import InMemoryMetricGroup
@@ -45,15 +37,19 @@ if TYPE_CHECKING:
     from penstock._engine.operators.batch import Batch
     from penstock._engine.operators.clocks import TaskClock
     from penstock._engine.plan.levels import ExecutionPlan
+    from penstock._engine.protocol.control import (
+        ChannelNews,
+        ChannelStatus,
+        JobDispatch,
+        SubtaskDispatch,
+        TaskDispatch,
+    )
     from penstock._engine.runtime.edge_writer import EdgeWriter
     from penstock._engine.storage.checkpoint_storage import CheckpointStorage
 
 T = TypeVar("T")
 
 _log = logging.getLogger(__name__)
-
-#: Outputs of print and collect above this size lie in the storage, with their path in the ack.
-_INLINE_OUTPUT_BYTES: Final = 64 << 10
 
 
 class SubtaskRuntime:
@@ -62,7 +58,7 @@ class SubtaskRuntime:
     def __init__(
         self,
         plan: ExecutionPlan,
-        dispatch: LevelDispatch,
+        job: JobDispatch,
         place: tuple[int, int],
         storage: CheckpointStorage,
         clock: TaskClock,
@@ -70,17 +66,15 @@ class SubtaskRuntime:
         self.place = place
         self.vertex: JobVertex = plan.graph.vertices[place[0]]
         self._plan = plan
-        self._storage = storage
         self._clock, self._processing_clock = clock, ProcessingClock(clock)
         self._now_ms = self._processing_clock.now_ms
         #: The time in which there could have been input; that of the running epoch began there.
         self._input_clock = InputClock(clock)
         self._input_began_ms = 0.0
-        self._job_id = dispatch.job_id
-        configuration = Configuration.from_dict(dispatch.configuration)
+        configuration = Configuration.from_dict(job.configuration)
         self._drain_fires_timers = configuration.get(DRAIN_FIRES_PROCESSING_TIME_TIMERS)
         self._object_reuse = configuration.get(OBJECT_REUSE)
-        self._state = SubtaskState(self.vertex, place[1], dispatch, storage)
+        self._state = SubtaskState(self.vertex, place[1], job, storage)
         self.metrics = [InMemoryMetricGroup() for _ in self.vertex.operators]
         self._accumulators = [AccumulatorRegistry() for _ in self.vertex.operators]
         self._nodes = chain_of(self.vertex, plan, place[1])
@@ -93,8 +87,13 @@ class SubtaskRuntime:
         self._opened: list[int] = []
         self._running = 0
         self._finished = False
-        #: (checkpoint id, token) of the last epoch that it ran.
+        #: (checkpoint id, token) of the last epoch that it ran, and which try of that checkpoint it was.
         self.position: tuple[int, int] | None = None
+        self.attempt = 0
+        #: Edges behind which it counts for how long there could have been input.
+        self._timed = {edge.edge.id for edge in self.edges if longest_idleness(plan.graph, edge.edge.target)}
+        #: By channel out of it: what its receivers are to hear at the end of the epoch, and do not know yet.
+        self.closings: dict[int, ChannelNews] = {}
 
     @property
     def operator_name(self) -> str:
@@ -107,7 +106,7 @@ class SubtaskRuntime:
         is_type = node.kind is OperatorKind.CONFORM and node.parent is not None
         return self.vertex.operators[cast("int", node.parent)] if is_type else node
 
-    def open(self, dispatch: LevelDispatch) -> None:
+    def open(self, dispatch: TaskDispatch) -> None:
         """Open all operators and edges; `close` is due also when this fails."""
         for position in range(len(self._nodes)):
             self._call(position, self._open, position, self._context(position, dispatch))
@@ -132,20 +131,21 @@ class SubtaskRuntime:
         self._call(position, node.operator.open, context)
         return node.operator
 
-    def _context(self, position: int, dispatch: LevelDispatch) -> OperatorContext:
+    def _context(self, position: int, dispatch: TaskDispatch) -> OperatorContext:
         node, vertex, owner = self.vertex.operators[position], self.vertex, self._owner(position)
+        job = dispatch.job
         return OperatorContext(
-            job_id=dispatch.job_id,
-            run_id=dispatch.run_id,
-            earlier_runs=dispatch.earlier_runs,
-            job_name=dispatch.job_name,
+            job_id=job.job_id,
+            run_id=job.run_id,
+            earlier_runs=job.earlier_runs,
+            job_name=job.job_name,
             operator_name=owner.name,
             uid=owner.uid,
             subtask=self.place[1],
             parallelism=vertex.parallelism,
             max_parallelism=vertex.max_parallelism,
-            job_attempt=dispatch.job_attempt,
-            configuration=dispatch.configuration,
+            job_attempt=dispatch.level.job_attempt,
+            configuration=job.configuration,
             clock=self._now_ms,
             input_clock=self._input_clock,
             task_clock=self._clock,
@@ -160,20 +160,20 @@ class SubtaskRuntime:
 
     # ------------------------------------------------------------------------------------------------------ the epoch
 
-    def begin_epoch(self, dispatch: SubtaskDispatch, level: LevelDispatch, token: int) -> Iterator[Any]:
+    def begin_epoch(self, dispatch: SubtaskDispatch, task: TaskDispatch, token: int) -> Iterator[Any]:
         """Take up the state of the last checkpoint; fires processing-time timers that are overdue."""
         current = self.position is not None and self.position == (dispatch.history or (None,))[-1]
         has_run = self.position is not None
         self.position = None  # void until the epoch is accepted
-        self._dispatch, self._token, self._checkpoint_id = dispatch, token, level.checkpoint_id
+        self._dispatch, self._token = dispatch, token
+        self._checkpoint_id, self.attempt = task.level.checkpoint_id, task.level.attempt
         self._processing_clock.take_up()
         self._started_ms, self._busy, self._records_in, self._bytes_in = self._now_ms(), 0.0, 0, 0
-        self._input_began_ms, self._read_ms = self._input_clock.now_ms(), dict[int, tuple[bool, float]]()
+        self._input_began_ms = self._input_clock.now_ms()
         self._finished = False
-        self.reads: dict[int, int] = {}
-        self._inputs = self._plan.channels_into(*self.place)
-        self.valve = WatermarkValve(self._inputs, dispatch.channels)
-        self._told = self._ended_inputs()
+        self.channels = InputChannels(self._plan.channels_into(*self.place), dispatch, task.level.inputs)
+        self.valve = self.channels.valve
+        self._told = self.channels.ended_inputs()
         self._epochs: list[EpochContext] = []
         start = time.perf_counter()
         watermarks: list[int] = []
@@ -183,7 +183,7 @@ class SubtaskRuntime:
             if renewed:
                 operator = self._renew(position)
             watermark = self.valve.watermark if node.parent is None else watermarks[node.parent]
-            epoch = epoch_context(dispatch, level, node.uid, token)
+            epoch = epoch_context(dispatch, task, node.uid, token)
             epoch.current, epoch.watermark = current and not renewed, watermark
             self._epochs.append(epoch)
             self._call(position, operator.begin_epoch, epoch)
@@ -192,14 +192,14 @@ class SubtaskRuntime:
             watermarks.append(operator.output_watermark(watermark))
         for edge in self.edges:
             edge.watermark = watermarks[edge.edge.source_operator]
-        for channel in dispatch.ending:
-            risen = self.valve.close(channel, ChannelStatus(MAX_WATERMARK, ended=True))
+        for channel in self.channels.ending:
+            risen = self.valve.close(channel, ENDED)
             if risen is not None:
                 yield from self._push(0, watermark_only(risen), 0)
         yield from self._on_processing_time()
         self._busy += time.perf_counter() - start
 
-    def notify_last(self, level: LevelDispatch, dispatch: SubtaskDispatch) -> None:
+    def notify_last(self, task: TaskDispatch, dispatch: SubtaskDispatch) -> None:
         """Notify the checkpoint listeners of the last checkpoint of the subtask or the job; only `close` may follow.
 
         Where the one that took part in it is not at hand, a function is made anew for that from its state. A reader is
@@ -211,10 +211,10 @@ class SubtaskRuntime:
             operator = self._nodes[position].operator
             if node.uid not in dispatch.operators or (isinstance(operator, SourceOperator) and not current):
                 continue
-            epoch = epoch_context(dispatch, level, node.uid, token=0)
+            epoch = epoch_context(dispatch, task, node.uid, token=0)
             if not current:
                 if is_new:
-                    self._call(position, self._open, position, self._context(position, level))
+                    self._call(position, self._open, position, self._context(position, task))
                 elif not operator.can_go_on(current=False):
                     operator = self._renew(position)
                 self._call(position, operator.begin_epoch, epoch)
@@ -248,15 +248,19 @@ class SubtaskRuntime:
         self._bytes_in += size
         batch.watermarks = self.valve.combine(channel, batch.watermarks)
         for piece in pieces(self._nodes, batch, (0,)):
-            yield from self._push(0, piece, self._inputs[channel])
+            yield from self._push(0, piece, self.channels[channel])
         yield from self._on_processing_time()
         self._busy += time.perf_counter() - start
 
-    def close_channel(self, channel: int, status: ChannelStatus, token: int, read_ms: float = 0.0) -> Iterator[None]:
+    def close_channel(self, channel: int, news: ChannelNews, token: int, read_ms: float = 0.0) -> Iterator[None]:
         """Take a channel's control row; `read_ms` is the time in which its sender could have read."""
-        self.reads[channel] = token
-        self._read_ms[channel] = (status.idle, read_ms)
-        risen = self.valve.close(channel, status)
+        risen = self.channels.hear(channel, news, token, read_ms)
+        if risen is not None:
+            yield from self._push(0, watermark_only(risen), 0)
+
+    def close_silent(self) -> Iterator[None]:
+        """Note that all rows were read: channels without a control row are as they were."""
+        risen = self.valve.close_silent()
         if risen is not None:
             yield from self._push(0, watermark_only(risen), 0)
 
@@ -274,25 +278,15 @@ class SubtaskRuntime:
             if self._finished:
                 yield from self._push(0, watermark_only(MAX_WATERMARK), 0)
         else:
-            self._input_clock.advance(self._time_of_senders())
+            self._input_clock.advance(self.channels.time_of_senders())
             self._finished = self.valve.has_ended()
-            for index in sorted(self._ended_inputs() - self._told):
+            for index in sorted(self.channels.ended_inputs() - self._told):
                 yield from self._end_input(0, index)
         if self._finished:
             yield from self._finish(fire_timers=drain and self._drain_fires_timers)
         for edge in self.edges:
             edge.flush()
         self._busy += time.perf_counter() - start
-
-    def _time_of_senders(self) -> float:
-        """Return for how long all senders could have read; idle ones are left out."""
-        known = [self._read_ms[channel] for channel in self.valve.open_channels() if channel in self._read_ms]
-        active = [read_ms for idle, read_ms in known if not idle]
-        return min(active or [read_ms for _, read_ms in known], default=0.0)
-
-    def _ended_inputs(self) -> set[int]:
-        """Return the inputs of which all channels have ended."""
-        return set(self._inputs.values()) - {self._inputs[channel] for channel in self.valve.open_channels()}
 
     def _end_input(self, position: int, input_index: int) -> Iterator[None]:
         for tag, batch in self._outputs(position, self._nodes[position].operator.end_input, input_index):
@@ -329,22 +323,31 @@ class SubtaskRuntime:
             accumulators = self._call(position, self._accumulators[position].take)
             if accumulators:
                 ack = replace(ack, accumulators=dict(accumulators))
-            acks[node.uid] = self._outside(node.uid, ack)
+            acks[node.uid] = self._state.with_outputs_outside(node.uid, ack, epoch)
             due = operator.next_timer_ms()
             if due is not None and not self._finished:
                 timers.append(due)
         self.position = (self._checkpoint_id, self._token)
         self._busy += time.perf_counter() - start
+        statuses = self._edge_statuses()
+        output = max((edge.watermark for edge in self.edges), default=self.valve.watermark)
+        self.closings = {
+            edge.channel: edge.news(status)
+            for edge, status in zip(self.edges, statuses, strict=True)
+            if edge.edge.id in self._timed or edge.has_news(status)
+        }
         return SubtaskAck(
             vertex=self.place[0],
             subtask=self.place[1],
             checkpoint_id=self._checkpoint_id,
             token=self._token,
-            reads=self.reads,
+            rows_read=self.channels.rows_read(subtask_target(*self.place)),
+            rows_sent={edge.edge.id: edge.rows_sent(closed=edge.channel in self.closings) for edge in self.edges},
             operators=acks,
-            channels=self.valve.statuses(),
+            outputs={edge.edge.id: status for edge, status in zip(self.edges, statuses, strict=True)},
             finished=self._finished,
-            watermark=max((edge.watermark for edge in self.edges), default=self.valve.watermark),
+            input_watermark=self.valve.watermark if self.channels else output,
+            watermark=output,
             records_in=self._records_in,
             records_out=sum(edge.records_out for edge in self.edges),
             bytes_out=sum(edge.bytes_out for edge in self.edges),
@@ -355,28 +358,18 @@ class SubtaskRuntime:
             bytes_in=self._bytes_in,
         )
 
-    def _outside(self, uid: str, ack: OperatorAck) -> OperatorAck:
-        """Move large outputs into the storage."""
-        if sum(map(len, ack.outputs)) <= _INLINE_OUTPUT_BYTES:
-            return ack
-        path = shared_path(self._job_id, uid, self.place[1], self._checkpoint_id, self._token, suffix=".out")
-        self._storage.put(path, encode(ack.outputs))
-        return replace(ack, outputs=(), outputs_path=path)
-
     @property
     def read_ms(self) -> float:
         """For how long of the epoch there could have been input."""
         return self._input_clock.now_ms() - self._input_began_ms
 
-    def edge_statuses(self) -> dict[int, ChannelStatus]:
+    def _edge_statuses(self) -> list[ChannelStatus]:
         """Return the status of each edge's channels at the end of the epoch."""
         idle: list[bool] = []
         for node, state in zip(self.vertex.operators, self._nodes, strict=True):
             upstream = self.valve.is_idle() if node.parent is None else idle[node.parent]
             idle.append(state.operator.is_idle(upstream_idle=upstream))
-        return {
-            edge.channel: edge.status(idle=idle[edge.edge.source_operator], ended=self._finished) for edge in self.edges
-        }
+        return [edge.status(idle=idle[edge.edge.source_operator], ended=self._finished) for edge in self.edges]
 
     @property
     def has_finished(self) -> bool:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from penstock._engine.protocol.control import encode
 from penstock._engine.protocol.key_groups import key_group_range
 from penstock._engine.protocol.paths import shared_path
 from penstock._engine.protocol.state_handle import StateMode
@@ -16,25 +18,27 @@ from penstock.common.option_table import CHECKPOINT_INLINE_THRESHOLD, STATE_MEMO
 if TYPE_CHECKING:
     from penstock._engine.graph.job_graph import JobVertex
     from penstock._engine.operators.base import EpochContext
-    from penstock._engine.protocol.control import LevelDispatch
+    from penstock._engine.protocol.control import JobDispatch, OperatorAck
     from penstock._engine.protocol.state_handle import StateHandle, StatePart
     from penstock._engine.state.memory_store import MemoryStore
     from penstock._engine.storage.checkpoint_storage import CheckpointStorage
 
 #: Operator state with a union list above this size lies in a file: every subtask gets the handles of all.
 _INLINE_UNION_BYTES: Final = 1 << 10
+#: Outputs of print and collect above this size lie in the storage, with their path in the ack.
+_INLINE_OUTPUT_BYTES: Final = 64 << 10
 
 
 class SubtaskState:
     """Makes the stores of one subtask, and reads and writes its state files."""
 
-    def __init__(self, vertex: JobVertex, subtask: int, dispatch: LevelDispatch, storage: CheckpointStorage) -> None:
+    def __init__(self, vertex: JobVertex, subtask: int, job: JobDispatch, storage: CheckpointStorage) -> None:
         self._vertex = vertex
         self._subtask = subtask
         self._storage = storage
-        self._job_id, self._run_id = dispatch.job_id, dispatch.run_id
-        self._local = Path(dispatch.local_directory)
-        configuration = Configuration.from_dict(dispatch.configuration)
+        self._job_id, self._run_id = job.job_id, job.run_id
+        self._local = Path(job.local_directory)
+        configuration = Configuration.from_dict(job.configuration)
         self._inline_bytes = configuration.get(CHECKPOINT_INLINE_THRESHOLD)
         self._memory_bytes = configuration.get(STATE_MEMORY)
 
@@ -80,6 +84,12 @@ class SubtaskState:
             limit = min(limit, _INLINE_UNION_BYTES)
         path = self._put(uid, data, epoch, suffix=".operator") if len(data) > limit else None
         return describe(data, parts, epoch.checkpoint_id, epoch.token, path)
+
+    def with_outputs_outside(self, uid: str, ack: OperatorAck, epoch: EpochContext) -> OperatorAck:
+        """Move large outputs into the storage."""
+        if sum(map(len, ack.outputs)) <= _INLINE_OUTPUT_BYTES:
+            return ack
+        return replace(ack, outputs=(), outputs_path=self._put(uid, encode(ack.outputs), epoch, suffix=".out"))
 
     def _put(self, uid: str, data: bytes, epoch: EpochContext, *, suffix: str = "") -> str:
         path = shared_path(self._job_id, uid, self._subtask, epoch.checkpoint_id, epoch.token, suffix=suffix)

@@ -1,23 +1,24 @@
 """The watermark of a subtask: the minimum over its channels.
 
-A channel counts as idle or ended only once its control row of this epoch was read; until then it holds the watermark
-where it is. So no record is late because channels are read one after the other. As in Flink's StatusWatermarkValve, a
-channel that comes back with a watermark behind the subtask's is left out until it has caught up, and when all channels
-are idle, the greatest of their watermarks counts. A channel that has ended is left out while others have not: Flink
-would take its MAX_WATERMARK when those others are idle, and everything that they send later would be late.
+A channel counts as idle or ended only once its control row of this epoch was read, or all rows were and there was none,
+which says that nothing has changed; until then it holds the watermark where it is. So no record is late because
+channels are read one after the other. As in Flink's StatusWatermarkValve, a channel that comes back with a watermark
+behind the subtask's is left out until it has caught up, and when all channels are idle, the greatest of their
+watermarks counts. A channel that has ended is left out while others have not: Flink would take its MAX_WATERMARK when
+those others are idle, and everything that they send later would be late.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from penstock._engine.protocol.control import ChannelStatus
+from penstock._engine.protocol.control import UNHEARD, ChannelStatus
 from penstock._engine.protocol.rows import MAX_WATERMARK, MIN_WATERMARK
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-_UNHEARD = ChannelStatus()
+    from penstock._engine.protocol.control import ChannelNews
 
 
 class WatermarkValve:
@@ -26,21 +27,24 @@ class WatermarkValve:
     Args:
         channels: The channels that it reads.
         known: How far each was at the end of the last epoch; one that is not named has not spoken yet.
+        watermark: The subtask's watermark at the end of the last epoch.
     """
 
-    def __init__(self, channels: Iterable[int], known: Mapping[int, ChannelStatus]) -> None:
-        statuses = {channel: known.get(channel, _UNHEARD) for channel in channels}
+    def __init__(
+        self, channels: Iterable[int], known: Mapping[int, ChannelStatus], watermark: int = MIN_WATERMARK
+    ) -> None:
+        statuses = {channel: known.get(channel, UNHEARD) for channel in channels}
         self._ended = {channel for channel, status in statuses.items() if status.ended}
-        #: Of channels that had not ended when the epoch began.
-        self._marks = {channel: status.watermark for channel, status in statuses.items() if not status.ended}
+        #: Of channels that had not ended when the epoch began: what each has said last, and up to where it counts.
+        self._said = {channel: status.watermark for channel, status in statuses.items() if not status.ended}
+        self._marks = {channel: max(said, watermark) for channel, said in self._said.items()}
+        self._were_idle = {channel for channel in self._said if statuses[channel].idle}
         #: By the control rows of this epoch: those that are idle, and those that have a say.
         self._idle: set[int] = set()
-        self._counting = {channel for channel in self._marks if not statuses[channel].idle}
+        self._counting = set(self._marks)
         self._unread = set(self._marks)
         #: The subtask's watermark.
-        self.watermark = MIN_WATERMARK
-        self._rise()
-        self._counting = set(self._marks)
+        self.watermark = watermark
 
     def __contains__(self, channel: int) -> bool:
         return channel in self._marks or channel in self._ended
@@ -49,7 +53,10 @@ class WatermarkValve:
         """Take a channel's watermark; return the subtask's when that rises, else None."""
         before = self._marks[channel]
         # The last watermark counts with the control row: only then is it known that none of the others is idle.
-        if watermark <= before or watermark == MAX_WATERMARK:
+        if watermark == MAX_WATERMARK:
+            return None
+        self._said[channel] = watermark
+        if watermark <= before:
             return None
         self._marks[channel] = watermark
         return self._rise() if before <= self.watermark else None
@@ -61,8 +68,13 @@ class WatermarkValve:
         risen = [(position, self.advance(channel, watermark)) for position, watermark in marks]
         return [(position, watermark) for position, watermark in risen if watermark is not None]
 
-    def close(self, channel: int, status: ChannelStatus) -> int | None:
+    def hear(self, channel: int, news: ChannelNews) -> int | None:
         """Take a channel's control row; return the subtask's watermark when that rises, else None."""
+        watermark, idle, ended = news
+        return self.close(channel, ChannelStatus(self._said[channel] if watermark is None else watermark, idle, ended))
+
+    def close(self, channel: int, status: ChannelStatus) -> int | None:
+        """Take where a channel stands at the end of the epoch; return the subtask's watermark when that rises."""
         self._unread.discard(channel)
         if status.ended:
             self._ended.add(channel)
@@ -72,6 +84,15 @@ class WatermarkValve:
                 self._idle.add(channel)
         if status.ended or status.idle or status.watermark < self.watermark:
             self._counting.discard(channel)
+        return self._rise()
+
+    def close_silent(self) -> int | None:
+        """Note that all control rows were read: the channels that had none are as they were; returns as `close`."""
+        silent, self._unread = self._unread, set[int]()
+        idle = silent & self._were_idle
+        self._idle |= idle
+        self._counting -= idle
+        self._counting -= {channel for channel in silent if self._said[channel] < self.watermark}
         return self._rise()
 
     def _rise(self) -> int | None:
@@ -87,10 +108,6 @@ class WatermarkValve:
         self.watermark = risen
         return risen
 
-    def missing(self) -> list[int]:
-        """Return the channels whose control row has not come."""
-        return sorted(self._unread)
-
     def open_channels(self) -> set[int]:
         """Return the channels that have not ended."""
         return self._marks.keys() - self._ended
@@ -103,15 +120,3 @@ class WatermarkValve:
         """Return whether all channels that have not ended are idle."""
         still_open = self.open_channels()
         return bool(still_open) and self._idle >= still_open
-
-    def statuses(self) -> dict[int, ChannelStatus]:
-        """Return where each channel stands, for the next epoch; a valve made from them has this one's watermark.
-
-        A channel that has yet to catch up is noted as an idle one: neither has a say before its next control row.
-        """
-        still_open = {
-            channel: ChannelStatus(max(mark, self.watermark), channel not in self._counting)
-            for channel, mark in self._marks.items()
-            if channel not in self._ended
-        }
-        return still_open | {channel: ChannelStatus(MAX_WATERMARK, ended=True) for channel in self._ended}

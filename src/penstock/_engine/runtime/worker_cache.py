@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from penstock._engine.operators.clocks import TaskClock
 from penstock._engine.plan.levels import ExecutionPlan, build_plan
-from penstock._engine.protocol.rows import subtask_target
+from penstock._engine.protocol.control import HISTORY
 from penstock._engine.runtime.failures import OperatorError
 from penstock._engine.storage.opening import open_storage
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from penstock._engine.graph.job_graph import JobGraph
-    from penstock._engine.protocol.control import LevelDispatch, SubtaskDispatch
+    from penstock._engine.protocol.control import JobDispatch, LevelDispatch, SubtaskDispatch, TaskDispatch
     from penstock._engine.runtime.subtask import SubtaskRuntime
     from penstock._engine.storage.checkpoint_storage import CheckpointStorage
 
@@ -40,64 +40,63 @@ class WorkerCache:
     def __init__(self, clock: TaskClock | None = None) -> None:
         self.clock = clock or TaskClock()
         self._plans: dict[str, ExecutionPlan] = {}
-        #: Of one run and attempt, by vertex and subtask.
+        #: Of one run and attempt of it, by vertex and subtask.
         self._subtasks: dict[tuple[int, int], SubtaskRuntime] = {}
         #: Of one run, by URL.
         self._storages: dict[str, CheckpointStorage] = {}
         self._storage_options: Mapping[str, str] = {}
-        self._run: tuple[str, int] = ("", 0)
+        self._run, self._job_attempt = "", 0
 
-    def turn_to(self, dispatch: LevelDispatch, storage_options: Mapping[str, str] | None = None) -> ExecutionPlan:
-        """Drop the entries that no epoch can use any more, and return the program's plan.
+    def turn_to_run(self, job: JobDispatch, storage_options: Mapping[str, str] | None = None) -> None:
+        """Drop the entries of any other run.
 
         Args:
-            dispatch: Of a level that is to run.
-            storage_options: Opens the run's checkpoint storage.
+            job: The run.
+            storage_options: Opens its checkpoint storage.
         """
-        run = dispatch.run_id, dispatch.job_attempt
-        if run != self._run:
+        if job.run_id != self._run:
             self.close()
-            if run[0] != self._run[0]:
-                self._plans.clear()
-                self._storages.clear()
-            self._run, self._storage_options = run, storage_options or {}
-        for entry in dispatch.python_path:
+            self._plans.clear()
+            self._storages.clear()
+            self._run, self._storage_options = job.run_id, storage_options or {}
+
+    def turn_to(self, task: TaskDispatch) -> ExecutionPlan:
+        """Drop the entries that no epoch can use any more, and return the plan of the task's program."""
+        job = task.job
+        self.turn_to_run(job)
+        if task.level.job_attempt != self._job_attempt:
+            self.close()
+            self._job_attempt = task.level.job_attempt
+        for entry in job.python_path:
             if entry not in sys.path:
                 sys.path.append(entry)
-        program = dispatch.program
-        name = dispatch.program_path or hashlib.sha256(program or b"").hexdigest()
+        program = job.program
+        name = job.program_path or hashlib.sha256(program or b"").hexdigest()
         plan = self._plans.get(name)
         if plan is None:
             if program is None:
-                program = self.storage(dispatch).read(dispatch.program_path or "")
+                program = self.storage(job).read(job.program_path or "")
             plan = self._plans[name] = load_program(program)
-        self._sweep(plan, dispatch)
+        self._sweep(task)
         return plan
 
-    def _sweep(self, plan: ExecutionPlan, dispatch: LevelDispatch) -> None:
-        """Close the entries of a level that no epoch can use any more."""
-        parts = {(part.vertex, part.subtask): part for slot in dispatch.slots for part in slot}
+    def _sweep(self, task: TaskDispatch) -> None:
+        """Close the entries that no epoch can use any more, as far as one task can tell."""
+        own = {(part.vertex, part.subtask): part for part in task.subtasks}
         for place, runtime in list(self._subtasks.items()):
-            if dispatch.releases or _is_current(runtime, dispatch):
-                continue
-            if plan.level_of[place[0]] == dispatch.level:
-                part = parts.get(place)  # None: it has finished
-                is_needless = part is None or not _is_accepted(runtime, part)
-            else:  # of other levels nothing is known but who runs: nobody there may have a task any more
-                is_needless = runtime.has_finished and subtask_target(*place) not in dispatch.placement
-            if is_needless:
+            if not task.level.releases and _is_needless(runtime, own.get(place), task.level):
                 del self._subtasks[place]
                 close_needless(runtime)
 
-    def storage(self, dispatch: LevelDispatch) -> CheckpointStorage:
+    def storage(self, job: JobDispatch) -> CheckpointStorage:
         """Return the job's checkpoint storage."""
-        storage = self._storages.get(dispatch.storage_url)
+        storage = self._storages.get(job.storage_url)
         if storage is None:
-            storage = self._storages[dispatch.storage_url] = open_storage(dispatch.storage_url, self._storage_options)
+            storage = self._storages[job.storage_url] = open_storage(job.storage_url, self._storage_options)
         return storage
 
-    def take(self, dispatch: LevelDispatch, subtask: SubtaskDispatch) -> SubtaskRuntime | None:
-        """Take a subtask's entry out; None when there is none that the epoch can go on with."""
+    def take(self, subtask: SubtaskDispatch) -> SubtaskRuntime | None:
+        """Take a subtask's entry out; None when there is none that the epoch can continue with."""
         runtime = self._subtasks.pop((subtask.vertex, subtask.subtask), None)
         if runtime is not None and not _is_accepted(runtime, subtask):
             close_needless(runtime)
@@ -115,11 +114,11 @@ class WorkerCache:
             run_id: The run.
             turn_to: Is told of each subtask before that is closed.
         """
-        if self._run[0] == run_id:
+        if self._run == run_id:
             self.close(turn_to)
             self._plans.clear()
             self._storages.clear()
-            self._run = ("", 0)
+            self._run = ""
 
     def close(self, turn_to: Callable[[SubtaskRuntime], None] = lambda _: None) -> None:
         """Close what is kept."""
@@ -134,9 +133,24 @@ def _is_accepted(runtime: SubtaskRuntime, part: SubtaskDispatch) -> bool:
     return runtime.position in part.history
 
 
-def _is_current(runtime: SubtaskRuntime, dispatch: LevelDispatch) -> bool:
-    """Return whether a subtask ran in the running epoch, which is not accepted yet."""
-    return runtime.position is not None and runtime.position[0] == dispatch.checkpoint_id
+def _is_needless(runtime: SubtaskRuntime, part: SubtaskDispatch | None, level: LevelDispatch) -> bool:
+    """Tell whether no epoch can go on with an entry.
+
+    Args:
+        runtime: The entry.
+        part: Its subtask's part in a task of this worker; None where another task has it, or none.
+        level: What all tasks of some level get.
+    """
+    if runtime.position is None:
+        return True
+    checkpoint_id, _ = runtime.position
+    if checkpoint_id == level.checkpoint_id:  # void, or of the running epoch, which is not accepted yet
+        return runtime.attempt != level.attempt
+    if part is not None:
+        return not _is_accepted(runtime, part)
+    vertex, subtask = runtime.place
+    has_finished = not any(start <= subtask < stop for start, stop in level.running.get(vertex, ()))
+    return has_finished or checkpoint_id < level.checkpoint_id - HISTORY
 
 
 def close_needless(runtime: SubtaskRuntime) -> None:

@@ -1,4 +1,4 @@
-"""Counting what is in the files of keyed state, by their indexes and keys alone: nothing is unpickled."""
+"""Counts the contents of keyed state files by their indexes and keys, without unpickling."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from penstock._engine.protocol.key_groups import key_group
 from penstock._engine.state.chunk_columns import ChunkOperation
 from penstock._engine.state.declared import bare
 from penstock._engine.state.kinds.registry import has_sub_keys
-from penstock._engine.state.rows import TIMERS
+from penstock._engine.state.rows import TIMERS, is_behind
 from penstock._engine.state.state_file import ChunkInfo, read_index, read_index_by, read_owners
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ class KeyedStateInfo:
     entries: int
     #: Pairs of key and window that have a value, or pending timers; None where that takes a look at all keys.
     keys: int | None
-    #: Windows with at least one entry, for what is kept by window; 0 elsewhere.
+    #: The number of windows with at least one entry, for state of windows; else 0.
     windows: int
     #: Bytes in the files, compressed.
     bytes: int
@@ -66,7 +66,7 @@ class KeyedStateCounter:
         self._operator = operator
         self._indexes: dict[object, list[ChunkInfo]] = {}
         self._counts: dict[_State, _StateCount] = {}
-        #: By chunk: its state, its key groups, and those of them that are still of any subtask.
+        #: By chunk: its state, its key groups, and those of them that a subtask still owns.
         self._held: dict[object, tuple[_State, range, set[int]]] = {}
         #: States of which a key may be in several files, or of which a chunk has keys that no subtask holds any more.
         self._unclear: set[_State] = set()
@@ -78,7 +78,7 @@ class KeyedStateCounter:
             exactly: Read the keys where the indexes do not say how many there are.
 
         Raises:
-            CorruptCheckpointError: A file is damaged, cut off or gone.
+            CorruptCheckpointError: A file is damaged, truncated or missing.
         """
         for subtask in self._operator.subtasks:
             self._take(subtask.lineage)
@@ -98,7 +98,7 @@ class KeyedStateCounter:
             if has_sub_keys(bare(info.kind)):  # entries are not keys
                 self._unclear.add(state)
             files.setdefault(state, set()).add(file)
-            if info.namespace:
+            if info.namespace and not is_behind(info.namespace):
                 (windows.discard if info.op == ChunkOperation.DROP else windows.add)((state, info.namespace))
             place = (file, info.offset, info.op, info.name, info.namespace)
             groups = range(info.key_groups[0], info.key_groups[1] + 1)
@@ -133,11 +133,11 @@ class KeyedStateCounter:
         return index
 
     def _present(self) -> Counter[_State]:
-        """Return how many keys have a value and how many timers are pending, by those states that are unclear."""
+        """Return the numbers of keys with a value and of pending timers, in states whose indexes do not show them."""
         found: Counter[_State] = Counter()
         for subtask in self._operator.subtasks:
-            for (name, _), pane in self._keys(subtask.lineage, found).items():
-                found[name, False] += len(pane)
+            for (name, namespace), pane in self._keys(subtask.lineage, found).items():
+                found[name, False] += 0 if is_behind(namespace) else len(pane)
         return found
 
     def _keys(self, lineage: Lineage, timers: Counter[_State]) -> dict[tuple[str, tuple[int, ...]], _Pane]:
@@ -197,7 +197,8 @@ def _add(count: _StateCount, info: ChunkInfo) -> None:
     count.bytes += info.size
     if info.op == ChunkOperation.PUT or info.kind == TIMERS:
         count.entries += info.entries
-        count.keys = (count.keys or 0) + (info.entries if info.op == ChunkOperation.PUT else -info.entries)
+        if not is_behind(info.namespace):
+            count.keys = (count.keys or 0) + (info.entries if info.op == ChunkOperation.PUT else -info.entries)
 
 
 def _info(name: str, count: _StateCount) -> KeyedStateInfo:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from penstock._engine.coordinator.checkpoints.snapshots import state_files
 from penstock._engine.protocol.metadata import ChainEntryKind
-from penstock._engine.protocol.paths import METADATA, STAGED_METADATA, checkpoint_of
+from penstock._engine.protocol.paths import METADATA, STAGED_METADATA, checkpoint_of, number_of_claim
 from penstock._engine.savepoints.chains import read_chains, same_place
 from penstock._engine.savepoints.located import LocatedCheckpoint, absolute, locate
 from penstock._engine.storage.opening import above, open_storage
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Disposal:
-    """What was deleted."""
+    """The result of a deletion."""
 
     path: str
     #: Files, the metadata among them, and their bytes.
@@ -32,7 +32,7 @@ class Disposal:
 def dispose(
     path: str, checkpoint_directories: Iterable[str] = (), options: Mapping[str, str] | None = None
 ) -> Disposal:
-    """Delete a savepoint; its metadata first, so that a deletion that breaks off leaves nothing to start from.
+    """Delete a savepoint, its metadata first, so that no job can start from a partly deleted one.
 
     Args:
         path: The savepoint's directory or metadata file.
@@ -69,7 +69,9 @@ def dispose(
 def belongs(file: str, entry: ChainEntry) -> bool:
     """Tell whether a file in the directory of a savepoint is one of its files, or of a try to write it."""
     named = state_files(entry.snapshot) if entry.snapshot is not None else frozenset[str]()
-    return file in {METADATA, STAGED_METADATA} or file in named or checkpoint_of(file) is not None
+    if file in {METADATA, STAGED_METADATA} or file in named:
+        return True
+    return checkpoint_of(file) is not None or number_of_claim(file) is not None
 
 
 def _check_unneeded(located: LocatedCheckpoint, directories: Iterable[str], options: Mapping[str, str] | None) -> None:

@@ -1,4 +1,4 @@
-"""A savepoint in the making: which operators it is to have, and what is to become of their state.
+"""The draft of a savepoint: its operators, and the changes to their state.
 
 Only data; `writing` turns it into files.
 """
@@ -41,13 +41,13 @@ NewTimers: TypeAlias = "Callable[[], Iterable[tuple[Any, int, tuple[int, ...]]]]
 #: From key and value to the new value; `transformed` says what removes the key.
 Transform: TypeAlias = "Callable[[Any, Any], Any]"
 
-#: What the rolling reduce of a keyed stream calls its state, which is of the kind of a value state.
+#: The name of the state of a rolling reduce, which is of the kind of a value state.
 _REDUCE: Final = "reduce"
 
 
 @dataclass(slots=True)
 class NewKeyedState:
-    """What a keyed state is to hold in place of all before."""
+    """The new contents of a keyed state, which replace the old ones."""
 
     kind: str
     entries: Entries
@@ -72,7 +72,8 @@ def holds_none(name: str, kind: str) -> bool:
 def apart(value: Any) -> Any:
     """Return a value apart from the object that was given, which may be changed, or be given once more as another.
 
-    One that cannot be copied is given as it is: as it cannot be pickled, the write refuses it, and names its state.
+    A value that cannot be copied is returned itself; the write will refuse it, because it cannot be pickled, and name
+    its state.
     """
     try:
         return own(value)
@@ -88,10 +89,10 @@ def transformed(steps: Iterable[Transform], name: str, kind: str, key: Any, valu
         name: The state.
         kind: Its kind.
         key: The key.
-        value: What was given or found.
+        value: The given or stored value.
     """
     keeps_none = holds_none(name, kind)
-    value = apart(value)  # a step may change it, and what was given is to be written once more
+    value = apart(value)  # a step may change it, and the given value may be written once more
     try:
         for step in steps:
             if value is ABSENT or (value is None and not keeps_none):
@@ -131,7 +132,7 @@ class Draft:
     """A savepoint in the making.
 
     Args:
-        located: What it begins with; None for nothing.
+        located: The savepoint that it begins with; None for an empty one.
         parallelism: Parts in which the state of a new operator is written.
         max_parallelism: The number of key groups of a new operator.
     """

@@ -1,4 +1,4 @@
-"""What is in a savepoint or checkpoint, as plain data: for ``penstock savepoint inspect`` and for users.
+"""Describes the contents of a savepoint or checkpoint as plain data, for ``penstock savepoint inspect`` and users.
 
 By metadata and the indexes of files. Nothing is unpickled, so it needs none of the user's classes, and files from
 elsewhere may be looked into.
@@ -33,13 +33,13 @@ class OperatorStateInfo:
     mode: str
     #: Items of a list over all subtasks; of a broadcast state, maps: one in each subtask.
     items: int
-    #: Of these: those of an operator that has finished as a whole; a start hands them out only where it goes on again.
+    #: The items among them of a finished operator, which a start assigns only if the operator runs again.
     finished_items: int = 0
 
 
 @dataclass(frozen=True, slots=True)
 class AccumulatorInfo:
-    """What an operator has counted under one name."""
+    """An accumulator of an operator."""
 
     name: str
     #: The name of its class.
@@ -51,13 +51,13 @@ class AccumulatorInfo:
 
 @dataclass(frozen=True, slots=True)
 class SourceInfo:
-    """Where a source stands. Splits that were not assigned yet are in the enumerator's own state."""
+    """The position of a source; unassigned splits are in the enumerator's own state."""
 
     #: By subtask: splits that its reader has.
     reader_splits: tuple[int, ...]
     #: Splits on their way: assigned and not with the reader yet, or back to the enumerator.
     undelivered_splits: int
-    #: Readers that were told that no more splits come.
+    #: The number of readers that have the signal of no more splits.
     complete_readers: int
     #: Bytes of the enumerator's state.
     enumerator_bytes: int
@@ -81,7 +81,7 @@ class OperatorInfo:
     #: Bytes of all its state, in files and in the metadata.
     bytes: int
     finished_subtasks: int
-    #: Subtasks that finished because the job was drained: they go on from there.
+    #: Subtasks that finished because the job was drained: they continue from there.
     drained_subtasks: int
     #: Committables that are not known to be committed; a start from here commits them first.
     pending_committables: int
@@ -106,7 +106,7 @@ class VertexInfo:
 
 @dataclass(frozen=True, slots=True)
 class SavepointInfo:
-    """All that can be told about a savepoint, a checkpoint, or another entry of a job's chain."""
+    """The description of a savepoint, a checkpoint, or another entry of a job's chain."""
 
     path: str
     #: "savepoint" or "checkpoint"; without state: "takeover", "finished", "drained", "suspended", "canceled", "failed".
@@ -136,7 +136,7 @@ class SavepointInfo:
 def inspect(
     path: str, *, verify: bool = False, count_keys: bool = False, options: Mapping[str, str] | None = None
 ) -> SavepointInfo:
-    """Return what is in a savepoint or checkpoint.
+    """Describe a savepoint or checkpoint.
 
     Args:
         path: Its directory or its metadata file: a local path or a URL.
@@ -146,7 +146,7 @@ def inspect(
 
     Raises:
         UnknownStateError: There is no savepoint or checkpoint at that path.
-        CorruptCheckpointError: A file is damaged or gone; the error names it.
+        CorruptCheckpointError: A file is damaged or missing; the error names it.
         UnsupportedFormatError: A newer Penstock wrote it.
         CheckpointStorageError: The path cannot be read.
     """

@@ -1,7 +1,7 @@
-"""What dead jobs left behind: found first, with the reason why it is dead, and removed only on request.
+"""Finds the leftovers of dead jobs, each with the reason why it is dead, and deletes them on request.
 
 Nothing is listed that a job which runs, or can be resumed, may need. What cannot be told is not listed as dead, but
-said. In checkpoint directories only jobs that have ended are looked at: a job that goes on cleans up after itself.
+said. In checkpoint directories only jobs that have ended are looked at: a job that continues cleans up after itself.
 """
 
 from __future__ import annotations
@@ -24,17 +24,17 @@ if TYPE_CHECKING:
 
     from penstock._engine.storage.checkpoint_storage import CheckpointStorage, StoredFile
 
-#: What was touched within this time is left alone.
+#: Files that were changed within this time are ignored.
 MIN_AGE_MS: Final = 3_600_000
 _SAVEPOINT: Final = "savepoint-"
 
 
 def find_leftovers(places: LeftoverPlaces, *, min_age_ms: int = MIN_AGE_MS, now_ms: int | None = None) -> Survey:
-    """Look for what dead jobs left behind; nothing is changed.
+    """Find the leftovers of dead jobs; nothing is changed.
 
     Args:
         places: Where to look.
-        min_age_ms: Leave alone what was touched within this time.
+        min_age_ms: Ignore files that were changed within this time.
         now_ms: The time, in epoch milliseconds; that of this machine when left out.
 
     Raises:
@@ -66,7 +66,7 @@ def remove_leftovers(leftovers: Iterable[Leftover], options: Mapping[str, str] |
 
 
 def _remove(leftover: Leftover, options: Mapping[str, str] | None) -> str | None:
-    """Remove one; return why not, None when it is gone."""
+    """Delete a leftover; return the reason if that failed, else None."""
     if leftover.kind is LeftoverKind.LOCAL_DIRECTORY:
         if not is_dead_directory(Path(leftover.path)):
             return "a process uses it now"

@@ -24,7 +24,7 @@ def dead_local_directories(oldest_ms: int) -> Iterator[tuple[Path, int, str, int
     """Iterate (path, bytes, why it is dead, when it was last changed) of this user's directories on this machine.
 
     Args:
-        oldest_ms: What was changed after this time is left alone.
+        oldest_ms: Files that were changed after this time are ignored.
     """
     for path, reason in _candidates():
         size, modified_ms = _size_and_time(path)

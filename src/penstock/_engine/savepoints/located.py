@@ -27,7 +27,7 @@ _SHOWN: Final = 8
 class LocatedCheckpoint:
     """A chain entry, and the storage in which its files have the names that it gives them."""
 
-    #: The directory, as a person would give it.
+    #: The directory, as shown to users.
     path: str
     storage: CheckpointStorage
     entry: ChainEntry
@@ -46,16 +46,16 @@ class LocatedCheckpoint:
         return self.entry.snapshot
 
     def name_of(self, handle: StateHandle) -> str:
-        """Return what a message calls a file of state."""
+        """Return the name of a state file for messages."""
         if handle.path is None:
             return f"{self.path}/{METADATA} (state of checkpoint {handle.checkpoint_id} inside)"
         return self.storage.full_path(handle.path)
 
     def read(self, handle: StateHandle) -> bytes:
-        """Return the bytes of a file of state, compared with what was written.
+        """Return the bytes of a state file, after checking its checksum.
 
         Raises:
-            CorruptCheckpointError: The file is damaged, cut off or gone.
+            CorruptCheckpointError: The file is damaged, truncated or missing.
         """
         data = handle.inline
         if data is None:
@@ -95,7 +95,7 @@ def locate(path: str, options: Mapping[str, str] | None = None) -> LocatedCheckp
 
 
 def rebased(entry: ChainEntry, directory: str) -> ChainEntry:
-    """Return a savepoint's entry with its files named from above its directory, as those of checkpoints are."""
+    """Return a savepoint's entry with paths relative to the parent of its directory, as in checkpoints."""
     if entry.snapshot is None:
         return entry
 
@@ -106,7 +106,7 @@ def rebased(entry: ChainEntry, directory: str) -> ChainEntry:
 
 
 def handles_of(snapshot: JobSnapshot) -> Iterator[StateHandle]:
-    """Iterate the handles of all state, also of what is named twice."""
+    """Iterate over the handles of all state, including duplicates."""
     for operator in snapshot.operators.values():
         for subtask in operator.subtasks:
             yield from subtask.lineage

@@ -1,7 +1,7 @@
 """Staged files of the file sink that no checkpoint or savepoint will ever publish.
 
 A staged file's name says which attempt of which job wrote it. Whether it is needed is told without unpickling anything:
-the bytes that a sink has put into a checkpoint hold the names of all that it goes on with or still has to publish.
+the bytes that a sink has put into a checkpoint hold the names of all that it continues with or still has to publish.
 
 A job may have been started from a checkpoint of any other, and needs what that names until it has copies. So while
 there is one of which it is not known what it needs, no staged file is dead, whichever job has written it.
@@ -29,7 +29,7 @@ class StagedFiles:
     """Looks for staged files of jobs that are over.
 
     Args:
-        chains: Those of all jobs that the checkpoint directories have: one may go on with what another has staged.
+        chains: Those of all jobs that the checkpoint directories have: one may continue with what another has staged.
         over: Those of jobs that have ended.
         ended_jobs: Ids of jobs that have ended, as the user says.
         savepoints: The paths of all that may be a savepoint.
@@ -45,16 +45,16 @@ class StagedFiles:
         options: Mapping[str, str],
     ) -> None:
         self._options = options
-        #: What may need anything: while there is any, nothing counts as left over.
+        #: The jobs whose needs are unknown: as long as there are any, no file counts as left over.
         self.unclear: list[UnclearLeftover] = []
-        #: The bytes in which sinks name what they need.
+        #: The bytes in which sinks name the files that they need.
         self._needed: list[bytes] = []
         for path in savepoints:
             self._add_savepoint(path)
         self._ended_jobs = ended_jobs
         chains = tuple(chains)
         ended = {id(chain) for chain in over}
-        # Chains of which all is known that they need, and that have ended; all others may need what they have staged.
+        # Ended chains whose needs are all known; all others may need their staged files.
         dead = [chain for chain in chains if self._add_chain(chain) and id(chain) in ended]
         living = [chain for chain in chains if chain not in dead]
         self._known = frozenset[str]().union(*(chain.runs for chain in chains))
@@ -63,7 +63,7 @@ class StagedFiles:
         self._over -= frozenset[str]().union(*(chain.runs for chain in living))
 
     def below(self, directories: Iterable[str], oldest_ms: int) -> list[Leftover]:
-        """Return what is left below sinks' folders and was written before a time."""
+        """Return the leftovers below sinks' folders that were written before a time."""
         # A connector's names are its own; this is the one place of the engine that asks for them.
         from penstock._connectors.files.opening import filesystem_of
         from penstock._connectors.files.staging import list_segments
@@ -119,7 +119,7 @@ class StagedFiles:
 
 
 def _unknown(job_id: str, run_id: str | None) -> str:
-    """Say what is not known of a staged file."""
+    """Return the reason why a staged file is unclear."""
     if run_id is None:
         return f"an older version has staged it for job {job_id}, and did not say in which run (--ended-job {job_id})"
     return (

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 class LeftoverKind(StrEnum):
-    """What is left."""
+    """The kind of a leftover."""
 
     STAGED_FILE = "staged file"
     CHECKPOINT = "checkpoint"
@@ -36,23 +36,23 @@ class Leftover:
     #: Why it is dead: a clause without a full stop.
     reason: str
     modified_ms: int
-    #: The storage that it is in, and its path there; "" for what is no file of a checkpoint directory.
+    #: Its storage, and its path there; "" outside of checkpoint directories.
     root: str = ""
     name: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class UnclearLeftover:
-    """What may be left over, and may be needed."""
+    """A file that may be left over or may be needed."""
 
     path: str
-    #: What is not known, a clause without a full stop.
+    #: The open question, a clause without a full stop.
     reason: str
 
 
 @dataclass(frozen=True, slots=True)
 class Survey:
-    """What a look found."""
+    """The result of a search for leftovers."""
 
     leftovers: tuple[Leftover, ...]
     unclear: tuple[UnclearLeftover, ...]
@@ -65,7 +65,7 @@ class Survey:
 
 @dataclass(frozen=True, slots=True)
 class Removal:
-    """What became of leftovers."""
+    """The result of a deletion of leftovers."""
 
     removed: tuple[Leftover, ...]
     #: With the reason why not.
@@ -77,12 +77,12 @@ class LeftoverPlaces:
     """Where to look.
 
     Attributes:
-        checkpoint_directories: Directories of checkpoints; they tell which jobs have ended.
-        savepoint_directories: Directories in which savepoints lie. What those savepoints name is needed.
+        checkpoint_directories: Checkpoint directories, which show the jobs that have ended.
+        savepoint_directories: Directories of savepoints, whose files are needed.
         sink_directories: Folders that file sinks write to.
         ended_jobs: Ids of jobs that somebody knows to have ended, though no entry says so: a killed one that nobody
             will resume, or one without a checkpoint directory.
-        retained: Whether checkpoints of ended jobs count as left over that the job's last run did not go on from.
+        retained: Whether checkpoints of ended jobs count as left over that the job's last run did not continue from.
         local: Whether to look at the temporary directory of this machine.
         options: Options of the object store.
     """

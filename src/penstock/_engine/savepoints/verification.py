@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class DamagedFile:
-    """A file that is not what was written."""
+    """A file that differs from what was written."""
 
     path: str
     #: A clause without a full stop.
@@ -25,7 +25,7 @@ class DamagedFile:
 
 @dataclass(frozen=True, slots=True)
 class Verification:
-    """What a look at all files found."""
+    """The result of verifying all files."""
 
     path: str
     #: Files that were read, the metadata not among them, and their bytes as they were written.
@@ -58,7 +58,7 @@ def verify(path: str, options: Mapping[str, str] | None = None) -> Verification:
 
 
 def verify_located(located: LocatedCheckpoint) -> Verification:
-    """Do what `verify` does, for what was opened before."""
+    """Verify an opened savepoint, as `verify` does."""
     snapshot = located.entry.snapshot
     # After a rescale several subtasks name one file.
     handles = {(handle.path, handle.inline): handle for handle in (() if snapshot is None else handles_of(snapshot))}

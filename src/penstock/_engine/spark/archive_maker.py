@@ -1,4 +1,4 @@
-"""Makes a class data archive, behind the run that listed the classes for it.
+"""Makes a class data archive after the run that listed its classes.
 
 A program of its own, started by ``class_data`` with the standard library alone: it outlives its driver, takes what
 processor time others leave, and prints nothing. It must import nothing of Penstock.
@@ -20,13 +20,13 @@ ARCHIVE, STAMP, FAILURE, LIST = "classes.jsa", "stamp.json", "failure", "loaded-
 _DRAFT, _LOCK, _CLASS_PATH, _OUTPUT = "draft.jsa", "lock", "class-path", "output"
 #: It takes a minute of processor time, of which a busy machine leaves little.
 _TIMEOUT_S = 2 * 3600
-#: Lists of so long ago are those of runs that were killed.
+#: Lists of this age are leftovers of killed runs.
 _OLD_S = 2 * 86_400
 #: An archive has a third of that; the draft and the one that it replaces are there at the same time.
 _FREE_BYTES = 600 << 20
 #: Archives that no JVM has used for so long go when another is made, as after an upgrade.
 _UNUSED_S = 30 * 86_400
-#: What Java ends with where it cannot do as it is told; by any other code it was ended.
+#: Java's exit code after an error of its own; with any other code it was killed.
 _ERROR = 1
 #: The type of a file and what others than its user may do with it, and what both are to be.
 _TYPE_AND_OTHERS, _PRIVATE_FILE = 0o170077, 0o100000

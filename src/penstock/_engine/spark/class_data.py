@@ -43,7 +43,7 @@ class ClassDataArchive:
     """The archive of one pair of Java and PySpark, which need not be there.
 
     Attributes:
-        directory: Where it is, and what is needed to make it; this user's alone.
+        directory: The directory of the archive and of the files to make it, which only this user can enter.
     """
 
     directory: Path
@@ -78,7 +78,7 @@ class ClassDataArchive:
         return self.directory / f"{archive_maker.LIST}{secrets.token_hex(8)}"
 
     def make(self, java: str, class_path: str, class_list: Path) -> None:
-        """Start making the archive in a process that goes on when this one has ended; never raises.
+        """Start making the archive in a process that continues when this one has ended; never raises.
 
         Args:
             java: The Java that ran.

@@ -1,4 +1,4 @@
-"""Directories of this user on the local disk: what a Spark session needs there, and that nobody else can write to it.
+"""Private directories of this user on the local disk, for a Spark session.
 
 Called by the session and the Java finder. One process holds each run directory by a lock, so what a killed process
 left behind is known and removed by the next one.
@@ -22,7 +22,7 @@ from penstock.errors import LocalDirectoryError
 #: Below this Spark fails in the middle of a shuffle with an error that does not name the disk.
 MIN_FREE_BYTES = 256 << 20
 
-#: What the path of a Unix domain socket may have with its end: 104 bytes on macOS, 108 on Linux.
+#: The longest path of a Unix domain socket with its end: 104 bytes on macOS, 108 on Linux.
 _SOCKET_PATH_BYTES = 104
 
 #: Where a short path can be had when the temporary directory has a long one, as on macOS.
@@ -75,7 +75,7 @@ def require_free_space(path: Path, needed: int = MIN_FREE_BYTES) -> None:
 
 
 class RunDirectory:
-    """The directory of one JVM: its shuffle files, its settings; gone when the process has ended.
+    """The directory of one JVM, with its shuffle files and settings; deleted at the end of the process.
 
     Args:
         base: Where to make it; None for the temporary directory.

@@ -1,7 +1,8 @@
 """One epoch as one Spark job: a linear plan of `mapInArrow` levels with `repartitionById` between them.
 
 The plan is the same for all epochs of one shape, and is built once: building it takes some dozen calls to the JVM. What
-an epoch's tasks have to know travels beside it, as a property of the Spark job.
+is the same for all tasks of a run is part of it. What the tasks of an epoch have to know besides travels as a property
+of the Spark job, or lies where that says (`plan.dispatches`).
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ import base64
 import logging
 import tempfile
 import threading
-import zlib
+from dataclasses import dataclass, field
 from functools import partial
 from itertools import count
 from pathlib import Path
@@ -20,8 +21,9 @@ from pyspark import TaskContext
 from pyspark.errors import PythonException
 from pyspark.sql.types import BinaryType, IntegerType, LongType, StringType, StructField, StructType
 
+from penstock._engine.plan.dispatches import pack
 from penstock._engine.plan.epoch_plan import EpochOutcome, EpochProgress
-from penstock._engine.protocol.control import decode, encode
+from penstock._engine.protocol.control import encode
 from penstock._engine.spark.workers import close_at_exit, closing_tasks, patience, spare_modules, with_others
 from penstock.errors import EpochCancelledError, EpochInfrastructureError, InternalError, SparkGoneError
 
@@ -38,12 +40,11 @@ if TYPE_CHECKING:
 _logger = logging.getLogger("penstock")
 
 _SCHEMA: Final = StructType(
-    [StructField(name, IntegerType()) for name in ("slot", "target", "channel")]
-    + [StructField(name, LongType()) for name in ("seq", "token")]
-    + [StructField("kind", IntegerType()), StructField("payload", BinaryType())]
+    [StructField(name, IntegerType()) for name in ("slot", "target", "channel", "seq")]
+    + [StructField("token", LongType()), StructField("kind", IntegerType()), StructField("payload", BinaryType())]
 )
 
-#: What the last level gives, and the driver collects: each row's kind and payload as text.
+#: The output of the last level, which the driver collects: each row's kind and payload as text.
 _ANSWERS: Final = StructType([StructField("text", StringType())])
 #: The driver takes so many answers at a time; one has 64 KB at most.
 _ANSWERS_AT_ONCE: Final = 64
@@ -52,21 +53,16 @@ _ANSWERS_AT_ONCE: Final = 64
 _DISPATCHES: Final = "penstock.dispatches"
 
 
-def pack_dispatches(plan: EpochPlan) -> str:
-    """Return the dispatches of all levels as text; compressed, because every task gets all of it."""
-    return base64.b64encode(zlib.compress(encode([encode(level) for level in plan.levels]), level=1)).decode()
-
-
-def unpack_dispatch(packed: str | None, level: int) -> bytes:
-    """Return the encoded dispatch of one level.
+def checked_dispatches(dispatches: str | None) -> str:
+    """Return what tasks find their dispatch with.
 
     Raises:
         InternalError: There is none: the program's session does not pass properties on to its jobs.
     """
-    if packed is None:
+    if dispatches is None:
         msg = "the Spark job came without its dispatch (does the program set PYSPARK_PIN_THREAD=false?)"
         raise InternalError(msg)
-    return decode(zlib.decompress(base64.b64decode(packed)), list[bytes])[level]
+    return dispatches
 
 
 def answers(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -91,36 +87,48 @@ def collect(frame: DataFrame) -> Iterator[tuple[int, bytes]]:
             yield int(kind), base64.b64decode(payload)
 
 
-def _task(level: int, storage_options: dict[str, str], batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+@dataclass(frozen=True, slots=True)
+class _Run:
+    """What travels with the plan: what is the same for all tasks of a run, and how the checkpoint storage is opened."""
+
+    #: The encoded JobDispatch.
+    job: bytes
+    storage_options: dict[str, str] = field(default_factory=dict[str, str], repr=False)
+
+
+def _run(plan: EpochPlan) -> _Run:
+    return _Run(encode(plan.job), plan.storage_options)
+
+
+def _task(level: int, run: _Run, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """Run in a Spark task; imports the runtime there, so that the driver never loads it."""
     from penstock._engine.runtime.level import run_level
 
     close_at_exit()
     context = TaskContext.get()
     assert context is not None
-    dispatch = unpack_dispatch(context.getLocalProperty(_DISPATCHES), level)
-    yield from run_level(dispatch, context.partitionId(), batches, storage_options=storage_options)
+    dispatches = checked_dispatches(context.getLocalProperty(_DISPATCHES))
+    place = level, context.partitionId()
+    yield from run_level(run.job, dispatches, place, batches, storage_options=run.storage_options)
     spare_modules()
     for _ in batches:  # Spark keeps a Python worker for the next epoch only if its input was read to the end
         pass
 
 
-def _task_of_last_level(
-    level: int, storage_options: dict[str, str], batches: Iterator[pa.RecordBatch]
-) -> Iterator[pa.RecordBatch]:
+def _task_of_last_level(level: int, run: _Run, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """Run in a Spark task whose rows go to the driver."""
-    return answers(_task(level, storage_options, batches))
+    return answers(_task(level, run, batches))
 
 
 def _last_task(
-    run_id: str, storage_options: dict[str, str], meeting: Path, slots: int, batches: Iterator[pa.RecordBatch]
+    run_id: str, run: _Run, meeting: Path, slots: int, batches: Iterator[pa.RecordBatch]
 ) -> Iterator[pa.RecordBatch]:
-    """Run in the last Spark job of a run: let functions hear what there is to hear, then close all in this worker."""
-    return answers(_closing_rows(run_id, storage_options, meeting, slots, batches))
+    """Run in the last Spark job of a run: notify checkpoint listeners, then close all functions in this worker."""
+    return answers(_closing_rows(run_id, run, meeting, slots, batches))
 
 
 def _closing_rows(
-    run_id: str, storage_options: dict[str, str], meeting: Path, slots: int, batches: Iterator[pa.RecordBatch]
+    run_id: str, run: _Run, meeting: Path, slots: int, batches: Iterator[pa.RecordBatch]
 ) -> Iterator[pa.RecordBatch]:
     from penstock._engine.runtime.level import close_all, run_level
 
@@ -128,10 +136,10 @@ def _closing_rows(
     context = TaskContext.get()
     assert context is not None
     with with_others(meeting, context.partitionId(), slots):
-        packed = context.getLocalProperty(_DISPATCHES)
-        if packed:
-            dispatch = unpack_dispatch(packed, 0)
-            yield from run_level(dispatch, context.partitionId(), (), storage_options=storage_options)
+        dispatches = context.getLocalProperty(_DISPATCHES)
+        if dispatches:
+            place = 0, context.partitionId()
+            yield from run_level(run.job, dispatches, place, (), storage_options=run.storage_options)
         with patience():
             closed = close_all(run_id)
         yield closed
@@ -148,22 +156,22 @@ class SparkEpochRunner:
         self._runs = count(1)
         #: The job group of the running epoch, and the epoch.
         self._running: tuple[str, EpochPlan] | None = None
-        #: By the slots of its levels: the plan of the last epoch.
-        self._plans: dict[tuple[int, ...], DataFrame] = {}
+        #: By the slots of its levels, and what its tasks know of the run: the plan of the last epoch.
+        self._plans: dict[tuple[tuple[int, ...], bytes], DataFrame] = {}
         #: Whether workers may keep something of the job.
         self._keeps = False
 
     def run(self, plan: EpochPlan) -> EpochOutcome:
-        """Run one epoch to its end and return what its subtasks acknowledged."""
+        """Run one epoch to its end and return the acks of its subtasks."""
         self._keeps = True
         # A group of its own, and named before the look at the flag: then `cancel` meets one of the two.
         group = f"penstock-{id(self):x}-{next(self._runs)}"
         self._running = group, plan
         if self._cancelled.is_set():
-            self._cancelled.clear()  # a cancellation is for one epoch: after a restart the job goes on
+            self._cancelled.clear()  # a cancellation is for one epoch: after a restart the job continues
             raise EpochCancelledError(plan.checkpoint_id)
         context = self._spark.session.sparkContext
-        dispatches = pack_dispatches(plan)
+        dispatches = pack(plan)
         try:
             context.setJobGroup(group, f"epoch {plan.checkpoint_id}, attempt {plan.attempt}", interruptOnCancel=False)
             context.setLocalProperty(_DISPATCHES, dispatches)
@@ -189,25 +197,25 @@ class SparkEpochRunner:
         context._jsc.sc().cancelJobGroupAndFutureJobs(self._running[0] if self._running else "")
 
     def release(self, run_id: str) -> None:
-        """Close what is still open of a run, after its last epoch, unless that has done so; never raises."""
+        """Close the functions of a run that its last epoch has left open; never raises."""
         if not self._keeps:
             return
         context = self._spark.session.sparkContext
         try:
             context.setLocalProperty(_DISPATCHES, "")
             with closing_tasks(context, run_id):
-                _log(EpochOutcome.of_rows(self._close(run_id, {})).log)
+                _log(EpochOutcome.of_rows(self._close(run_id, _Run(b""))).log)
         except Exception:
             _logger.debug("Functions stay open until their workers end", exc_info=True)
 
     def _last_rows(self, plan: EpochPlan) -> list[tuple[int, bytes]]:
-        return self._close(plan.levels[0].run_id, plan.storage_options)
+        return self._close(plan.job.run_id, _run(plan))
 
-    def _close(self, run_id: str, storage_options: dict[str, str]) -> list[tuple[int, bytes]]:
+    def _close(self, run_id: str, run: _Run) -> list[tuple[int, bytes]]:
         """Run one task in each slot, all at the same time, so that Spark gives each another of the idle workers."""
         session, slots = self._spark.session, self._spark.slots
         with tempfile.TemporaryDirectory(prefix="penstock-release-") as meeting:
-            task = partial(_last_task, run_id, storage_options, Path(meeting), slots)
+            task = partial(_last_task, run_id, run, Path(meeting), slots)
             return list(collect(session.range(slots, numPartitions=slots).mapInArrow(task, _ANSWERS)))
 
     def progress(self) -> EpochProgress:
@@ -222,18 +230,18 @@ class SparkEpochRunner:
 
     def _frame(self, plan: EpochPlan) -> DataFrame:
         """Return the frame of an epoch, the same for all that have so many slots in each level."""
-        widths = plan.levels[0].widths
-        if widths not in self._plans:  # it is the first epoch, or subtasks have finished
-            self._plans = {widths: self._build(widths, plan.storage_options)}
+        shape = plan.levels[0].widths, encode(plan.job)
+        if shape not in self._plans:  # it is the first epoch, or subtasks have finished
+            self._plans = {shape: self._build(plan.levels[0].widths, _run(plan))}
         # The same frame again would find its shuffle files of last time and run half of its tasks; an alias is new.
-        return self._plans[widths].alias("epoch")
+        return self._plans[shape].alias("epoch")
 
-    def _build(self, widths: tuple[int, ...], storage_options: dict[str, str]) -> DataFrame:
+    def _build(self, widths: tuple[int, ...], run: _Run) -> DataFrame:
         frame, last = self._spark.session.range(widths[0], numPartitions=widths[0]), len(widths) - 1
         for level, width in enumerate(widths):
             if level > 0:
                 frame = frame.repartitionById(width, "slot")
-            task = partial(_task if level < last else _task_of_last_level, level, storage_options)
+            task = partial(_task if level < last else _task_of_last_level, level, run)
             frame = frame.mapInArrow(task, _SCHEMA if level < last else _ANSWERS)
         return frame
 
@@ -244,13 +252,13 @@ def _loss(error: Exception) -> EpochInfrastructureError | SparkGoneError:
         said = str(error)  # a Java exception asks the JVM for its words
     except Exception as unsaid:  # noqa: BLE001 - py4j raises many types on a JVM that is gone
         return SparkGoneError(str(unsaid))
-    if isinstance(error, ConnectionRefusedError):  # nobody listens where py4j has talked to the JVM
+    if isinstance(error, ConnectionRefusedError):  # no process listens at the JVM's port any more
         return SparkGoneError(said)
     return EpochInfrastructureError(words_of_spark(said))
 
 
 def words_of_spark(text: str) -> str:
-    """Return what Spark says of an error, without the stacks of the JVM behind it and py4j's line before it."""
+    """Return Spark's text of an error, without the JVM's stacks after it and py4j's line before it."""
     said, _, _ = text.partition("\n\tat ")
     first, line, rest = said.partition("\n: ")
     return (rest if line and first.startswith("An error occurred while calling") else said).strip()

@@ -1,6 +1,6 @@
-"""Which Spark an import of ``pyspark`` gets, and what on this machine stands in its way: checked before the JVM starts.
+"""Checks, before the JVM starts, which Spark an import of ``pyspark`` gets, and whether it can run on this machine.
 
-Called by the session. What cannot work raises; what is merely confusing is one line in the log.
+Called by the session. An unusable installation raises; a merely confusing one is a line in the log.
 """
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ def warn_of_second_pyspark(
     Args:
         package: The directory of the imported ``pyspark`` package.
         path: Where Python looks for modules; ``sys.path`` by default.
-        distributions: The names of what is installed, by default what is installed here.
+        distributions: The names of the installed distributions, by default those of this environment.
     """
     imported = package.resolve()
     found = [Path(entry) / "pyspark" for entry in (sys.path if path is None else path)]

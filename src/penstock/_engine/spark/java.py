@@ -31,7 +31,7 @@ log = logging.getLogger(__name__)
 
 #: The oldest Java of all Spark 4 releases.
 _OLDEST = 17
-#: What Spark's documentation names: 17 and 21, and from Spark 4.2 on 25.
+#: The versions in Spark's documentation: 17 and 21, and from Spark 4.2 on 25.
 _NEWEST_BEFORE_4_2, _NEWEST = 21, 25
 #: Java 25 before this update corrupts data that native code holds on to (JDK-8377811); Spark's documentation says so.
 _FIRST_SOUND_25 = (25, 0, 3)
@@ -128,7 +128,7 @@ def probe(java: Path) -> tuple[int, ...] | None:
 
 
 def user_cache(environ: Mapping[str, str] = os.environ) -> Path:
-    """Return the directory where this user's programs keep what they can make again."""
+    """Return the cache directory of this user."""
     if cache := environ.get("XDG_CACHE_HOME"):
         return Path(cache)
     return Path(environ.get("HOME") or "~").expanduser() / ".cache"

@@ -1,4 +1,4 @@
-"""The JVM of a Spark session of our own: started with its noise in a file, ended with its files gone.
+"""The JVM of a Spark session of our own: its output goes to a file, and its files are deleted at its end.
 
 Called by the session. The JVM runs below a keeper, in a process session of their own (decision 16). What it inherits
 from its environment is fixed here and put back at once, so the program's own environment is as it was.
@@ -56,7 +56,7 @@ appender.file.policies.size.type = SizeBasedTriggeringPolicy
 appender.file.policies.size.size = 20MB
 appender.file.strategy.type = DefaultRolloverStrategy
 appender.file.strategy.max = 1
-# Says at every start that there is no native Hadoop library, which nobody here needs.
+# It says at every start that there is no native Hadoop library, which is not needed here.
 logger.native.name = org.apache.hadoop.util.NativeCodeLoader
 logger.native.level = error
 """
@@ -77,7 +77,7 @@ class Jvm:
         archived: Whether it may use a class data archive, and make one where there is none.
 
     Raises:
-        SparkSetupError: A subclass says what on this machine stands in the way.
+        SparkSetupError: A subclass says what is wrong on this machine.
     """
 
     def __init__(self, conf: Mapping[str, str], log_level: str, local_dir: Path | None, *, archived: bool) -> None:
@@ -117,11 +117,11 @@ class Jvm:
 
     def end(self) -> None:
         """End the JVM and remove its files. Doing it twice does no harm."""
-        with contextlib.suppress(Exception):  # py4j raises many types on a JVM that is already gone
+        with contextlib.suppress(Exception):  # py4j raises many types if the JVM has already ended
             self.gateway.shutdown()
         if self._process is not None:
             if self._process.stdin:
-                self._process.stdin.close()  # keeper and JVM end by themselves then, also when it is we who were killed
+                self._process.stdin.close()  # keeper and JVM then end by themselves, also after this process was killed
             try:
                 self._process.wait(_END_TIMEOUT_S)
             except subprocess.TimeoutExpired:
@@ -142,7 +142,7 @@ class Jvm:
                 self._process.stdin.close()
 
     def _complete(self, conf: Mapping[str, str], log_level: str) -> SparkConf:
-        """Return the settings, completed with those that name files of this run."""
+        """Return the settings together with those that name files of this run."""
         run = self._run.path
         log4j = run / "log4j2.properties"
         log4j.write_text(_LOG4J.format(level=log_level.lower(), file=self.log_file))
@@ -170,7 +170,7 @@ class Jvm:
         return [f"-XX:DumpLoadedClassList={self._class_list}"]
 
     def _note_classes(self) -> None:
-        """Note what it takes to make the archive, as long as the JVM can be asked."""
+        """Note the data for making the archive, while the JVM is alive."""
         if self._archive is None or self._class_list is None:
             return
         system = cast("Any", self.gateway.jvm).java.lang.System
@@ -179,7 +179,7 @@ class Jvm:
 
     @property
     def _connection(self) -> Path:
-        """The file in which the JVM tells how to reach it."""
+        """The file in which the JVM writes its address."""
         return self._run.path / "gateway"
 
     def _start(self, home: Path) -> subprocess.Popen[bytes]:
@@ -209,7 +209,7 @@ class Jvm:
             reason = _telling_line(self.log_file) or f"it ended with code {process.returncode}"
             raise SparkLaunchError(reason, str(self.log_file))
         port, length = struct.unpack(">ii", (told := self._connection.read_bytes())[:8])
-        # PySpark's way to a JVM that is there already: spark-submit tells a program the same.
+        # PySpark's way to an existing JVM; spark-submit passes the same to a program.
         with _environment({"PYSPARK_GATEWAY_PORT": str(port), "PYSPARK_GATEWAY_SECRET": told[8 : 8 + length].decode()}):
             return launch_gateway()
 
@@ -251,7 +251,7 @@ def _check_machine() -> Path:
     """Return the home of the Spark to start.
 
     Raises:
-        SparkSetupError: Something stands in the way.
+        SparkSetupError: It cannot start on this machine.
     """
     package = Path(pyspark.__file__).parent
     home = installation.spark_home(package, pyspark.__version__)
@@ -274,7 +274,7 @@ def _telling_line(log_file: Path) -> str:
 
 
 def _appended(path: str, *entries: str) -> str:
-    """Return a search path with those entries appended that it lacks."""
+    """Return a search path with missing entries appended."""
     parts = [part for part in path.split(os.pathsep) if part]
     return os.pathsep.join([*parts, *(entry for entry in entries if entry not in parts)])
 

@@ -19,19 +19,19 @@ import subprocess
 import sys
 import time
 
-#: What the JVM gets to end by itself, and then its workers, where the driver lives; after its death they get nothing.
+#: The time that the JVM, and then its workers, get to end by themselves while the driver lives; after its death none.
 JVM_END_S, WORKERS_END_S = 10, 2
 #: A process that the driver has forked may hold the pipe open, so the driver is looked for, too; this often.
 _LOOK_S = 0.5
 _PAUSE_S = 0.02
-#: What a process is said to be that has ended and is not forgotten yet.
+#: The state of a process that has ended and is not reaped yet.
 _ENDED = "ZX"
 #: By these a machine or a control group is shut down: what becomes of the job, and then of Spark, is the driver's word.
 _IGNORED = (signal.SIGHUP, signal.SIGINT, signal.SIGTERM)
 
 
 def keep(driver: int, command: list[str]) -> int:
-    """Run the JVM for as long as it and the driver live, end what is left of both, and return the JVM's exit code.
+    """Run the JVM while it and the driver live, end the remaining processes, and return the JVM's exit code.
 
     Args:
         driver: The process id of the driver.

@@ -25,7 +25,7 @@ from penstock.errors import UnsupportedOperationError
 
 log = logging.getLogger(__name__)
 
-#: What every session that we plan in must have; may be set on a session that runs.
+#: The settings that every session needs, also set on a running session.
 SESSION_CONF = {
     # Levels are planned by us; replanning between them costs 150 ms an epoch.
     "spark.sql.adaptive.enabled": "false",
@@ -56,7 +56,7 @@ _LOCAL_CONF = {
 #: How often Spark tries a task before it gives up; other failures than lost workers never reach Spark.
 _TASK_ATTEMPTS = 4
 
-#: What that takes where the thread is not to be woken.
+#: The wait if the thread cannot be woken.
 _ACCUMULATORS_END_S = 2
 
 _lock = threading.Lock()
@@ -228,7 +228,7 @@ def _shares_process_group(context: SparkContext) -> bool:
 
 
 def unsuitable(conf: dict[str, str], master: str, python: str) -> list[str]:
-    """Return what is bad for jobs about a running session and can no longer be changed, each as a predicate.
+    """Return the unsuitable settings of a running session that can no longer be changed, each as a predicate.
 
     Args:
         conf: The settings of its SparkContext.

@@ -66,7 +66,7 @@ def ship(spark: SparkHandle, modules: Mapping[str, Path]) -> None:
 
 @cache
 def _folder() -> Path:
-    """Return a folder that lives as long as this process: executors fetch what is in there when they first need it."""
+    """Return a folder that lives as long as this process, from which executors fetch files at their first use."""
     folder = tempfile.mkdtemp(prefix="penstock-modules-")
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
     return Path(folder)

@@ -47,7 +47,7 @@ def closing_tasks(context: Any, run_id: str) -> Generator[None]:
 def patience() -> Generator[None]:
     """Interrupt in a task what takes too long to close; what a function does in C is not interrupted."""
     before = signal.signal(signal.SIGALRM, _interrupt)
-    signal.setitimer(signal.ITIMER_REAL, _PATIENCE_S, 1)  # those that are closed after that have one second each
+    signal.setitimer(signal.ITIMER_REAL, _PATIENCE_S, 1)  # later ones have one second each
     try:
         yield
     finally:

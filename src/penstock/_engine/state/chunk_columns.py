@@ -1,4 +1,4 @@
-"""A chunk: one operation on rows of one pane, in columns, and what its columns are in a file.
+"""A chunk: one operation on rows of one pane, in columns, and the encoding of its columns in a file.
 
 Values are pickled as one list per chunk: pickling them one by one costs several times as much. A column that says
 nothing takes no bytes: most chunks have keys and values alone.
@@ -76,6 +76,8 @@ class Chunk:
     subs: list[NormalKey | None] | None = None
     #: None where no row has one.
     stamps: list[int | None] | None = None
+    #: Since when the rows of the table expire, see `time_to_live`; None where they do not.
+    since: int | None = None
 
     def addresses(self) -> list[Address]:
         """Return where the rows stand in their pane."""

@@ -1,4 +1,4 @@
-"""What a keyed state is declared to hold, as the text that is stored beside it in checkpoints: ``value[int]``.
+"""The declared type of a keyed state, as the text that checkpoints store beside it: ``value[int]``.
 
 Types are told apart by what Python makes of them, for that is what is stored: every width of an integer is an ``int``,
 and the fields of a row may change. Where some part of a type is left open, so is all of it, and nothing is compared.

@@ -85,7 +85,7 @@ class LmdbEnvironment:
                 raise not_usable(self._path, error) from error
 
     def _resize(self, map_bytes: int) -> None:
-        # Somebody may have forgotten a reader in a failed epoch: let it fail rather than read what is not mapped.
+        # A failed epoch may have left a reader open: it must fail rather than read unmapped memory.
         for reader in list(self._readers):
             reader.abort()
         self._env.set_mapsize(map_bytes)
@@ -115,7 +115,7 @@ def open_environment(path: Path) -> LmdbEnvironment:
 
 
 def not_usable(path: Path, error: Exception) -> LocalStateError:
-    """Return what is to be said of a directory that the disk does not let be written."""
+    """Return the error about a directory that cannot be written."""
     reason = str(error)
     with contextlib.suppress(OSError):
         reason += f", and its disk has {shutil.disk_usage(path).free} bytes left"
@@ -145,7 +145,7 @@ def private_directory(path: Path) -> Path:
     """Make a directory that only this user can enter, and return its real path.
 
     Raises:
-        LocalStateError: It belongs to somebody else, is open to others, or is no local disk.
+        LocalStateError: It belongs to another user, is open to others, or is not on a local disk.
     """
     try:
         for directory in reversed([path, *path.parents]):

@@ -107,7 +107,7 @@ _State: TypeAlias = "OperatorListState | StoredBroadcastState"
 
 
 class OperatorStateBackend:
-    """All operator state of one subtask. A state that nobody asks for any more is kept as it was."""
+    """The operator state of one subtask; states that no function uses any more are kept unchanged."""
 
     def __init__(self) -> None:
         self._states: dict[str, tuple[StateMode, _State]] = {}

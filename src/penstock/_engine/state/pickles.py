@@ -42,7 +42,7 @@ def load(data: bytes) -> Any:
     """Return the value of a pickle that `dump` made."""
     try:
         return pickle.loads(data)
-    except AttributeError:  # a class of __main__ that is not there yet, or gone from its module
+    except AttributeError:  # a class that is not yet in __main__, or was removed from its module
         _publish_main_classes()
         return pickle.loads(data)
 

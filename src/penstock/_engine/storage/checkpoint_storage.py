@@ -39,7 +39,7 @@ class CheckpointStorage(ABC):
 
     @abstractmethod
     def read_range(self, path: str, start: int, length: int) -> bytes:
-        """Return a part of a file; raises CorruptCheckpointError when the file is gone or ends before."""
+        """Return a part of a file; raise CorruptCheckpointError if the file is missing or too short."""
 
     @abstractmethod
     def put(self, path: str, data: bytes) -> None:
@@ -47,7 +47,7 @@ class CheckpointStorage(ABC):
 
     @abstractmethod
     def put_if_absent(self, path: str, data: bytes) -> bool:
-        """Write a file unless there is one of that name, and tell whether this call wrote it.
+        """Write a file unless its name is taken; tell whether this call has written it.
 
         Of several calls for one path, in any processes, at most one ever returns True. After an error the outcome is
         unknown: the file may or may not have been written.
@@ -55,7 +55,7 @@ class CheckpointStorage(ABC):
 
     @abstractmethod
     def delete(self, paths: Iterable[str]) -> None:
-        """Delete files, in any order; those that are gone already are fine."""
+        """Delete files, in any order; missing ones are ignored."""
 
     @abstractmethod
     def names(self, directory: str) -> list[str]:
@@ -69,7 +69,7 @@ class CheckpointStorage(ABC):
         """Return the bytes of a file that has to be there.
 
         Raises:
-            CorruptCheckpointError: It is gone.
+            CorruptCheckpointError: It is missing.
         """
         data = self.find(path)
         if data is None:
@@ -80,7 +80,7 @@ class CheckpointStorage(ABC):
         """Write a file of another storage under a name here, durable on return; without its bytes where that can be.
 
         Raises:
-            CorruptCheckpointError: The file is gone.
+            CorruptCheckpointError: The file is missing.
         """
         self.put(name, source.read(path))
 

@@ -18,7 +18,7 @@ def copy_files(source: CheckpointStorage, target: CheckpointStorage, files: Iter
     """Copy files, each from its path in one storage to its name in the other; all of them are durable on return.
 
     Raises:
-        CorruptCheckpointError: A file is gone.
+        CorruptCheckpointError: A file is missing.
         CheckpointStorageError: A storage cannot be used. Files that were copied before stay.
     """
     waiting = list(files)
@@ -34,7 +34,7 @@ def copy_files(source: CheckpointStorage, target: CheckpointStorage, files: Iter
 
 
 class _Copying:
-    """What the threads of one copy share."""
+    """The shared state of the threads of one copy."""
 
     def __init__(self, source: CheckpointStorage, target: CheckpointStorage, files: Iterator[tuple[str, str]]) -> None:
         self._source = source

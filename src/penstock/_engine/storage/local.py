@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 _TEMPORARY: Final = ".tmp-"
 
 _COPY_BYTES: Final = 8 << 20
-#: What copy_file_range says between file systems, or on one that does not have it.
+#: The errors of copy_file_range between file systems, or on one without it.
 _NO_RANGES: Final = {errno.EXDEV, errno.ENOSYS, errno.EOPNOTSUPP, errno.ENOTSUP, errno.EINVAL, errno.EPERM}
 
 _REASONS: Final = {
@@ -63,7 +63,7 @@ class LocalStorage(CheckpointStorage):
                 return None
 
     def read_range(self, path: str, start: int, length: int) -> bytes:
-        """Return a part of a file; raises CorruptCheckpointError when the file is gone or ends before."""
+        """Return a part of a file; raise CorruptCheckpointError if the file is missing or too short."""
         with self._naming(path):
             try:
                 with (self._root / path).open("rb") as file:
@@ -80,12 +80,12 @@ class LocalStorage(CheckpointStorage):
         self._publish(path, _writer(data), os.replace)
 
     def put_if_absent(self, path: str, data: bytes) -> bool:
-        """Write a file unless there is one of that name, and tell whether this call wrote it."""
+        """Write a file unless its name is taken; tell whether this call has written it."""
         try:
             self._publish(path, _writer(data), os.link)
         except FileExistsError:
-            # The one who wrote it may have failed behind the link, and may be this process at its first try: who is
-            # told that the file is there takes it for durable.
+            # The writer may have failed after the link, and may be this process at its first try; a caller assumes that
+            # an existing file is durable.
             with self._naming(path):
                 _sync_directory((self._root / path).parent)
             return False
@@ -141,7 +141,7 @@ class LocalStorage(CheckpointStorage):
             return sorted(self._walk(directory), key=lambda file: file.path)
 
     def unfinished(self) -> list[StoredFile]:
-        """Return the temporary files, of which those of killed writers stay; others are gone in a moment."""
+        """Return the temporary files; those of killed writers stay, the others are renamed in a moment."""
         with self._naming(""):
             return sorted(self._walk("", temporary=True), key=lambda file: file.path)
 
@@ -226,7 +226,7 @@ def _copy_bytes(source: int, target: int) -> None:
 
 
 def _make_directories(directory: Path) -> None:
-    """Make a directory and those above it, each of them durable."""
+    """Make a durable directory, with its parents."""
     if not directory.parent.exists():
         _make_directories(directory.parent)
     directory.mkdir(exist_ok=True)

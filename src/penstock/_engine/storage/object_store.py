@@ -89,7 +89,7 @@ class ObjectStorage(CheckpointStorage):
                 raise
 
     def read_range(self, path: str, start: int, length: int) -> bytes:
-        """Return a part of a file; raises CorruptCheckpointError when the file is gone or ends before."""
+        """Return a part of a file; raise CorruptCheckpointError if the file is missing or too short."""
         if length == 0:
             return b""
         with self._naming(path):
@@ -113,7 +113,7 @@ class ObjectStorage(CheckpointStorage):
             obstore.put(self._store, path, data, max_concurrency=_PARTS_AT_ONCE)
 
     def put_if_absent(self, path: str, data: bytes) -> bool:
-        """Write a file unless there is one of that name, and tell whether this call wrote it."""
+        """Write a file unless its name is taken; tell whether this call has written it."""
         with self._naming(path):
             try:
                 obstore.put(self._store, path, data, mode="create")
@@ -144,7 +144,7 @@ class ObjectStorage(CheckpointStorage):
         return True
 
     def delete(self, paths: Iterable[str]) -> None:
-        """Delete files, in any order; those that are gone already are fine."""
+        """Delete files, in any order; missing ones are ignored."""
         listed = list(paths)
         for start in range(0, len(listed), _DELETED_AT_ONCE):
             some = listed[start : start + _DELETED_AT_ONCE]
@@ -195,7 +195,7 @@ class ObjectStorage(CheckpointStorage):
 
 
 def _bucket(url: str) -> str | None:
-    """Return the root of a bucket; None for URLs whose path alone tells where the bucket ends."""
+    """Return the root of a bucket; None for URLs in which only the path shows the end of the bucket's name."""
     parts = urlsplit(url)
     plain = parts.scheme in {"s3", "gs", "az", "adl", "abfs", "abfss"}
     return f"{parts.scheme}://{parts.netloc}" if plain else None

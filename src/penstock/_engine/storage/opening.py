@@ -66,8 +66,8 @@ def open_storage(url: str, options: Mapping[str, str] | None = None) -> Checkpoi
 
     Args:
         url: A local path, or a URL with the scheme file, s3, gs, az (and their longer names) or memory.
-        options: How the object store is reached: Flink's ``s3.…`` keys, or those of ``obstore`` such as ``aws_region``.
-            What they leave open, the environment says.
+        options: The options of the object store: Flink's ``s3.…`` keys, or keys of ``obstore`` such as ``aws_region``.
+            The environment supplies the others.
 
     Raises:
         CheckpointStorageError: There is no such kind of storage, or it cannot be set up.

@@ -26,7 +26,7 @@ _TIMEOUTS: Final[ClientConfig] = {"connect_timeout": "5s", "read_timeout": "30s"
 
 @dataclass(frozen=True, slots=True)
 class S3Access:
-    """What ``obstore`` is given with a URL."""
+    """The options of ``obstore`` for a URL."""
 
     config: dict[str, str] = field(default_factory=dict[str, str], repr=False)
     client: ClientConfig | None = None
@@ -50,8 +50,8 @@ def s3_access(url: str, options: Mapping[str, str], environ: Mapping[str, str] =
 
     Args:
         url: Of a directory in it.
-        options: Flink's ``s3.…`` keys; other keys are those of ``obstore``.
-        environ: What counts where they say nothing; credentials and region are found there by ``obstore`` itself.
+        options: Flink's ``s3.…`` keys, and keys of ``obstore``.
+        environ: The environment, for missing options; ``obstore`` itself finds credentials and region there.
 
     Raises:
         CheckpointStorageError: The options contradict each other, or the endpoint is no URL of a server.
@@ -86,7 +86,7 @@ def _server(url: str, endpoint: str) -> str:
 
 
 def _with_bucket(server: str, url: str) -> str:
-    """Return the address of a bucket that has a host name of its own."""
+    """Return the address of a bucket with its own host name."""
     scheme, _, host = server.partition("://")
     return f"{scheme}://{urlsplit(url).netloc}.{host}"
 

@@ -1,7 +1,7 @@
-"""Temporary directories of one process, of which others can tell when that process is dead.
+"""Temporary directories of one process, which others recognize as abandoned when that process is dead.
 
-The process holds a lock on a file in the directory for as long as it lives; the kernel lets go of it whatever ends it.
-It holds one on the directory itself, too: systemd-tmpfiles, which cleans temporary directories by age, passes over a
+The process holds a lock on a file in the directory while it lives; the kernel releases it however the process ends. It
+holds one on the directory itself, too: systemd-tmpfiles, which cleans temporary directories by age, passes over a
 directory on which there is a lock, with all that is below it.
 """
 
@@ -64,7 +64,7 @@ class ScratchDirectory:
 
 
 class DirectoryLock:
-    """A directory that is locked for as long as this process lives, or until it is let go.
+    """A directory that is locked while this process lives, or until it is released.
 
     Args:
         directory: The directory.

@@ -1,4 +1,4 @@
-"""What ``obstore`` says of a failed request, in a clause; its own text has the whole answer and its inner structure."""
+"""Summarizes the errors of ``obstore`` in a clause; their own text has the whole answer and its inner structure."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 _MISSING: Final = frozenset({"NoSuchKey", "BlobNotFound"})
 #: Where a machine in the cloud finds its credentials.
 _METADATA_SERVER: Final = "169.254.169.254"
-#: What the inner structure says, and what that means.
+#: Parts of the inner structure, and their meaning.
 _CAUSES: Final = (
     ("ConnectionRefused", "the connection is refused"),
     ("failed to lookup", "its name is not known"),

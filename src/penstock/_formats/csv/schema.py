@@ -1,4 +1,4 @@
-"""What a CSV file looks like."""
+"""The schema of a CSV file: its columns and its dialect."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class CsvColumn:
     Args:
         name: Its name.
         type_info: The type of its values.
-        separator: What stands between the elements of an array; None for single values.
+        separator: The separator of an array's elements; None for single values.
     """
 
     name: str
@@ -29,7 +29,7 @@ class CsvColumn:
 
 @dataclass(frozen=True, slots=True)
 class CsvDialect:
-    """The signs of a CSV file, and what its first lines are."""
+    """The special characters of a CSV file, and the meaning of its first lines."""
 
     column_separator: str = ","
     quote_char: str | None = '"'
@@ -141,7 +141,7 @@ class CsvSchemaBuilder:
         return self
 
     def set_column_separator(self, char: str) -> CsvSchemaBuilder:
-        """Set what stands between columns."""
+        """Set the separator of columns."""
         return self._set(column_separator=_one_sign("column separator", char))
 
     def set_escape_char(self, char: str) -> CsvSchemaBuilder:
@@ -180,7 +180,7 @@ class CsvSchemaBuilder:
         return self._set(line_separator=separator)
 
     def set_array_element_separator(self, separator: str) -> CsvSchemaBuilder:
-        """Set what stands between the elements of all array columns added so far."""
+        """Set the separator of elements in all array columns added so far."""
         self._columns = [
             replace(column, separator=separator) if column.separator is not None else column for column in self._columns
         ]

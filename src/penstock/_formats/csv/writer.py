@@ -52,7 +52,7 @@ class CsvEncoder(Encoder):
 
         Raises:
             RecordFieldError: It has a field that is no column.
-            RecordValueError: A value cannot be read back as it is.
+            RecordValueError: A value cannot be read back unchanged.
         """
         self.encode_all([element], stream)
 

@@ -1,4 +1,4 @@
-"""Tells of many values at once whether each is of its type as it stands; compiled once for each type.
+"""Checks many values at once for exactly matching their type, with a function that is compiled once for each type.
 
 Most records need no conversion, and to find that out is all that a declared type costs. For rows, tuples, lists and
 dicts the source of a function is written, with the checks of all parts in one expression, and compiled: a call for each
@@ -40,7 +40,7 @@ from penstock.common.types import Row, RowKind, bare_row, make_row
 Quick: TypeAlias = Callable[[list[Any]], "list[Any] | None"]
 """Takes records and returns them in their type; None where one by one has to be looked at."""
 
-#: What `msgspec` checks at once: exactly this type or None, and an int where a float is wanted.
+#: The checks of `msgspec`: exactly this type or None, and an int for a float.
 _CHECKED: Final[dict[BasicType, Any]] = {
     kind: list[Annotated[int, msgspec.Meta(ge=low, le=high)] | None] for kind, (low, high) in RANGES.items()
 } | {BasicType.BIG_INT: list[int | None], BasicType.DOUBLE: list[float | None], BasicType.BOOLEAN: list[bool | None]}
@@ -90,7 +90,7 @@ def quick_check(type_info: TypeInformation) -> Quick:
 
 
 def row_names(type_info: RowTypeInfo, convert: Converter) -> Callable[[Iterable[Any]], list[Any]]:
-    """Return what gives rows the names of their type, and leaves to a converter what is more than that."""
+    """Return a function that gives rows the names of their type, and leaves other conversions to a converter."""
     return _Source().rows(type_info, convert)
 
 
@@ -107,7 +107,7 @@ def _checked(wanted: Any) -> Quick:
 
 
 def _singles(records: list[Any]) -> list[Any] | None:
-    """Return floats rounded to 32 bits; those that are infinite, or become so, are left to the converter."""
+    """Return floats rounded to 32 bits; infinite ones, also after rounding, are left to the converter."""
     try:
         rounded = array("f", msgspec.convert(records, list[float])).tolist()
     except msgspec.ValidationError:
@@ -139,7 +139,7 @@ class _Source:
         self._count = 0
 
     def block(self, type_info: TypeInformation) -> Callable[[list[Any]], bool]:
-        """Return the function that tells whether all records are of the type."""
+        """Return the function that checks whether all records have the type."""
         value = self._new("value")
         body = self._check(type_info, value, "        ")
         holds = self._compile(

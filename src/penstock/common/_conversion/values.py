@@ -1,4 +1,4 @@
-"""What becomes of one value where a type is declared: itself, another value of the type, or an error.
+"""Converts a value to a declared type: to itself, to another value of the type, or to an error.
 
 The rules are those of PyFlink's coders, which encode a value and decode it again: an int declared as a double comes
 back as a float, a NumPy scalar as the number that it is, and a number beyond the range of its type not at all. Nothing
@@ -55,7 +55,7 @@ class TypeMismatchError(Exception):
 
     Args:
         reason: What is wrong with it, a clause without a full stop.
-        path: Where it stands in the record, such as ``.scores[2]``; empty for the record itself.
+        path: Its path in the record, such as ``.scores[2]``; empty for the record itself.
     """
 
     def __init__(self, reason: str, path: str = "") -> None:
@@ -241,7 +241,7 @@ def _is_no_time(value: Any) -> bool:
 
 
 def _plain(value: Any) -> Any:
-    """Return the number or truth value that a NumPy scalar stands for; anything else as it is."""
+    """Return the number or truth value of a NumPy scalar; anything else unchanged."""
     if value.__class__ in _NO_SCALARS:
         return value
     kind = getattr(getattr(value, "dtype", None), "kind", "")
@@ -270,7 +270,7 @@ def _not_none(convert: Converter | None) -> Converter | None:
 
 
 def _parts(converters: Iterable[Converter | None], values: Iterable[Any], step: Callable[[int], str]) -> list[Any]:
-    """Return the values of some fields, each in its type; `step` says where one of them stands."""
+    """Return the values of some fields, each in its type; `step` returns the path of one."""
     parts: list[Any] = []
     try:
         for convert, value in zip(converters, values, strict=True):

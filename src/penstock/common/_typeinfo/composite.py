@@ -152,7 +152,7 @@ class RowTypeInfo(TypeInformation):
         field_names: Their names; ``f0``, ``f1`` and so on when left out.
 
     Raises:
-        ValueError: There are more or fewer names than types, or a name stands twice.
+        ValueError: There are more or fewer names than types, or a duplicate name.
     """
 
     def __init__(self, field_types: list[TypeInformation], field_names: list[str] | None = None) -> None:

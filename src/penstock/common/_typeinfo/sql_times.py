@@ -105,7 +105,7 @@ class LocalTimeTypeInfo(TypeInformation):
     """
 
     class TimeType(Enum):
-        """What a value holds."""
+        """The kind of a value."""
 
         LOCAL_DATE = 0
         LOCAL_TIME = 1

@@ -13,7 +13,14 @@ from msgspec import UNSET
 
 from penstock._engine.coordinator.checkpoints.operator_state import visible_state
 from penstock._engine.coordinator.checkpoints.splits import left_by_writer, left_unread
-from penstock._engine.protocol.control import OperatorRestore, SubtaskDispatch
+from penstock._engine.protocol.control import (
+    ENDED,
+    UNHEARD,
+    ChannelStatus,
+    EdgeStatus,
+    OperatorRestore,
+    SubtaskDispatch,
+)
 from penstock._engine.protocol.metadata import (
     JobSnapshot,
     OperatorMetadata,
@@ -26,7 +33,7 @@ from penstock._engine.protocol.metadata import (
 )
 
 if TYPE_CHECKING:
-    from penstock._engine.coordinator.epochs.acceptance import Inputs, Subtask
+    from penstock._engine.coordinator.epochs.acceptance import Subtask
     from penstock._engine.graph.job_graph import JobEdge, JobGraph
     from penstock._engine.protocol.control import SubtaskAck
     from penstock._engine.protocol.state_handle import Lineage, StateHandle
@@ -121,7 +128,13 @@ def advance(
     changed = accumulators or {}
     for ack in acks:
         vertices[ack.vertex][ack.subtask] = VertexSubtaskState(
-            ack.watermark, ack.channels, ack.finished, ack.next_timer_ms, drain and ack.finished
+            ack.watermark,
+            ack.finished,
+            ack.next_timer_ms,
+            drain and ack.finished,
+            input_watermark=ack.input_watermark,
+            has_run=True,
+            outputs=ack.outputs,
         )
         for uid in snapshot.vertices[ack.vertex].operators:
             left = left_unread if uid in enumerators else left_by_writer if uid in writers else _nothing
@@ -201,7 +214,6 @@ def needs_snapshot(lineage: Lineage) -> bool:
 def dispatch(
     snapshot: JobSnapshot,
     subtask: Subtask,
-    inputs: Inputs,
     events: ReaderEvents,
     *,
     history: tuple[tuple[int, int], ...],
@@ -212,20 +224,13 @@ def dispatch(
     Args:
         snapshot: The state at the start of the epoch.
         subtask: The subtask.
-        inputs: Its channels.
         events: Returns the events for a source reader.
         history: Accepted (checkpoint id, token) pairs of this run.
         completed_checkpoint: The job's last checkpoint, 0 at a fresh start.
     """
     position, index = subtask
     vertex = snapshot.vertices[position]
-    channels = vertex.subtasks[index].channels
-    heard = {channel for channel, status in channels.items() if status.ended}
-    ending = [
-        channel
-        for channel, (sender, number) in inputs.items()
-        if channel not in heard and snapshot.vertices[sender].subtasks[number].finished
-    ]
+    state = vertex.subtasks[index]
     parts = {uid: snapshot.operators[uid].subtasks[index] for uid in vertex.operators}
     restores = {
         uid: OperatorRestore(
@@ -238,11 +243,26 @@ def dispatch(
         subtask=index,
         history=history,
         operators=restores,
-        channels=channels,
-        ending=tuple(ending),
+        input_watermark=state.input_watermark,
+        is_new=not state.has_run,
+        outputs=state.outputs,
         full_snapshot=any(needs_snapshot(part.lineage) for part in parts.values()),
         completed_checkpoint=completed_checkpoint,
     )
+
+
+def edge_statuses(snapshot: JobSnapshot, graph: JobGraph) -> dict[int, EdgeStatus]:
+    """Return where the channels of each edge stand that has said something, for the dispatch of the next epoch."""
+    known: dict[int, EdgeStatus] = {}
+    for edge in graph.edges:
+        senders = snapshot.vertices[edge.source].subtasks
+        if any(sender.finished or edge.id in sender.outputs for sender in senders):
+            known[edge.id] = EdgeStatus.of([_status(sender, edge.id) for sender in senders])
+    return known
+
+
+def _status(sender: VertexSubtaskState, edge: int) -> ChannelStatus:
+    return ENDED if sender.finished else sender.outputs.get(edge, UNHEARD)
 
 
 def notification(

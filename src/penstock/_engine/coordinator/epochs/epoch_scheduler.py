@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from penstock._engine.coordinator.life.stop import StopWithSavepoint
     from penstock._engine.coordinator.scheduler import JobLife
     from penstock._engine.coordinator.settings import JobSettings
-    from penstock._engine.protocol.control import SubtaskDispatch
+    from penstock._engine.protocol.control import EdgeStatus, SubtaskDispatch
     from penstock._engine.protocol.metadata import ChainEntry
 
 #: A void or lost epoch runs again at once, this often in a row; after that it is a failure of the job.
@@ -181,14 +181,17 @@ class EpochScheduler(Scheduler):
         self._stops = request.stop if request else StopMode.NO
         for_savepoint = self._requests.begun()
         dispatches = self._state.dispatches(self._completed, self._context.now.passed_ms, for_savepoint=for_savepoint)
-        self._context.emit(self._begun(dispatches, self._stops))
+        self._context.emit(self._begun(dispatches, self._state.inputs(), self._stops))
 
-    def _begun(self, dispatches: Mapping[Subtask, SubtaskDispatch], stop: StopMode) -> do.RunEpoch:
+    def _begun(
+        self, dispatches: Mapping[Subtask, SubtaskDispatch], inputs: Mapping[int, EdgeStatus], stop: StopMode
+    ) -> do.RunEpoch:
         context = self._context
         context.epoch_running = True
         self._rotation += 1
         self._watch.begin()
-        return do.RunEpoch(context.chain.next_id, self._attempt, context.job_attempt, self._rotation, stop, dispatches)
+        attempt, rotation = self._attempt, self._rotation
+        return do.RunEpoch(context.chain.next_id, attempt, context.job_attempt, rotation, stop, dispatches, inputs)
 
     @property
     def _completed(self) -> int:
@@ -345,6 +348,6 @@ class EpochScheduler(Scheduler):
         notifications = self._state.notifications(self._completed, going_on=False)
         if notifications:
             self._context.go(Phase.RELEASING)
-            self._context.emit(do.NotifyListeners(self._begun(notifications, StopMode.NO)))
+            self._context.emit(do.NotifyListeners(self._begun(notifications, {}, StopMode.NO)))
         else:
             self._life.leave()

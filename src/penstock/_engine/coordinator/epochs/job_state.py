@@ -13,6 +13,7 @@ from msgspec import UNSET
 from penstock._engine.coordinator.checkpoints.snapshots import (
     advance,
     dispatch,
+    edge_statuses,
     fresh_snapshot,
     map_handles,
     notification,
@@ -27,7 +28,7 @@ from penstock._engine.coordinator.instructions import AccumulatorUpdate, Operato
 from penstock._engine.coordinator.restore.reopening import at_and_behind
 from penstock._engine.gateway.progress import JobProgress
 from penstock._engine.graph.job_graph import OperatorKind
-from penstock._engine.protocol.control import StopMode
+from penstock._engine.protocol.control import HISTORY, StopMode
 from penstock._engine.protocol.metadata import late_records
 from penstock._engine.protocol.paths import shared_path
 
@@ -37,15 +38,12 @@ if TYPE_CHECKING:
     from penstock._engine.coordinator.epochs.topology import Topology
     from penstock._engine.coordinator.settings import JobSettings
     from penstock._engine.protocol.clocks import Moment
-    from penstock._engine.protocol.control import SubtaskAck, SubtaskDispatch
+    from penstock._engine.protocol.control import EdgeStatus, SubtaskAck, SubtaskDispatch
     from penstock._engine.protocol.metadata import GivenUp, JobSnapshot, OutstandingCommit, StoredAccumulator
     from penstock._engine.protocol.state_handle import StateHandle
 
 #: The limit in bytes of keyed state inside the metadata of one checkpoint.
 _MAX_INLINE: Final = 1 << 20
-#: The number of accepted attempts of a subtask that a dispatch names. A Python process that has not run the subtask for
-#: longer has kept nothing of it.
-_HISTORY: Final = 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,7 +148,6 @@ class JobState:
             part = dispatch(
                 self.snapshot,
                 subtask,
-                self._topology.inputs.get(subtask, {}),
                 events,
                 history=self._history.get(subtask, ()),
                 completed_checkpoint=completed_checkpoint,
@@ -162,6 +159,10 @@ class JobState:
             part = replace(part, full_snapshot=True, write_all=True) if self._write_all else part
             result[subtask] = replace(part, for_savepoint=True) if for_savepoint else part
         return result
+
+    def inputs(self) -> dict[int, EdgeStatus]:
+        """Return where the channels of each edge stand when the next epoch begins."""
+        return edge_statuses(self.snapshot, self._topology.graph)
 
     def notifications(self, completed_checkpoint: int, *, going_on: bool) -> dict[Subtask, SubtaskDispatch]:
         """Return the notifications of the last checkpoint for subtasks that run no epoch after it.
@@ -189,8 +190,8 @@ class JobState:
 
     def void_reason(self, checkpoint_id: int, acks: tuple[SubtaskAck, ...]) -> str | None:
         """Say why an epoch is void; return None if it counts."""
-        expected = {subtask: self._topology.inputs.get(subtask, {}) for subtask in unfinished(self.snapshot)}
-        return void_reason(checkpoint_id, acks, expected)
+        expected = dict.fromkeys(unfinished(self.snapshot))
+        return void_reason(checkpoint_id, acks, expected, self._topology.graph.edges)
 
     def accept(self, acks: tuple[SubtaskAck, ...], wall_ms: int, stop: StopMode) -> PendingCheckpoint:
         """Note an accepted epoch."""
@@ -253,7 +254,7 @@ class JobState:
         self._last = pending.acks
         for ack in pending.acks:
             subtask = (ack.vertex, ack.subtask)
-            self._history[subtask] = (*self._history.get(subtask, ())[1 - _HISTORY :], (checkpoint_id, ack.token))
+            self._history[subtask] = (*self._history.get(subtask, ())[1 - HISTORY :], (checkpoint_id, ack.token))
         self.progress = self._progress(pending, checkpoint_id)
 
     def contributions(self, acks: tuple[SubtaskAck, ...]) -> tuple[AccumulatorUpdate, ...]:

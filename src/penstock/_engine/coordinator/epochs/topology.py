@@ -6,25 +6,21 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from penstock._engine.graph.job_graph import OperatorKind
-from penstock._engine.protocol.rows import channel_number
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from penstock._engine.coordinator.epochs.acceptance import Inputs, Subtask
     from penstock._engine.graph.job_graph import JobGraph
     from penstock._engine.plan.levels import ExecutionPlan
 
 
 @dataclass(frozen=True, slots=True)
 class Topology:
-    """A job graph with its levels and channels."""
+    """A job graph with its levels."""
 
     graph: JobGraph
     #: By vertex.
     levels: Mapping[int, int]
-    #: By receiving subtask; subtasks without inputs may be left out.
-    inputs: Mapping[Subtask, Inputs]
 
     @property
     def sources(self) -> dict[str, int]:
@@ -46,13 +42,4 @@ class Topology:
 
 def topology_of(plan: ExecutionPlan) -> Topology:
     """Return the topology of a plan."""
-    inputs = {
-        (vertex.id, subtask): {
-            channel_number(edge.id, sender): (edge.source, sender)
-            for edge in plan.graph.inputs(vertex.id)
-            for sender in plan.senders(edge, subtask)
-        }
-        for vertex in plan.graph.vertices
-        for subtask in range(vertex.parallelism)
-    }
-    return Topology(plan.graph, dict(enumerate(plan.level_of)), inputs)
+    return Topology(plan.graph, dict(enumerate(plan.level_of)))

@@ -252,7 +252,7 @@ class JobStart:
         if self._settings.latest:
             return self._take_over()
         self.phase = StartPhase.COMPARING
-        return [FindLaterCheckpoint(path, entry, self._settings.job_name, self.job_id)]
+        return [FindLaterCheckpoint(path, entry, self._settings.job_name, self.job_id, self._settings.claim)]
 
     def later_checkpoint_found(self, found: LaterCheckpointFound) -> list[Instruction]:
         """Warn of output that will be published twice, then take the job over."""
@@ -326,7 +326,8 @@ class JobStart:
         if others:
             return self._list()
         self.phase = StartPhase.RECORDING_START
-        return [RecordStart(self._settings.job_name, self.job_id)]
+        claimed = () if self.chain is None else self.chain.claimed
+        return [RecordStart(self._settings.job_name, self.job_id, claimed)]
 
     def start_recorded(self, _: StartRecorded) -> list[Instruction]:
         """End the start."""

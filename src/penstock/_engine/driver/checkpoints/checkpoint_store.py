@@ -1,4 +1,4 @@
-"""Performs the instructions about checkpoint storage: the chain of entries, state files, and cleaning up."""
+"""Performs the instructions about the checkpoint directory: chain entries, state files, deletions."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final
 from penstock._engine.coordinator import events as ev
 from penstock._engine.coordinator.checkpoints.retention import ORPHAN_AGE_MS
 from penstock._engine.coordinator.checkpoints.snapshots import state_files
+from penstock._engine.driver.checkpoints.claimants import Claimant, check_claim, claim, claimant_of, has_ended
 from penstock._engine.driver.checkpoints.claimed_checkpoints import delete_claimed
 from penstock._engine.driver.checkpoints.start_order import record_start, started_jobs
 from penstock._engine.driver.failures import metadata_damage
@@ -29,6 +30,7 @@ from penstock._engine.protocol.paths import (
     is_job_directory,
     is_mark,
     metadata_path,
+    number_of_claim,
     shared_directory,
 )
 from penstock._engine.savepoints.chains import last_checkpoint, read_entry, readable_entry
@@ -55,13 +57,13 @@ _DAMAGED_MARK: Final = (
 
 
 class CheckpointStore:
-    """Reads and writes below one checkpoint directory.
+    """Reads and writes in one checkpoint directory.
 
     Args:
         storage: The directory.
-        options: Options to open other directories of the same kind with.
-        background: Runs what is not waited for.
-        clock: Tells the age of files.
+        options: The storage options for other directories of the same kind.
+        background: Runs deletions.
+        clock: The clock for the age of files.
     """
 
     def __init__(
@@ -73,7 +75,7 @@ class CheckpointStore:
         self._clock = clock
 
     def list_jobs(self, instruction: do.ListJobs) -> ev.Event:
-        """Look up the job of a name that was claimed last; all jobs by their newest readable entry without any."""
+        """Look up the last started job of a name; without a start order, list all jobs by their newest entries."""
         for job_id in started_jobs(self._storage, instruction.job_name):
             newest = self._newest(job_id)
             if newest.job_name == instruction.job_name if newest is not None else self._has_entries(job_id):
@@ -84,7 +86,16 @@ class CheckpointStore:
         return ev.JobsListed(tuple(jobs), nameless=tuple(map(self._storage.full_path, nameless)))
 
     def record_start(self, instruction: do.RecordStart) -> ev.Event:
-        """Write down which job of a name was claimed last."""
+        """Record which job of a name was started last.
+
+        Raises:
+            CheckpointClaimedError: Another job has claimed what this one was to own.
+        """
+        here = self._storage.full_path("")
+        for path in instruction.claimed:
+            storage, inner = self._locate(path)
+            job = Claimant(instruction.job_id, instruction.job_name, here, storage.full_path(inner))
+            claim(storage, inner, job, self._options)
         record_start(self._storage, instruction.job_name, instruction.job_id)
         return ev.StartRecorded()
 
@@ -92,7 +103,7 @@ class CheckpointStore:
         return any(METADATA in self._storage.names(checkpoint_path(job_id, number)) for number in self._ids(job_id))
 
     def read_mark(self, instruction: do.ReadMark) -> ev.Event:
-        """Read the mark of the directory; of several drivers that find none, all take that of the first to put one.
+        """Read the mark of the directory; if several drivers find none, all use the first one that is stored.
 
         Raises:
             CorruptCheckpointError: The file is damaged.
@@ -117,7 +128,7 @@ class CheckpointStore:
         return checkpoint_ids(self._storage.names(job_id))
 
     def list_entries(self, instruction: do.ListChainEntries) -> ev.Event:
-        """Look up the ids of a chain. A directory without metadata is no record: a driver died before its commit."""
+        """List the ids of a chain, without newest directories that have no metadata: their drivers died early."""
         job_id = instruction.job_id
         ids = self._ids(job_id)
         while ids and METADATA not in self._storage.names(checkpoint_path(job_id, ids[-1])):
@@ -142,10 +153,16 @@ class CheckpointStore:
         return ev.ChainEntryRead(entry, shown if entry is not None else storage.full_path(inner))
 
     def find_later(self, instruction: do.FindLaterCheckpoint) -> ev.Event:
-        """Look up the last checkpoint of a job, and who goes on; that it cannot be read keeps no job from its start."""
+        """Look up the last checkpoint of a job, and live jobs that continue from it; errors are only logged.
+
+        Raises:
+            CheckpointClaimedError: The job means to own what another one has claimed.
+        """
         entry = instruction.entry
+        if instruction.claims:
+            check_claim(*self._locate(instruction.path), instruction.job_id, self._options)
         path, others = instruction.path, tuple[str, ...]()
-        # A savepoint does not say where its job keeps checkpoints; it is looked for where this job keeps its own.
+        # A savepoint does not name the checkpoint directory of its job; this job's own one is searched.
         is_savepoint = entry.kind is ChainEntryKind.SAVEPOINT
         try:
             storage, inner = (self._storage, path) if is_savepoint else self._locate(path)
@@ -153,18 +170,27 @@ class CheckpointStore:
             last = last_checkpoint(storage, entry.job_id, entry.checkpoint_id)
             others = self._going_on(instruction, storage)
         except (PenstockError, OSError) as error:
-            _log.debug("What job %s has completed behind %s is not known: %s", entry.job_id, instruction.path, error)
+            _log.debug(
+                "The checkpoints that job %s has completed after %s are unknown: %s",
+                entry.job_id,
+                instruction.path,
+                error,
+            )
             last = None
         return ev.LaterCheckpointFound(last, path, others)
 
     def _going_on(self, start: do.FindLaterCheckpoint, storage: CheckpointStorage) -> tuple[str, ...]:
-        """Return jobs that have not ended: that of a checkpoint, and those of the same name that began with it."""
+        """Return live jobs: the job of a checkpoint, and jobs of the same name that have started from it."""
         own = start.job_id
-        # A savepoint was made to start from; its job goes on with what is its own.
+        # A savepoint was made for others to start from; its job continues with its own checkpoints.
         first = [start.entry.job_id] if start.entry.kind is not ChainEntryKind.SAVEPOINT else []
         jobs = [job for job in first if job != own and self._goes_on(storage, job)]
+        holder, inner = self._locate(start.path)
+        claimant = claimant_of(holder, inner, holder.names(inner))
+        if claimant is not None and claimant.job_id not in {own, *jobs} and not has_ended(claimant, self._options):
+            jobs.append(claimant.job_id)
         for job in started_jobs(self._storage, start.job_name):
-            newest = None if job in {own, *first} else self._newest(job)
+            newest = None if job in {own, *first, *jobs} else self._newest(job)
             if newest is None or newest.is_terminal:
                 continue
             begun = readable_entry(self._storage, checkpoint_path(job, newest.begins))
@@ -180,13 +206,13 @@ class CheckpointStore:
         return False
 
     def _locate(self, path: str) -> tuple[CheckpointStorage, str]:
-        """Return the checkpoint directory that a checkpoint is in, and its path there."""
+        """Return the checkpoint directory of a checkpoint, and its path in there."""
         if "://" not in path and not Path(path).is_absolute():
             return self._storage, path
         for root in (self._storage.full_path(""), self._storage.url):
             if path.startswith(f"{root.rstrip('/')}/"):
                 return self._storage, path[len(root.rstrip("/")) + 1 :]
-        if "://" not in path and self._storage.url.startswith("file:"):  # the same place may be spelt by way of links
+        if "://" not in path and self._storage.url.startswith("file:"):  # a path with links may name the same place
             place, root = Path(path).resolve(), Path(self._storage.full_path("")).resolve()
             if place.is_relative_to(root):
                 return self._storage, place.relative_to(root).as_posix()
@@ -195,7 +221,7 @@ class CheckpointStore:
         return open_storage(root or "/", self._options), "/".join(filter(None, (job, name)))
 
     def put_entry(self, instruction: do.PutChainEntry) -> ev.Event:
-        """Put an entry unless its id is taken; the commit point of an epoch."""
+        """Put an entry unless its id is taken; for a checkpoint this is the commit point."""
         entry = instruction.entry
         path = metadata_path(entry.job_id, entry.checkpoint_id)
         try:
@@ -207,19 +233,19 @@ class CheckpointStore:
         return ev.ChainEntryTaken(existing)
 
     def copy_state(self, instruction: do.CopyState) -> ev.Event:
-        """Copy state files of another job or directory into this one."""
+        """Copy state files of another job or directory into this job's."""
         source, _ = self._locate(instruction.checkpoint)
         copy_files(source, self._storage, instruction.files)
         return ev.StateCopied()
 
     def store_state(self, instruction: do.StoreState) -> ev.Event:
-        """Write small state to files."""
+        """Write state to files."""
         for path, data in instruction.files:
             self._storage.put(path, data)
         return ev.StateStored()
 
     def delete(self, instruction: do.DeleteFiles) -> None:
-        """Delete checkpoints, and then the files that only they named."""
+        """Delete checkpoints, and then the files that no other checkpoint names."""
         garbage, job_id = instruction.garbage, instruction.job_id
         entries = [metadata_path(job_id, number) for number in garbage.checkpoints]
 
@@ -233,7 +259,7 @@ class CheckpointStore:
         self._in_background(delete)
 
     def sweep_orphans(self, instruction: do.SweepOrphans) -> None:
-        """Delete what drivers and attempts before left behind."""
+        """Delete files that earlier drivers and attempts left behind."""
 
         def sweep() -> None:
             for orphans in self._orphans(instruction):
@@ -242,12 +268,13 @@ class CheckpointStore:
         self._in_background(sweep)
 
     def _orphans(self, instruction: do.SweepOrphans) -> tuple[Sequence[str], Sequence[str]]:
-        """Return the entries to delete, and what goes when they are gone."""
+        """Return the checkpoints to delete, and the files to delete after them."""
         job_id, begins, before = instruction.job_id, instruction.begins, instruction.before
         unneeded = [number for number in self._ids(job_id) if begins <= number < before]
         unneeded = [number for number in unneeded if number not in instruction.checkpoints]
         entries = [metadata_path(job_id, number) for number in unneeded if self._is_checkpoint(job_id, number)]
-        oldest_ms = self._clock.now().now_ms - ORPHAN_AGE_MS  # as files have theirs
+        entries += [file for number in unneeded for file in self._claims_alone(checkpoint_path(job_id, number))]
+        oldest_ms = self._clock.now().now_ms - ORPHAN_AGE_MS  # files have times of day
         files = [
             file.path
             for file in self._storage.files(shared_directory(job_id))
@@ -258,7 +285,7 @@ class CheckpointStore:
         return entries, files
 
     def _without_those_of_others(self, job_id: str, begins: int, garbage: Garbage) -> Sequence[str]:
-        """Return the files that no checkpoint of others names; no older ones where one of these is damaged."""
+        """Return the files that no checkpoint of another owner names; if one of those is damaged, no older files."""
         older = [file for file in garbage.files if (checkpoint_of(file) or 0) < begins]
         if not older:
             return garbage.files
@@ -276,13 +303,18 @@ class CheckpointStore:
         return [file for file in garbage.files if file not in needed]
 
     def _is_checkpoint(self, job_id: str, checkpoint_id: int) -> bool:
-        """Tell a checkpoint from the entries that stay for good; a damaged one stays, too, to be looked at."""
+        """Tell whether an entry is a readable checkpoint, as only these may be deleted."""
         path = metadata_path(job_id, checkpoint_id)
         try:
             data = self._storage.find(path)
             return data is not None and decode_chain_entry(data, path).kind is ChainEntryKind.CHECKPOINT
         except CorruptCheckpointError:
             return False
+
+    def _claims_alone(self, path: str) -> list[str]:
+        """Return the claims of a checkpoint that has been deleted."""
+        names = self._storage.names(path)
+        return [] if METADATA in names else [f"{path}/{name}" for name in names if number_of_claim(name)]
 
     def _in_background(self, work: Callable[[], None]) -> None:
         def run() -> None:
@@ -295,7 +327,7 @@ class CheckpointStore:
 
 
 def _as_seen_from_elsewhere(parent: ParentCheckpoint, job_id: str, storage: CheckpointStorage) -> ParentCheckpoint:
-    """Return the parent of an entry of another directory, whose own checkpoints are named without it."""
+    """Return the parent of another directory's entry, with a path that is valid in this directory."""
     if parent.path != checkpoint_path(job_id, parent.checkpoint_id):
         return parent
     return replace(parent, path=storage.full_path(parent.path))

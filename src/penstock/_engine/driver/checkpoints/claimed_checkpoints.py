@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from penstock._engine.coordinator.checkpoints.snapshots import state_files
 from penstock._engine.protocol.metadata import ChainEntryKind, encode_chain_entry
-from penstock._engine.protocol.paths import METADATA, checkpoint_ids, checkpoint_path, metadata_path
+from penstock._engine.protocol.paths import METADATA, checkpoint_ids, checkpoint_path, metadata_path, number_of_claim
 from penstock._engine.savepoints.chains import readable_entry
 from penstock._engine.savepoints.disposal import belongs
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def delete_claimed(storage: CheckpointStorage, path: str, owner: str) -> None:
-    """Delete a checkpoint of another job, or a savepoint: first its metadata, so that what is left is never restored.
+    """Delete a checkpoint of another job, or a savepoint: its metadata first, so that the rest is never restored.
 
     Args:
         storage: The directory that it is in.
@@ -25,7 +25,7 @@ def delete_claimed(storage: CheckpointStorage, path: str, owner: str) -> None:
         owner: The id of the job that has claimed it.
     """
     entry = readable_entry(storage, path)
-    if entry is None:  # it has gone already, or is damaged: then a person may want to look at it
+    if entry is None:  # deleted already, or damaged and left for inspection
         return
     if entry.kind is ChainEntryKind.SAVEPOINT:
         own = [file.path for file in storage.files(path) if belongs(file.path.removeprefix(f"{path}/"), entry)]
@@ -35,11 +35,11 @@ def delete_claimed(storage: CheckpointStorage, path: str, owner: str) -> None:
     files = _files_of_its_own(storage, entry)
     _close_chain(storage, entry, owner)
     storage.delete([f"{path}/{METADATA}"])
-    storage.delete(files)
+    storage.delete([*files, *(f"{path}/{name}" for name in storage.names(path) if number_of_claim(name))])
 
 
 def _files_of_its_own(storage: CheckpointStorage, entry: ChainEntry) -> list[str]:
-    """Return the files that no other checkpoint of its job names; none where that cannot be told."""
+    """Return the files that no other checkpoint of its job names; none if that is uncertain."""
     others = [number for number in checkpoint_ids(storage.names(entry.job_id)) if number != entry.checkpoint_id]
     needed: set[str] = set()
     for number in others:
@@ -51,7 +51,7 @@ def _files_of_its_own(storage: CheckpointStorage, entry: ChainEntry) -> list[str
 
 
 def _close_chain(storage: CheckpointStorage, entry: ChainEntry, owner: str) -> None:
-    """Let no driver of the other job take the id again that goes with its newest entry."""
+    """Put a terminal entry after the other job's newest one, so that none of its drivers takes the same id again."""
     if entry.checkpoint_id != max(checkpoint_ids(storage.names(entry.job_id))):
         return
     last = replace(

@@ -1,4 +1,4 @@
-"""What is asked of a job from any thread, a checkpoint, a savepoint or a stop: taken up, and answered by the loop."""
+"""Accepts requests for checkpoints, savepoints and stops from any thread; the main loop answers them."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ if TYPE_CHECKING:
 
 
 class ClientRequests:
-    """The requests to one job that are not answered yet.
+    """The open requests to one job.
 
     Args:
-        default: The directory of savepoints that are asked for without one; None where it is not configured.
-        savepoints: Looks whether a directory can be written to.
-        mailbox: Takes the requests.
-        background: Runs that look.
+        default: The directory of savepoints if a request names none; None if it is not configured.
+        savepoints: Checks whether a directory is writable.
+        mailbox: Passes the requests to the loop.
+        background: Runs that check.
     """
 
     def __init__(
@@ -45,23 +45,25 @@ class ClientRequests:
         self._checkpoints: dict[int, Future[int]] = {}
         self._asked: dict[int, tuple[SavepointRequest, Future[str]]] = {}
         self._lock = threading.RLock()
-        #: Stops in the order in which they were asked for, each until its directory was looked at; then what came of
-        #: that is there, too: None where it can be written to.
+        #: Stops in the order of their requests, each until its directory is checked; and below the results of these
+        #: checks: None for a writable directory.
         self._line: deque[SavepointRequest] = deque()
         self._looked_at: dict[int, Exception | None] = {}
-        #: Stops that succeeded: told when the job's status says so, too.
+        #: Answers to successful stops, which wait until the job's status shows the end.
         self._stopped: list[Callable[[], None]] = []
         self._over: str | None = None
+        #: The savepoints that were made.
+        self.made: list[str] = []
 
     # --------------------------------------------------------------------------------------------------- checkpoints
 
     def checkpoint(self) -> Future[int]:
-        """Ask for a checkpoint, from any thread; the future has its id, or a CheckpointRequestError."""
+        """Request a checkpoint, from any thread; the future has its id, or a CheckpointRequestError."""
         request_id, future = next(self._ids), Future[int]()
         self._checkpoints[request_id] = future
         if self._over is None:
             self._mailbox.post(ev.CheckpointRequested(request_id))
-        if self._over is not None:  # it may have ended since
+        if self._over is not None:  # the job may have ended meanwhile
             self._fail_checkpoint(request_id, CheckpointRequestError(self._over))
         return future
 
@@ -81,20 +83,26 @@ class ClientRequests:
 
     @property
     def stopping(self) -> tuple[str, Future[str]] | None:
-        """The stop that was asked for first and is not answered: its savepoint's path, and its future."""
+        """The first unanswered stop: its savepoint's path, and its future."""
         asked = list(self._asked.values())
         return next(((request.path, future) for request, future in asked if request.stop is not StopMode.NO), None)
 
     def savepoint(
-        self, job_id: str, directory: str | None, stop: StopMode, timeout_ms: int | None = None
+        self,
+        job_id: str,
+        directory: str | None,
+        stop: StopMode,
+        timeout_ms: int | None = None,
+        no_links_below: str | None = None,
     ) -> Future[str]:
-        """Ask for a savepoint, from any thread; the future has its path, or a SavepointError.
+        """Request a savepoint, from any thread; the future has its path, or a SavepointError.
 
         Args:
             job_id: The job.
-            directory: Where its directory is to be made; the default when left out.
-            stop: Whether, and how, the job stops with it.
+            directory: The parent of its directory; the default one if left out.
+            stop: Whether and how the job stops with it.
             timeout_ms: Milliseconds after which a job that has not stopped is cancelled.
+            no_links_below: No part of the directory behind this one may be a link; None lets all of them be.
         """
         future: Future[str] = Future()
         place = directory or self.default
@@ -116,15 +124,15 @@ class ClientRequests:
         if stop is not StopMode.NO:
             with self._lock:
                 self._line.append(request)
-        self._background.run(lambda: self._begin(request))
+        self._background.run(lambda: self._begin(request, no_links_below))
         return future
 
-    def _begin(self, request: SavepointRequest) -> None:
-        """Find out whether the directory can be written to, before the job does anything for it."""
+    def _begin(self, request: SavepointRequest, no_links_below: str | None) -> None:
+        """Check that the directory is writable, before the job does anything for the request."""
         refusal: Exception | None = None
         try:
-            self._savepoints.probe(request.path)
-        except Exception as error:  # noqa: BLE001 - whatever the store raises, the job goes on
+            self._savepoints.probe(request.path, no_links_below)
+        except Exception as error:  # noqa: BLE001 - whatever the store raises, the job continues
             refusal = error
         with self._lock:
             self._looked_at[request.id] = refusal
@@ -148,12 +156,12 @@ class ClientRequests:
         if instruction.error is not None:
             future.set_exception(instruction.error)
         elif request.stop is StopMode.NO:
-            future.set_result(request.path)
+            self._succeed(request.path, future)
         else:
-            self._stopped.append(lambda: future.set_result(request.path))
+            self._stopped.append(lambda: self._succeed(request.path, future))
 
     def end(self, status: str) -> None:
-        """Answer all that is left when the job has ended."""
+        """Answer all open requests after the end of the job."""
         self._over = f"the job is {status}"
         for request_id in list(self._checkpoints):
             self._fail_checkpoint(request_id, CheckpointRequestError(self._over))
@@ -162,10 +170,14 @@ class ClientRequests:
         for request, future in list(self._asked.values()):
             if request.path in self._savepoints.copied:
                 self._asked.pop(request.id)
-                future.set_result(request.path)
+                self._succeed(request.path, future)
             else:
                 self._fail(request, self._over)
                 self._savepoints.abandon(request.path)
+
+    def _succeed(self, path: str, future: Future[str]) -> None:
+        self.made.append(path)
+        future.set_result(path)
 
     def _fail(self, request: SavepointRequest, reason: str) -> None:
         _, future = self._asked.pop(request.id, (None, None))

@@ -1,4 +1,4 @@
-"""Fills the directories of savepoints in the background, and empties those that are not to be."""
+"""Fills the directories of savepoints in the background, and deletes those of abandoned savepoints."""
 
 from __future__ import annotations
 
@@ -11,11 +11,13 @@ from penstock._engine.coordinator import events as ev
 from penstock._engine.protocol.metadata import decode_chain_entry, encode_chain_entry
 from penstock._engine.protocol.paths import METADATA, STAGED_METADATA
 from penstock._engine.storage.copying import copy_files
+from penstock._engine.storage.new_directory import check_no_links, first_missing, remove_empty
 from penstock._engine.storage.opening import above, open_storage
 from penstock.errors import CheckpointStorageError, PenstockError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from pathlib import Path
 
     from penstock._engine.coordinator import instructions as do
     from penstock._engine.driver.background import BackgroundExecutor
@@ -29,8 +31,8 @@ class SavepointFiles:
 
     Args:
         storage: The checkpoint directory.
-        options: How object stores are reached.
-        mailbox: Takes outcomes.
+        options: The options of object stores.
+        mailbox: Passes outcomes to the loop.
         background: Copies files.
     """
 
@@ -42,30 +44,42 @@ class SavepointFiles:
         self._mailbox = mailbox
         self._background = background
         self._lock = threading.Lock()
-        #: The directories that are being written to, and those of them that are to be discarded after that.
+        #: The directories that are being written to, and below those of them that are discarded afterwards.
         self._writing: set[str] = set()
         self._unwanted: set[str] = set()
-        #: Those that are complete, of a job that goes on.
+        #: The complete savepoints of a job that continues.
         self.copied: set[str] = set()
+        #: For each, the topmost directory that was made for it.
+        self._new: dict[str, Path] = {}
 
-    def probe(self, path: str) -> None:
-        """Find out whether a directory can be written to.
+    def probe(self, path: str, no_links_below: str | None = None) -> None:
+        """Find out whether a directory can be made and written to.
+
+        Args:
+            path: The directory.
+            no_links_below: No part of it behind this one may be a link; None lets all of them be.
 
         Raises:
-            CheckpointStorageError: It cannot.
+            CheckpointStorageError: It is not.
         """
+        if (top := first_missing(path)) is not None:
+            self._new[path] = top
+        if no_links_below is not None:
+            check_no_links(path, no_links_below)
         open_storage(path, self._options).probe()
+        if no_links_below is not None:  # one may have been put there in between
+            check_no_links(path, no_links_below)
 
     def write(self, instruction: do.WriteSavepoint) -> None:
         """Fill a directory in the background."""
         self._in_background(instruction.path, lambda: self._fill(instruction))
 
     def complete(self, instruction: do.CompleteSavepoint) -> None:
-        """Give the entry of a staged savepoint its name in the background."""
+        """Name the entry of a staged savepoint in the background."""
         self._in_background(instruction.path, lambda: self._complete(instruction))
 
     def discard(self, instruction: do.DiscardSavepoint) -> None:
-        """Delete in the background what there is of a savepoint."""
+        """Delete the files of a savepoint in the background."""
         self._background.run(lambda: self.abandon(instruction.path))
 
     def _in_background(self, path: str, work: Callable[[], None]) -> None:
@@ -85,7 +99,7 @@ class SavepointFiles:
         self._background.run(run)
 
     def _has_ended_with(self, path: str) -> bool:
-        """Note that a directory is being written to no more, and tell whether it is to be discarded."""
+        """Note the end of writing to a directory, and tell whether it is to be discarded."""
         with self._lock:
             self._writing.discard(path)
             is_unwanted = path in self._unwanted
@@ -119,7 +133,7 @@ class SavepointFiles:
 
     @staticmethod
     def _check_same(target: CheckpointStorage, entry: ChainEntry) -> None:
-        """Accept what an earlier try has left; raises CheckpointStorageError where it is something else."""
+        """Accept the files of an earlier try; raise CheckpointStorageError for other files."""
         found = decode_chain_entry(target.read(METADATA), target.full_path(METADATA))
         if (found.job_id, found.checkpoint_id) != (entry.job_id, entry.checkpoint_id):
             raise CheckpointStorageError(
@@ -128,15 +142,17 @@ class SavepointFiles:
 
     def _discard(self, path: str) -> None:
         root, name = above(path)
-        with contextlib.suppress(
-            PenstockError
-        ):  # what cannot be deleted is no savepoint, and `penstock clean` finds it
+        with contextlib.suppress(PenstockError):  # the rest is no savepoint, and `penstock clean` finds it
             storage = open_storage(root or "/", self._options)
-            storage.delete([f"{name}/{METADATA}"])  # first: it may have been written although the store said no
+            storage.delete(
+                [f"{name}/{METADATA}"]
+            )  # first: the store may have written it although it answered with an error
             storage.delete([file.path for file in storage.files(name)])
+        if (top := self._new.pop(path, None)) is not None:
+            remove_empty(top)
 
     def abandon(self, path: str) -> None:
-        """Delete what there is of a savepoint, as soon as it is written to no more."""
+        """Delete the files of a savepoint, once nothing writes to it any more."""
         with self._lock:
             if path in self._writing:
                 self._unwanted.add(path)
@@ -145,7 +161,7 @@ class SavepointFiles:
 
 
 def _is_same_state(staged: bytes, entry: ChainEntry) -> bool:
-    """Tell whether a staged entry holds what one is to hold; commits may have been done since it was written."""
+    """Tell whether a staged entry has the same state; commits may have been done since it was written."""
     found = decode_chain_entry(staged, STAGED_METADATA)
     return (found.job_id, found.checkpoint_id) == (entry.job_id, entry.checkpoint_id) and (
         found.snapshot is not None and entry.snapshot is not None and _state(found.snapshot) == _state(entry.snapshot)
@@ -153,6 +169,6 @@ def _is_same_state(staged: bytes, entry: ChainEntry) -> bool:
 
 
 def _state(snapshot: JobSnapshot) -> JobSnapshot:
-    """Return a state without what may differ from one try to the next: outstanding commits, and names for people."""
+    """Return a state without outstanding commits and display names, which may differ between tries."""
     operators = {uid: replace(operator, name="") for uid, operator in snapshot.operators.items()}
     return replace(snapshot, operators=operators, outstanding=())

@@ -1,8 +1,8 @@
-"""The order in which the jobs of a name were claimed: ``latest`` goes by it, and by no clock.
+"""The order in which the jobs of a name were started: ``latest`` uses it, and no clock.
 
-Below the checkpoint directory each name has its own list, in which a driver that has claimed a job puts the next
-number. A number is put where it is absent, so of two drivers one is the later. The list is no lock: it is written
-behind the claim, and a driver that was killed between the two has done nothing that another could go on from.
+In the checkpoint directory each name has its own list, to which a driver adds the next number after its takeover. The
+number is put if it is absent, so one of two drivers is later. The list is no lock: a driver that is killed between the
+takeover and the list has done nothing that another could continue from.
 """
 
 from __future__ import annotations
@@ -17,16 +17,16 @@ if TYPE_CHECKING:
 
     from penstock._engine.storage.checkpoint_storage import CheckpointStorage
 
-#: Claims that stay in a list: where the last jobs were removed by hand, the one before them is found.
+#: The number of starts that stay in a list: if the last jobs were deleted by hand, the one before them is found.
 _KEPT: Final = 16
 _DAMAGED: Final = (
-    "it does not begin with the id of the job that was claimed last. Delete {}, and the job is found by the times of "
+    "it does not begin with the id of the job that was started last. Delete {}, and the job is found by the times of "
     "checkpoints"
 )
 
 
 def record_start(storage: CheckpointStorage, job_name: str, job_id: str) -> None:
-    """Write down that a job was claimed now, behind all claims of its name that are there.
+    """Record the start of a job, after all earlier starts of its name.
 
     Args:
         storage: The checkpoint directory.
@@ -44,7 +44,7 @@ def record_start(storage: CheckpointStorage, job_name: str, job_id: str) -> None
 
 
 def started_jobs(storage: CheckpointStorage, job_name: str) -> Iterator[str]:
-    """Iterate the ids of the jobs of a name, the one that was claimed last first.
+    """Iterate over the ids of the jobs of a name, the last started first.
 
     Raises:
         CorruptCheckpointError: A file of the list is damaged.
@@ -59,7 +59,7 @@ def _numbers(storage: CheckpointStorage, directory: str) -> list[int]:
 
 
 def _job(storage: CheckpointStorage, directory: str, number: int) -> str | None:
-    """Return the job of a claim; None where that was removed by a later one meanwhile."""
+    """Return the job of a number in the list; None if a later start has deleted it meanwhile."""
     data = storage.find(f"{directory}/{number}")
     if data is None:
         return None

@@ -31,11 +31,11 @@ class JobHandle:
         self.client: JobClient = DriverJobClient(driver)
 
     def results(self, uid: str) -> Iterator[Any]:
-        """Yield the records of a collecting operator, each epoch's after its checkpoint has completed.
+        """Yield the records of a collecting operator; those of an epoch appear once its checkpoint has completed.
 
         Raises:
-            JobExecutionError: The job has failed; raised after the records that came before.
-            JobCancelledError: It was cancelled.
+            JobExecutionError: The job has failed; raised after the earlier records.
+            JobCancelledError: The job was cancelled.
         """
         while True:
             with ending_on_signals(self._driver):  # only while waiting: between two records the program has Ctrl-C
@@ -56,11 +56,11 @@ class DriverJobClient(JobClient):
         return JobID(self._driver.job_id)
 
     def get_job_status(self) -> CompletableFuture[JobStatus]:
-        """Ask where the job stands."""
+        """Return the status of the job."""
         return CompletableFuture.completed(self._driver.status)
 
     def cancel(self) -> CompletableFuture[None]:
-        """Ask for the job to be cancelled; the answer comes when it has ended, however it has."""
+        """Cancel the job; the future completes when it has ended in any way."""
         ended: Future[None] = Future()
 
         def answer(_: Future[JobExecutionResult]) -> None:
@@ -78,21 +78,21 @@ class DriverJobClient(JobClient):
         *,
         timeout: Duration | None = None,
     ) -> CompletableFuture[str]:
-        """Ask for the job to stop; the answer, the savepoint's path, comes when it has."""
+        """Stop the job with a savepoint; the future has its path once the job has stopped."""
         stop = StopMode.DRAIN if advance_to_end_of_event_time else StopMode.SUSPEND
         timeout_ms = None if timeout is None else timeout.to_millis()
         return CompletableFuture(self._driver.savepoint(savepoint_directory, stop, timeout_ms))
 
     def cancel_with_savepoint(self, savepoint_directory: str | None = None) -> CompletableFuture[str]:
-        """Ask for the job to stop and to end as cancelled; the answer comes when it has."""
+        """Stop the job with a savepoint and end it as cancelled; the future has the savepoint's path after the end."""
         return CompletableFuture(self._driver.cancel_with_savepoint(savepoint_directory))
 
     def trigger_checkpoint(self) -> CompletableFuture[int]:
-        """Ask for a checkpoint now; the answer, its id, comes when it has completed."""
+        """Request a checkpoint; the future has its id once it has completed."""
         return CompletableFuture(self._driver.trigger_checkpoint())
 
     def trigger_savepoint(self, savepoint_directory: str | None = None) -> CompletableFuture[str]:
-        """Ask for a savepoint; the answer, its path, comes when it is complete. The job goes on."""
+        """Request a savepoint; the future has its path once it is complete. The job continues."""
         return CompletableFuture(self._driver.savepoint(savepoint_directory, StopMode.NO))
 
     def get_accumulators(self) -> CompletableFuture[dict[str, Any]]:
@@ -100,7 +100,7 @@ class DriverJobClient(JobClient):
         return CompletableFuture.completed(self._driver.accumulators())
 
     def get_job_execution_result(self) -> CompletableFuture[JobExecutionResult]:
-        """Ask for the result; the answer comes when the job has ended."""
+        """Return the result; the future completes when the job has ended."""
         return _JobResult(self._driver)
 
 

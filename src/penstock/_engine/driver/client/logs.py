@@ -1,6 +1,6 @@
-"""Penstock's own log on standard error, as lines of text or of JSON, where `penstock.log.format` asks for it.
+"""Sets Penstock's log up on standard error, as lines of text or JSON, if `penstock.log.format` is set.
 
-Without that key nothing is set up here: the log goes where the program's own logging sends it.
+Without that key the program's own logging configuration applies.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ _LOGGER = "penstock"
 
 
 class JsonFormatter(logging.Formatter):
-    """Writes each entry as one line of JSON, with what was raised under ``error``."""
+    """Formats each log record as one line of JSON, with the traceback under ``error``."""
 
     def format(self, record: logging.LogRecord) -> str:
-        """Return the line of an entry."""
+        """Return the line of a log record."""
         entry: dict[str, object] = {
             "time": datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds"),
             "level": record.levelname,
@@ -43,11 +43,11 @@ class JsonFormatter(logging.Formatter):
 
 
 class _Handler(logging.StreamHandler[TextIO]):
-    """The handler of ours; a second job in the process changes it rather than adding another."""
+    """Penstock's handler; a second job in the process changes it rather than adding another."""
 
 
 def set_up_log(configuration: Configuration) -> None:
-    """Send Penstock's log to standard error in the format that a job asks for; the last job's word counts."""
+    """Send Penstock's log to standard error in the configured format; the last job's setting counts."""
     form = configuration.get(option_table.LOG_FORMAT)
     if form is None:
         return

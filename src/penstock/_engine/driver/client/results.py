@@ -1,4 +1,4 @@
-"""Hands the program what its jobs print and collect, each epoch's after its checkpoint has completed."""
+"""Delivers printed and collected records to the program, once the checkpoint of their epoch has completed."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from penstock._engine.coordinator import instructions as do
     from penstock._engine.storage.checkpoint_storage import CheckpointStorage
 
-#: Bytes that wait for the program; beyond this no new epoch starts.
+#: The limit in bytes of undelivered output, beyond which no new epoch starts.
 _ROOM = 64 << 20
 
 
@@ -28,8 +28,7 @@ class Results:
     """The outputs of one job, between the driver and the program.
 
     Args:
-        collectors: By uid of the operators whose output goes somewhere: their name, and whether it goes to standard
-            output.
+        collectors: By uid of the operators with output: their name, and whether it goes to standard output.
         storage: Holds outputs that are too large for an ack.
     """
 
@@ -40,7 +39,7 @@ class Results:
         self._blocks: dict[str, deque[bytes]] = {
             uid: deque() for uid, (_, as_text) in collectors.items() if not as_text
         }
-        #: What is being handed over, and how many blocks of it have been given away.
+        #: The running delivery, and below the number of its delivered blocks.
         self._begun: do.DeliverOutputs | None = None
         self._given = 0
         self._waiting_bytes = 0
@@ -49,9 +48,9 @@ class Results:
         self._error: Exception | None = None
 
     def hand_over(self, instruction: do.DeliverOutputs) -> ev.Event:
-        """Print lines, and put collected records where `results` finds them.
+        """Print lines, and queue collected records for `results`.
 
-        All of it is read before any of it is given away, and a second try goes on where the first one broke off.
+        All output is read before any of it is delivered, and a second try continues where the first one failed.
 
         Raises:
             UnreadableOutputError: Some of it cannot be read.
@@ -90,25 +89,25 @@ class Results:
             self._changed.notify_all()
 
     def wait_for_room(self) -> None:
-        """Wait until the program has taken enough outputs, or the room is not needed any more."""
+        """Wait until the program has taken enough output, or until `interrupt`."""
         with self._changed:
             self._changed.wait_for(lambda: self._interrupted or self._waiting_bytes < _ROOM)
             self._interrupted = False
 
     def interrupt(self) -> None:
-        """Let `wait_for_room` return: the epoch that waits for it is to be cancelled."""
+        """Let `wait_for_room` return, because the waiting epoch is cancelled."""
         with self._changed:
             self._interrupted = True
             self._changed.notify_all()
 
     def end(self, error: Exception | None) -> None:
-        """Note that nothing follows, and why."""
+        """Note the end of the output, and its error."""
         with self._changed:
             self._ended, self._error = True, error
             self._changed.notify_all()
 
     def next_block(self, uid: str) -> list[Any] | None:
-        """Wait for the next records of an operator; None at the end, and the job's error when it has failed."""
+        """Wait for the next records of an operator; return None at the end, or raise the error of a failed job."""
         blocks = self._blocks[uid]
         with self._changed:
             while not self._changed.wait_for(lambda: blocks or self._ended, HEARS_S):

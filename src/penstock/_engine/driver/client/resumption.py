@@ -1,9 +1,9 @@
-"""The jobs that a supervised program has started, so that its next process goes on with each of them.
+"""Keeps a note of the jobs that a supervised program has started, so that its next process resumes each of them.
 
-`penstock run --supervise` names a file (`gateway.supervision`). Every job is noted there once it has claimed its place
-in the checkpoint directory; from then on its newest checkpoint counts, and no longer what the program or the command
-line started it from. A job is known by its name, and one of several of a name by its place among the
-jobs of the program: the program is the same each time.
+`penstock run --supervise` names a file (`gateway.supervision`). Every job is noted there after its takeover; from then
+on it resumes from its newest checkpoint, and not from the one that the program or the command line named. A job is
+identified by its name and, among several of one name, by its place among the jobs of the program, which is the same
+program each time.
 """
 
 from __future__ import annotations
@@ -35,19 +35,19 @@ _log = logging.getLogger("penstock")
 
 
 class Resumption:
-    """Notes the jobs of this process, and finds those of the process before.
+    """Notes the jobs of this process, and finds those of earlier processes.
 
     Args:
         note: The note; the supervisor has made it.
 
     Raises:
-        SupervisionNoteError: It is gone or damaged, so jobs of processes before this one may be unknown.
+        SupervisionNoteError: The note is missing or damaged, so jobs of earlier processes may be unknown.
     """
 
     def __init__(self, note: SupervisionNote) -> None:
         self._note = note
         self._jobs = note.read()
-        #: Those of processes before this one that no job has gone on with yet.
+        #: The jobs of earlier processes that have not been resumed yet.
         self._before = dict(self._jobs)
         self._submitted = 0
         self._lock = threading.Lock()
@@ -60,7 +60,7 @@ class Resumption:
             configuration: Its configuration.
 
         Returns:
-            The configuration that it is to have, and its place.
+            Its effective configuration, and its place.
         """
         is_kept = configuration.get(option_table.CHECKPOINT_DIRECTORY) is not None
         with self._lock:
@@ -74,9 +74,9 @@ class Resumption:
         return configuration, ResumableJob(self, place, is_kept=is_kept)
 
     def _take(self, place: int, job_name: str) -> NotedJob | None:
-        """Return the job of a process before that a job goes on with: the one in its place, or else one of its name.
+        """Return the job of an earlier process to resume: the one at the same place, or else one of the same name.
 
-        Jobs that threads start come in another order each time.
+        Jobs that are started by threads may have another order each time.
         """
         in_place = self._before.get(place)
         if in_place is not None and in_place.job_name == job_name:
@@ -99,17 +99,17 @@ class Resumption:
         return found
 
     def note(self, place: int, job: NotedJob) -> None:
-        """Write down a job that has claimed its place.
+        """Note a job after its takeover.
 
         Raises:
-            SupervisionNoteError: It cannot be written: a later process would begin the job anew.
+            SupervisionNoteError: The note cannot be written, so a later process would start the job from nothing.
         """
         with self._lock:
             self._jobs[place] = job
             self._note.write(self._jobs)
 
     def note_end(self, place: int) -> None:
-        """Write down that a job has come to its end; where that cannot be, the next process finds it out by itself."""
+        """Note that a job has ended; if that fails, the next process finds it out by itself."""
         job = self._jobs.get(place)
         if job is not None:
             try:
@@ -122,7 +122,7 @@ class ResumableJob:
     """One job's place in the note.
 
     Args:
-        resumption: Where it is noted.
+        resumption: The note.
         place: Its place among the jobs of the program, from 1.
         is_kept: Whether it has checkpoints that outlive its process.
     """
@@ -131,7 +131,7 @@ class ResumableJob:
         self._resumption, self._place, self._is_kept = resumption, place, is_kept
 
     def follow(self, driver: JobDriver) -> JobStatusListener:
-        """Return what notes the job of a driver."""
+        """Return the listener that notes the job of a driver."""
         return _ResumptionListener(
             lambda: self._resumption.note(
                 self._place, NotedJob(driver.job_name, driver.job_id, os.getpid(), self._is_kept)
@@ -141,14 +141,14 @@ class ResumableJob:
 
 
 class _ResumptionListener:
-    """Notes a job: it is CREATED right after the claim. One that fails may be started again, and has not ended."""
+    """Notes a job when it is CREATED, which follows its takeover; a failed job counts as not ended."""
 
     def __init__(self, note: Callable[[], None], note_end: Callable[[], None]) -> None:
         self._note, self._note_end = note, note_end
 
     def on_status(self, status: JobStatus) -> None:
         if status is JobStatus.CREATED:
-            self._note()  # where that cannot be, the job fails: it would begin anew after a crash
+            self._note()  # an error fails the job, which would start from nothing after a crash
         elif status in {JobStatus.FINISHED, JobStatus.CANCELED}:
             self._note_end()
 
@@ -161,10 +161,10 @@ class _ResumptionListener:
 
 @functools.cache
 def resumption() -> Resumption | None:
-    """Return the note of this process's jobs; None where the process is not supervised.
+    """Return the note of this process's jobs; None if the process is not supervised.
 
     Raises:
-        SupervisionNoteError: The note is gone or damaged.
+        SupervisionNoteError: The note is missing or damaged.
     """
     path = os.environ.get(RESUME_VARIABLE)
     if not path:

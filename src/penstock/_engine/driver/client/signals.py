@@ -1,7 +1,7 @@
-"""What Ctrl-C and its like do to one job while the main thread waits for it.
+"""Handles Ctrl-C and similar signals while the main thread waits for a job.
 
-The first signal stops the job with a savepoint where one has a place to go, the next one cancels it, and the last line
-says how to go on.
+The first signal stops the job with a savepoint if a directory for it is configured, the next one cancels it, and the
+last line says how to continue.
 """
 
 from __future__ import annotations
@@ -27,28 +27,28 @@ if TYPE_CHECKING:
     from penstock._engine.driver.driver import JobDriver
     from penstock._engine.gateway.job_control import JobControl
 
-#: Ctrl-C, supervisors, a terminal that is closed.
+#: The signals of Ctrl-C, of supervisors and of a closed terminal.
 _ENDING: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
-#: The kernel may hand a signal to any thread, and Python runs the handler on the main one when that runs next; while it
-#: waits in a lock, it is not woken. So it waits for no more than so many seconds at a time.
+#: The longest wait for a lock in seconds. The kernel may deliver a signal to any thread, and Python runs the handler
+#: when the main thread runs next, which a lock does not wake.
 HEARS_S: Final = 0.2
 
-#: A supervisor may signal a process and then its group: signals so close together are one.
+#: Signals within this time count as one, because a supervisor may signal a process and then its group.
 _TOGETHER_S: Final = 1.0
 
 
 class Interruption:
-    """The signals that a job has got, and the savepoint or cancel that they asked for.
+    """The signals for a job, and the resulting savepoint or cancel.
 
-    The first one stops the job with a savepoint where ``execution.checkpointing.savepoint-dir`` is set, and else
-    cancels it; a job that is stopping already goes on with that. The next one cancels a job that was to stop. Whatever
-    comes then ends the process. Two within a second are one.
+    The first signal stops the job with a savepoint if ``execution.checkpointing.savepoint-dir`` is set, and else
+    cancels it; a job that is already stopping continues to stop. The next one cancels a stopping job. A later one ends
+    the process. Two signals within a second count as one.
 
     Args:
         job_name: The job.
-        job: Steers it.
-        clock: Seconds that pass.
+        job: The control of the job.
+        clock: Returns monotonic seconds.
     """
 
     def __init__(self, job_name: str, job: JobControl, clock: Callable[[], float] = time.monotonic) -> None:
@@ -59,17 +59,17 @@ class Interruption:
         self._savepoint: Future[str] | None = None
         #: The first signal.
         self.number = 0
-        #: Whether the job has ended by it, and the process is about to.
+        #: Whether the job has ended because of it, so that the process ends as well.
         self.over = False
 
     @property
     def savepoint(self) -> str | None:
-        """The savepoint that the job stopped with, None when it did not."""
+        """The savepoint that the job stopped with; None without one."""
         done = self._savepoint is not None and self._savepoint.done() and self._savepoint.exception() is None
         return self._savepoint.result() if done and self._savepoint is not None else None
 
     def on_signal(self, number: int, _: FrameType | None) -> None:
-        """Take a signal."""
+        """Handle a signal."""
         now = self._clock()
         # From here to the assignment there is no call, so no other signal's handler runs in between.
         if self._taken_at is not None and now - self._taken_at < _TOGETHER_S:
@@ -122,11 +122,10 @@ def say(text: str) -> None:
 
 @contextlib.contextmanager
 def ending_on_signals(driver: JobDriver) -> Generator[None]:
-    """End a job when SIGINT, SIGTERM or SIGHUP arrives while the main thread waits for it.
+    """End a job if SIGINT, SIGTERM or SIGHUP arrives while the main thread waits for it.
 
-    The process then exits as if the signal had ended it, and the last line says where the job can go on from. Signals
-    that the process ignores, as SIGHUP below ``nohup``, stay ignored. In any other thread than the main one nothing
-    changes.
+    The process then exits as if the signal had ended it, and the last line says from where the job can continue.
+    Ignored signals, such as SIGHUP below ``nohup``, stay ignored. On other threads than the main one it does nothing.
 
     Args:
         driver: The job.

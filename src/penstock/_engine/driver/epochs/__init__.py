@@ -1,1 +1,1 @@
-"""Performs what concerns epochs: runs them, and calls enumerators and committers."""
+"""Runs epochs, and calls enumerators and committers."""

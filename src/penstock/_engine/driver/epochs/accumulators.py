@@ -1,7 +1,7 @@
-"""Adds up accumulators on the driver: the only place where those of several subtasks, epochs or operators meet.
+"""Merges accumulators of subtasks, epochs and operators on the driver.
 
-What it hands out is opaque to all others: a pickle, and a text for people. Adding up runs user code. In an epoch its
-errors fail the job, as errors of the operator; a view of the values has those that can be read.
+A merged accumulator is a pickle and a display text; no other module looks into it. Merging runs user code. In an epoch
+its errors fail the job as errors of the operator; views leave out unreadable values.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger("penstock")
 
-#: Characters of a value that people are shown.
+#: The longest display text of a value, in characters.
 _MAX_TEXT: Final = 1_000
 
 
 class AccumulatorMerger:
-    """Performs the instruction to add up.
+    """Performs the instruction to merge accumulators.
 
     Args:
         graph: The job.
@@ -42,7 +42,7 @@ class AccumulatorMerger:
         self._nodes = {node.uid: (vertex.id, node) for vertex in graph.vertices for node in vertex.operators}
 
     def merge(self, instruction: do.MergeAccumulators) -> ev.Event:
-        """Add what an epoch has counted to what was counted before."""
+        """Merge the accumulators of an epoch into the earlier ones."""
         accumulators = {uid: dict(by_name) for uid, by_name in instruction.before.items()}
         parts: dict[tuple[str, str], list[tuple[int, bytes]]] = {}
         for part in instruction.added:
@@ -55,7 +55,9 @@ class AccumulatorMerger:
                 own[name] = _merged(name, [*before, *(data for _, data in added)])
                 check_accumulators({name: len(stored.data) for name, stored in own.items()})
                 if (others := _called(name, accumulators))[1:]:
-                    _merged(name, others)  # what cannot be added up over operators fails now, not when it is read
+                    _merged(
+                        name, others
+                    )  # accumulators that do not merge over operators fail now, not when they are read
             except Exception as error:  # noqa: BLE001 - user code, which may raise anything
                 return ev.MergeFailed(self._failure(error, uid, name, added[-1][0]))
         return ev.AccumulatorsMerged({uid: accumulators[uid] for uid, _ in parts})
@@ -67,7 +69,7 @@ class AccumulatorMerger:
 
 
 def totals(operators: Iterable[Mapping[str, StoredAccumulator]]) -> dict[str, StoredAccumulator]:
-    """Return the accumulators of several operators by name; one that cannot be added up is left out, with a warning."""
+    """Merge the accumulators of several operators by name; log and leave out those that do not merge."""
     known = list(operators)
     found = dict.fromkeys(sorted({name for by_name in known for name in by_name}))
     result: dict[str, StoredAccumulator] = {}
@@ -81,7 +83,7 @@ def totals(operators: Iterable[Mapping[str, StoredAccumulator]]) -> dict[str, St
 
 
 def values(by_name: Mapping[str, StoredAccumulator]) -> dict[str, Any]:
-    """Return the values of accumulators by name; one that cannot be read is left out, with a warning."""
+    """Return the values of accumulators by name; log and leave out those that cannot be read."""
     result: dict[str, Any] = {}
     for name, stored in by_name.items():
         try:
@@ -92,12 +94,12 @@ def values(by_name: Mapping[str, StoredAccumulator]) -> dict[str, Any]:
 
 
 def _called(name: str, accumulators: Mapping[str, Mapping[str, StoredAccumulator]]) -> list[bytes]:
-    """Return the accumulators of a name, of all operators."""
+    """Return all operators' accumulators of a name."""
     return [by_name[name].data for by_name in accumulators.values() if name in by_name]
 
 
 def _merged(name: str, pickles: Sequence[bytes]) -> StoredAccumulator:
-    """Return the merged accumulator of several."""
+    """Merge several accumulators into one."""
     first, *others = (_loaded(name, data) for data in pickles)
     for other in others:
         if class_name(other) != class_name(first):

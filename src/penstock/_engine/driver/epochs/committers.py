@@ -30,7 +30,7 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class CommitterContext:
-    """What a committer can see: ``CommitterInitContext`` of the connectors."""
+    """The context of a committer: implements the connectors' ``CommitterInitContext``."""
 
     metric_group: MetricGroup
     job_id: str
@@ -41,7 +41,7 @@ class CommitterContext:
 
 
 class PendingCommitRequest:
-    """One committable in a committer's hands: ``CommitRequest`` of the connectors."""
+    """One committable to publish: implements the connectors' ``CommitRequest``."""
 
     def __init__(self, checkpoint_id: int, committable: Any, retries: int, *, may_be_committed: bool) -> None:
         self.checkpoint_id = checkpoint_id
@@ -58,7 +58,7 @@ class PendingCommitRequest:
         return self._committable
 
     def get_number_of_retries(self) -> int:
-        """Return how often it was put off."""
+        """Return how often it was postponed."""
         return self._retries
 
     def signal_failed_with_known_reason(self, error: BaseException) -> None:
@@ -70,16 +70,16 @@ class PendingCommitRequest:
         self.unknown_failure = error
 
     def retry_later(self) -> None:
-        """Put it off."""
+        """Postpone it."""
         self.put_off = True
 
     def update_and_retry_later(self, committable: Any) -> None:
-        """Put off a part of it."""
+        """Postpone a part of it."""
         self._committable = committable
         self.put_off = self.changed = True
 
     def signal_already_committed(self) -> None:
-        """Count as success, which is what a request left alone does."""
+        """Count it as committed, which is also the default."""
         self.put_off = False
 
 
@@ -87,8 +87,8 @@ class Committers:
     """Performs the commits.
 
     Args:
-        sinks: By uid: its name and the sink; those without a committer may be left out.
-        mailbox: Takes the answers.
+        sinks: By uid: its name and the sink; sinks without a committer are optional.
+        mailbox: Passes the answers to the loop.
         background: Runs the committers.
     """
 
@@ -101,7 +101,7 @@ class Committers:
         self._committers: dict[str, Committer[Any]] = {}
 
     def commit(self, instruction: do.Commit, chain: ChainWriter, restored_checkpoint_id: int | None) -> None:
-        """Have one checkpoint of one sink published in the background."""
+        """Publish one checkpoint of one sink in the background."""
         commit, metrics, uid = instruction.commit, InMemoryMetricGroup(), instruction.commit.uid
         *earlier, run_id = chain.runs
         context = CommitterContext(metrics, chain.job_id, uid, restored_checkpoint_id, run_id, tuple(earlier))
@@ -121,7 +121,7 @@ class Committers:
     def _commit(
         self, commit: OutstandingCommit, context: CommitterContext, *, may_be_done: bool
     ) -> tuple[tuple[Committable, ...], tuple[GivenUp, ...]]:
-        """Call the committer, and return what it put off and what it gave up."""
+        """Call the committer, and return the postponed and the given-up committables."""
         name, sink = self._sinks[commit.uid]
         if commit.uid not in self._committers:
             self._committers[commit.uid] = sink.create_committer(context)

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class DriverOperators:
-    """A job's operators as the driver sees them, each by its uid.
+    """The operators of a job that the driver calls, by uid.
 
     Args:
         graph: The job.
@@ -25,9 +25,9 @@ class DriverOperators:
     def __init__(self, graph: JobGraph) -> None:
         #: Name and source.
         self.sources: dict[str, tuple[str, Source[Any, Any, Any]]] = {}
-        #: Name and sink, of those that have a committer.
+        #: Name and sink, of sinks with a committer.
         self.committing_sinks: dict[str, tuple[str, SupportsCommitter[Any]]] = {}
-        #: Name, and whether what is collected are lines to print.
+        #: Name, and whether the collected records are lines to print.
         self.collectors: dict[str, tuple[str, bool]] = {}
         for node, members in _members(graph):
             if node.kind is OperatorKind.SOURCE:

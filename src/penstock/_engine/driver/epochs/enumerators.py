@@ -1,7 +1,7 @@
 """Runs the sources' enumerators, which are user code, on the main loop.
 
-What they decide is collected by their contexts and goes to the coordinator with the answer to the instruction, or, when
-an enumerator acts on its own (``call_async``), with an event of its own.
+Their contexts collect assignments and events, which go to the coordinator with the answer to the instruction, or, from
+a handler of ``call_async``, with an event of their own.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _UNASSIGNED = "unassignedSplits"
 
 
 class EnumeratorContext:
-    """What an enumerator can see and do: ``SplitEnumeratorContext`` of the connectors.
+    """The context of an enumerator: implements the connectors' ``SplitEnumeratorContext``.
 
     Args:
         name: The source, for messages.
@@ -69,7 +69,7 @@ class EnumeratorContext:
         self._decide(subtask_id, SourceEventWrapper(pickle.dumps(event)))
 
     def assign_splits(self, new_split_assignments: SplitsAssignment[Any]) -> None:
-        """Assign splits to readers, all or none."""
+        """Assign splits to readers; an error leaves all of them unassigned."""
         for subtask in new_split_assignments.assignment:
             self._check(subtask)
             if subtask in self._complete:
@@ -84,7 +84,7 @@ class EnumeratorContext:
         self.assign_splits(SplitsAssignment({subtask: [split]}))
 
     def signal_no_more_splits(self, subtask: int) -> None:
-        """Tell one reader that nothing follows; it hears that once."""
+        """Signal the end of splits to one reader, once."""
         self._check(subtask)
         if subtask not in self._complete:
             self._complete.add(subtask)
@@ -97,23 +97,23 @@ class EnumeratorContext:
         initial_delay_ms: int = 0,
         period_ms: int | None = None,
     ) -> None:
-        """Run something slow beside the loop, and its handler on the loop."""
+        """Run a slow function beside the loop, and its handler on the loop."""
         self._run_async(self, callable, handler, initial_delay_ms, period_ms)
 
     def set_is_processing_backlog(self, is_processing_backlog: bool) -> None:
-        """Say whether the source reads old records."""
+        """Say whether the source reads a backlog."""
         self.is_processing_backlog = is_processing_backlog
 
     def wants_more(self, subtask: int, splits_before: int) -> bool:
-        """Tell whether the last request of a reader was answered with a split, so that another may be, too."""
+        """Tell whether the last request of a reader got a split, so that another one may get one as well."""
         return subtask not in self._complete and self.splits_for(subtask) > splits_before
 
     def splits_for(self, subtask: int) -> int:
-        """Return how many splits a reader was assigned."""
+        """Return the number of splits that were assigned to a reader."""
         return self._splits_for.get(subtask, 0)
 
     def take_decided(self) -> dict[int, tuple[bytes, ...]]:
-        """Return what was decided since the last time, by subtask."""
+        """Return the events for readers since the last call, by subtask."""
         decided, self._decided = self._decided, {}
         return {subtask: tuple(events) for subtask, events in decided.items()}
 
@@ -149,8 +149,8 @@ class Enumerators:
 
     Args:
         sources: By uid: its name and the source.
-        mailbox: Takes what enumerators do on their own.
-        background: Runs what they call asynchronously.
+        mailbox: Takes handlers and their events.
+        background: Runs their asynchronous calls.
     """
 
     def __init__(
@@ -165,7 +165,7 @@ class Enumerators:
         self._running: dict[str, _RunningEnumerator] = {}
 
     def open(self, instruction: do.StartEnumerators) -> ev.Event:
-        """Make the enumerators of a start of the job, start them, and register the readers."""
+        """Make the enumerators at a start of the job, start them, and register the readers."""
         for uid, opening in instruction.sources.items():
             name, source = self._sources[uid]
             context = EnumeratorContext(name, source, opening.parallelism, self._run_async)
@@ -174,14 +174,14 @@ class Enumerators:
         return ev.EnumeratorsCalled(self._take_decided(), self._backlog)
 
     def call(self, instruction: do.CallEnumerators) -> ev.Event:
-        """Tell the enumerators of a completed checkpoint and of what their readers sent."""
+        """Notify the enumerators of a completed checkpoint, and deliver their readers' events."""
         completed = instruction.completed_checkpoint
         for uid, running in self._running.items():
             self._guard(running, partial(_deliver, running, completed, instruction.deliveries.get(uid)))
         return ev.EnumeratorsCalled(self._take_decided(), self._backlog)
 
     def unassigned_splits(self) -> int | None:
-        """Return the splits that no reader was given yet; None where an enumerator does not tell, or none runs."""
+        """Return the number of unassigned splits; None if an enumerator does not report it, or none runs."""
         gauges = [running.context.metric_group.snapshot().get(_UNASSIGNED) for running in self._running.values()]
         counts = [gauge["value"] for gauge in gauges if gauge is not None]
         if not counts or len(counts) < len(gauges):
@@ -202,7 +202,7 @@ class Enumerators:
         return ev.EnumeratorsSnapshotted(snapshots, self._take_decided())
 
     def close(self, _: do.CloseEnumerators) -> None:
-        """Close all enumerators; nothing that they called asynchronously is heard any more."""
+        """Close all enumerators; results of asynchronous calls are dropped from then on."""
         running, self._running = self._running, {}
         for one in running.values():
             one.context.closed = True
@@ -300,9 +300,9 @@ def _deliver(running: _RunningEnumerator, completed_checkpoint: int, delivery: E
 
 
 def _answer_requests(running: _RunningEnumerator, delivery: EnumeratorDelivery) -> None:
-    """Answer split requests in turns, so that the last splits are shared.
+    """Answer split requests round-robin, so that the last splits are shared.
 
-    A reader that uses up its splits is answered more often than it asked, as long as the enumerator has splits for it.
+    A reader that uses up its splits gets more answers than requests, as long as the enumerator has splits for it.
     """
     context = running.context
     own = {message.subtask: message.split_requests for message in delivery.messages}

@@ -1,8 +1,10 @@
-"""Runs epochs on their own thread: completes the dispatches, and answers with the outcome."""
+"""Runs epochs on their own thread: completes their dispatches, and reports their outcomes."""
 
 from __future__ import annotations
 
+import logging
 import pickle
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
@@ -10,11 +12,13 @@ from penstock._engine.coordinator import events as ev
 from penstock._engine.driver.failures import state_damage
 from penstock._engine.plan.epoch_plan import EpochPlan
 from penstock._engine.plan.levels import build_plan, plan_epoch, plan_release
-from penstock._engine.protocol.control import LevelDispatch
-from penstock._engine.protocol.paths import blob_path
-from penstock.errors import EpochCancelledError, EpochInfrastructureError
+from penstock._engine.protocol.control import JobDispatch, LevelDispatch
+from penstock._engine.protocol.paths import blob_path, dispatches_path
+from penstock.errors import CheckpointStorageError, EpochCancelledError, EpochInfrastructureError
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Generator
+
     from penstock._engine.coordinator import instructions as do
     from penstock._engine.coordinator.checkpoints.chain import ChainWriter
     from penstock._engine.driver.background import BackgroundExecutor
@@ -25,53 +29,50 @@ if TYPE_CHECKING:
     from penstock._engine.plan.levels import ExecutionPlan
     from penstock._engine.storage.checkpoint_storage import CheckpointStorage
 
-#: A larger program is an object in storage, and dispatches name it.
-MAX_INLINE_PROGRAM: Final = 256 << 10
+#: A larger program is an object in storage: each task would get it anew.
+MAX_INLINE_PROGRAM: Final = 32 << 10
+
+_log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
 class EpochPlanner:
-    """Makes the dispatches of an epoch's levels from what its subtasks get."""
+    """Makes the dispatches of an epoch from those of its subtasks."""
 
     plan: ExecutionPlan
     job_name: str
     run_id: str
     slots: int
     storage_url: str
-    #: Where tasks keep state on their local disk.
+    #: The local directory of tasks for state.
     local_directory: str
     python_path: tuple[str, ...]
     configuration: dict[str, str]
 
-    def levels(
-        self,
-        instruction: do.RunEpoch,
-        chain: ChainWriter,
-        program: bytes | None,
-        program_path: str | None,
-        *,
-        releases: bool = False,
-    ) -> tuple[LevelDispatch, ...]:
-        """Return one dispatch for each level; all that is left to do is one level where the job ends."""
-        common = LevelDispatch(
+    def job(self, chain: ChainWriter, program: bytes | None, program_path: str | None) -> JobDispatch:
+        """Return what is the same for all tasks of the run."""
+        return JobDispatch(
             job_id=chain.job_id,
             job_name=self.job_name,
             run_id=self.run_id,
             earlier_runs=chain.runs[:-1],
-            job_attempt=instruction.job_attempt,
-            checkpoint_id=instruction.checkpoint_id,
-            level=0,
-            slots=(),
-            widths=(),
-            placement={},
             program=program,
             program_path=program_path,
             storage_url=self.storage_url,
             local_directory=self.local_directory,
             python_path=self.python_path,
             configuration=self.configuration,
+        )
+
+    def levels(self, instruction: do.RunEpoch, *, releases: bool = False) -> tuple[LevelDispatch, ...]:
+        """Return one dispatch for each level; all that is left to do is one level where the job ends."""
+        common = LevelDispatch(
+            job_attempt=instruction.job_attempt,
+            checkpoint_id=instruction.checkpoint_id,
+            level=0,
             stop=instruction.stop,
             attempt=instruction.attempt,
+            inputs=dict(instruction.inputs),
         )
         if releases:
             return plan_release(common, instruction.dispatches, self.slots)
@@ -85,12 +86,12 @@ class Epochs:
         planner: Makes the dispatches.
         main_classes: The pickled classes of the main script, for the tasks; None without any.
         runner: Runs epochs.
-        storage: Takes the program when it is large.
-        storage_options: Opens it in tasks.
-        mailbox: Takes the outcomes.
+        storage: Stores a large program.
+        storage_options: The options with which tasks open it.
+        mailbox: Passes the outcomes to the loop.
         background: Has the thread of the epochs.
-        results: Holds a job back whose results the program does not take.
-        local_state: What tasks on this machine keep state in.
+        results: Blocks a job while the program does not take its results.
+        local_state: The directory in which tasks on this machine keep state.
     """
 
     def __init__(
@@ -116,11 +117,12 @@ class Epochs:
         self._mailbox = mailbox
         self._background = background
         self._results = results
-        #: Where the program is, once it was put there.
-        self.program_path: str | None = None
+        #: Where the program is, once it was put there, and whether that or anything else was put into the storage.
+        self._program_path: str | None = None
+        self.has_stored = False
 
     def adopt(self, instruction: do.AdoptGraph) -> None:
-        """Run the job in another form; called before its first epoch."""
+        """Run the job with another graph; called before its first epoch."""
         if instruction.graph != self._planner.plan.graph:
             self._planner = replace(self._planner, plan=build_plan(instruction.graph))
             self._program = self._pickled()
@@ -129,22 +131,22 @@ class Epochs:
         return pickle.dumps((self._planner.plan.graph, self._main_classes))
 
     def run(self, instruction: do.RunEpoch, chain: ChainWriter) -> None:
-        """Begin an epoch; the outcome comes as an event."""
+        """Start an epoch; its outcome is an event."""
         self._local_state.hold()
         self._background.run_epoch(lambda: self._mailbox.post(self._run(instruction, chain)))
 
     def notify(self, instruction: do.NotifyListeners, chain: ChainWriter) -> None:
-        """Begin the last Spark job of a run, which notifies checkpoint listeners and closes all functions."""
+        """Start the last Spark job of a run, which notifies checkpoint listeners and closes all functions."""
         self._background.run_epoch(lambda: self._mailbox.post(self._run(instruction.epoch, chain, releases=True)))
 
     def observe(self, _: do.ObserveEpoch) -> ev.Event:
-        """Look at the running epoch."""
+        """Observe the running epoch."""
         progress, vertices = self._runner.progress(), self._planner.plan.graph.vertices
         names = [f"{vertices[vertex].name} ({subtask})" for vertex, subtask in progress.running]
         return ev.EpochObserved(progress.tasks_done, tuple(names))
 
     def cancel(self) -> None:
-        """Interrupt the running epoch, also one that waits for the program to take results."""
+        """Interrupt the running epoch, even if it waits for the program to take results."""
         self._runner.cancel()
         self._results.interrupt()
 
@@ -152,14 +154,14 @@ class Epochs:
         try:
             if not releases:
                 self._results.wait_for_room()
-            if len(self._program) <= MAX_INLINE_PROGRAM:
-                levels = self._planner.levels(instruction, chain, self._program, None, releases=releases)
-            else:
-                path = self._stored_program(chain.job_id)
-                levels = self._planner.levels(instruction, chain, None, path, releases=releases)
+            is_small = len(self._program) <= MAX_INLINE_PROGRAM
+            path = None if is_small else self._stored_program(chain.job_id)
+            job = self._planner.job(chain, self._program if is_small else None, path)
+            levels = self._planner.levels(instruction, releases=releases)
             started = self._mailbox.clock.now()
-            plan = EpochPlan(instruction.checkpoint_id, instruction.attempt, levels, self._storage_options)
-            outcome = self._runner.run(plan)
+            epoch = instruction.checkpoint_id, instruction.attempt
+            with self._dispatches(chain.job_id, *epoch) as store:
+                outcome = self._runner.run(EpochPlan(*epoch, job, levels, self._storage_options, store))
             damage = state_damage(outcome.failures, self._storage, chain.job_id)
             if damage is not None:
                 return ev.EpochFailed(damage)
@@ -169,9 +171,34 @@ class Epochs:
         except Exception as error:  # noqa: BLE001 - the job fails with it, whatever it is
             return ev.EpochFailed(error)
 
+    @contextmanager
+    def _dispatches(self, job_id: str, checkpoint_id: int, attempt: int) -> Generator[Callable[[bytes], str]]:
+        """Give what stores the dispatches of an epoch, and delete them when it has ended."""
+        path = dispatches_path(job_id, self._planner.run_id, checkpoint_id, attempt)
+        stored: list[str] = []
+
+        def store(dispatches: bytes) -> str:
+            self.has_stored = True
+            self._storage.put(path, dispatches)
+            stored.append(path)
+            return path
+
+        try:
+            yield store
+        finally:
+            self._forget(stored)
+
+    def _forget(self, paths: list[str]) -> None:
+        try:
+            if paths:
+                self._storage.delete(paths)
+        except CheckpointStorageError:
+            _log.warning("%s could not be deleted, and is not needed any more", paths, exc_info=True)
+
     def _stored_program(self, job_id: str) -> str:
-        if self.program_path is None:
+        if self._program_path is None:
             path = blob_path(job_id, self._planner.run_id)
+            self.has_stored = True
             self._storage.put(path, self._program)
-            self.program_path = path
-        return self.program_path
+            self._program_path = path
+        return self._program_path

@@ -1,7 +1,7 @@
 """The directory in which the tasks of one run keep state on the local disk.
 
-Each run has its own: two jobs may have the same id, and a driver that was replaced may still have tasks at work. What
-is in it is a cache of checkpoints, so it goes with its driver, and that of a killed one with the next driver's start.
+Each run has its own: two jobs may have the same id, and tasks of a replaced driver may still run. It is a cache of
+checkpoints, so it is deleted with its driver, or after a kill by the next driver's start.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class LocalStateDirectory:
-    """The directory of one run, held while its driver lives; the tasks make what they need below it.
+    """The directory of one run, locked while its driver lives; tasks make their own directories in it.
 
     Args:
         parent: The directory of all runs on this machine.
@@ -30,16 +30,16 @@ class LocalStateDirectory:
         self._let_go: weakref.finalize[[], LocalStateDirectory] | None = None
 
     def hold(self) -> None:
-        """Take the directory, once, and remove those of runs whose drivers are dead.
+        """Lock the directory, once, and delete those of runs whose drivers are dead.
 
-        Where that cannot be, as on a driver without such a disk, the tasks alone use it.
+        If that is impossible, as on a driver without such a disk, only the tasks use it.
         """
         if self._let_go is not None:
             return
         with contextlib.suppress(OSError):
             parent = self.path.parent
             parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-            draft = parent / f".{self.path.name}"  # not visible before it is held
+            draft = parent / f".{self.path.name}"  # not visible before it is locked
             draft.mkdir(mode=0o700)
             self._let_go = weakref.finalize(self, DirectoryLock(draft).close)
             draft.rename(self.path)
@@ -48,7 +48,7 @@ class LocalStateDirectory:
                     shutil.rmtree(other, ignore_errors=True)
 
     def remove(self) -> None:
-        """Remove the directory and all in it."""
+        """Delete the directory."""
         if self._let_go is not None:
             self._let_go()
         shutil.rmtree(self.path, ignore_errors=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from dataclasses import replace
+from itertools import count
 from typing import TYPE_CHECKING, Final
 
 from penstock._engine.gateway.checkpoint_view import (
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
     from penstock._engine.protocol.control import SubtaskAck
     from penstock._engine.protocol.metadata import JobSnapshot
 
-#: Checkpoints in the list, as in Flink, and values that spreads are made of.
+#: The number of checkpoints in the history, as in Flink, and of values in statistics.
 _LISTED: Final = 10
 _MEASURED: Final = 1000
 
@@ -34,8 +35,8 @@ class CheckpointStatsTracker:
     """The checkpoints of one job in this run.
 
     Args:
-        settings: How the job makes them.
-        path_of: Gives the path of a checkpoint for people; None where it goes with the job.
+        settings: The job's checkpoint settings.
+        path_of: Returns the path of a checkpoint for users; None if it is temporary.
     """
 
     def __init__(self, settings: CheckpointSettings, path_of: Callable[[int], str | None]) -> None:
@@ -44,25 +45,27 @@ class CheckpointStatsTracker:
         self._durations: deque[int] = deque(maxlen=_MEASURED)
         self._written: deque[int] = deque(maxlen=_MEASURED)
         self._sizes: deque[int] = deque(maxlen=_MEASURED)
-        #: Of savepoints of the running job: those that are being copied, by their path.
+        #: The savepoints of the running job that are being copied, by path.
         self._copying: dict[str, CheckpointView] = {}
         self._acked: Moment | None = None
+        self._further = count(1)
         self.view = CheckpointsView(settings)
 
     # ------------------------------------------------------------------------------------------------- checkpoints
 
     def begun(self, checkpoint_id: int, stop: StopMode, subtasks: int, now: Moment) -> None:
-        """An epoch was dispatched."""
+        """Note the dispatch of an epoch."""
         kind = CheckpointKind.CHECKPOINT if stop is StopMode.NO else CheckpointKind.SYNC_SAVEPOINT
         self._acked = None
+        self._make_way(checkpoint_id)
         self._append(CheckpointView(checkpoint_id, kind, CheckpointStatus.IN_PROGRESS, now, subtasks))
 
     def acked(self, now: Moment) -> None:
-        """All acks of the epoch are there."""
+        """Note that all acks of the epoch have arrived."""
         self._acked = now
 
     def completed(self, checkpoint_id: int, acks: Iterable[SubtaskAck], snapshot: JobSnapshot, now: Moment) -> None:
-        """The checkpoint of the epoch is durable."""
+        """Note that the checkpoint of the epoch is durable."""
         begun = self._in_progress(checkpoint_id)
         if begun is None:
             return
@@ -89,32 +92,32 @@ class CheckpointStatsTracker:
         )
 
     def failed(self, checkpoint_id: int, reason: str, now: Moment) -> None:
-        """The epoch does not count."""
+        """Note that the epoch is void."""
         begun = self._in_progress(checkpoint_id)
         if begun is not None:
             self._fail(begun, reason, now)
 
     def job_ended(self, reason: str, now: Moment) -> None:
-        """Nothing that is in progress will complete."""
+        """Note that no pending checkpoint will complete."""
         for entry in [entry for entry in self._list if entry.status is CheckpointStatus.IN_PROGRESS]:
             self._fail(entry, reason, now)
         self._copying.clear()
 
     def discarded(self, ids: Iterable[int]) -> None:
-        """The files of checkpoints are being deleted."""
+        """Note that the files of checkpoints are being deleted."""
         gone = set(ids)
         for entry in list(self._list):
             if entry.id in gone and entry.kind is CheckpointKind.CHECKPOINT and not entry.discarded:
                 self._replace(entry, replace(entry, discarded=True))
 
     def restored(self, restored: RestoredView) -> None:
-        """The job goes on from a checkpoint."""
+        """Note that the job continues from a checkpoint."""
         self.view = replace(self.view, restored=self.view.restored + 1, last_restored=restored)
 
     # ---------------------------------------------------------------------------------------------------- savepoints
 
     def savepoint_begun(self, path: str, checkpoint_id: int, now: Moment) -> None:
-        """The last checkpoint is being copied."""
+        """Note that the last checkpoint is being copied."""
         source = self.view.last_completed
         entry = CheckpointView(
             checkpoint_id,
@@ -124,12 +127,13 @@ class CheckpointStatsTracker:
             source.subtask_count if source else 0,
             subtasks=source.subtasks if source and source.id == checkpoint_id else (),
             finished=source.finished if source and source.id == checkpoint_id else (),
+            further=next(self._further),
         )
         self._copying[path] = entry
         self._append(entry)
 
     def savepoint_ended(self, path: str, stop: StopMode, reason: str | None, now: Moment) -> None:
-        """A savepoint is complete, or there will be none."""
+        """Note that a savepoint is complete or has failed."""
         entry = self._copying.pop(path, None) if stop is StopMode.NO else self.view.last_completed
         if entry is None:
             return
@@ -154,6 +158,15 @@ class CheckpointStatsTracker:
             None,
         )
 
+    def _make_way(self, checkpoint_id: int) -> None:
+        """Give a try that failed an id of its own, because the checkpoint is tried again."""
+        for entry in list(self._list):
+            if entry.entry_id == checkpoint_id:
+                other = replace(entry, further=next(self._further))
+                if self.view.last_failed is entry:
+                    self.view = replace(self.view, last_failed=other)
+                self._replace(entry, other)
+
     def _fail(self, entry: CheckpointView, reason: str, now: Moment) -> None:
         done = replace(entry, status=CheckpointStatus.FAILED, ended=now, failure=reason)
         self._replace(entry, done)
@@ -175,7 +188,7 @@ class CheckpointStatsTracker:
 
 
 def _finished_before(parts: tuple[dict[int, SubtaskCheckpoint], ...], snapshot: JobSnapshot) -> tuple[int, ...]:
-    """Return by vertex how many subtasks had finished before a checkpoint, and took no part in it."""
+    """Return, by vertex, the number of subtasks that had finished before a checkpoint and took no part in it."""
     return tuple(
         sum(subtask.finished and index not in part for index, subtask in enumerate(vertex.subtasks))
         for part, vertex in zip(parts, snapshot.vertices, strict=True)
@@ -185,7 +198,7 @@ def _finished_before(parts: tuple[dict[int, SubtaskCheckpoint], ...], snapshot: 
 def _parts(
     acks: Iterable[SubtaskAck], snapshot: JobSnapshot, checkpoint_id: int
 ) -> tuple[dict[int, SubtaskCheckpoint], ...]:
-    """Return by vertex what each subtask added to a checkpoint."""
+    """Return, by vertex, each subtask's part of a checkpoint."""
     parts: tuple[dict[int, SubtaskCheckpoint], ...] = tuple({} for _ in snapshot.vertices)
     for ack in acks:
         states = [snapshot.operators[uid].subtasks[ack.subtask] for uid in snapshot.vertices[ack.vertex].operators]

@@ -1,4 +1,4 @@
-"""Logs when the clock of the driver's machine was set while a job runs."""
+"""Logs changes of the driver's time of day while a job runs."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger("penstock")
 
-#: What the two clocks may differ by between two looks: a system slows or speeds its clock by up to 1/2000 to mend it.
+#: The tolerated difference of the two clocks between two looks: a system corrects its clock by up to 1/2000.
 _LEAST_MS: Final = 500
 _SLEW: Final = 1 / 1000
 
 
 class ClockJumpDetector:
-    """Compares the time of day with the time that passes, from one turn of the loop to the next.
+    """Compares the time of day with the monotonic clock, from one turn of the loop to the next.
 
     Args:
         job_name: The job, for messages.
-        now: The beginning.
+        now: The moment of the job's start.
     """
 
     def __init__(self, job_name: str, now: Moment) -> None:

@@ -1,7 +1,6 @@
 """Observes the loop, and keeps the job's view for other threads up to date.
 
-It sees each instruction before it is performed. Nothing that the job does depends on it; its cost is per epoch, never
-per record.
+It sees each instruction before it is performed. The job does not depend on it; its cost is per epoch, never per record.
 """
 
 from __future__ import annotations
@@ -21,7 +20,6 @@ from penstock._engine.gateway.job_view import JobView, SubtaskView
 from penstock._engine.gateway.progress import JobProgress
 from penstock._engine.protocol.metadata import LATE_RECORDS, ChainEntryKind, late_records
 from penstock._engine.protocol.paths import checkpoint_path
-from penstock._engine.protocol.rows import MAX_WATERMARK
 from penstock.common.job_status import JobStatus
 from penstock.errors import JobExecutionError
 
@@ -42,16 +40,15 @@ class JobMonitor:
     """Makes the views of one job: a `JobStatusListener`.
 
     Args:
-        coordinator: Says what the job's id is, what it was restored from and what is to be committed.
+        coordinator: Holds the job's id, the restored checkpoint and the outstanding commits.
         job_name: The job.
-        run_id: This driver of it.
+        run_id: The run.
         plan: Its plan.
-        clock: Returns the moment.
-        settings: How it makes checkpoints.
-        configuration: Its configuration, for people.
-        failures_kept: How many of its last failures can be asked for.
-        full_path: Turns a path below the checkpoint directory into one for people; None where that directory goes
-            with the job.
+        clock: Returns the current moment.
+        settings: The job's checkpoint settings.
+        configuration: Its configuration, for users.
+        failures_kept: The number of last failures that are kept.
+        full_path: Turns a path below the checkpoint directory into one for users; None if that directory is temporary.
     """
 
     def __init__(
@@ -73,10 +70,10 @@ class JobMonitor:
         self._checkpoints = CheckpointStatsTracker(settings, self._checkpoint_path)
         self._failures: deque[JobFailure] = deque(maxlen=failures_kept)
         self._failure_count = 0
-        #: Since when the job is RUNNING, None while it is not; and the end of its last epoch that counted.
+        #: Since when the job is RUNNING, None while it is not; and below the end of its last accepted epoch.
         self._running_since: Moment | None = None
         now = self._last_epoch = clock()
-        #: Set as soon as the job has its id, or has ended without one.
+        #: Set once the job has its id, or has ended without one.
         self.named = threading.Event()
         #: Called when it has its id, and when it has ended, before its result is set; both on the loop's thread.
         self.on_named: list[Callable[[JobView], None]] = []
@@ -90,7 +87,7 @@ class JobMonitor:
             do.WriteSavepoint: self._write_savepoint,
             do.AnswerSavepoint: self._answer_savepoint,
         }
-        #: The job as it is now: replaced as a whole, so that other threads read it without a lock.
+        #: The current view, which is replaced as a whole, so that other threads read it without a lock.
         self.view = JobView(
             job_id="",
             run_id=run_id,
@@ -108,7 +105,8 @@ class JobMonitor:
             configuration=configuration,
         )
 
-    # --------------------------------------------------------------------------------- what the loop tells, its thread
+    # --------------------------------------------------------------------------------- called by the loop, on its
+    # thread
 
     def saw(self, instruction: do.Instruction) -> None:
         """Note an instruction before it is performed."""
@@ -122,13 +120,13 @@ class JobMonitor:
             self._checkpoints.acked(self._clock())
 
     def turned(self) -> None:
-        """Note that all instructions which followed from an event are performed."""
+        """Note that all instructions after an event are performed."""
         pending = self._pending_commits()
         if pending != self.view.pending_commits:
             self._show(pending_commits=pending)
 
     def on_status(self, status: JobStatus) -> None:
-        """Note a new status; a terminal one shows when the job's result is there as well."""
+        """Note a new status; a terminal one is shown together with the job's result."""
         now = self._clock()
         if self._coordinator.job_id and not self.named.is_set():
             self._show(job_id=self._coordinator.job_id)
@@ -159,7 +157,7 @@ class JobMonitor:
         self._show(failures=tuple(self._failures), failures_dropped=self._failure_count - len(self._failures))
 
     def ended(self, status: JobStatus, error: Exception | None) -> None:
-        """Show the last status, for good; an error is what the program gets."""
+        """Show the final status and the error for the program."""
         now = self._clock()
         self._checkpoints.job_ended(f"the job is {status.name}", now)
         self._show_accumulators(self._coordinator.accumulators)
@@ -222,7 +220,7 @@ class JobMonitor:
     # -------------------------------------------------------------------------------------------------------- figures
 
     def _advanced(self, acks: Iterable[SubtaskAck], now: Moment) -> tuple[tuple[SubtaskView, ...], ...]:
-        """Return the figures of all subtasks after an epoch; one that did not run in it did nothing."""
+        """Return the figures of all subtasks after an epoch; subtasks that did not run in it are idle."""
         rows = [[_idle(subtask) for subtask in vertex] for vertex in self.view.subtasks]
         for ack in acks:
             before = rows[ack.vertex][ack.subtask]
@@ -237,10 +235,7 @@ class JobMonitor:
                 last_bytes_in=ack.bytes_in,
                 last_bytes_out=ack.bytes_out,
                 last_busy_ms=ack.busy_ms,
-                input_watermark=min(
-                    (MAX_WATERMARK if channel.ended else channel.watermark for channel in ack.channels.values()),
-                    default=ack.watermark,
-                ),
+                input_watermark=ack.input_watermark,
                 output_watermark=ack.watermark,
                 finished=ack.finished,
                 finished_at=now if ack.finished else None,
@@ -268,7 +263,7 @@ class JobMonitor:
         return dict(pending)
 
     def _note_restore(self, now_ms: int) -> None:
-        """Note the checkpoint that the job takes up as it begins to run, or to run again."""
+        """Note the checkpoint from which the job starts or restarts."""
         restored, last = self._coordinator.restored, self.view.progress.checkpoint_id
         if last:
             self._checkpoints.restored(RestoredView(last, now_ms, is_savepoint=False, path=self._checkpoint_path(last)))

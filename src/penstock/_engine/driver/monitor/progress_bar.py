@@ -1,4 +1,4 @@
-"""One live line in the terminal: records, epochs, watermark, last checkpoint; of bounded jobs also how much is done."""
+"""One live line in the terminal: records, epochs, watermark, last checkpoint, and the progress of bounded jobs."""
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ if TYPE_CHECKING:
     from penstock._engine.gateway.progress import JobFailure, JobProgress
 
 _BETWEEN: Final = " · "
-#: Characters of a line: of the bar with its share; of the spinner, the time, and what stands between all columns.
+#: Widths in characters: of the bar with its percentage; below of the spinner, the time and the gaps between columns.
 _BAR_WIDTH: Final = 20 + 1 + 4 + 1
 _OTHERS_WIDTH: Final = 1 + 1 + 1 + 1 + 7
-#: Last millisecond of the year 9999, which is as far as dates go.
+#: The last millisecond of the year 9999, the end of Python's dates.
 _LAST_DATE_MS = 253_402_300_799_999
 
 
@@ -40,8 +40,9 @@ class ProgressBar:
 
     Args:
         job_name: The job.
-        console: Where to draw; standard error when left out.
-        splits_left: Returns how many splits are not read to their end, None where it is unknown; only of bounded jobs.
+        console: The console; standard error by default.
+        splits_left: Returns the number of splits that are not read to their end, None if unknown; for bounded jobs
+            only.
     """
 
     def __init__(
@@ -59,11 +60,11 @@ class ProgressBar:
         )
         self._task = self._progress.add_task(job_name, total=None, figures={"starting": 0})
         self._splits_left = splits_left
-        #: The most splits that were ever left: those that the job began with, and found since.
+        #: The largest number of splits that were left so far.
         self._splits = 0
 
     def on_status(self, status: JobStatus) -> None:
-        """Begin with the first status, end with the last, and show what is not RUNNING."""
+        """Start with the first status, end with the last, and show all but RUNNING."""
         if status is JobStatus.INITIALIZING:
             self._progress.start()
         elif status.is_terminal_state():
@@ -75,7 +76,7 @@ class ProgressBar:
             self._progress.update(self._task, figures={status.name.lower(): 0})
 
     def on_progress(self, progress: JobProgress) -> None:
-        """Show an epoch that counted."""
+        """Show an accepted epoch."""
         self._progress.update(self._task, figures=_parts(progress))
         left = None if self._splits_left is None else self._splits_left()
         if left is not None:
@@ -104,7 +105,7 @@ def figures(progress: JobProgress) -> str:
 
 
 def _parts(progress: JobProgress) -> dict[str, int]:
-    """Return a job's figures in their order; those with the higher numbers go first where there is no room."""
+    """Return a job's figures in order, each with a number: without room, the highest numbers are left out first."""
     rate = progress.epoch_records * 1000 // max(progress.epoch_ms, 1)
     parts = {f"{progress.records:,} records": 0}
     # A loss is shown beside the records in a terminal of 80 characters, too: hence so short.
@@ -124,11 +125,11 @@ def _parts(progress: JobProgress) -> dict[str, int]:
 
 
 class _FiguresColumn(ProgressColumn):
-    """Shows as many figures as there is room for beside the job's name; rich would cut the name to three letters.
+    """Shows as many figures as fit beside the job's name, which rich would cut to three letters.
 
     Args:
-        console: Where the line is drawn.
-        bar: What the columns of the bar take.
+        console: The console of the line.
+        bar: The width of the bar's columns.
     """
 
     def __init__(self, console: Console, bar: int) -> None:

@@ -1,7 +1,7 @@
-"""How many splits a bounded job has still to read: what its progress bar goes by.
+"""Counts the splits that a bounded job has still to read, for its progress bar.
 
-A split is with the enumerator, on its way or with a reader. Enumerators tell how many wait by a gauge, as Flink's do;
-the rest is in the last checkpoint.
+A split is with the enumerator, on its way or with a reader. Enumerators report waiting splits by a gauge, as Flink's
+do; the others are in the last checkpoint.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ if TYPE_CHECKING:
 
 
 def splits_left(enumerators: Enumerators, snapshot: JobSnapshot) -> int | None:
-    """Return the number of splits that are not read to their end; None where an enumerator does not say.
+    """Return the number of splits that are not read to their end; None if an enumerator does not report its splits.
 
     Args:
-        enumerators: Those of the job.
+        enumerators: The job's enumerators.
         snapshot: The job's last checkpoint.
     """
     waiting = enumerators.unassigned_splits()
@@ -31,7 +31,7 @@ def splits_left(enumerators: Enumerators, snapshot: JobSnapshot) -> int | None:
 
 
 def _held(operator: OperatorMetadata, state: SourceCoordinatorState) -> int:
-    """Return how many splits of a source are with its readers or on their way there."""
+    """Return the number of splits of a source that its readers have, or that are on their way to them."""
     readers = (decode(part.state, ReaderState) for part in operator.subtasks if part.state and not part.finished)
     events = (decode_event(data) for events in state.undelivered.values() for data in events)
     on_the_way = sum(len(event.splits) for event in events if isinstance(event, AddSplitsEvent))

@@ -48,7 +48,7 @@ def plan_view(graph: JobGraph, sources: Iterable[Source[Any, Any, Any]], configu
 
 
 def checkpoint_settings(configuration: Configuration) -> CheckpointSettings:
-    """Return how a job makes checkpoints."""
+    """Return the checkpoint settings of a job."""
     interval = configuration.get(option_table.CHECKPOINTING_INTERVAL)
     durable = configuration.get(option_table.CHECKPOINT_DIRECTORY) is not None
     return CheckpointSettings(

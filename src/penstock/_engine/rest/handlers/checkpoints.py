@@ -82,6 +82,12 @@ class FinishedSubtasks(msgspec.Struct):
     finished_subtasks: int
 
 
+class CheckpointNumber(msgspec.Struct):
+    """Penstock's own members: the checkpoint that a savepoint was copied from, or that was tried."""
+
+    checkpoint_id: int
+
+
 class CheckpointStatistics(msgspec.Struct):
     """One checkpoint, or savepoint; what only its class has is left out in the others."""
 
@@ -102,6 +108,7 @@ class CheckpointStatistics(msgspec.Struct):
     num_acknowledged_subtasks: int
     checkpoint_type: str
     tasks: dict[str, TaskCheckpointStatistics]
+    penstock: CheckpointNumber
     external_path: str | msgspec.UnsetType = msgspec.UNSET
     discarded: bool | msgspec.UnsetType = msgspec.UNSET
     failure_timestamp: int | msgspec.UnsetType = msgspec.UNSET
@@ -109,7 +116,7 @@ class CheckpointStatistics(msgspec.Struct):
 
 
 class RestoredCheckpointStatistics(msgspec.Struct):
-    """What the job went on from last."""
+    """What the job continued from last."""
 
     id: int
     restore_timestamp: int
@@ -142,7 +149,7 @@ class CheckpointRange(msgspec.Struct):
 class CheckpointExtras(PendingCommits):
     """Penstock's own members of the checkpoints."""
 
-    #: What the job's origin has completed behind the checkpoint that the job went on from.
+    #: What the job's origin has completed behind the checkpoint that the job continued from.
     published_again: CheckpointRange | None
 
 
@@ -248,7 +255,7 @@ def _checkpoint(job: JobView, entry: CheckpointView, *, tasks: bool = False) -> 
     is_savepoint = entry.kind is not CheckpointKind.CHECKPOINT
     answer = CheckpointStatistics(
         class_name=_CLASSES[entry.status],
-        id=entry.id,
+        id=entry.entry_id,
         status=entry.status.value,
         is_savepoint=is_savepoint,
         savepoint_format="CANONICAL" if is_savepoint else None,
@@ -264,6 +271,7 @@ def _checkpoint(job: JobView, entry: CheckpointView, *, tasks: bool = False) -> 
         num_acknowledged_subtasks=entry.acknowledged + sum(entry.finished),
         checkpoint_type=entry.kind.value,
         tasks=_tasks(job, entry) if tasks else {},
+        penstock=CheckpointNumber(entry.id),
     )
     match entry.status:
         case CheckpointStatus.COMPLETED:

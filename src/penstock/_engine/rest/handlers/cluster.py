@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 
 from penstock import __version__
+from penstock._engine.rest.access import Role
 from penstock._engine.rest.routing import Route
 from penstock.common.job_status import JobStatus
 
@@ -120,18 +121,6 @@ class ThreadDumpInfo(msgspec.Struct, rename="camel"):
     thread_infos: list[ThreadInfo]
 
 
-class TaskManagerInfo(msgspec.Struct):
-    """A process of Flink's that runs tasks; Spark has executors in their place."""
-
-    id: str
-
-
-class TaskManagersInfo(msgspec.Struct):
-    """The task managers."""
-
-    taskmanagers: list[TaskManagerInfo]
-
-
 class ClusterDataSetEntry(msgspec.Struct):
     """A cached result of a batch job."""
 
@@ -163,7 +152,7 @@ def overview(request: HandlerRequest) -> ClusterOverview:
     statuses = [control.view.status for control in request.context.jobs.all()]
     running = sum(not status.is_terminal_state() for status in statuses)
     return ClusterOverview(
-        taskmanagers=1,
+        taskmanagers=len(request.context.executors()),
         slots_total=request.context.slots,
         slots_available=0 if running else request.context.slots,
         jobs_running=running,
@@ -212,11 +201,6 @@ def thread_dump(_: HandlerRequest) -> ThreadDumpInfo:
     )
 
 
-def task_managers(_: HandlerRequest) -> TaskManagersInfo:
-    """Flink's task managers; Spark's executors are shown by Spark's own page."""
-    return TaskManagersInfo([])
-
-
 def data_sets(_: HandlerRequest) -> ClusterDataSetListResponseBody:
     """Cached results of batch jobs: there are none."""
     return ClusterDataSetListResponseBody([])
@@ -237,12 +221,16 @@ ROUTES = (
     Route("GET", "/config", dashboard, DashboardConfiguration),
     Route("GET", "/overview", overview, ClusterOverview),
     Route("GET", "/jobmanager/config", configuration, list[ConfigurationEntry]),
-    Route("GET", "/jobmanager/environment", environment, EnvironmentInfo),
+    Route("GET", "/jobmanager/environment", environment, EnvironmentInfo, role=Role.OPERATOR),
     Route("GET", "/jobmanager/logs", logs, LogListInfo),
-    Route("GET", "/jobmanager/thread-dump", thread_dump, ThreadDumpInfo),
+    # Lines of the program stand in it, and what is written in them.
+    Route("GET", "/jobmanager/thread-dump", thread_dump, ThreadDumpInfo, role=Role.OPERATOR),
     Route("GET", "/jobs/{jobid}/jobmanager/config", job_configuration, list[ConfigurationEntry], errors=_UNKNOWN_JOB),
-    Route("GET", "/jobs/{jobid}/jobmanager/environment", job_environment, EnvironmentInfo, errors=_UNKNOWN_JOB),
-    Route("GET", "/taskmanagers", task_managers, TaskManagersInfo),
+    Route(
+        *("GET", "/jobs/{jobid}/jobmanager/environment", job_environment, EnvironmentInfo),
+        role=Role.OPERATOR,
+        errors=_UNKNOWN_JOB,
+    ),
     Route("GET", "/datasets", data_sets, ClusterDataSetListResponseBody),
     Route("DELETE", "/cluster", shut_down, EmptyResponseBody),
 )

@@ -62,7 +62,7 @@ class JobExceptionsInfo(msgspec.Struct, rename="camel"):
 
 
 def exceptions(request: HandlerRequest) -> JobExceptionsInfo:
-    """What went wrong in a job, newest first; those failures included that the job went on after."""
+    """What went wrong in a job, newest first; those failures included that the job continued after."""
     return job_exceptions(request.job, int(request.query("maxExceptions") or _MOST))
 
 

@@ -40,19 +40,21 @@ class AggregatedMetric(msgspec.Struct):
 
 def of_process(request: HandlerRequest) -> list[MetricValue]:
     """Metrics of the process."""
-    return _chosen(request, process_metrics(request.context.jobs.all(), request.context.slots))
+    return chosen(
+        request, process_metrics(request.context.jobs.all(), request.context.slots, len(request.context.executors()))
+    )
 
 
 def of_job(request: HandlerRequest) -> list[MetricValue]:
     """Metrics of a job; none when there is no such job, as in Flink."""
     control = request.context.jobs.find(request.id("jobid"))
-    return [] if control is None else _chosen(request, job_metrics(control.view, request.context.clock()))
+    return [] if control is None else chosen(request, job_metrics(control.view, request.context.clock()))
 
 
 def of_vertex(request: HandlerRequest) -> list[MetricValue]:
     """Metrics of the subtasks of a vertex, and of their operators; the index of the subtask stands first."""
     place, _ = find_vertex(request.job, request.id("vertexid"))
-    return _chosen(request, vertex_metrics(request.job, place))
+    return chosen(request, vertex_metrics(request.job, place))
 
 
 def of_subtask(request: HandlerRequest) -> list[MetricValue]:
@@ -60,7 +62,7 @@ def of_subtask(request: HandlerRequest) -> list[MetricValue]:
     place, vertex = find_vertex(request.job, request.id("vertexid"))
     index = request.number("subtaskindex")
     figures = subtask_metrics(request.job, request.job.subtasks[place][index]) if index < vertex.parallelism else {}
-    return _chosen(request, figures)
+    return chosen(request, figures)
 
 
 def of_jobs(request: HandlerRequest) -> list[AggregatedMetric]:
@@ -68,19 +70,14 @@ def of_jobs(request: HandlerRequest) -> list[AggregatedMetric]:
     wanted = request.names("jobs")
     views = [control.view for control in request.context.jobs.all()]
     chosen = [view for view in views if wanted is None or view.job_id in wanted]
-    return _aggregated(request, [job_metrics(view, request.context.clock()) for view in chosen])
+    return aggregated(request, [job_metrics(view, request.context.clock()) for view in chosen])
 
 
 def of_subtasks(request: HandlerRequest) -> list[AggregatedMetric]:
     """Metrics over several subtasks of a vertex, all when none is named: "0", or ranges such as "0-3"."""
     place, vertex = find_vertex(request.job, request.id("vertexid"))
     wanted = _indexes(request.names("subtasks"), vertex.parallelism)
-    return _aggregated(request, [subtask_metrics(request.job, request.job.subtasks[place][index]) for index in wanted])
-
-
-def of_task_managers(_: HandlerRequest) -> list[AggregatedMetric]:
-    """Metrics over Flink's task managers: none, Spark shows its executors itself."""
-    return []
+    return aggregated(request, [subtask_metrics(request.job, request.job.subtasks[place][index]) for index in wanted])
 
 
 def prometheus(request: HandlerRequest) -> str:
@@ -99,14 +96,16 @@ def _indexes(names: list[str] | None, parallelism: int) -> list[int]:
     return sorted(found)
 
 
-def _chosen(request: HandlerRequest, known: Mapping[str, Value]) -> list[MetricValue]:
+def chosen(request: HandlerRequest, known: Mapping[str, Value]) -> list[MetricValue]:
+    """Return the metrics of one thing that a request asks for; their names alone where it names none."""
     wanted = request.names("get")
     if wanted is None:
         return [MetricValue(name) for name in known]
     return [MetricValue(name, str(known[name])) for name in wanted if name in known]
 
 
-def _aggregated(request: HandlerRequest, rows: list[dict[str, Value]]) -> list[AggregatedMetric]:
+def aggregated(request: HandlerRequest, rows: list[dict[str, Value]]) -> list[AggregatedMetric]:
+    """Return metrics over several things, as a request asks for them."""
     wanted = request.names("get")
     if wanted is None:
         return [AggregatedMetric(name) for name in (rows[0] if rows else {})]
@@ -131,30 +130,30 @@ def _over(name: str, values: list[int | float], modes: Iterable[str]) -> Aggrega
     return AggregatedMetric(name, **{mode: figures[mode] for mode in modes if mode in figures})
 
 
-_GET = QueryParameter("get", "names of metrics, with commas between; the names of all when left out")
+NAMED = QueryParameter("get", "names of metrics, with commas between; the names of all when left out")
 _AGG = QueryParameter("agg", "min, max, avg, sum or skew, with commas between; all of them when left out")
+AGGREGATED = (NAMED, _AGG)
 _UNKNOWN = {404: "There is no such job or vertex."}
 _VERTEX = "/jobs/{jobid}/vertices/{vertexid}"
 
 ROUTES = (
     Route("GET", "/metrics", prometheus, str),
-    Route("GET", "/jobmanager/metrics", of_process, list[MetricValue], query=(_GET,)),
-    Route("GET", "/taskmanagers/metrics", of_task_managers, list[AggregatedMetric], query=(_GET, _AGG)),
+    Route("GET", "/jobmanager/metrics", of_process, list[MetricValue], query=(NAMED,)),
     Route(
         "GET",
         "/jobs/metrics",
         of_jobs,
         list[AggregatedMetric],
-        query=(_GET, _AGG, QueryParameter("jobs", "ids of jobs")),
+        query=(*AGGREGATED, QueryParameter("jobs", "ids of jobs")),
     ),
-    Route("GET", "/jobs/{jobid}/metrics", of_job, list[MetricValue], query=(_GET,)),
-    Route("GET", f"{_VERTEX}/metrics", of_vertex, list[MetricValue], query=(_GET,), errors=_UNKNOWN),
+    Route("GET", "/jobs/{jobid}/metrics", of_job, list[MetricValue], query=(NAMED,)),
+    Route("GET", f"{_VERTEX}/metrics", of_vertex, list[MetricValue], query=(NAMED,), errors=_UNKNOWN),
     Route(
         "GET",
         f"{_VERTEX}/subtasks/metrics",
         of_subtasks,
         list[AggregatedMetric],
-        query=(_GET, _AGG, QueryParameter("subtasks", "indexes of subtasks, or ranges of them")),
+        query=(*AGGREGATED, QueryParameter("subtasks", "indexes of subtasks, or ranges of them")),
         errors=_UNKNOWN,
     ),
     Route(
@@ -162,7 +161,7 @@ ROUTES = (
         f"{_VERTEX}/subtasks/{{subtaskindex}}/metrics",
         of_subtask,
         list[MetricValue],
-        query=(_GET,),
+        query=(NAMED,),
         errors=_UNKNOWN,
     ),
 )

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
 import msgspec
 
 from penstock._engine.protocol.control import StopMode
+from penstock._engine.rest.access import Role
 from penstock._engine.rest.handlers.cluster import EmptyResponseBody
 from penstock._engine.rest.handlers.jobs import QueueStatus
 from penstock._engine.rest.http_error import HttpError
@@ -112,14 +113,14 @@ _RUNNING, _DONE = QueueStatus("IN_PROGRESS"), QueueStatus("COMPLETED")
 
 
 def savepoint(request: HandlerRequest) -> TriggerResponse:
-    """Make a savepoint of a job that goes on, or is cancelled then."""
+    """Make a savepoint of a job that continues, or is cancelled then."""
     body: SavepointTriggerRequestBody = request.body
     directory = body.target_directory
 
-    def begin(control: JobControl) -> Future[str]:
-        return (
-            control.cancel_with_savepoint(directory) if body.cancel_job else control.savepoint(directory, StopMode.NO)
-        )
+    def begin(control: JobControl, root: str | None) -> Future[str]:
+        if body.cancel_job:
+            return control.cancel_with_savepoint(directory, no_links_below=root)
+        return control.savepoint(directory, StopMode.NO, no_links_below=root)
 
     return _savepoint(request, body.trigger_id, directory, "target-directory", begin)
 
@@ -129,9 +130,11 @@ def stop(request: HandlerRequest) -> TriggerResponse:
     body: StopWithSavepointRequestBody = request.body
     how = StopMode.DRAIN if body.drain else StopMode.SUSPEND
     directory = body.target_directory
-    return _savepoint(
-        request, body.trigger_id, directory, "targetDirectory", lambda control: control.savepoint(directory, how)
-    )
+
+    def begin(control: JobControl, root: str | None) -> Future[str]:
+        return control.savepoint(directory, how, no_links_below=root)
+
+    return _savepoint(request, body.trigger_id, directory, "targetDirectory", begin)
 
 
 def _savepoint(
@@ -139,14 +142,19 @@ def _savepoint(
     trigger_id: str | None,
     directory: str | None,
     member: str,
-    begin: Callable[[JobControl], Future[str]],
+    begin: Callable[[JobControl, str | None], Future[str]],
 ) -> TriggerResponse:
     job_id = request.id("jobid")
     control = request.context.jobs.find(job_id)
+    root: str | None = None
+    if directory:
+        default = None if control is None else control.savepoint_directory
+        root = request.context.directories.root_of(directory, default)
     if control is not None and not directory and control.savepoint_directory is None:
         reason = "Config key [execution.checkpointing.savepoint-dir] is not set."
         raise HttpError(400, f"{reason} Property [{member}] must be provided.")
-    return _trigger(request, OperationKind.SAVEPOINT, job_id, trigger_id, lambda: _of_job(control, job_id, begin))
+    of_job = lambda: _of_job(control, job_id, lambda found: begin(found, root))  # noqa: E731
+    return _trigger(request, OperationKind.SAVEPOINT, job_id, trigger_id, of_job)
 
 
 def checkpoint(request: HandlerRequest) -> TriggerResponse:
@@ -165,6 +173,23 @@ def dispose(request: HandlerRequest) -> TriggerResponse:
     if not path:
         raise HttpError(400, "Field savepoint-path must not be omitted or be null.")
     return _trigger(request, OperationKind.DISPOSAL, "", None, lambda: request.context.dispose(path))
+
+
+def delete_data_set(request: HandlerRequest) -> TriggerResponse:
+    """Delete a cached result of a batch job: there are none, so it is gone."""
+    assert request.id("datasetid")
+    gone: Future[None] = Future()
+    gone.set_result(None)
+    operations = request.context.operations
+    trigger_id = operations.trigger(OperationKind.DATA_SET, "", None, lambda: gone)
+    operations.leave(OperationKind.DATA_SET, "", trigger_id)  # the process need not stay until anybody asks
+    return TriggerResponse(trigger_id)
+
+
+def data_set_state(request: HandlerRequest) -> SavepointDisposalOperation:
+    """How the deletion of a cached result stands."""
+    _state(request, OperationKind.DATA_SET)
+    return SavepointDisposalOperation(_DONE, SavepointDisposalResult())
 
 
 def _trigger(
@@ -205,12 +230,12 @@ def checkpoint_state(request: HandlerRequest) -> CheckpointOperation:
 
 
 def leave_savepoint(request: HandlerRequest) -> EmptyResponseBody:
-    """Wait no more for a savepoint, or a stop, which goes on: the process need not stay until its outcome is read."""
+    """Wait no more for a savepoint, or a stop, which continues: the process need not stay until its outcome is read."""
     return _leave(request, OperationKind.SAVEPOINT)
 
 
 def leave_checkpoint(request: HandlerRequest) -> EmptyResponseBody:
-    """Wait no more for a checkpoint, which goes on: the process need not stay until its outcome is read."""
+    """Wait no more for a checkpoint, which continues: the process need not stay until its outcome is read."""
     return _leave(request, OperationKind.CHECKPOINT)
 
 
@@ -223,7 +248,7 @@ def disposal_state(request: HandlerRequest) -> SavepointDisposalOperation:
 
 
 def _state(request: HandlerRequest, kind: OperationKind) -> tuple[bool, Any, FailureCause | None]:
-    job_id = "" if kind is OperationKind.DISPOSAL else request.id("jobid")
+    job_id = "" if kind in {OperationKind.DISPOSAL, OperationKind.DATA_SET} else request.id("jobid")
     trigger_id = request.id("triggerid")
     outcome = request.context.operations.outcome(kind, job_id, trigger_id)
     if outcome is None:
@@ -251,8 +276,14 @@ _LEASE = QueryParameter(
     "milliseconds within which this client asks again how it stands; else the process of the job does not stay for it",
     number=True,
 )
+#: The process stays until the outcome was read, so that asking for it is a part of steering.
+_READS_OUTCOMES = Role.OPERATOR
 _TOO_MANY = {429: "Too many operations are under way."}
-_NO_DIRECTORY = {400: "The body cannot be, or no directory is named and none is configured.", **_TOO_MANY}
+_NO_DIRECTORY = {
+    400: "The body cannot be, or no directory is named and none is configured.",
+    403: "The token is not enough for it, or the directory is not open to clients.",
+    **_TOO_MANY,
+}
 _NO_OPERATION = {404: "There is no such operation, or its outcome is too old."}
 
 ROUTES = (
@@ -266,7 +297,11 @@ ROUTES = (
         body=SavepointTriggerRequestBody,
         errors=_NO_DIRECTORY,
     ),
-    Route("GET", "/jobs/{jobid}/savepoints/{triggerid}", savepoint_state, SavepointOperation, errors=_NO_OPERATION),
+    Route(
+        *("GET", "/jobs/{jobid}/savepoints/{triggerid}", savepoint_state, SavepointOperation),
+        role=_READS_OUTCOMES,
+        errors=_NO_OPERATION,
+    ),
     Route("DELETE", "/jobs/{jobid}/savepoints/{triggerid}", leave_savepoint, EmptyResponseBody, errors=_NO_OPERATION),
     Route(
         "POST",
@@ -288,7 +323,11 @@ ROUTES = (
         body=CheckpointTriggerRequestBody,
         errors=_TOO_MANY,
     ),
-    Route("GET", "/jobs/{jobid}/checkpoints/{triggerid}", checkpoint_state, CheckpointOperation, errors=_NO_OPERATION),
+    Route(
+        *("GET", "/jobs/{jobid}/checkpoints/{triggerid}", checkpoint_state, CheckpointOperation),
+        role=_READS_OUTCOMES,
+        errors=_NO_OPERATION,
+    ),
     Route("DELETE", "/jobs/{jobid}/checkpoints/{triggerid}", leave_checkpoint, EmptyResponseBody, errors=_NO_OPERATION),
     Route(
         "POST",
@@ -300,5 +339,15 @@ ROUTES = (
         body=SavepointDisposalRequestBody,
         errors=_TOO_MANY,
     ),
-    Route("GET", "/savepoint-disposal/{triggerid}", disposal_state, SavepointDisposalOperation, errors=_NO_OPERATION),
+    Route(
+        *("GET", "/savepoint-disposal/{triggerid}", disposal_state, SavepointDisposalOperation),
+        role=_READS_OUTCOMES,
+        errors=_NO_OPERATION,
+    ),
+    Route("DELETE", "/datasets/{datasetid}", delete_data_set, TriggerResponse, 202, errors=_TOO_MANY),
+    Route(
+        *("GET", "/datasets/delete/{triggerid}", data_set_state, SavepointDisposalOperation),
+        role=_READS_OUTCOMES,
+        errors=_NO_OPERATION,
+    ),
 )

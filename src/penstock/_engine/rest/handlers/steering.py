@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from penstock._engine.rest.access import Role
 from penstock._engine.rest.handlers.cluster import EmptyResponseBody
 from penstock._engine.rest.http_error import HttpError
 from penstock._engine.rest.routing import QueryParameter, Route
@@ -44,6 +45,12 @@ def cancel(request: HandlerRequest) -> EmptyResponseBody:
         reason = f"the job has already reached another terminal state ({ended.name})"
         raise HttpError(409, f"Job cancellation failed because {reason}.")
     control.cancel()
+    return EmptyResponseBody()
+
+
+def heartbeat(request: HandlerRequest) -> EmptyResponseBody:
+    """Say that a client is there: no job ends because its client does."""
+    assert request.job
     return EmptyResponseBody()
 
 
@@ -88,7 +95,13 @@ _CANCEL_REFUSALS = {
 
 ROUTES = (
     Route("PATCH", "/jobs/{jobid}", cancel, EmptyResponseBody, 202, query=(_MODE,), errors=_CANCEL_REFUSALS),
-    Route("GET", "/jobs/{jobid}/yarn-cancel", cancel, EmptyResponseBody, 202, query=(_MODE,), errors=_CANCEL_REFUSALS),
+    Route(
+        *("GET", "/jobs/{jobid}/yarn-cancel", cancel, EmptyResponseBody, 202),
+        query=(_MODE,),
+        role=Role.OPERATOR,
+        errors=_CANCEL_REFUSALS,
+    ),
+    Route("PATCH", "/jobs/{jobid}/clientHeartbeat", heartbeat, EmptyResponseBody, 202, errors=_UNKNOWN),
     Route(
         "GET",
         "/jobs/{jobid}/resource-requirements",

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
+from penstock._engine.gateway.executor_view import SPARK
 from penstock._engine.gateway.job_view import TaskStatus
 from penstock._engine.rest.accumulators import UserTaskAccumulator, shown_accumulators
 from penstock._engine.rest.figures import (
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
     from penstock._engine.rest.routing import HandlerRequest
 
 #: Spark has executors where Flink has task managers, and moves subtasks between them from epoch to epoch.
-_TASK_MANAGER: Final = "spark"
+_TASK_MANAGER: Final = SPARK
 _ENDPOINT: Final = f"{socket.gethostname()}:0"
 
 
@@ -147,9 +148,42 @@ class JobVertexBackPressureInfo(msgspec.Struct):
     subtasks: list[SubtaskBackPressureInfo]
 
 
+class NoMetric(msgspec.Struct):
+    """A metric with its value, of which there are none."""
+
+    id: str
+    value: str
+
+
 class JobVertexAccumulatorsInfo(msgspec.Struct, rename="kebab"):
     """The accumulators of a vertex."""
 
+    id: str
+    user_accumulators: list[UserTaskAccumulator]
+
+
+class SubtaskAccumulatorsInfo(msgspec.Struct, rename="kebab"):
+    """The accumulators of one subtask; they are known for its whole vertex alone."""
+
+    subtask: int
+    attempt: int
+    endpoint: str
+    user_accumulators: list[UserTaskAccumulator]
+
+
+class SubtasksAllAccumulatorsInfo(msgspec.Struct):
+    """The accumulators of a vertex by its subtasks."""
+
+    id: str
+    parallelism: int
+    subtasks: list[SubtaskAccumulatorsInfo]
+
+
+class SubtaskExecutionAttemptAccumulatorsInfo(msgspec.Struct, rename="kebab"):
+    """The accumulators of one attempt of a subtask."""
+
+    subtask: int
+    attempt: int
     id: str
     user_accumulators: list[UserTaskAccumulator]
 
@@ -247,6 +281,36 @@ def subtask(request: HandlerRequest) -> SubtaskExecutionAttemptDetailsInfo:
     return execution(request.job, place, index, request.context.clock())
 
 
+def attempt(request: HandlerRequest) -> SubtaskExecutionAttemptDetailsInfo:
+    """One attempt of a subtask; only the last one is known."""
+    found = subtask(request)
+    wanted = request.number("attempt")
+    if wanted != found.attempt:
+        raise HttpError(404, f"Only the current attempt is known, which is {found.attempt}, and not attempt {wanted}.")
+    return found
+
+
+def attempt_accumulators(request: HandlerRequest) -> SubtaskExecutionAttemptAccumulatorsInfo:
+    """The accumulators of an attempt: none, because they are known for the whole vertex alone."""
+    found = attempt(request)
+    name = f"{request.id('vertexid')}_{found.subtask}_{found.attempt}"
+    return SubtaskExecutionAttemptAccumulatorsInfo(found.subtask, found.attempt, name, [])
+
+
+def subtask_accumulators(request: HandlerRequest) -> SubtasksAllAccumulatorsInfo:
+    """The accumulators by subtask: none, because they are known for the whole vertex alone."""
+    _, vertex = find_vertex(request.job, request.id("vertexid"))
+    number = request.job.progress.restarts
+    rows = [SubtaskAccumulatorsInfo(index, number, _ENDPOINT, []) for index in range(vertex.parallelism)]
+    return SubtasksAllAccumulatorsInfo(vertex.id, vertex.parallelism, rows)
+
+
+def coordinator_metrics(request: HandlerRequest) -> list[NoMetric]:
+    """Metrics of a vertex's operator coordinators: there are none."""
+    find_vertex(request.job, request.id("vertexid"))
+    return []
+
+
 def times(request: HandlerRequest) -> SubtasksTimesInfo:
     """When the subtasks of a vertex were in which state."""
     return subtask_times(request.job, request.id("vertexid"), request.context.clock())
@@ -326,6 +390,7 @@ def vertex_accumulators(job: JobView, vertex_id: str) -> JobVertexAccumulatorsIn
 
 _UNKNOWN = {404: "There is no such job, vertex or subtask."}
 _VERTEX = "/jobs/{jobid}/vertices/{vertexid}"
+_ATTEMPT = f"{_VERTEX}/subtasks/{{subtaskindex}}/attempts/{{attempt}}"
 
 ROUTES = (
     Route("GET", _VERTEX, details, JobVertexDetailsInfo, errors=_UNKNOWN),
@@ -335,4 +400,14 @@ ROUTES = (
     Route("GET", f"{_VERTEX}/backpressure", back_pressure, JobVertexBackPressureInfo, errors=_UNKNOWN),
     Route("GET", f"{_VERTEX}/accumulators", accumulators, JobVertexAccumulatorsInfo, errors=_UNKNOWN),
     Route("GET", f"{_VERTEX}/subtasks/{{subtaskindex}}", subtask, SubtaskExecutionAttemptDetailsInfo, errors=_UNKNOWN),
+    Route(
+        *("GET", f"{_VERTEX}/subtasks/accumulators", subtask_accumulators, SubtasksAllAccumulatorsInfo),
+        errors=_UNKNOWN,
+    ),
+    Route("GET", f"{_VERTEX}/jm-operator-metrics", coordinator_metrics, list[NoMetric], errors=_UNKNOWN),
+    Route("GET", _ATTEMPT, attempt, SubtaskExecutionAttemptDetailsInfo, errors=_UNKNOWN),
+    Route(
+        *("GET", f"{_ATTEMPT}/accumulators", attempt_accumulators, SubtaskExecutionAttemptAccumulatorsInfo),
+        errors=_UNKNOWN,
+    ),
 )

@@ -16,6 +16,7 @@ export class Silent extends Error {}
 export class Api {
   #token = sessionStorage.getItem(TOKEN);
   #asking = null;
+  #entering = null;
   #askForToken;
 
   /** Takes a function that asks for the token, and is told whether one was wrong. */
@@ -46,6 +47,7 @@ export class Api {
   }
 
   async #ask(method, path, body) {
+    await this.#enter();
     for (;;) {
       const sent = this.#token;
       const response = await this.#send(method, path, body, sent);
@@ -66,12 +68,31 @@ export class Api {
     }
   }
 
+  /** Takes the code of a link out of the address, and gets the token for it; one that is good no more changes nothing. */
+  async #enter() {
+    const code = /^#code=([\w-]+)$/.exec(location.hash)?.[1];
+    if (code) {
+      history.replaceState(null, "", "#/");
+      this.#entering = this.#redeem(code);
+    }
+    await this.#entering;
+  }
+
+  async #redeem(code) {
+    const response = await this.#send("POST", "/penstock/token", { code }, null);
+    if (response.ok) this.#keep((await response.json()).token);
+  }
+
+  #keep(token) {
+    this.#token = token;
+    sessionStorage.setItem(TOKEN, token);
+  }
+
   /** Asks once, however many requests were refused at the same time. */
   async #renewToken(wasWrong) {
     this.#asking ??= this.#askForToken(wasWrong);
-    this.#token = await this.#asking;
+    this.#keep(await this.#asking);
     this.#asking = null;
-    sessionStorage.setItem(TOKEN, this.#token);
   }
 }
 

@@ -37,10 +37,13 @@ function withoutCheckpoints() {
 
 const spread = (values, shown) => `From ${shown(values.min)} to ${shown(values.max)}; 99 % below ${shown(values.p99)}`;
 
+/** What the checkpoint is called: an entry beside it, such as its savepoint, has another id. */
+const number = (one) => one.penstock.checkpoint_id;
+
 function paths({ completed, savepoint, restored }) {
   const known = [
-    savepoint && ["Last savepoint", savepoint.external_path, `#${savepoint.id}, ${time(savepoint.trigger_timestamp)}`],
-    completed && ["Last checkpoint", completed.external_path, `#${completed.id}, ${time(completed.trigger_timestamp)}`],
+    savepoint && ["Last savepoint", savepoint.external_path, `#${number(savepoint)}, ${time(savepoint.trigger_timestamp)}`],
+    completed && ["Last checkpoint", completed.external_path, `#${number(completed)}, ${time(completed.trigger_timestamp)}`],
     restored && ["Went on from", restored.external_path, `#${restored.id}, ${time(restored.restore_timestamp)}`],
   ];
   return h(
@@ -70,9 +73,9 @@ function checkpointTable(history) {
   if (history.length === 0) return h("p", { class: "hint" }, "None yet.");
   const headings = [["Id"], ["Kind"], ["State"], ["Begun", "when"], ["Duration", "number"], ["Written", "number"], ["All state", "number"], ["Subtasks", "number"], ["Where"]];
   const rows = history.map((one) => ({
-    key: `${one.id} ${one.checkpoint_type} ${one.trigger_timestamp}`, // a restart tries the same id again
+    key: one.id,
     cells: [
-      `#${one.id}`,
+      `#${number(one)}`,
       KINDS[one.checkpoint_type] ?? one.checkpoint_type,
       badge(one.status),
       time(one.trigger_timestamp),
@@ -91,7 +94,7 @@ const KINDS = { CHECKPOINT: "checkpoint", UNALIGNED_CHECKPOINT: "checkpoint", SA
 function whereabouts(one) {
   if (one.className === "failed") return h("span", { class: "bad" }, one.failure_message);
   if (one.className !== "completed") return "";
-  return one.discarded ? h("span", { class: "hint" }, "removed: newer ones took its place") : place(one.external_path, `#${one.id}`);
+  return one.discarded ? h("span", { class: "hint" }, "removed: newer ones took its place") : place(one.external_path, `#${number(one)}`);
 }
 
 function habits({ interval, timeout, min_pause: pause, externalization }) {

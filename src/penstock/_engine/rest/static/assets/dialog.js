@@ -48,8 +48,8 @@ export async function askForToken(wasWrong) {
   const answer = await ask({
     title: "This server wants a token",
     text: [
-      wasWrong ? "That was not the right one." : "It is what penstock.rest.token says in the configuration of the job.",
-      "It is kept until this tab is closed.",
+      wasWrong ? "That was not the right one." : "It is what penstock.rest.token says in the configuration of the job, or its read-only one.",
+      "Where none is set, the command penstock dashboard prints a link that needs none. The token is kept until this tab is closed.",
     ],
     field: { label: "Token", type: "password" },
     confirm: "Use this token",

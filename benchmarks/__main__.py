@@ -1,0 +1,17 @@
+"""``bench``: beside PyFlink, Bytewax and bare PySpark; or one of our own figures, by its name."""
+
+import runpy
+import sys
+from pathlib import Path
+
+HERE = Path(__file__).parent
+#: What is measured when it is named.
+FIGURES = ("epoch", "state", "savepoint", "stop", "latency", "rest", "declared_types", "endurance")
+
+if __name__ == "__main__":
+    program = HERE / "run.py"
+    if len(sys.argv) > 1 and sys.argv[1] in FIGURES:
+        program = HERE / f"{sys.argv.pop(1)}.py"
+    sys.argv[0] = str(program)
+    sys.path[0] = str(HERE)  # as for a program that is started by its path
+    runpy.run_path(str(program), run_name="__main__")

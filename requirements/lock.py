@@ -1,0 +1,27 @@
+"""Writes the locks of the dependencies in pyproject.toml anew; arguments, such as --upgrade, go to uv."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+#: The groups of pyproject.toml that have locks, in the order in which they are made.
+GROUPS = ("build", "dev", "demo", "campaign", "flink", "flink-client", "go")
+#: Of these the environment is made, with what Penstock needs itself.
+ENVIRONMENT = ("dev", "demo")
+
+
+def lock(group: str, arguments: list[str]) -> int:
+    """Write the lock of one group; return uv's exit code."""
+    wanted = ["pyproject.toml"] if group in ENVIRONMENT else []
+    if group == "demo":  # of what dev has, in the same versions
+        arguments = ["--constraint", "requirements/dev.txt", *arguments]
+    options = ("--universal", "--python-version", "3.11", "--generate-hashes", "--quiet")
+    hidden = ("--no-emit-index-url", "--no-emit-find-links", "--custom-compile-command", "python3 dev.py lock")
+    target = ("--group", group, "--output-file", f"requirements/{group}.txt")
+    command = [sys.executable, "-m", "uv", "pip", "compile", *wanted, *options, *hidden, *target, *arguments]
+    return subprocess.call(command, cwd=ROOT)
+
+
+if __name__ == "__main__":
+    sys.exit(next((code for group in GROUPS if (code := lock(group, sys.argv[1:]))), 0))

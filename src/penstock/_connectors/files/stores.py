@@ -1,0 +1,79 @@
+"""Opened object stores: credentials come from the environment, the time that a request has from the bytes it is about.
+
+A store that joins the parts of an upload or copies an object answers when it is done, which takes minutes for some GiB.
+A client that gives up before that does not know what has become of it.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+from datetime import timedelta
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any, Final, cast
+
+from obstore.store import from_url
+
+from penstock.common.paths import scheme_of
+
+if TYPE_CHECKING:
+    from obstore.store import ClientConfig, RetryConfig
+
+#: How the variables begin that say how a kind of store is reached.
+_VARIABLES: Final = {
+    "s3": "AWS_",
+    "gs": "GOOGLE_",
+    **dict.fromkeys(("az", "azure", "adl", "abfs", "abfss"), "AZURE_"),
+}
+#: What variables may say about connections. Options that are given replace all of them, so they are given again.
+_OPTIONS: Final = (
+    "allow_http",
+    "allow_invalid_certificates",
+    "connect_timeout",
+    "default_content_type",
+    "http1_only",
+    "http2_keep_alive_interval",
+    "http2_keep_alive_timeout",
+    "http2_keep_alive_while_idle",
+    "http2_max_frame_size",
+    "http2_only",
+    "pool_idle_timeout",
+    "pool_max_idle_per_host",
+    "proxy_ca_certificate",
+    "proxy_excludes",
+    "proxy_url",
+    "randomize_addresses",
+    "read_timeout",
+    "timeout",
+    "user_agent",
+)
+#: Seconds that each request may take, and the bytes that the slowest store moves within itself in a further one.
+_USUAL_S: Final = 30.0
+_SLOWEST_BYTES: Final = 8 << 20
+#: How long a request is tried again, beside the time that one try may take.
+_RETRIED_S: Final = 180.0
+
+
+def store_of(root: str, size: int = 0) -> Any:
+    """Return the store at a root, opened once.
+
+    Args:
+        root: Scheme and bucket.
+        size: Bytes that the store moves within itself for one request: what it copies, or joins from parts.
+    """
+    if scheme_of(root) not in _VARIABLES:  # in memory, or a server that no variables tell of
+        return _opened(root, 0)
+    doubled = math.ceil(math.log2(1 + size / _SLOWEST_BYTES / _USUAL_S))  # few: each is a store with connections
+    return _opened(root, _USUAL_S * 2**doubled)
+
+
+@lru_cache(maxsize=64)
+def _opened(root: str, timeout_s: float) -> Any:
+    if not timeout_s:
+        return from_url(root)
+    prefix = _VARIABLES[scheme_of(root)]
+    said = {option: os.environ.get(prefix + option.upper()) for option in _OPTIONS}
+    options: dict[str, Any] = {option: value for option, value in said.items() if value is not None}
+    client = cast("ClientConfig", {"timeout": timedelta(seconds=timeout_s), **options})
+    retries: RetryConfig = {"retry_timeout": timedelta(seconds=_RETRIED_S + timeout_s)}
+    return from_url(root, client_options=client, retry_config=retries)

@@ -1,0 +1,100 @@
+"""Who has claimed a checkpoint or savepoint, so that no second job claims it while the first one goes on.
+
+The claim is a file beside the metadata, and is deleted with it. So it is seen from every checkpoint directory, under
+whatever name a job runs. It is put where it is absent, behind the claim of the job's own chain: a driver that is killed
+between the two has done nothing. Where the job before has ended, the next number is put.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING
+
+from penstock._engine.protocol.paths import (
+    METADATA,
+    checkpoint_ids,
+    checkpoint_path,
+    claim_file,
+    number_of_claim,
+)
+from penstock._engine.savepoints.chains import readable_entry, same_place
+from penstock._engine.storage.opening import open_storage
+from penstock.errors import CheckpointClaimedError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from penstock._engine.storage.checkpoint_storage import CheckpointStorage
+
+
+@dataclass(frozen=True, slots=True)
+class Claimant:
+    """A job that has claimed a checkpoint or savepoint."""
+
+    job_id: str
+    job_name: str
+    #: Its checkpoint directory.
+    checkpoints: str
+    #: What it has claimed, where that was then: a copy of a savepoint is not claimed.
+    path: str
+
+
+def claim(storage: CheckpointStorage, path: str, claimant: Claimant, options: Mapping[str, str]) -> None:
+    """Claim a checkpoint or savepoint for a job; nothing happens where that is gone, or is the job's already.
+
+    Args:
+        storage: The directory that it is in.
+        path: Its path there.
+        claimant: The job.
+        options: Options to open checkpoint directories with.
+
+    Raises:
+        CheckpointClaimedError: A job that has not ended has claimed it.
+    """
+    while METADATA in (names := storage.names(path)):
+        last = check_claim(storage, path, claimant.job_id, options, names)
+        if last is not None and last.job_id == claimant.job_id:
+            return
+        file = claim_file(path, max(filter(None, map(number_of_claim, names)), default=0) + 1)
+        if storage.put_if_absent(file, json.dumps(asdict(claimant)).encode()):
+            return
+
+
+def check_claim(
+    storage: CheckpointStorage, path: str, job_id: str, options: Mapping[str, str], names: list[str] | None = None
+) -> Claimant | None:
+    """Return who has claimed a checkpoint or savepoint last and may still own it: this job, or none.
+
+    Raises:
+        CheckpointClaimedError: Another job has, and has not ended.
+    """
+    last = claimant_of(storage, path, storage.names(path) if names is None else names)
+    if last is None or last.job_id == job_id:
+        return last
+    if not has_ended(last, options):
+        where = storage.full_path(path)
+        raise CheckpointClaimedError(where, last.job_id, last.job_name, last.checkpoints)
+    return None
+
+
+def claimant_of(storage: CheckpointStorage, path: str, names: list[str]) -> Claimant | None:
+    """Return the job that has claimed a checkpoint or savepoint last; None for none, or what is no claim of that."""
+    number = max(filter(None, map(number_of_claim, names)), default=None)
+    data = None if number is None else storage.find(claim_file(path, number))
+    if data is None:
+        return None
+    try:
+        found = Claimant(**json.loads(data))
+    except (TypeError, ValueError):  # not written to its end, or by hand
+        return None
+    return found if same_place(found.path, storage.full_path(path)) else None
+
+
+def has_ended(claimant: Claimant, options: Mapping[str, str]) -> bool:
+    """Tell whether a job has come to an end, or its directory is gone."""
+    storage = open_storage(claimant.checkpoints, options)
+    ids = checkpoint_ids(storage.names(claimant.job_id))
+    entries = (readable_entry(storage, checkpoint_path(claimant.job_id, number)) for number in reversed(ids))
+    newest = next(filter(None, entries), None)
+    return not ids if newest is None else newest.is_terminal

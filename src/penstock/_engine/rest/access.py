@@ -1,0 +1,151 @@
+"""Who may ask what: the tokens, the roles that they give, codes that are good for one token, and what a guess costs."""
+
+from __future__ import annotations
+
+import hmac
+import secrets
+import threading
+from collections import OrderedDict
+from dataclasses import dataclass, field
+from enum import IntEnum
+from typing import TYPE_CHECKING, Final
+
+from penstock.common import option_table
+from penstock.errors import ConfigurationError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from penstock._engine.protocol.clocks import Moment
+    from penstock.common.config_options import ConfigOption
+    from penstock.common.configuration import Configuration
+
+_READING: Final = option_table.REST_READ_ONLY_TOKEN
+#: In place of a token: everybody may do everything.
+_OPEN: Final = "none"
+_SHORTEST_TOKEN: Final = 16
+
+#: The first of so many failures of a client within so many seconds costs it the first time, each further one double.
+_REMEMBERED_S: Final = 60.0
+_FIRST_DELAY_S, _LONGEST_DELAY_S = 0.1, 2.0
+_PEERS: Final = 1_000
+#: A link is for the one who has just started the program, or asked for it.
+_CODE_MS: Final = 3_600_000
+_CODES: Final = 16
+
+
+class Role(IntEnum):
+    """What a client may do; each role may do what those before it may."""
+
+    #: Load the pages, which hold no figures.
+    ANYBODY = 0
+    #: Read about jobs.
+    READER = 1
+    #: Steer them.
+    OPERATOR = 2
+
+
+@dataclass(frozen=True, slots=True)
+class AccessPolicy:
+    """By which names the server is asked, and what the tokens are."""
+
+    #: Names in the Host header, in small letters, beside numeric addresses and localhost.
+    hosts: frozenset[str] = frozenset()
+    #: What operators send as a bearer token; None where everybody is one.
+    token: str | None = field(default=None, repr=False)
+    #: What readers send; None where there are none.
+    read_only_token: str | None = field(default=None, repr=False)
+
+    def role(self, authorization: str) -> Role:
+        """Return the role that an Authorization header gives; the time it takes tells nothing about the tokens."""
+        if self.token is None:
+            return Role.OPERATOR
+        kind, _, given = authorization.partition(" ")
+        sent = given.strip().encode() if kind.lower() == "bearer" else b""
+        operates = hmac.compare_digest(sent, self.token.encode())
+        reads = self.read_only_token is not None and hmac.compare_digest(sent, self.read_only_token.encode())
+        if operates:
+            return Role.OPERATOR
+        return Role.READER if reads else Role.ANYBODY
+
+
+class FailureDelays:
+    """How long answers to wrong tokens are held back, by the address that they come from.
+
+    A right one is never held back: all users of a machine share one address.
+
+    Args:
+        clock: Returns seconds.
+    """
+
+    def __init__(self, clock: Callable[[], float]) -> None:
+        self._clock = clock
+        #: By address: how many failures, and when the last one was.
+        self._failures: OrderedDict[str, tuple[int, float]] = OrderedDict()
+
+    def after_failure(self, peer: str) -> float:
+        """Note a failure, and return for how many seconds its answer is to wait."""
+        now = self._clock()
+        count, last = self._failures.pop(peer, (0, now))
+        count = 1 if now - last > _REMEMBERED_S else count + 1
+        self._failures[peer] = count, now
+        if len(self._failures) > _PEERS:
+            self._failures.popitem(last=False)
+        return min(_FIRST_DELAY_S * 2 ** min(count - 1, 10), _LONGEST_DELAY_S)
+
+
+class OneTimeCodes:
+    """Codes that stand in links: each gives the token once, and not for long. Safe to use from any thread.
+
+    Args:
+        clock: Returns the moment.
+    """
+
+    def __init__(self, clock: Callable[[], Moment]) -> None:
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._made: OrderedDict[str, Moment] = OrderedDict()
+
+    def new(self) -> str:
+        """Return a new code; of too many, the oldest one is good no more."""
+        code = secrets.token_urlsafe(16)
+        with self._lock:
+            self._made[code] = self._clock()
+            if len(self._made) > _CODES:
+                self._made.popitem(last=False)
+        return code
+
+    def redeem(self, code: str) -> bool:
+        """Tell whether a code is good; it is not afterwards."""
+        now = self._clock()
+        with self._lock:
+            known = [one for one in self._made if hmac.compare_digest(one.encode(), code.encode())]
+            made = [self._made.pop(one) for one in known]
+        return any(now.since(one) <= _CODE_MS for one in made)
+
+
+def read_access(configuration: Configuration, hosts: frozenset[str]) -> AccessPolicy:
+    """Return who may ask: a token is always asked for, and made where none is set, unless none is to be.
+
+    Raises:
+        ConfigurationError: A token is easily guessed, or opens no more than is open already.
+    """
+    token, reading = (_token(configuration, option) for option in (option_table.REST_TOKEN, _READING))
+    if reading is not None and token in {_OPEN, reading}:
+        reason = "it opens no more than is open to everybody" if token == _OPEN else "it is the operators' token"
+        raise ConfigurationError(_READING.key, "******", reason)
+    return AccessPolicy(hosts, None if token == _OPEN else token or secrets.token_urlsafe(32), reading)
+
+
+def _token(configuration: Configuration, option: ConfigOption[str | None]) -> str | None:
+    token = configuration.get(option)
+    if token is None or (token == _OPEN and option is not _READING):
+        return token
+    if len(token) < _SHORTEST_TOKEN or not all("!" <= character <= "~" for character in token):
+        reason = (
+            f"a token has at least {_SHORTEST_TOKEN} printable characters of ASCII and no blanks, such as `openssl "
+            "rand -hex 16` prints"
+        )
+        made = "" if option is _READING else "; leave the key out to have one made, or set none to ask for none"
+        raise ConfigurationError(option.key, "******" if token else "", reason + made)
+    return token

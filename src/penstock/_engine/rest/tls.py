@@ -1,0 +1,100 @@
+"""TLS of the REST server, by Flink's keys: the files are PEM, which Python reads, and not keystores of Java's."""
+
+from __future__ import annotations
+
+import re
+import ssl
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from penstock.common import option_table
+from penstock.errors import ConfigurationError
+
+if TYPE_CHECKING:
+    from penstock.common.config_options import ConfigOption
+    from penstock.common.configuration import Configuration
+
+_CERTIFICATE: Final = re.compile("-----BEGIN CERTIFICATE-----.*?-----END CERTIFICATE-----", re.DOTALL)
+#: A file of certificates and a key is no larger.
+_LARGEST: Final = 1 << 20
+_WAY_OUT: Final = (
+    "PEM files are read here: `openssl pkcs12 -in rest.p12 -out rest.pem -noenc` makes one of a PKCS12 keystore, which "
+    "`keytool -importkeystore -deststoretype PKCS12` makes of a JKS one"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Tls:
+    """What the server shows its clients, and asks of them."""
+
+    context: ssl.SSLContext
+    #: The server's own certificate, as PEM: by this our command line knows the server again.
+    certificate: str
+    #: What a client of this user can show, where clients have to show a certificate: the files of it and of its key.
+    client_files: tuple[str, str | None] | None
+
+
+def read_tls(configuration: Configuration) -> Tls | None:
+    """Read what configuration says about TLS; None where there is to be none.
+
+    Raises:
+        ConfigurationError: A file is missing, or is of another kind.
+    """
+    if not configuration.get(option_table.REST_TLS_ENABLED):
+        return None
+    keystore = _pem(configuration, option_table.REST_TLS_KEYSTORE, option_table.REST_TLS_KEYSTORE_TYPE)
+    key = configuration.get(option_table.REST_TLS_PRIVATE_KEY)
+    certificate = _CERTIFICATE.search(_text(option_table.REST_TLS_KEYSTORE, keystore))
+    if certificate is None:
+        raise ConfigurationError(option_table.REST_TLS_KEYSTORE.key, keystore, "there is no certificate in it")
+    password = configuration.get(option_table.REST_TLS_KEY_PASSWORD) or ""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.minimum_version = ssl.TLSVersion.TLSv1_2
+    try:
+        context.load_cert_chain(keystore, key, lambda: password)  # never asks at the terminal
+    except (OSError, ValueError) as error:
+        named = option_table.REST_TLS_KEYSTORE if key is None else option_table.REST_TLS_PRIVATE_KEY
+        reason = (
+            f"it and its key cannot be read ({_said(error)}); the key stands in the same file or in that of "
+            f"{option_table.REST_TLS_PRIVATE_KEY.key}, its password in {option_table.REST_TLS_KEY_PASSWORD.key}"
+        )
+        raise ConfigurationError(named.key, key or keystore, reason) from None
+    is_mutual = configuration.get(option_table.REST_TLS_AUTHENTICATION)
+    if is_mutual:
+        _ask_for_certificates(context, configuration)
+    return Tls(context, certificate.group(), (keystore, key) if is_mutual else None)
+
+
+def _ask_for_certificates(context: ssl.SSLContext, configuration: Configuration) -> None:
+    truststore = _pem(configuration, option_table.REST_TLS_TRUSTSTORE, option_table.REST_TLS_TRUSTSTORE_TYPE)
+    try:
+        context.load_verify_locations(truststore)
+    except (OSError, ValueError) as error:
+        reason = f"its certificates cannot be read ({_said(error)})"
+        raise ConfigurationError(option_table.REST_TLS_TRUSTSTORE.key, truststore, reason) from None
+    context.verify_mode = ssl.CERT_REQUIRED
+
+
+def _said(error: Exception) -> str:
+    return (isinstance(error, OSError) and error.strerror) or str(error) or type(error).__name__
+
+
+def _pem(configuration: Configuration, option: ConfigOption[str | None], kind: ConfigOption[str | None]) -> str:
+    """Return the path of a PEM file; raises ConfigurationError for what is none."""
+    path, said = configuration.get(option), configuration.get(kind)
+    if path is None:
+        raise ConfigurationError(option.key, "", f"it is not set, and TLS of REST needs it. {_WAY_OUT}")
+    if said is not None and said.upper() != "PEM":
+        raise ConfigurationError(kind.key, said, f"keystores of Java's cannot be read. {_WAY_OUT}")
+    if "-----BEGIN " not in _text(option, path):
+        raise ConfigurationError(option.key, path, f"it is no PEM file, but perhaps a keystore of Java's. {_WAY_OUT}")
+    return path
+
+
+def _text(option: ConfigOption[str | None], path: str) -> str:
+    try:
+        with Path(path).open("rb") as file:
+            return file.read(_LARGEST).decode("latin-1")
+    except OSError as error:
+        raise ConfigurationError(option.key, path, f"it cannot be read ({error.strerror})") from None

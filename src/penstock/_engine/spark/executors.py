@@ -1,0 +1,77 @@
+"""The executors of a cluster, as Spark lists them: looked up beside, because the JVM may take its time."""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+import time
+from typing import TYPE_CHECKING, Any, Final
+
+from penstock._engine.gateway.executor_view import SPARK, ExecutorView
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from penstock._engine.spark.session import SparkHandle
+
+#: How old what is shown may be, in seconds.
+_FRESH_S: Final = 5.0
+#: Spark's own name for the driver, which runs no tasks in a cluster.
+_DRIVER: Final = "driver"
+
+
+class SparkExecutors:
+    """The executors of a session, as of some seconds ago.
+
+    Args:
+        list_them: Asks Spark; see `listed`.
+    """
+
+    def __init__(self, list_them: Callable[[], tuple[ExecutorView, ...]]) -> None:
+        self._list_them = list_them
+        self._lock = threading.Lock()
+        self._known: tuple[ExecutorView, ...] = ()
+        self._looked: float | None = None
+
+    def __call__(self) -> tuple[ExecutorView, ...]:
+        """Return the executors; where they were looked up too long ago, that is done again beside."""
+        now = time.monotonic()
+        with self._lock:
+            is_old = self._looked is None or now - self._looked > _FRESH_S
+            if is_old:
+                self._looked = now
+        if is_old:
+            threading.Thread(target=self.look, name="penstock-executors", daemon=True).start()
+        return self._known
+
+    def look(self) -> None:
+        """Look them up; what was known stays where Spark has ended, or does not tell."""
+        with contextlib.suppress(Exception):  # py4j raises what the JVM does
+            self._known = self._list_them()
+
+
+def executors_of(spark: SparkHandle) -> SparkExecutors:
+    """Return the executors of a session on a cluster; they are looked up now for the first time."""
+    executors = SparkExecutors(lambda: listed(spark.session.sparkContext))
+    executors.look()
+    return executors
+
+
+def listed(spark_context: Any) -> tuple[ExecutorView, ...]:
+    """Return the executors that Spark knows."""
+    rows = spark_context._jsc.sc().statusStore().executorList(True)
+    found = [rows.apply(index) for index in range(rows.size())]
+    return tuple(_view(row) for row in found if row.id() != _DRIVER)
+
+
+def _view(row: Any) -> ExecutorView:
+    host, _, port = str(row.hostPort()).rpartition(":")
+    return ExecutorView(
+        id=f"{SPARK}-{row.id()}",
+        host=host,
+        port=int(port) if port.isdecimal() else 0,
+        slots=int(row.totalCores()),
+        running_tasks=int(row.activeTasks()),
+        memory=int(row.maxMemory()),
+        used_memory=int(row.memoryUsed()),
+    )

@@ -1,0 +1,50 @@
+"""Local directories that are to be made: nothing on the way to one is a link, and what comes to nothing goes again."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from pathlib import Path
+
+from penstock.common.paths import scheme_of
+from penstock.errors import CheckpointStorageError
+
+
+def check_no_links(path: str, below: str) -> None:
+    """Refuse a path that leads through a link, which another user may have put there to lead elsewhere.
+
+    Args:
+        path: An absolute path, or the URL of an object store, which has no links.
+        below: What comes before that is trusted, and may lead through links.
+
+    Raises:
+        CheckpointStorageError: A part of the path is a link.
+    """
+    if scheme_of(path):
+        return
+    trusted, place = Path(below), Path(path)
+    for part in (place, *place.parents):
+        if part == trusted or trusted.is_relative_to(part):
+            return
+        if part.is_symlink():
+            reason = "it leads through a link; give the path that the link leads to"
+            raise CheckpointStorageError(path, reason)
+
+
+def first_missing(path: str) -> Path | None:
+    """Return the topmost directory on the way to a path that is not there; None where there is none such."""
+    if scheme_of(path):
+        return None
+    missing = None
+    for part in (Path(path), *Path(path).parents):
+        if os.path.lexists(part):  # False for what can be no name, too
+            break
+        missing = part
+    return missing
+
+
+def remove_empty(top: Path) -> None:
+    """Remove a directory and those below it, as far as they are empty."""
+    for folder, _, _ in os.walk(top, topdown=False):
+        with contextlib.suppress(OSError):
+            Path(folder).rmdir()

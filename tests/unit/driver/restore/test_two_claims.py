@@ -1,0 +1,217 @@
+"""One checkpoint or savepoint is claimed by one job at a time, from any checkpoint directory, under any name."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from tests.kit.by_hand import CLOCK
+from tests.kit.stories import Chapter, Story
+from tests.unit.driver.restore.test_claim import LONG, cancel, contents, expect_everything, program
+
+from penstock._engine.coordinator import instructions as do
+from penstock._engine.driver.checkpoints import claimants
+from penstock._engine.driver.checkpoints.claimants import Claimant, check_claim, claim
+from penstock._engine.protocol.control import StopMode
+from penstock._engine.savepoints.disposal import dispose
+from penstock._engine.storage.local import LocalStorage
+from penstock.common.job_status import JobStatus
+from penstock.errors import CheckpointClaimedError
+
+if TYPE_CHECKING:
+    from penstock._engine.driver.driver import JobDriver
+
+ORIGINS = ["checkpoint", "savepoint"]
+TO_OWN: dict[str, Any] = {"claim": "CLAIM", "retained": "9"}
+
+
+def origin(story: Story, kind: str) -> str:
+    """Return what a job has left that was cancelled, or suspended."""
+    chapter = story.run(program, asks={3: cancel if kind == "checkpoint" else StopMode.SUSPEND})
+    return str(chapter.driver.checkpoint) if kind == "checkpoint" else chapter.savepoint
+
+
+def elsewhere(story: Story, place: str) -> dict[str, Any]:
+    return {} if place == "the same" else {"checkpoints": str(story.place / "others")}
+
+
+@pytest.mark.parametrize("place", ["the same", "another"])
+@pytest.mark.parametrize("kind", ORIGINS)
+def test_second_claim_is_refused_before_anything_is_written_and_names_the_first(
+    tmp_path: Path, kind: str, place: str
+) -> None:
+    story, seconds = Story(tmp_path), list[Chapter]()
+    path = origin(story, kind)
+
+    def second(_: JobDriver) -> None:
+        other = Story(tmp_path)
+        before = contents(tmp_path / "checkpoints")
+        seconds.append(other.run(program, recover=path, **TO_OWN, **elsewhere(story, place)))
+        assert contents(tmp_path / "checkpoints") == before
+        assert not list((tmp_path / "others").rglob("_metadata"))
+
+    first = story.run(program, asks={2: second}, recover=path, **TO_OWN)
+    error = seconds[0].error
+    assert isinstance(error, CheckpointClaimedError)
+    assert (error.job_id, error.job_name) == (first.driver.job_id, "story")
+    assert Path(error.path).name == Path(path).name
+    assert str(tmp_path / "checkpoints") in error.directory
+    assert first.status is JobStatus.FINISHED
+    expect_everything(story)
+
+
+@pytest.mark.parametrize("kind", ORIGINS)
+def test_copies_may_start_from_what_is_claimed_and_are_told_by_whom(tmp_path: Path, kind: str) -> None:
+    story, copies = Story(tmp_path), list[Chapter]()
+    path = origin(story, kind)
+    before = len(story.output())
+
+    def copy(_: JobDriver) -> None:
+        copies.append(Story(tmp_path).run(program, recover=path, checkpoints=str(tmp_path / "others")))
+
+    first = story.run(program, asks={2: copy}, recover=path, **TO_OWN)
+    assert first.status is copies[0].status is JobStatus.FINISHED
+    assert sorted(map(str, first.outputs["out"])) == sorted(map(str, copies[0].outputs["out"]))
+    assert before + len(first.outputs["out"]) == len(LONG) + 1
+    logs = [step.text for step in copies[0].steps if isinstance(step, do.LogMessage) and step.unexpected]
+    assert [text for text in logs if "may go on from, too" in text and first.driver.job_id in text]
+
+
+@pytest.mark.parametrize("kind", ORIGINS)
+def test_who_has_ended_claims_no_more(tmp_path: Path, kind: str) -> None:
+    story = Story(tmp_path)
+    path = origin(story, kind)
+    story.run(program, asks={1: cancel}, recover=path, **TO_OWN)
+    assert story.run(program, recover=path, **TO_OWN).status is JobStatus.FINISHED
+    expect_everything(story)
+
+
+class KilledError(BaseException):
+    """The process is gone."""
+
+
+@pytest.mark.parametrize("kind", ORIGINS)
+def test_a_claim_outlives_its_process_and_is_there_for_the_same_job(tmp_path: Path, kind: str) -> None:
+    story = Story(tmp_path)
+    path = origin(story, kind)
+
+    def kill(_: JobDriver) -> None:
+        raise KilledError
+
+    with pytest.raises(KilledError):
+        story.run(program, asks={1: kill}, recover=path, job_id="ab" * 16, **TO_OWN)
+    refused = story.run(program, recover=path, **TO_OWN)
+    assert isinstance(refused.error, CheckpointClaimedError)
+    assert refused.error.job_id == "ab" * 16
+    again = story.run(program, recover="latest", job_id="ab" * 16, **TO_OWN)
+    assert again.status is JobStatus.FINISHED
+    expect_everything(story)
+
+
+def goes_on(*_: Any) -> bool:
+    return False
+
+
+def test_of_two_that_start_at_the_same_moment_one_claims(tmp_path: Path) -> None:
+    story, seconds = Story(tmp_path), list[Chapter]()
+    path = origin(story, "savepoint")
+
+    def meanwhile(instruction: do.Instruction, perform: Any) -> None:
+        if isinstance(instruction, do.RecordStart) and not seconds:  # the first has looked, and claims now
+            others: dict[str, Any] = {"checkpoints": str(tmp_path / "others"), **TO_OWN}
+            seconds.append(story.run(program, asks={2: cancel}, recover=path, **others))
+            with pytest.MonkeyPatch.context() as patch:  # as though the other one had not ended yet
+                patch.setattr(claimants, "has_ended", goes_on)
+                perform(instruction)
+            return
+        perform(instruction)
+
+    first = story.run(program, step=meanwhile, recover=path, **TO_OWN)
+    assert seconds[0].status is JobStatus.CANCELED
+    assert isinstance(first.error, CheckpointClaimedError)
+    assert first.error.job_id == seconds[0].driver.job_id
+    assert first.outputs == {}
+
+
+def test_a_copy_of_a_savepoint_is_not_claimed_with_it(tmp_path: Path) -> None:
+    story, seconds = Story(tmp_path), list[Chapter]()
+    path = origin(story, "savepoint")
+
+    def second(_: JobDriver) -> None:
+        shutil.copytree(path, tmp_path / "copied")
+        settings: dict[str, Any] = {"recover": str(tmp_path / "copied"), "checkpoints": str(tmp_path / "others")}
+        seconds.append(Story(tmp_path).run(program, **settings, **TO_OWN))
+
+    story.run(program, asks={2: second}, recover=path, **TO_OWN)
+    assert seconds[0].status is JobStatus.FINISHED
+
+
+def test_a_disposal_takes_the_claim_with_the_savepoint(tmp_path: Path) -> None:
+    story = Story(tmp_path)
+    path = origin(story, "savepoint")
+    story.run(program, asks={1: cancel}, recover=path, **TO_OWN)
+    assert list(Path(path).glob("_claim-*"))
+    dispose(path)
+    assert not Path(path).exists()
+
+
+@pytest.mark.parametrize("kind", ORIGINS)
+def test_nothing_is_left_of_a_claim_once_newer_checkpoints_are_there(tmp_path: Path, kind: str) -> None:
+    story = Story(tmp_path)
+    path = origin(story, kind)
+    assert story.run(program, recover=path, claim="CLAIM").status is JobStatus.FINISHED
+    assert list(tmp_path.rglob("_claim-*")) == []
+
+
+def test_claims_have_numbers_and_the_last_one_counts(tmp_path: Path) -> None:
+    storage = LocalStorage(tmp_path)
+    mine = Claimant("1" * 32, "one", str(tmp_path), storage.full_path("chk-7"))
+    claim(storage, "chk-7", mine, {})
+    assert storage.names("chk-7") == [], "there is no such checkpoint"
+    storage.put("chk-7/_metadata", b"")
+    for number in (1, 2, 2):  # jobs without records have ended
+        claim(storage, "chk-7", Claimant(f"{number}" * 32, "n", str(tmp_path), mine.path), {})
+    assert storage.names("chk-7") == ["_claim-1", "_claim-2", "_metadata"]
+    assert check_claim(storage, "chk-7", "2" * 32, {}) is not None
+    storage.put("chk-7/_claim-2", b'{"job_id"')
+    assert check_claim(storage, "chk-7", "3" * 32, {}) is None
+    storage.put(f"{'1' * 32}/chk-1/_metadata", b"cannot be read, so it may go on")
+    storage.delete(["chk-7/_claim-2"])
+    with pytest.raises(CheckpointClaimedError, match="was claimed by job 'n'"):
+        claim(storage, "chk-7", Claimant("3" * 32, "n", str(tmp_path), mine.path), {})
+
+
+# --------------------------------------------------------------------------------------------- clocks that are set
+
+
+def long(sheet: Any) -> None:
+    sheet.collect(sheet.source("numbers", range(24)))
+
+
+@pytest.mark.parametrize("by_ms", [-86_400_000, -60_000, 60_000, 86_400_000])
+@pytest.mark.parametrize("claim", ["NO_CLAIM", "CLAIM"])
+def test_clock_that_is_set_between_the_steps_of_a_claim_changes_no_order(
+    tmp_path: Path, by_ms: int, claim: str
+) -> None:
+    """Each of the first steps finds the clock set by that much more."""
+    story, turned = Story(tmp_path), list[int]()
+
+    def jumping(instruction: do.Instruction, perform: Any) -> None:
+        if len(turned) < 12:
+            turned.append(by_ms)
+            CLOCK.jump(by_ms)
+        perform(instruction)
+
+    older = story.run(long, asks={3: cancel})
+    try:
+        newer = story.run(long, asks={3: cancel}, step=jumping, recover=str(older.driver.checkpoint), claim=claim)
+    finally:
+        CLOCK.jump(-sum(turned))
+    claims = [step for step in newer.steps[:12] if isinstance(step, (do.PutChainEntry, do.RecordStart))]
+    assert len(claims) > 2, "all of the claim has seen it"
+    assert newer.status is JobStatus.CANCELED
+    last = story.run(long, recover="latest")
+    assert (last.driver.job_id, last.status) == (newer.driver.job_id, JobStatus.FINISHED)
+    assert sorted(story.output()) == list(range(24))

@@ -1,0 +1,203 @@
+"""How much control data an epoch has: what the driver sends out, what travels between tasks, and what comes back.
+
+All of it by the product's own encoders, for a job of three vertices with a hash edge between each two. Each subtask has
+state and a slot of its own. What is counted with a task is what it gets.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from random import Random
+
+from tests.unit.coordinator.acks import ack
+from tests.unit.plan.graphs import graph
+
+from penstock._engine.coordinator.checkpoints.snapshots import dispatch, edge_statuses, fresh_snapshot
+from penstock._engine.plan import dispatches
+from penstock._engine.plan.epoch_plan import EpochPlan
+from penstock._engine.plan.levels import build_plan, plan_epoch
+from penstock._engine.protocol.control import (
+    HISTORY,
+    ChannelClosing,
+    ChannelStatus,
+    JobDispatch,
+    LevelDispatch,
+    OperatorAck,
+    SubtaskAck,
+    encode,
+)
+from penstock._engine.protocol.metadata import JobSnapshot, OperatorSubtaskState, VertexSubtaskState
+from penstock._engine.protocol.paths import shared_path
+from penstock._engine.protocol.rows import DRIVER, PayloadKind, channel_number, slot_target
+from penstock._engine.protocol.state_handle import StateHandle
+from penstock._engine.runtime.row_buffer import ExchangeRow, record_batch
+
+NOW_MS = 1_795_000_000_000
+CHECKPOINT = 1_000
+#: As many deltas as a chain has on average before a snapshot cuts it.
+DELTAS = 8
+
+
+@dataclass(frozen=True)
+class ControlData:
+    """Bytes of one epoch."""
+
+    #: What leaves the driver: once, and to all tasks together.
+    written: int
+    dispatched: int
+    #: The rows of control data in both shuffles, and what the driver gets.
+    rows: int
+    answers: int
+    #: The most that one task gets, with the program, which travels with the plan.
+    to_a_task: int
+
+    @property
+    def total(self) -> int:
+        return self.written + self.dispatched + self.rows + self.answers
+
+
+def measure(parallelism: int, *, with_news: bool = False) -> ControlData:
+    """Measure an epoch of so many subtasks in each level.
+
+    Args:
+        parallelism: Subtasks of each vertex.
+        with_news: Every channel has become idle in the epoch, so that each pair of tasks has a closing row.
+    """
+    random = Random(parallelism)
+    job = graph([parallelism] * 3, [(0, 1), (1, 2)])
+    before = state(fresh_snapshot(job), random)
+    history = tuple((CHECKPOINT - place, random.getrandbits(62)) for place in reversed(range(HISTORY)))
+    parts = {
+        (vertex, subtask): replace(
+            dispatch(before, (vertex, subtask), no_events, history=history, completed_checkpoint=CHECKPOINT),
+            max_records=100_000,
+            max_bytes=64 << 20,
+            max_time_ms=300,
+        )
+        for vertex in range(3)
+        for subtask in range(parallelism)
+    }
+    common = LevelDispatch(0, CHECKPOINT + 1, 0, inputs=edge_statuses(before, job))
+    levels = plan_epoch(build_plan(job), common, parts, 3 * parallelism, 0)
+    of_the_run = JobDispatch("0" * 32, "job", "1" * 32, b"p" * (32 << 10), None, "s3://bucket/checkpoints")
+    stored: list[bytes] = []
+
+    def store(data: bytes) -> str:
+        stored.append(data)
+        return f"{'0' * 32}/blobs/{'1' * 32}-{CHECKPOINT}-1"
+
+    text = dispatches.pack(EpochPlan(CHECKPOINT + 1, 1, of_the_run, levels, store=store))
+    most, dispatched = 0, 0
+    read: list[int] = []
+    for level in range(3):
+        for slot in (0, parallelism - 1):
+            del read[:]
+
+            def read_range(_: str, start: int, length: int) -> bytes:
+                read.append(length)
+                return stored[0][start : start + length]
+
+            dispatches.unpack(text, of_the_run, (level, slot), lambda: read_range)
+            most = max(most, len(text) + sum(read))
+        dispatched += parallelism * (len(text) + sum(read))
+    answer = bytes_of(row(DRIVER, PayloadKind.ACK, encode(subtask_ack(random))))
+    closing = bytes_of(closing_row()) if with_news else 0
+    return ControlData(
+        written=sum(map(len, stored)),
+        dispatched=dispatched,
+        rows=3 * parallelism * answer + 2 * parallelism**2 * closing,
+        answers=3 * parallelism * answer,
+        to_a_task=len(encode(of_the_run)) + most + 2 * answer + parallelism * closing,
+    )
+
+
+def no_events(_uid: str, _subtask: int) -> tuple[bytes, ...]:
+    return ()
+
+
+def state(fresh: JobSnapshot, random: Random) -> JobSnapshot:
+    """Return a state in which every subtask has files, and every sender a watermark of its own."""
+    vertices = tuple(
+        replace(
+            vertex,
+            subtasks=tuple(
+                VertexSubtaskState(
+                    input_watermark=NOW_MS - 5_000,
+                    has_run=True,
+                    outputs={number: ChannelStatus(NOW_MS - random.randrange(5_000))} if number < 2 else {},
+                )
+                for _ in vertex.subtasks
+            ),
+        )
+        for number, vertex in enumerate(fresh.vertices)
+    )
+    operators = {
+        uid: replace(
+            operator,
+            subtasks=tuple(
+                OperatorSubtaskState(
+                    tuple(handle(uid, subtask, CHECKPOINT - place, random) for place in reversed(range(DELTAS))),
+                    random.randbytes(50),
+                )
+                for subtask in range(operator.parallelism)
+            ),
+        )
+        for uid, operator in fresh.operators.items()
+    }
+    return replace(fresh, vertices=vertices, operators=operators)
+
+
+def handle(uid: str, subtask: int, checkpoint_id: int, random: Random) -> StateHandle:
+    token, size = random.getrandbits(62), random.randrange(1 << 30)
+    path = shared_path("0" * 32, uid, subtask, checkpoint_id, token)
+    groups = (subtask, subtask + 1)
+    return StateHandle(checkpoint_id, token, "delta", path, None, size, size // 100, random.getrandbits(32), groups)
+
+
+def subtask_ack(random: Random) -> SubtaskAck:
+    part = OperatorAck(
+        handle("window-totals", 1_999, CHECKPOINT, random),
+        random.randbytes(50),
+        metrics={f"user.metric-{number}": random.random() for number in range(5)},
+    )
+    return ack(
+        2,
+        1_999,
+        token=random.getrandbits(62),
+        rows_read={1: random.getrandbits(61)},
+        rows_sent={2: random.getrandbits(61)},
+        operators={"window-totals": part},
+        outputs={2: ChannelStatus(NOW_MS)},
+        started_ms=NOW_MS,
+        ended_ms=NOW_MS + 300,
+        next_timer_ms=NOW_MS,
+    )
+
+
+def closing_row() -> ExchangeRow:
+    channel = channel_number(1, 1_999)
+    payload = encode(ChannelClosing({channel: (None, True, False)}, {}))
+    return row(slot_target(2, 1_999), PayloadKind.CLOSING, payload)
+
+
+def row(target: int, kind: PayloadKind, payload: bytes) -> ExchangeRow:
+    return ExchangeRow(1_999, target, channel_number(1, 1_999), 0, 1 << 61, kind, payload)
+
+
+def bytes_of(one: ExchangeRow) -> int:
+    """Return what one row more takes in a batch."""
+    return (record_batch([one] * 65).nbytes - record_batch([one]).nbytes) // 64
+
+
+def test_control_data_of_2000_subtasks_over_two_hash_levels() -> None:
+    large, quarter = measure(2_000), measure(500)
+    assert large.total <= 100_000_000
+    assert large.to_a_task <= 100_000
+    # What is written, passed on and answered is linear. Each task reads besides where each of its senders stands: one
+    # small number for each pair of tasks.
+    assert large.written + large.rows + large.answers <= 4.05 * (quarter.written + quarter.rows + quarter.answers)
+    assert large.dispatched <= 4 * quarter.dispatched + 3 * 2 * 2_000**2
+
+
+def test_an_epoch_of_few_subtasks_stores_no_dispatches() -> None:
+    assert measure(10).written == 0

@@ -1,0 +1,45 @@
+"""The lanes of `dev.py test`: the longest file first, and one session of Spark as long as that can be."""
+
+from __future__ import annotations
+
+import pytest
+from tests import lanes
+
+SECONDS = {"on_spark.py": 9.0, "little_on_spark.py": 2.0, "long.py": 30.0, "short.py": 3.0}
+ALL = ["new.py", "short.py", "long.py", "little_on_spark.py", "on_spark.py"]
+
+
+@pytest.fixture(autouse=True)
+def _recorded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(lanes, "recorded_s", lambda: SECONDS)
+    monkeypatch.setattr(lanes, "shares_session", {file: "on_spark" in file for file in ALL}.get)
+
+
+@pytest.mark.parametrize(
+    ("has_session", "order"),
+    [
+        (True, ["on_spark.py", "little_on_spark.py", "long.py", "short.py", "new.py"]),
+        (False, ["long.py", "short.py", "new.py", "little_on_spark.py", "on_spark.py"]),
+    ],
+)
+def test_lane_takes_the_longest_of_its_own_and_then_what_the_others_would_need_least_time_for(
+    has_session: bool, order: list[str]
+) -> None:
+    waiting, taken = list(ALL), list[str]()
+    while waiting:
+        taken.append(lanes.next_file(waiting, has_session=has_session))
+        waiting.remove(taken[-1])
+    assert taken == order
+
+
+@pytest.mark.parametrize(
+    ("text", "shares"),
+    [
+        ("def test_x(tmp_path: Path, spark: SparkHandle) -> None: ...", True),
+        ('@pytest.mark.usefixtures("spark")', True),
+        ("pytestmark = pytest.mark.spark  # in a process of its own", False),
+        ("def check(spark: SparkHandle | None = None) -> None: ...", False),
+    ],
+)
+def test_file_shares_the_session_where_a_test_asks_for_it(text: str, shares: bool) -> None:
+    assert (lanes.SESSION.search(text) is not None) == shares
