@@ -24,7 +24,7 @@ class FencedError(JobRunError):
         return (
             f"Run {self.run_id} of job {self.job_id} stops: checkpoint {self.checkpoint_id} belongs to run "
             f"{self.owner_run_id}, which has taken the job over. Only one driver may run a job; if two were started by "
-            "mistake, let that one go on."
+            "mistake, let that one continue."
         )
 
 
@@ -126,7 +126,7 @@ class StopTimeoutError(SavepointError):
         at = f"still at work: {', '.join(self.running)}" if self.running else "no subtask was at work any more"
         return (
             f"There is no savepoint {self.path}: the job did not stop within {self.timeout_ms} ms ({at}). It was "
-            "cancelled; it can go on from its last checkpoint."
+            "cancelled; it can continue from its last checkpoint."
         )
 
 
@@ -239,6 +239,33 @@ class PartitionError(JobRunError):
 
 
 @declared
+class BatchColumnsError(JobRunError):
+    """A batch of columns that cannot be what it was given as, such as one whose columns are not records."""
+
+    columns: tuple[str, ...]  #: the names of its columns
+    reason: str  #: what is wrong with it, a clause without a full stop
+
+    def __str__(self) -> str:
+        names = ", ".join(self.columns) or "no columns"
+        return f"A batch of columns ({names}) cannot be used: {self.reason}."
+
+
+@declared
+class DamagedBlockError(JobRunError):
+    """What one task sent to another cannot be read; the epoch is run again."""
+
+    size: int  #: its bytes
+    encoding: str  #: what its first byte says that it is
+    reason: str  #: what reading it has found, a clause without a full stop
+
+    def __str__(self) -> str:
+        return (
+            f"A block of {self.size} bytes ({self.encoding}) was changed or cut on its way between two tasks: "
+            f"{self.reason.removesuffix('.')}. If that comes back, look at the machines: memory, disks, network."
+        )
+
+
+@declared
 class DriverCodeError(JobRunError):
     """User code that runs on the driver raised: an enumerator or a committer."""
 
@@ -268,7 +295,7 @@ class SparkGoneError(JobRunError):
     def __str__(self) -> str:
         return (
             f"Spark's JVM has ended ({self.reason}): by a signal, for want of memory, or by a fault of its own. Start "
-            "the program again; with execution.state-recovery.path: latest it goes on from its newest checkpoint."
+            "the program again; with execution.state-recovery.path: latest it continues from its newest checkpoint."
         )
 
 
