@@ -202,8 +202,8 @@ class SubtaskRuntime:
     def notify_last(self, task: TaskDispatch, dispatch: SubtaskDispatch) -> None:
         """Notify the checkpoint listeners of the last checkpoint of the subtask or the job; only `close` may follow.
 
-        Where the one that took part in it is not at hand, a function is made anew for that from its state. A reader is
-        not: it would begin to read.
+        If the function object of that checkpoint is in another process, a new one is made from its state. A reader is
+        not made anew, because it would begin to read.
         """
         current = self.position is not None and self.position == dispatch.history[-1]
         is_new = not self._opened
